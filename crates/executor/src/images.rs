@@ -1,36 +1,83 @@
-//! GPU code on its way here, in pieces.
+//! GPU code on its way here, in pieces, and how much of it there may be.
 
 use accord_device::image::{ENCODED_MAX, Image};
 use accord_types::{Error, ErrorCode, Result};
 
-/// The image that is coming.
-#[derive(Default)]
-pub(crate) struct Arriving(Vec<u8>);
+/// Images of a program that an executor keeps: a program has one for each of its objects that has regions.
+const IMAGES_MAX: usize = 4_096;
+/// Bytes of them, encoded: hundreds of images of some MiB each.
+const IMAGES_BYTES_MAX: u64 = 1 << 30;
+
+/// The images of a program: the one that is coming, and how many have come.
+pub(crate) struct Arriving {
+    coming: Vec<u8>,
+    /// Images that have come, which are kept until the session ends.
+    count: usize,
+    /// Bytes of these.
+    bytes: u64,
+    /// Most images.
+    count_max: usize,
+    /// Most bytes of images.
+    bytes_max: u64,
+}
+
+impl Default for Arriving {
+    fn default() -> Self {
+        Self::with_room(IMAGES_MAX, IMAGES_BYTES_MAX)
+    }
+}
 
 impl Arriving {
+    fn with_room(count_max: usize, bytes_max: u64) -> Self {
+        Self { coming: Vec::new(), count: 0, bytes: 0, count_max, bytes_max }
+    }
+
     /// Takes the piece from `offset` on of an image whose encoding is `len` bytes. Returns the image with its last piece.
     ///
     /// # Errors
-    /// When the piece is not the next one, or the whole is no image or too long.
+    /// When the piece is not the next one, the whole is no image or too long, or there is too much with it.
     pub(crate) fn take(&mut self, piece: &[u8], offset: u64, len: u64) -> Result<Option<Image>> {
-        let end = offset.saturating_add(piece.len() as u64);
-        if offset != self.0.len() as u64 || piece.is_empty() || end > len || len > ENCODED_MAX {
+        let (next, end) = (self.coming.len(), offset.saturating_add(piece.len() as u64));
+        if offset != next as u64 || piece.is_empty() || end > len || len > ENCODED_MAX {
             return Err(Error::new(
                 ErrorCode::ImplementationDefined,
-                format!("{} bytes of GPU code from {offset} of {len}, where {} are next", piece.len(), self.0.len()),
+                format!("{} bytes of GPU code from {offset} of {len}, where {next} are next", piece.len()),
             ));
         }
-        self.0.extend_from_slice(piece);
+        // Each piece says the length anew.
+        self.check_room(len)?;
+        self.coming.extend_from_slice(piece);
         if end < len {
             return Ok(None);
         }
-        Image::decode(&std::mem::take(&mut self.0)).map(Some)
+        let image = Image::decode(&std::mem::take(&mut self.coming))?;
+        self.count += 1;
+        self.bytes += len;
+        Ok(Some(image))
+    }
+
+    /// Whether an image of so many bytes may come.
+    fn check_room(&self, len: u64) -> Result<()> {
+        let (count, bytes) = (self.count, self.bytes);
+        let full = if count >= self.count_max {
+            format!("one more image of GPU code than the {} that a program may have on a node", self.count_max)
+        } else if bytes + len > self.bytes_max {
+            format!(
+                "{len} bytes of GPU code beside {bytes} in {count} images; a program may have {} on a node",
+                self.bytes_max
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorCode::DeviceInit, full)
+            .remedy("load fewer shared objects with OpenACC regions into one program"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn image(text: &str) -> Image {
         Image { objects: vec![text.as_bytes().to_vec()], functions: Vec::new(), variables: Vec::new() }
@@ -59,5 +106,65 @@ mod tests {
         let mut arriving = Arriving::default();
         arriving.take(&bytes[..8], 0, len).unwrap();
         assert!(arriving.take(&bytes[..8], 0, len).is_err());
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_refused_when_it_is_announced() {
+        let mut arriving = Arriving::default();
+        let bytes = image("text").encode().unwrap();
+        for _ in 0..IMAGES_MAX {
+            assert!(arriving.take(&bytes, 0, bytes.len() as u64).unwrap().is_some());
+        }
+        let error = arriving.take(&bytes[..1], 0, bytes.len() as u64).unwrap_err();
+        assert!(error.cause().contains("the 4096 that a program may have") && error.remedy_text().is_some(), "{error}");
+
+        let mut arriving = Arriving { bytes: IMAGES_BYTES_MAX - 100, count: 9, ..Arriving::default() };
+        let error = arriving.take(&[1], 0, 101).unwrap_err();
+        assert!(error.cause().contains("101 bytes of GPU code beside 1073741724 in 9 images"), "{error}");
+        assert!(arriving.coming.is_empty(), "it has begun");
+        assert_eq!(arriving.take(&[1], 0, 100).unwrap(), None);
+        assert!(arriving.take(&[1], 1, 101).is_err(), "it has grown meanwhile");
+    }
+
+    proptest! {
+        /// Whatever comes in whichever pieces: what is kept, and what is coming beside it, are bounded.
+        #[test]
+        fn images_that_are_kept_are_bounded(steps in prop::collection::vec((0..400usize, 1..5usize, any::<bool>()), 1..40)) {
+            const COUNT_MAX: usize = 8;
+            const BYTES_MAX: u64 = 2_000;
+            let mut arriving = Arriving::with_room(COUNT_MAX, BYTES_MAX);
+            let (mut count, mut bytes) = (0, 0);
+            for (size, pieces, lies) in steps {
+                let whole = image(&"x".repeat(size)).encode().unwrap();
+                let len = whole.len() as u64;
+                let fits = count < COUNT_MAX && bytes + len <= BYTES_MAX;
+                let mut offset = 0;
+                for piece in whole.chunks(whole.len().div_ceil(pieces)) {
+                    // Who lies says at the end that it goes on.
+                    let last = offset + piece.len() as u64 == len;
+                    let said = if lies && last { BYTES_MAX } else { len };
+                    let taken = arriving.take(piece, offset, said);
+                    offset += piece.len() as u64;
+                    prop_assert!(bytes + arriving.coming.len() as u64 <= BYTES_MAX);
+                    match taken {
+                        Ok(None) => prop_assert!(fits && !(last && said == len)),
+                        Ok(Some(_)) => {
+                            prop_assert!(fits && last);
+                            count += 1;
+                            bytes += len;
+                        }
+                        Err(_) => {
+                            // That ends the session.
+                            prop_assert!(!fits || said > BYTES_MAX - bytes);
+                            return Ok(());
+                        }
+                    }
+                    prop_assert!(count <= COUNT_MAX && bytes <= BYTES_MAX);
+                }
+                if lies {
+                    return Ok(());
+                }
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ mod support;
 
 use accord_device::Device;
 use accord_device::fake::FakeRegion;
+use accord_device::image::Image;
 use accord_executor::Limits;
 use accord_executor::queue_table::QUEUES_MAX;
 use accord_fabric::frame::{self, Command, Event, STREAM_WINDOW};
@@ -174,6 +175,28 @@ fn commands_out_of_turn_end_the_session() {
         program.send(&expect, &[]);
     }
     program.assert_ended();
+}
+
+/// In an MPI job they would be in an agent, beside other sessions'.
+#[test]
+fn gpu_code_without_end_ends_the_session() {
+    /// What a program may have on a node.
+    const IMAGES: usize = 4_096;
+    let (mut beside, _) = Program::open(limits(), 0);
+    let mut program = Program::new(limits());
+    program.start().unwrap();
+    let send = |program: &Program, number: usize| {
+        let object = format!("// {number}").into_bytes();
+        let image = Image { objects: vec![object], functions: Vec::new(), variables: Vec::new() }.encode().unwrap();
+        program.send(&Command::Image { offset: 0, len: image.len() as u64 }, &image);
+    };
+    (0..IMAGES).for_each(|number| send(&program, number));
+    program.ask(|ticket| Command::Clock { ticket }).expect("as many as there may be");
+    send(&program, IMAGES);
+    let error = program.failure(u32::MAX);
+    assert!(error.cause().contains("one more image of GPU code than the 4096"), "{error}");
+    program.assert_ended();
+    beside.ask(|ticket| Command::Clock { ticket }).unwrap();
 }
 
 #[test]
