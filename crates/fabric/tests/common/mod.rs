@@ -3,7 +3,7 @@
 
 pub(crate) mod worlds;
 
-use accord_fabric::transport::{SharedLane, Transport, accept_tls, connect_tls, inproc_pair, pair, shm_pair};
+use accord_fabric::transport::{Lane, SharedLane, Transport, accept_tls, connect_tls, inproc_pair, pair, shm_pair};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
 use std::sync::OnceLock;
@@ -65,4 +65,15 @@ pub(crate) fn secure((near, far): (SharedLane, SharedLane)) -> (SharedLane, Shar
 /// Bytes of which a missing or a moved one shows.
 pub(crate) fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + seed) as u8).collect()
+}
+
+/// Reads `n` bytes in pieces of up to `piece`.
+pub(crate) fn read(lane: &dyn Lane, n: usize, piece: usize) -> Vec<u8> {
+    let (mut all, mut buffer) = (Vec::new(), vec![0; piece]);
+    while all.len() < n {
+        let came = lane.read(&mut buffer[..piece.min(n - all.len())]).unwrap();
+        assert!(came > 0, "the end came after {} bytes of {n}", all.len());
+        all.extend_from_slice(&buffer[..came]);
+    }
+    all
 }
