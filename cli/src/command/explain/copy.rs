@@ -73,12 +73,18 @@ fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<
         may_take: program && direction == Direction::In,
         exposed: false,
         synchronous: !in_queue,
+        in_row: false,
     };
     let choice = copy_route::route(&facts, &mut memory);
     let mut steps = vec![Step { when: "at the call", choice }];
     if choice.route == Route::InTurn {
         let choice = copy_route::route(&Facts { at: At::Turn, ..facts }, &mut memory);
         steps.push(Step { when: "in its turn", choice });
+    }
+    let in_row = Facts { in_row: true, ..facts };
+    let choice = copy_route::route(&in_row, &mut memory);
+    if choice.route == Route::Held {
+        steps.push(Step { when: "in a row of such", choice });
     }
     Some(steps)
 }
@@ -121,7 +127,9 @@ mod tests {
         assert_eq!(routes(Host, Gpu, 1 << 30, false), [Route::InTurn, Route::Staged]);
         assert_eq!(routes(Pinned, Gpu, 1 << 30, true), [Route::Direct]);
         assert_eq!(routes(Locked, Gpu, 1 << 30, false), [Route::Registered]);
-        assert_eq!(routes(Gpu, Host, 8, true), [Route::SmallSlot]);
+        assert_eq!(routes(Gpu, Host, 8, true), [Route::SmallSlot, Route::Held]);
+        assert_eq!(routes(Gpu, Host, 8, false), [Route::SmallSlot]);
+        assert_eq!(routes(Host, Gpu, 8, true), [Route::Direct, Route::Held]);
         assert_eq!(routes(Gpu, Host, 1 << 30, true), [Route::Staged]);
         assert_eq!(routes(Gpu, Gpu, 1 << 30, true), [Route::Peer]);
         assert_eq!(routes(Gpu, SameHost, 1 << 30, true), [Route::InTurn, Route::Mapped]);

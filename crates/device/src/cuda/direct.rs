@@ -67,7 +67,7 @@ impl ProgramMemory for Asked<'_> {
 /// The facts of a copy in a stream.
 pub(crate) fn facts(stream: &Stream, direction: Direction, at: At, len: usize, end: End, waits: bool) -> Facts {
     let (exposed, synchronous) = (stream.is_exposed(), stream.queue == QueueId::SYNC);
-    Facts { direction, at, len, end, waits, may_take: false, exposed, synchronous }
+    Facts { direction, at, len, end, waits, may_take: false, exposed, synchronous, in_row: false }
 }
 
 /// Gives a copy in to the driver, if nothing of it has to be staged. `now`: it has to have been read before the

@@ -1,54 +1,74 @@
 //! Holding small copies of a stream back until they are some, and making them one: see `rows.rs`.
 
 use super::completion::Completion;
-use super::direct::Asked;
+use super::direct::{self, Asked};
 use super::driver::DriverError;
-use super::rows::{HELD_FROM, Held, ROW_MAX, Run};
-use super::staging::copy_route::{self, Direction, ProgramMemory};
+use super::rows::{HELD_FROM, Held, Run};
+use super::staging::copy_route::{self, At, Direction, End, Facts, NoMemory, Route};
 use super::staging::pinned_pool::SMALL_SLOT;
 use super::stream::{Stream, StreamProgress};
 use crate::any_end::CopySink;
 use crate::host_memory::program_bytes;
-use accord_types::{DevicePtr, HostRange, QueueId, Result, Seq};
-use std::sync::MutexGuard;
+use accord_types::{DevicePtr, HostRange, Result, Seq};
 use std::sync::atomic::Ordering;
 
 impl Stream {
     /// Holds a small copy in back, if it goes on a run. None: it has to go its ordinary way. The context is current.
-    pub(crate) fn hold_in(&self, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
-        if !self.may_hold(range.len) {
-            return Ok(None);
-        }
-        self.check()?;
-        let mut state = self.lock();
-        if !state.follows_run(Direction::In, dst, range.len) || state.will_write(range) {
-            return Ok(None);
-        }
-        let mut asked = Asked::at_call(self, &state, range);
-        let readable = match asked.pages() {
-            copy_route::Pages::Registered => true,
-            // What the device's engines reach, regions may write, too: it is read in its turn.
-            copy_route::Pages::Unregistered => !asked.is_pinned(),
-            copy_route::Pages::Mixed => false,
-        };
-        if !readable {
-            return Ok(None);
-        }
-        self.hold_bytes(state, program_bytes(range))
+    pub(crate) fn hold_in(&self, facts: &Facts, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
+        self.hold(facts, dst, |stream, state, facts| {
+            let mut asked = Asked::at_call(stream, state, range);
+            if copy_route::route(facts, &mut asked).route != Route::Held {
+                return Ok(None);
+            }
+            stream.hold_bytes(state, program_bytes(range))
+        })
     }
 
     /// The same for bytes that somebody else has brought.
     pub(crate) fn hold_store(&self, dst: DevicePtr, bytes: &[u8]) -> Result<Option<Seq>> {
-        if !self.may_hold(bytes.len()) {
+        let handed = End::Handed { detached: false };
+        let facts = direct::facts(self, Direction::In, At::Call, bytes.len(), handed, false);
+        self.hold(&facts, dst, |stream, state, facts| {
+            if copy_route::route(facts, &mut NoMemory).route != Route::Held {
+                return Ok(None);
+            }
+            stream.hold_bytes(state, bytes)
+        })
+    }
+
+    /// The same for a small copy out, whose sink is taken if it is held back.
+    pub(crate) fn hold_out(&self, facts: &Facts, src: DevicePtr, sink: &mut Option<CopySink>) -> Result<Option<Seq>> {
+        self.hold(facts, src, |stream, state, facts| {
+            if copy_route::route(facts, &mut NoMemory).route != Route::Held {
+                return Ok(None);
+            }
+            let Some(held) = stream.room(state)? else { return Ok(None) };
+            let Some(sink) = sink.take() else { return Ok(None) };
+            held.sinks.push(sink);
+            held.rows += 1;
+            state.last += 1;
+            Ok(Some(Seq(state.last)))
+        })
+    }
+
+    /// Notes a copy of which nothing is known but its facts, and holds it back by `hold` if it goes on a run.
+    fn hold(
+        &self,
+        facts: &Facts,
+        at: DevicePtr,
+        hold: impl FnOnce(&Self, &mut StreamProgress, &Facts) -> Result<Option<Seq>>,
+    ) -> Result<Option<Seq>> {
+        if !facts.may_be_held() || !self.is_unobserved() {
             return Ok(None);
         }
         self.check()?;
         let mut state = self.lock();
-        if state.follows_run(Direction::In, dst, bytes.len()) { self.hold_bytes(state, bytes) } else { Ok(None) }
+        let in_row = state.follows_run(facts.direction, at, facts.len);
+        if in_row { hold(self, &mut state, &Facts { in_row, ..*facts }) } else { Ok(None) }
     }
 
-    fn hold_bytes(&self, mut state: MutexGuard<'_, StreamProgress>, bytes: &[u8]) -> Result<Option<Seq>> {
-        let Some(held) = self.room(&mut state)? else { return Ok(None) };
+    fn hold_bytes(&self, state: &mut StreamProgress, bytes: &[u8]) -> Result<Option<Seq>> {
+        let Some(held) = self.room(state)? else { return Ok(None) };
         let at = held.rows * held.len;
         held.slot.bytes(SMALL_SLOT)[at..at + bytes.len()].copy_from_slice(bytes);
         held.rows += 1;
@@ -56,29 +76,10 @@ impl Stream {
         Ok(Some(Seq(state.last)))
     }
 
-    /// The same for a small copy out, whose sink is taken if it is held back.
-    pub(crate) fn hold_out(&self, src: DevicePtr, len: usize, sink: &mut Option<CopySink>) -> Result<Option<Seq>> {
-        if !self.may_hold(len) {
-            return Ok(None);
-        }
-        self.check()?;
-        let mut state = self.lock();
-        if !state.follows_run(Direction::Out, src, len) {
-            return Ok(None);
-        }
-        let Some(held) = self.room(&mut state)? else { return Ok(None) };
-        let Some(sink) = sink.take() else { return Ok(None) };
-        held.sinks.push(sink);
-        held.rows += 1;
-        state.last += 1;
-        Ok(Some(Seq(state.last)))
-    }
-
-    fn may_hold(&self, len: usize) -> bool {
-        let here = self.queue != QueueId::SYNC && !self.is_exposed();
-        let may = here && (1..=ROW_MAX).contains(&len) && !self.shared.tracer.is_on();
+    /// Nobody looks at single copies.
+    fn is_unobserved(&self) -> bool {
         // Who waits by the driver alone would not find what is held back.
-        may && !self.shared.company.is_some_and(|in_company| in_company())
+        !self.shared.tracer.is_on() && !self.shared.company.is_some_and(|in_company| in_company())
     }
 
     /// Where the last copy of the stream's run is held back; none if there is no slot.

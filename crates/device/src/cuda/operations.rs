@@ -162,7 +162,7 @@ impl Device for CudaDevice {
         let _current = self.enter(stream)?;
         let mut sink = Some(sink);
         if copy_route::route(&facts, &mut NoMemory).route == Route::SmallSlot
-            && let Some(held) = stream.hold_out(src, len as usize, &mut sink)?
+            && let Some(held) = stream.hold_out(&facts, src, &mut sink)?
         {
             return Ok(held);
         }
@@ -388,13 +388,14 @@ impl CudaDevice {
     fn store_in_turn(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
         let stream = self.stream(stream)?;
         let _current = self.enter(stream)?;
-        if let Some(held) = stream.hold_in(dst, range)? {
+        let facts = direct::facts(stream, Direction::In, At::Call, range.len, End::Program, false);
+        let facts = Facts { may_take: true, ..facts };
+        if let Some(held) = stream.hold_in(&facts, dst, range)? {
             return Ok(Some(held));
         }
-        let facts = direct::facts(stream, Direction::In, At::Call, range.len, End::Program, false);
         stream.put_if(|state| {
             let mut asked = Asked::at_call(stream, state, range);
-            match (copy_route::route(&Facts { may_take: true, ..facts }, &mut asked).route, asked.middle) {
+            match (copy_route::route(&facts, &mut asked).route, asked.middle) {
                 (Route::Direct, _) => direct::hand_in(stream, dst, range).map(|()| true),
                 (Route::Registered, Some(middle)) => {
                     direct::copy_in_registered(stream, dst, range, middle).map(|()| true)

@@ -15,8 +15,6 @@ use accord_types::HostRange;
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUmemorytype, CUstream};
 use std::ptr::{null, null_mut};
 
-/// Longer copies go by themselves: little would be gained.
-pub(super) const ROW_MAX: usize = 8 << 10;
 /// Which copy of a run is the first to be held back: one or two are none.
 pub(super) const HELD_FROM: u32 = 3;
 /// The largest distance that every driver takes.

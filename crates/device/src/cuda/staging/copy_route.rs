@@ -12,6 +12,8 @@ pub const WAITED_IN_MAX: usize = 1 << 20;
 pub const WAITED_OUT_MAX: usize = 4 << 20;
 /// Copies out up to this size have slots of their own.
 pub const SMALL_MAX: usize = 64 << 10;
+/// Copies in a row up to this size are held back, to become one. Longer ones go by themselves: little would be gained.
+pub const ROW_MAX: usize = 8 << 10;
 
 /// Whether bytes come to the device or leave it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +79,25 @@ pub struct Facts {
     pub exposed: bool,
     /// It is the stream of synchronous calls: to wait for it does not wait for the program's regions.
     pub synchronous: bool,
+    /// It goes on a row of copies of this length, one distance apart on the device; nothing stands before it in the stream's list, and
+    /// nobody looks at single copies.
+    pub in_row: bool,
+}
+
+impl Facts {
+    /// Whether a copy is held back if it goes on a row of such, as far as is known without asking about the row and the pages.
+    pub fn may_be_held(&self) -> bool {
+        let small = match (self.direction, self.end) {
+            (_, End::Mapped | End::Device) => false,
+            (Direction::In, End::Program) => self.may_take && !self.waits,
+            (Direction::In, End::Handed { .. }) => true,
+            (Direction::Out, _) => self.waits,
+        };
+        // When a synchronous call returns, the program's other libraries may look at the device's memory. What they put into a stream
+        // that they share comes after what was put in before.
+        let apart = !self.synchronous && !self.exposed;
+        small && apart && self.at == At::Call && (1..=ROW_MAX).contains(&self.len)
+    }
 }
 
 /// What costs something to find out.
@@ -127,6 +148,8 @@ pub enum Route {
     StagedAfterAll,
     /// Through a small pinned slot, which whoever waits empties.
     SmallSlot,
+    /// Through a small pinned slot, with others of a row: one copy of the driver's for all of them.
+    Held,
     /// Through pinned slots to a thread of the stream's that hands the bytes on.
     Egress,
     /// Through pinned slots, piece by piece, with the stream's worker handing them over.
@@ -163,9 +186,17 @@ pub fn route(facts: &Facts, memory: &mut impl ProgramMemory) -> Choice {
     Choice { route, reason }
 }
 
+const HELD: (Route, &str) =
+    (Route::Held, "small copies in a row cost the driver one copy each: held back, they are one");
+
 fn in_at_call(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'static str) {
+    let is_held = facts.in_row && facts.may_be_held();
     if facts.end != End::Program {
-        return (Route::InTurn, "the bytes come from elsewhere, when the stream gets there");
+        return if is_held {
+            HELD
+        } else {
+            (Route::InTurn, "the bytes come from elsewhere, when the stream gets there")
+        };
     }
     if facts.may_take && facts.len <= TAKEN_MAX && facts.waits {
         // What is still on its way to that memory is not waited for: the program has not waited for it either.
@@ -186,6 +217,9 @@ fn in_at_call(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'stati
     let may_wait = !facts.waits || facts.exposed || facts.synchronous;
     if facts.may_take && facts.len <= TAKEN_MAX {
         return match memory.pages() {
+            // What the device's engines reach, regions may write, too: it is read in its turn.
+            Pages::Unregistered if is_held && !memory.is_pinned() => HELD,
+            Pages::Registered if is_held => HELD,
             Pages::Unregistered => (Route::Direct, "so few bytes need no staging"),
             Pages::Registered => (Route::Registered, "the memory is page-locked: the device's engines read it"),
             Pages::Mixed => {
@@ -240,6 +274,9 @@ fn in_at_turn(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'stati
 }
 
 fn out_at_call(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'static str) {
+    if facts.in_row && facts.may_be_held() {
+        return HELD;
+    }
     if facts.waits && facts.len <= SMALL_MAX && !facts.exposed && facts.end != End::Mapped {
         return (Route::SmallSlot, "so few bytes lie in a slot of their own until somebody waits for them");
     }
@@ -310,6 +347,7 @@ impl fmt::Display for Route {
             Self::Staged => "staged through pinned slots by threads",
             Self::StagedAfterAll => "staged through pinned slots by threads, after all that stands before it",
             Self::SmallSlot => "through a small pinned slot",
+            Self::Held => "held back, then one copy with others through a small pinned slot",
             Self::Egress => "through pinned slots to a thread that sends them on",
             Self::Piecewise => "through pinned slots, piece by piece",
             Self::Mapped => "direct, into memory that is mapped from the other process",

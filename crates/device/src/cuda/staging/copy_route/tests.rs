@@ -28,15 +28,26 @@ impl ProgramMemory for Known {
 const PAGEABLE: Known = Known { pages: Pages::Unregistered, pinned: false, unfinished: false, asked: 0 };
 
 fn facts(direction: Direction, at: At, len: usize, waits: bool) -> Facts {
-    Facts { direction, at, len, end: End::Program, waits, may_take: false, exposed: false, synchronous: false }
+    let (may_take, exposed, synchronous, in_row) = (false, false, false, false);
+    Facts { direction, at, len, end: End::Program, waits, may_take, exposed, synchronous, in_row }
 }
 
 /// Calls `check` with all combinations of facts that there can be.
 fn for_all(mut check: impl FnMut(&Facts, &mut Known, Choice)) {
-    let lengths =
-        [0, 1, TAKEN_MAX, TAKEN_MAX + 1, WAITED_IN_MAX, WAITED_IN_MAX + 1, WAITED_OUT_MAX, WAITED_OUT_MAX + 1];
+    let lengths = [
+        0,
+        1,
+        ROW_MAX,
+        ROW_MAX + 1,
+        TAKEN_MAX,
+        TAKEN_MAX + 1,
+        WAITED_IN_MAX,
+        WAITED_IN_MAX + 1,
+        WAITED_OUT_MAX,
+        WAITED_OUT_MAX + 1,
+    ];
     let ends = [End::Program, End::Handed { detached: false }, End::Handed { detached: true }, End::Mapped];
-    for bits in 0..1u32 << 8 {
+    for bits in 0..1u32 << 9 {
         let bit = |at: u32| bits >> at & 1 == 1;
         for (len, end) in lengths.into_iter().flat_map(|len| ends.map(|end| (len, end))) {
             for pages in [Pages::Unregistered, Pages::Registered, Pages::Mixed] {
@@ -47,6 +58,7 @@ fn for_all(mut check: impl FnMut(&Facts, &mut Known, Choice)) {
                     may_take: bit(3),
                     exposed: bit(4),
                     synchronous: bit(5),
+                    in_row: bit(8),
                     ..facts(direction, at, len, bit(2))
                 };
                 let mut memory = Known { pages, pinned: bit(6), unfinished: bit(7), asked: 0 };
@@ -108,11 +120,31 @@ fn a_turn_decides_and_a_stream_of_the_programs_waits_for_no_slot_or_thread() {
 #[test]
 fn older_bytes_come_first() {
     for_all(|facts, memory, choice| {
-        let small = choice.route == Route::SmallSlot || facts.may_take && facts.waits && facts.len <= TAKEN_MAX;
+        // Bytes that leave are written to the memory when somebody waits, in the order of the calls.
+        let slot = choice.route == Route::SmallSlot || choice.route == Route::Held && facts.direction == Direction::Out;
+        let small = slot || facts.may_take && facts.waits && facts.len <= TAKEN_MAX;
         if facts.end == End::Program && facts.at == At::Call && memory.unfinished && !small {
             assert_eq!(choice.route, Route::InTurn, "{facts:?}");
         }
     });
+}
+
+#[test]
+fn only_small_asynchronous_copies_are_held_back_and_only_bytes_that_nothing_writes_meanwhile() {
+    let mut held = 0;
+    for_all(|facts, memory, choice| {
+        if choice.route != Route::Held {
+            return;
+        }
+        held += 1;
+        assert!(facts.in_row && facts.at == At::Call && (1..=ROW_MAX).contains(&facts.len), "{facts:?}");
+        assert!(!facts.synchronous && !facts.exposed && facts.end != End::Mapped, "{facts:?}");
+        if facts.direction == Direction::In && facts.end == End::Program {
+            let reached = memory.pages == Pages::Mixed || memory.pages == Pages::Unregistered && memory.pinned;
+            assert!(!reached && !memory.unfinished, "{facts:?}");
+        }
+    });
+    assert!(held > 0);
 }
 
 #[test]
@@ -141,6 +173,9 @@ fn the_usual_copies_go_their_usual_ways() {
             Route::Piecewise,
         ),
         (Facts { end: End::Mapped, ..facts(out, turn, 1 << 30, false) }, PAGEABLE, Route::Mapped),
+        (Facts { in_row: true, may_take: true, ..facts(into, call, 8, false) }, PAGEABLE, Route::Held),
+        (Facts { in_row: true, may_take: true, ..facts(into, call, 8, false) }, pinned(), Route::Direct),
+        (Facts { in_row: true, ..facts(out, call, 8, true) }, PAGEABLE, Route::Held),
     ] {
         assert_eq!(route(&facts, &mut memory).route, wanted, "{facts:?}");
     }
