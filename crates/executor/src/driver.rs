@@ -299,9 +299,9 @@ impl World<'_> {
     /// A push to another device of the session.
     fn push(&self, push: Push<'_>) -> Result<Pushing> {
         let (session, exchange) = (self.session, &self.session.exchange);
-        match push.there {
+        match push.to_executor {
             None => session.link.push(exchange, push.transfer, push.len),
-            Some(there) => session.peers.link(push.to, there)?.push(exchange, push.transfer, push.len),
+            Some(directions) => session.peers.link(push.to, directions)?.push(exchange, push.transfer, push.len),
         }
     }
 

@@ -6,7 +6,7 @@
 mod request;
 mod slot;
 
-pub use request::{CopyTarget, Effect, Facts, Operation, Push, Request, StreamPosition, There};
+pub use request::{CopyTarget, Effect, Facts, Operation, Push, Request, StreamPosition};
 
 use crate::images::Arriving;
 use crate::limits::Limits;
@@ -15,6 +15,7 @@ use accord_device::FunctionHandle;
 use accord_fabric::ProgramSpec;
 use accord_fabric::frame::{self, CREDIT_STEP, Command, operation_cost};
 use accord_fabric::peer::PeerId;
+use accord_fabric::route::Directions;
 use accord_fabric::transfer::TRANSFERS_MAX;
 use accord_types::{
     AddressRange, ArgBlock, DevicePtr, Error, ErrorCode, LaunchDims, QueueId, Result, Seq, SessionId, StreamId,
@@ -407,15 +408,11 @@ fn build<'a>(
 }
 
 fn push(transfer: u64, to: PeerId, len: u64, payload: &[u8]) -> Result<Push<'_>> {
-    let there = match to {
+    let to_executor = match to {
         PeerId::PROGRAM => None,
-        _ => {
-            let text = std::str::from_utf8(payload).map_err(|_| broken("a push without an address"))?;
-            let (address, node_name) = text.split_once(' ').unwrap_or((text, text));
-            Some(There { address, node_name })
-        }
+        _ => Some(Directions::read(payload).ok_or_else(|| broken("a push that does not say where to"))?),
     };
-    Ok(Push { transfer: TransferId(transfer), to, len, there })
+    Ok(Push { transfer: TransferId(transfer), to, len, to_executor })
 }
 
 fn not_open() -> Error {

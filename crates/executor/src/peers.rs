@@ -4,7 +4,6 @@
 
 use crate::config::ExecutorConfig;
 use crate::events::Events;
-use crate::executor::There;
 use crate::peer_table::{PeerTable, PushWay};
 use crate::same_host::Local;
 use crate::threads::spawn;
@@ -13,7 +12,7 @@ use accord_fabric::frame::Event;
 use accord_fabric::handshake::{Introduced, Purpose};
 use accord_fabric::link::{Identity, Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, LaneTerms};
+use accord_fabric::route::{Directions, Endpoint, LaneTerms};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::{SharedLane, route};
@@ -76,7 +75,7 @@ impl Peers {
     }
 
     /// The link to another node's executor, for pushes over the lane that is named. The first use connects, in the background.
-    pub(crate) fn link(self: &Arc<Self>, to: PeerId, there: There<'_>) -> Result<Arc<Link>> {
+    pub(crate) fn link(self: &Arc<Self>, to: PeerId, directions: Directions<'_>) -> Result<Arc<Link>> {
         let mut state = self.lock();
         match state.way(to)? {
             PushWay::Over(LinkTo(link)) => return Ok(link),
@@ -92,8 +91,8 @@ impl Peers {
         let unnamed = || Error::new(ErrorCode::ImplementationDefined, "an executor without a command lane pushes");
         let own = self.own.get().copied().ok_or_else(unnamed)?;
         let link = self.new_link(to);
-        let (peers, pushing, agent) = (self.clone(), link.clone(), Endpoint::new(to.node(), there.address));
-        let name = format!("the executor of node {} ({agent})", there.node_name);
+        let (peers, pushing, agent) = (self.clone(), link.clone(), directions.endpoint(to.node()));
+        let name = format!("the executor of node {} ({agent})", directions.node_name);
         link.outbox().name_peer(name.clone());
         let events = self.events.clone();
         link.outbox().tell_loss(move || events.send(&Event::PeerLost { peer: to }, &[]));

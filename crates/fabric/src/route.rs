@@ -141,6 +141,32 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// How a command tells one executor of another ([`crate::frame::Command::Push`]). Whoever sends and reads commands need not know what it says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Directions<'a> {
+    address: &'a str,
+    /// The other's node, as people call it.
+    pub node_name: &'a str,
+}
+
+impl<'a> Directions<'a> {
+    /// To an endpoint, on a node of that name: the parts of the command's payload.
+    pub fn payload(endpoint: &'a Endpoint, node_name: &'a str) -> [&'a [u8]; 3] {
+        [endpoint.as_str().as_bytes(), b" ", node_name.as_bytes()]
+    }
+
+    /// Reads a payload; none if it is no text, or lacks one of the two.
+    pub fn read(payload: &'a [u8]) -> Option<Self> {
+        let (address, node_name) = std::str::from_utf8(payload).ok()?.split_once(' ')?;
+        (!address.is_empty() && !node_name.is_empty()).then_some(Self { address, node_name })
+    }
+
+    /// Where the other takes connections.
+    pub fn endpoint(&self, node: NodeId) -> Endpoint {
+        Endpoint::new(node, self.address)
+    }
+}
+
 /// How to reach it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
@@ -211,6 +237,17 @@ mod tests {
         let route = Route::choose(endpoint, terms, Found { nearness, loopback });
         assert!(!route.exposed || plain_tcp && route.transport == Transport::Tcp || wanted.starts_with("mpi:"));
         route.to_string()
+    }
+
+    #[test]
+    fn directions_are_read_as_they_were_written_and_nothing_else_is_taken() {
+        let endpoint = Endpoint::new(NodeId(3), "h3.site:7700");
+        let payload = Directions::payload(&endpoint, "h3").concat();
+        let read = Directions::read(&payload).unwrap();
+        assert_eq!((read.endpoint(NodeId(3)), read.node_name), (endpoint, "h3"));
+        for wrong in [&b""[..], b"h3:7700", b" h3", b"h3:7700 ", b"h3:\xff7700 h3"] {
+            assert_eq!(Directions::read(wrong), None, "{wrong:?}");
+        }
     }
 
     #[test]

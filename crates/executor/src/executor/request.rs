@@ -5,6 +5,7 @@ use accord_device::FunctionHandle;
 use accord_device::image::Image;
 use accord_fabric::ProgramSpec;
 use accord_fabric::peer::PeerId;
+use accord_fabric::route::Directions;
 use accord_types::{
     AddressRange, ArgBlock, DevicePtr, Error, FunctionSpec, GlobalSpec, LaunchDims, QueueId, Result, Seq, StreamId,
     TransferId,
@@ -92,17 +93,8 @@ pub struct Push<'a> {
     pub to: PeerId,
     /// Bytes.
     pub len: u64,
-    /// Where that is; none for the program.
-    pub there: Option<There<'a>>,
-}
-
-/// Where another executor is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct There<'a> {
-    /// Its agent's address.
-    pub address: &'a str,
-    /// Its node, as people call it.
-    pub node_name: &'a str,
+    /// How to reach it; none for the program.
+    pub to_executor: Option<Directions<'a>>,
 }
 
 /// Where bytes of another device go.

@@ -61,12 +61,13 @@ fn executors_of_one_machine_share_memory_and_others_use_tcp() {
     let key = Key::random().unwrap();
     let (peers, to) = (peers(&key), PeerId::executor(NodeId(2), 0).unwrap());
     let everywhere = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = everywhere.address().unwrap().to_string();
+    let address = everywhere.address().unwrap();
+    let words = format!("{address} h9");
     let far = PeerId::executor(NodeId(3), 0).unwrap();
     let local = Listener::bind_local(&Endpoint::new(to.node(), &address)).unwrap();
     for (peer, listener, transport) in [(to, local, Transport::Shm), (far, everywhere, Transport::Tcp)] {
         let lanes = agent(listener, &key);
-        let link = peers.link(peer, There { address: &address, node_name: "h9" }).unwrap();
+        let link = peers.link(peer, Directions::read(words.as_bytes()).unwrap()).unwrap();
         let lane = lanes.recv_timeout(SOON).unwrap();
         assert_eq!(link.route().unwrap().transport, transport, "{}", link.route().unwrap());
         lane.shutdown();
@@ -78,11 +79,11 @@ fn executors_of_one_machine_share_memory_and_others_use_tcp() {
 fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
     let key = Key::random().unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.address().unwrap().to_string();
+    let words = format!("{} h9", listener.address().unwrap());
     let lanes = agent(listener, &key);
     let (peers, to) = (peers(&key), PeerId::executor(NodeId(2), 0).unwrap());
     let push = |number| {
-        peers.link(to, There { address: &address, node_name: "h9" })?.push(&peers.exchange, TransferId(number), 8)
+        peers.link(to, Directions::read(words.as_bytes()).unwrap())?.push(&peers.exchange, TransferId(number), 8)
     };
     let mut first = push(1).unwrap();
     let lane = lanes.recv_timeout(SOON).unwrap();
@@ -99,10 +100,10 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
         assert_eq!(outcome.expect("it waits").unwrap_err().code(), ErrorCode::DeviceUnavailable);
     });
     // What the program asks for when it has heard of the loss names the next lane.
-    let next = peers.link(to.on_lane(1), There { address: &address, node_name: "h9" }).unwrap();
+    let next = peers.link(to.on_lane(1), Directions::read(words.as_bytes()).unwrap()).unwrap();
     let _open = lanes.recv_timeout(SOON).expect("a new lane");
     next.push(&peers.exchange, TransferId(3), 8).unwrap();
-    let late = peers.link(to, There { address: &address, node_name: "h9" }).unwrap();
+    let late = peers.link(to, Directions::read(words.as_bytes()).unwrap()).unwrap();
     assert!(
         late.outbox().closed().is_some() && next.outbox().closed().is_none(),
         "what comes late fails, and nothing else"

@@ -91,8 +91,7 @@ pub enum Command {
     /// Reply: nothing; its payload holds [`crate::stats::Counters`].
     Stats { ticket: u64 },
     /// Operation: sends bytes to another device of the session once the other side is ready, and
-    /// is done when they have landed. Payload: address of the other agent, a blank and the name of
-    /// its node; empty for the program.
+    /// is done when they have landed. Payload: [`crate::route::Directions`]; empty for the program.
     Push { device: u32, queue: u32, src: u64, len: u64, transfer: u64, to: PeerId },
     /// Takes a pushed transfer after what stands in the synchronous queue up to `seq`.
     Expect { device: u32, dst: u64, len: u64, transfer: u64, from: PeerId, seq: u64 },

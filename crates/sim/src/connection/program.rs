@@ -256,7 +256,7 @@ impl World {
                 let (src, len, to) = (device_cells(from).0, (cells * CELL) as u64, self.threads[index].devices[to].0);
                 let to = self.peer(to).on_lane(lane);
                 let command = Command::Push { device, queue: queue.0, src, len, transfer: transfer.0, to };
-                let pushed = self.machine.push((device, queue), &command, &[b"there"], now);
+                let pushed = self.machine.push((device, queue), &command, &[b"there h1"], now);
                 if let Err(error) = pushed {
                     task.stack.pop();
                     task.stack.push(Frame::Failed(error));

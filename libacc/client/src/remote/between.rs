@@ -10,6 +10,7 @@ use accord_executor::incoming_transfers::{Destination, due_after};
 use accord_executor::push::ToPeer;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
+use accord_fabric::route::Directions;
 use accord_fabric::transfer::Exchange;
 use accord_types::{DevicePtr, QueueId, Result, TransferId};
 use std::sync::Arc;
@@ -40,8 +41,8 @@ pub(crate) fn remote_to_remote(
     // Both name the lane that the two have now.
     let towards = from.machine().on_lane_to(to.link.peer());
     to.expect(target, transfer, from.link.peer().on_lane(towards.lane()), len)?;
-    let there = [to.spec.endpoint.as_str().as_bytes(), b" ", to.spec.node_name.as_bytes()];
-    from.push(queue, source, transfer, towards, &there, len)?;
+    let directions = Directions::payload(&to.spec.endpoint, &to.spec.node_name);
+    from.push(queue, source, transfer, towards, &directions, len)?;
     let device = source.client.device();
     let pushed = from.machine().last(device, queue)?;
     let pushing: Arc<dyn PushSource> = from.clone();
