@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
 /// How long a connection or an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long measurements are waited for, and how often it is looked.
 const MEASURE_MAX: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ impl Coordinator {
     /// The coordinator at `address` (`host:port`), to whom this process is known by its certificates.
     pub(crate) fn new(address: &str, trust: Trust) -> Result<Self> {
         let runtime = accord_proto::runtime::one_threaded().map_err(|error| Failure::system("can't start", error))?;
-        let coordinator = channel::Coordinator::new(address, Arc::new(trust), PATIENCE);
+        let coordinator = channel::Coordinator::new(address, Arc::new(trust), ANSWER_LIMIT);
         let channel = {
             let _inside = runtime.enter();
             coordinator.connect_lazy()
@@ -137,9 +137,9 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 /// Waits for an answer, for as long as one may take.
 fn answered<T>(runtime: &Runtime, answer: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Status> {
     // The timer has to be made inside the runtime.
-    match runtime.block_on(async { tokio::time::timeout(PATIENCE, answer).await }) {
+    match runtime.block_on(async { tokio::time::timeout(ANSWER_LIMIT, answer).await }) {
         Ok(answer) => answer.map(Response::into_inner).map_err(|status| channel::reason(&status).unwrap_or(status)),
-        Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", ANSWER_LIMIT.as_secs()))),
     }
 }
 

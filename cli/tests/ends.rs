@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// A run that has not ended by then never does.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30);
 
 fn supervisor_of(launcher: &Child) -> String {
     let children = format!("/proc/{0}/task/{0}/children", launcher.id());
@@ -23,7 +23,7 @@ fn ended(launcher: &mut Child) -> ExitStatus {
         if let Some(status) = launcher.try_wait().unwrap() {
             return status;
         }
-        assert!(begin.elapsed() < PATIENCE, "the run does not end");
+        assert!(begin.elapsed() < LIMIT, "the run does not end");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

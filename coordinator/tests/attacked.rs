@@ -98,7 +98,7 @@ fn hostile_peers_cost_a_coordinator_little_while_honest_programs_are_answered() 
     std::thread::sleep(Duration::from_millis(1_100));
     let wrong_roles = [Role::Agent("h1".into()), Role::Admin("root".into()), Role::Coordinator].map(identity);
     let opens = |own: &Identity| session_endpoint::open(&address, own, SOON, &request("h1"));
-    let (wanted, door) = opens(&eva).unwrap();
+    let (wanted, endpoint) = opens(&eva).unwrap();
     let claim = |key| Claim { session: wanted.session, key, request: request("h1") };
     let made_up = SessionKey(std::array::from_fn(|at| (at * at * 7) as u8));
     let no_admin = Arc::new(Trust::fixed(identity(tenant("mallory"))));
@@ -140,7 +140,7 @@ fn hostile_peers_cost_a_coordinator_little_while_honest_programs_are_answered() 
     }
     // The session that they wanted is its program's as before.
     assert!(matches!(session_endpoint::attach(&address, &eva, SOON, &claim(wanted.key)), Ok(Attachment::Open(_))));
-    drop(door);
+    drop(endpoint);
     let begin = Instant::now();
     let after = loop {
         let now = coordinator.cost();

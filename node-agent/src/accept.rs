@@ -5,7 +5,7 @@ use crate::node::ExecutorId;
 use crate::spare::{Spare, Work};
 use crate::supervise::Supervisor;
 use accord_fabric::handshake::{Hello, Introduced, Proven, Purpose};
-use accord_fabric::transport::{Arrival, Asked, Reception, SharedLane, Visitor};
+use accord_fabric::transport::{Acceptor, Asked, IncomingLane, Outcome, SharedLane};
 use accord_types::{Error, ErrorCode, Result};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes connections for as long as the process lives.
-pub(crate) fn accept(mut reception: Reception, supervisor: &Arc<Supervisor>) -> ! {
+pub(crate) fn accept(mut acceptor: Acceptor, supervisor: &Arc<Supervisor>) -> ! {
     let (proven, spare) = (Arc::new(AtomicUsize::new(0)), Spare::start());
-    supervisor.ring_at_news(reception.bell());
+    supervisor.wake_at_news(acceptor.waker());
     let mut key_of = |hello: &Hello, since: Instant| {
         check_purpose(hello)?;
         if hello.purpose == Purpose::Measure {
@@ -31,15 +31,15 @@ pub(crate) fn accept(mut reception: Reception, supervisor: &Arc<Supervisor>) -> 
         supervisor.key_or_wait(hello.session, since)
     };
     loop {
-        match reception.await_arrival(&mut key_of) {
-            Ok(Arrival::Proven(visitor, client)) if proven.load(Ordering::Relaxed) < PROVEN_MAX => {
-                introduce(Turn::begin(&proven), &spare, visitor, client, supervisor);
+        match acceptor.next_outcome(&mut key_of) {
+            Ok(Outcome::Proven(incoming, client)) if proven.load(Ordering::Relaxed) < PROVEN_MAX => {
+                introduce(Turn::begin(&proven), &spare, incoming, client, supervisor);
             }
-            Ok(Arrival::Proven(visitor, _)) => {
+            Ok(Outcome::Proven(incoming, _)) => {
                 let why = Error::new(ErrorCode::DeviceUnavailable, "the agent has too many connections to introduce");
-                reception.turn_away(visitor, why.remedy("try again").transient());
+                acceptor.turn_away(incoming, why.remedy("try again").transient());
             }
-            Ok(Arrival::Refused(name, why)) => refused(&name, &why),
+            Ok(Outcome::Refused(name, why)) => refused(&name, &why),
             Err(error) => {
                 tracing::warn!("cannot take a connection: {error}");
                 std::thread::sleep(ACCEPT_PAUSE);
@@ -65,12 +65,12 @@ impl Drop for Turn {
 }
 
 /// Finds its executor, on a thread of its own, or on the spare one.
-fn introduce(turn: Turn, spare: &Spare, visitor: Visitor, client: Proven, supervisor: &Arc<Supervisor>) {
+fn introduce(turn: Turn, spare: &Spare, incoming: IncomingLane, client: Proven, supervisor: &Arc<Supervisor>) {
     let supervisor = supervisor.clone();
     let work = move || {
         let _turn = turn;
-        if let Err(error) = receive(&visitor.lane, client, &supervisor) {
-            refused(&visitor.name, &error);
+        if let Err(error) = receive(&incoming.lane, client, &supervisor) {
+            refused(&incoming.name, &error);
         }
     };
     start(spare, Box::new(work));

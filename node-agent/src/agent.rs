@@ -16,7 +16,7 @@ use crate::supervise::Supervisor;
 use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_device::cache_folder;
-use accord_fabric::transport::{Listener, Reception};
+use accord_fabric::transport::{Acceptor, Listener};
 use accord_monitoring::Monitor;
 use accord_proto::channel::Coordinator;
 use accord_trust::access::check_node;
@@ -62,7 +62,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let listener = Listener::bind(config.listen)
         .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
     let address = listener.address().map_err(|error| error.to_string())?;
-    let reception = Reception::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    let acceptor = Acceptor::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
     let settings = Settings {
         node_name: node_name.clone(),
         devices: devices.clone(),
@@ -115,7 +115,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     std::thread::Builder::new()
         .name("accord-accept".into())
-        .spawn(move || accept::accept(reception, &port))
+        .spawn(move || accept::accept(acceptor, &port))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     if let Some(job) = &job {
         job.serve(&supervisor)?;
@@ -171,8 +171,8 @@ fn trust(config: &Config, node: &str) -> Result<Trust> {
 /// Takes connections of processes of this machine that share memory, once the node has its number.
 fn accept_near(supervisor: &Arc<Supervisor>) {
     let Some(endpoint) = supervisor.await_node() else { return };
-    match Listener::bind_local(&endpoint).and_then(Reception::new) {
-        Ok(reception) => accept::accept(reception, supervisor),
+    match Listener::bind_local(&endpoint).and_then(Acceptor::new) {
+        Ok(acceptor) => accept::accept(acceptor, supervisor),
         Err(error) => tracing::warn!("programs of this machine connect by TCP: cannot listen for them: {error}"),
     }
 }

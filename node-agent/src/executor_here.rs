@@ -3,7 +3,7 @@
 use crate::executor_process::config_of;
 use crate::users::RunsAs;
 use accord_device::Printed;
-use accord_executor::{LaneQueue, run_here};
+use accord_executor::{HandedLanes, run_here};
 use accord_fabric::handshake::Introduced;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::{Handover, SharedLane};
@@ -49,7 +49,7 @@ impl ExecutorsHere {
 /// One of them.
 #[derive(Clone, Debug)]
 pub(crate) struct ExecutorHere {
-    lanes: Arc<LaneQueue>,
+    lanes: Arc<HandedLanes>,
 }
 
 impl ExecutorHere {

@@ -10,7 +10,7 @@ use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
 use accord_fabric::measurement;
 use accord_fabric::route::Endpoint;
-use accord_fabric::transport::{Asked, Bell, Handover, Lane, SharedLane, Transport};
+use accord_fabric::transport::{Asked, Handover, Lane, SharedLane, Transport, Waker};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId};
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ pub(crate) struct Supervisor {
     /// The same for whoever speaks with the coordinator.
     news: Notify,
     /// The same for ports, where connections wait for their sessions.
-    bells: ShortLock<Vec<Arc<Bell>>>,
+    wakers: ShortLock<Vec<Arc<Waker>>>,
 }
 
 struct ExecutorTable {
@@ -49,8 +49,8 @@ impl Supervisor {
     pub(crate) fn new(settings: Settings, hosting: Hosting) -> Arc<Self> {
         let node = Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures);
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
-        let (began, changed, news, bells) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
-        Arc::new(Self { settings, hosting, state, began, changed, news, bells })
+        let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
+        Arc::new(Self { settings, hosting, state, began, changed, news, wakers })
     }
 
     /// Tells the rules what has happened.
@@ -65,13 +65,13 @@ impl Supervisor {
             what(state, now, ends)
         });
         self.news.notify_one();
-        self.bells.lock().iter().for_each(|bell| bell.ring());
+        self.wakers.lock().iter().for_each(|waker| waker.wake());
         answer
     }
 
-    /// Has this one ring from now on when something has happened.
-    pub(crate) fn ring_at_news(&self, bell: Arc<Bell>) {
-        self.bells.lock().push(bell);
+    /// Has this one woken from now on when something has happened.
+    pub(crate) fn wake_at_news(&self, waker: Arc<Waker>) {
+        self.wakers.lock().push(waker);
     }
 
     /// Asks the rules, and has executors end.

@@ -76,10 +76,10 @@ fn a_session_that_was_never_announced_opens_nothing_and_says_so_in_time() {
 fn an_ended_session_opens_nothing() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
-    let (lease, door) = cluster.open("elsewhere");
+    let (lease, endpoint) = cluster.open("elsewhere");
     let _command = command_lane(&lease).unwrap();
     let (_, executor) = agent.executor();
-    drop(door);
+    drop(endpoint);
     assert!(ends_within(&executor, SOON));
     for purpose in LANES {
         let error = lane(&agent.address, purpose, &lease).unwrap_err();
@@ -252,9 +252,9 @@ fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessi
     let _command = command_lane(&victim).unwrap();
     let (wanted, executor) = agent.executor();
     let (stranger, _other_door) = cluster.open("elsewhere");
-    let (ended, door) = cluster.open("elsewhere");
+    let (ended, endpoint) = cluster.open("elsewhere");
     drop(command_lane(&ended).unwrap());
-    drop(door);
+    drop(endpoint);
     let tap = Tap::new(&agent);
     let bulk = lane(&tap.address, Purpose::Bulk, &victim).unwrap();
     let (heard, _open) = tap.heard.join().unwrap();

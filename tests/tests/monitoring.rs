@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// For what takes a moment.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(20);
 
 fn tables() -> impl Iterator<Item = Metric> {
     accord_coordinator::metrics::TABLE.into_iter().chain(accord_node_agent::metrics::TABLE)
@@ -17,7 +17,7 @@ fn tables() -> impl Iterator<Item = Metric> {
 fn get(address: &str, path: &str) -> Result<String> {
     let failed = |error: std::io::Error| format!("{address}{path}: {error}");
     let mut stream = TcpStream::connect(address).map_err(failed)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    stream.set_read_timeout(Some(LIMIT)).map_err(failed)?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").map_err(failed)?;
     let mut page = String::new();
     stream.read_to_string(&mut page).map_err(failed)?;
@@ -36,7 +36,7 @@ fn await_status(address: &str, path: &str, status: &str) {
         if page.starts_with(&format!("HTTP/1.1 {status} ")) {
             return;
         }
-        assert!(begin.elapsed() < PATIENCE, "{path} is not {status}: {page}");
+        assert!(begin.elapsed() < LIMIT, "{path} is not {status}: {page}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -48,7 +48,7 @@ fn await_value(address: &str, name: &str, wanted: f64) {
         if value(&page, name) == Some(wanted) {
             return;
         }
-        assert!(begin.elapsed() < PATIENCE, "{name} is not {wanted}: {page}");
+        assert!(begin.elapsed() < LIMIT, "{name} is not {wanted}: {page}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

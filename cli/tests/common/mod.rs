@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Anything that takes longer is broken.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// The two ways to tell hosts apart. Namespaces are left out, with a word, where they can't be had.
 pub(crate) fn ways() -> Vec<&'static [&'static str]> {
@@ -110,7 +110,7 @@ impl Run {
 }
 
 pub(crate) fn await_that(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LIMIT;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(5));

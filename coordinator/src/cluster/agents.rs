@@ -278,12 +278,12 @@ impl Cluster {
 
     pub(super) fn declare_lost(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.sleep_is_no_silence(now);
-        let patience = self.patience(now);
+        let limit = self.silence_limit(now);
         let has_left_job = |node: &Node| node.leaves_job().is_some_and(|at| now >= at);
         let lost: Vec<NodeId> = self
             .nodes
             .values()
-            .filter(|node| node.is_up() && (now.since(node.heard) >= patience || has_left_job(node)))
+            .filter(|node| node.is_up() && (now.since(node.heard) >= limit || has_left_job(node)))
             .map(|node| node.id)
             .collect();
         for id in &lost {
@@ -307,7 +307,7 @@ impl Cluster {
     }
 
     /// How long a node may be silent now. If most are it may be this process that nobody reaches.
-    fn patience(&mut self, now: Millis) -> u64 {
+    fn silence_limit(&mut self, now: Millis) -> u64 {
         let lost_after = self.limits.lost_after_ms;
         let up = self.nodes.values().filter(|node| node.is_up());
         let (mut all, mut silent) = (0usize, 0usize);

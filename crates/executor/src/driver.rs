@@ -313,7 +313,7 @@ impl World<'_> {
                 let destination = Destination { hosted: hosted.clone(), dst, len };
                 let export =
                     self.session.local.as_ref().map(|local| local.peer(from).export(hosted.device(), dst, len));
-                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), export)?;
+                exchange.expect(transfer, from, len, Box::new(|incoming| destination.start(incoming)), export)?;
                 due_after(exchange, transfer, hosted, after);
             }
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use crate::hosted::Hosted;
 use accord_device::{CopySource, Source};
-use accord_fabric::transfer::{Arrival, ArrivalBytes, Exchange};
+use accord_fabric::transfer::{Exchange, IncomingBytes, IncomingTransfer};
 use accord_types::{DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ pub struct Destination {
 
 impl Destination {
     /// Takes a transfer whose first bytes are there.
-    pub fn start(self, arrival: Arrival) {
-        let Some((bytes, ending)) = arrival.split() else { return };
+    pub fn start(self, incoming: IncomingTransfer) {
+        let Some((bytes, ending)) = incoming.split() else { return };
         let Self { hosted, dst, len } = self;
         let source = CopySource::new(FromDevice { bytes, len });
         let put = hosted.incoming().and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, source)?)));
@@ -56,7 +56,7 @@ pub fn due_after(exchange: &Arc<Exchange>, transfer: TransferId, hosted: &Hosted
 }
 
 struct FromDevice {
-    bytes: ArrivalBytes,
+    bytes: IncomingBytes,
     len: u64,
 }
 

@@ -13,7 +13,7 @@ const WAITING_MAX: usize = 1_024;
 
 /// The way from an agent to an executor in the same process.
 #[derive(Debug, Default)]
-pub struct LaneQueue {
+pub struct HandedLanes {
     state: ShortLock<Waiting>,
     changed: Condvar,
 }
@@ -24,7 +24,7 @@ struct Waiting {
     closed: bool,
 }
 
-impl LaneQueue {
+impl HandedLanes {
     /// Hands a lane in, of which nothing was read after its handshake.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ pub(crate) enum LaneSource {
     /// The agent is another process.
     Agent(Handover),
     /// It is this one.
-    Here(Arc<LaneQueue>),
+    Here(Arc<HandedLanes>),
 }
 
 impl LaneSource {

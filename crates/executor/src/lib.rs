@@ -35,7 +35,7 @@ pub mod window;
 
 use accord_fabric::transport::Handover;
 pub use config::{DeviceFactory, ExecutorConfig, OutputSink, Work};
-pub use lane_source::LaneQueue;
+pub use lane_source::HandedLanes;
 use lane_source::LaneSource;
 pub use limits::Limits;
 use session::Session;
@@ -53,7 +53,7 @@ pub fn run(control: Handover, config: ExecutorConfig) -> ExitCode {
 }
 
 /// As [`run`], in the agent's own process: the session's connections come in by `lanes`, which ends the session when it is closed.
-pub fn run_here(lanes: &Arc<LaneQueue>, config: ExecutorConfig) -> ExitCode {
+pub fn run_here(lanes: &Arc<HandedLanes>, config: ExecutorConfig) -> ExitCode {
     serve(&LaneSource::Here(lanes.clone()), config)
 }
 

@@ -19,7 +19,7 @@ mod rendezvous;
 pub use chunk_io::{read_bytes, read_chunk, write_chunk};
 pub use control::{ControlMessage, ControlSender, TransferControl, receive_control};
 pub use exchange::{
-    Arrival, ArrivalBytes, Ending, Exchange, ExchangeCore, ExchangeEffect, Export, Pushing, Starter, TellOver,
+    Ending, Exchange, ExchangeCore, ExchangeEffect, Export, IncomingBytes, IncomingTransfer, Pushing, Starter, TellOver,
 };
 pub use inbox::{Inbox, Incoming, Receive};
 pub use lane_pool::LanePool;

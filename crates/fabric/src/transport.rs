@@ -1,5 +1,6 @@
 //! Lanes and what carries them. Everything that names a socket or an address is below here; all others hold a [`Lane`].
 
+mod acceptor;
 mod address;
 mod connect;
 pub mod gateway;
@@ -13,7 +14,6 @@ mod low_water;
 pub mod mpi;
 #[cfg(accord_tsan)]
 mod one_mapping;
-mod reception;
 mod retransmit;
 pub mod same_host;
 #[allow(unsafe_code)]
@@ -25,13 +25,13 @@ mod socket_option;
 mod time_limit;
 mod tls;
 
+pub use acceptor::{Acceptor, Asked, Outcome, Waker};
 pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
 pub use handover::Handover;
 pub use inproc::inproc_pair;
 pub use lane::{Lane, Piece, SharedLane, Transport};
-pub use listener::{Listener, Visitor};
-pub use reception::{Arrival, Asked, Bell, Reception};
+pub use listener::{IncomingLane, Listener};
 pub use shm::shm_pair;
 pub use socket::{adopt, find_dead_host_soon, pair};
 pub use tls::{accept_tls, connect_tls};

@@ -87,8 +87,8 @@ impl End {
     /// Takes a transfer; what has come, and what says that it has landed.
     fn expect(&self, len: usize) -> mpsc::Receiver<(Vec<u8>, Ending)> {
         let (to, came) = mpsc::channel();
-        let starter = move |arrival: accord_fabric::transfer::Arrival| {
-            let (mut bytes, ending) = arrival.split().unwrap();
+        let starter = move |incoming: accord_fabric::transfer::IncomingTransfer| {
+            let (mut bytes, ending) = incoming.split().unwrap();
             std::thread::spawn(move || {
                 let mut all = vec![0; len];
                 all.chunks_mut(1 << 20).for_each(|piece| bytes.fill(piece));
@@ -205,7 +205,7 @@ const STATES: &[Condition] = &[
     ("pushes what nobody takes", |near, far| {
         // Only its first bytes fit.
         let (hold, held) = mpsc::channel();
-        let keep = Box::new(move |arrival| drop(hold.send(arrival)));
+        let keep = Box::new(move |incoming| drop(hold.send(incoming)));
         far.exchange.expect(T, far.link.peer(), LARGE as u64, keep, None).unwrap();
         far.exchange.due(T, Ok(()));
         let mut pushing = near.push(LARGE);

@@ -45,11 +45,11 @@ fn between(mut there: Tamper, mut back: Tamper) -> (SharedLane, SharedLane) {
 
 type Ends = (std::io::Result<SharedLane>, std::io::Result<SharedLane>);
 
-fn shake((near, far): (SharedLane, SharedLane), patience: Duration) -> Ends {
+fn shake((near, far): (SharedLane, SharedLane), limit: Duration) -> Ends {
     let (client, server) = identities();
     let server = server.server(&[PROTOCOL]).unwrap();
-    let far = std::thread::spawn(move || accept_tls(far, server, patience));
-    let near = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), patience);
+    let far = std::thread::spawn(move || accept_tls(far, server, limit));
+    let near = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), limit);
     let far = far.join().unwrap();
     for lane in [&near, &far].into_iter().flatten() {
         lane.limit(Some(SOON)).unwrap();
@@ -148,20 +148,20 @@ fn each_changed_byte_ends_the_lane_and_none_is_believed() {
     // All of them take minutes: headers always, some others in this run, others in the next.
     let begin = HEADERS + std::process::id() as usize % STEP;
     for at in (0..HEADERS).chain((begin..there).step_by(STEP)) {
-        let patience = Duration::from_millis(500);
-        let (near, far) = shake(between(change(at, |byte| byte ^ 0x10), untouched()), patience);
+        let limit = Duration::from_millis(500);
+        let (near, far) = shake(between(change(at, |byte| byte ^ 0x10), untouched()), limit);
         let (Ok(near), Ok(far)) = (near, far) else { continue };
         for lane in [&near, &far] {
-            lane.limit(Some(patience)).unwrap();
+            lane.limit(Some(limit)).unwrap();
         }
         assert!(!exchange(&*near, &*far) || at + ENDS_DIFFER >= there, "byte {at} of {there} does not matter");
     }
     for at in (0..HEADERS).chain((begin..back).step_by(STEP)) {
-        let patience = Duration::from_millis(500);
-        let (near, far) = shake(between(untouched(), change(at, |byte| byte ^ 0x10)), patience);
+        let limit = Duration::from_millis(500);
+        let (near, far) = shake(between(untouched(), change(at, |byte| byte ^ 0x10)), limit);
         let (Ok(near), Ok(far)) = (near, far) else { continue };
         for lane in [&near, &far] {
-            lane.limit(Some(patience)).unwrap();
+            lane.limit(Some(limit)).unwrap();
         }
         assert!(!exchange(&*near, &*far) || at + ENDS_DIFFER >= back, "byte {at} of {back} does not matter");
     }

@@ -34,20 +34,20 @@ const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Answers until it is dropped. Runs on the service's own thread: if that hangs, so does `/healthz`.
 pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
-    let mut guests = Guests::new();
+    let mut connections = Connections::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, from)) => guests.enter(stream, from, &monitor),
+                Ok((stream, from)) => connections.enter(stream, from, &monitor),
                 Err(error) => {
                     tracing::warn!("metrics: cannot take a connection: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
-            Some(over) = guests.tasks.join_next() => {
+            Some(over) = connections.tasks.join_next() => {
                 // Who had to go has left already.
                 if let Ok(ticket) = over {
-                    guests.leave(ticket);
+                    connections.leave(ticket);
                 }
             }
         }
@@ -55,13 +55,13 @@ pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
 }
 
 /// The connections that there are. A probe that is asked for by whoever restarts what does not answer must not wait for others' to end.
-struct Guests {
+struct Connections {
     room: WaitingRoom,
     tasks: JoinSet<Ticket>,
     handles: HashMap<Ticket, AbortHandle>,
 }
 
-impl Guests {
+impl Connections {
     fn new() -> Self {
         let room = WaitingRoom::new(CONNECTIONS_MAX, OF_ONE_ADDRESS_MAX);
         Self { room, tasks: JoinSet::new(), handles: HashMap::new() }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 /// As many as the server takes.
 const PLACES: usize = 32;
-const PATIENCE: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(20);
 
 fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -80,7 +80,7 @@ fn scrapers_and_probes_are_answered_and_nobody_else_takes_much() {
     assert!(ask(address, "\u{1}\u{2}nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(64 * 1024));
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     let _cut_off = stream.write_all(long.as_bytes());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -97,7 +97,7 @@ fn crowds_leave_room(address: SocketAddr) {
         let mut stream = TcpStream::connect(address).unwrap();
         if number % 2 == 0 {
             stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
             assert!(stream.read(&mut [0; 64]).unwrap() > 0, "not answered beside {number}");
         }
         crowd.push(stream);

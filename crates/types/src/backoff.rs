@@ -16,9 +16,9 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// For `patience` after the first try. Those with different seeds pause differently.
-    pub fn new(patience: Duration, seed: u64) -> Self {
-        Self { pause: FIRST, end: patience, random: seed }
+    /// For `limit` after the first try. Those with different seeds pause differently.
+    pub fn new(limit: Duration, seed: u64) -> Self {
+        Self { pause: FIRST, end: limit, random: seed }
     }
 
     /// After a try that failed `since` the first one began: how long to pause before the next one; none if there is to be none.
@@ -48,15 +48,15 @@ mod tests {
     #[test]
     fn it_is_tried_until_the_time_is_over_and_once_at_its_end() {
         for seed in 0..500 {
-            for patience in [0, 1, 49, 700, 30_000].map(Duration::from_millis) {
-                let (mut backoff, mut now, mut tries) = (Backoff::new(patience, seed), Duration::ZERO, 1);
+            for limit in [0, 1, 49, 700, 30_000].map(Duration::from_millis) {
+                let (mut backoff, mut now, mut tries) = (Backoff::new(limit, seed), Duration::ZERO, 1);
                 while let Some(pause) = backoff.pause(now) {
                     assert!(pause <= LONGEST);
                     now += pause;
                     tries += 1;
-                    assert!(tries < 200, "{patience:?}");
+                    assert!(tries < 200, "{limit:?}");
                 }
-                assert_eq!(now, patience, "the last try is when the time is over");
+                assert_eq!(now, limit, "the last try is when the time is over");
             }
         }
     }

@@ -111,7 +111,7 @@ impl Session {
                     session: lease.session,
                     streams: streams_max(lease.stream_quota),
                     key: Key::from(lease.key),
-                    patience: settings.open_timeout,
+                    open_limit: settings.open_timeout,
                     program: program.clone(),
                     images: settings.images.clone(),
                     trace: settings.trace.clone(),

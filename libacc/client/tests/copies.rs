@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const Q3: QueueId = QueueId(3);
 const Q4: QueueId = QueueId(4);
 /// Longer than anything here takes that comes to an end at all, under a sanitizer too.
-const PATIENCE: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(180);
 /// More than sockets hold.
 const LARGE: usize = 48 << 20;
 
@@ -32,7 +32,7 @@ fn world_of_streams(devices: u32, quota: u32, believed: u32, gate: &Gate) -> Wor
 fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (to, from) = channel();
     std::thread::spawn(move || to.send(work()));
-    match from.recv_timeout(PATIENCE) {
+    match from.recv_timeout(LIMIT) {
         Ok(done) => done,
         Err(RecvTimeoutError::Timeout) => panic!("{what} never ended"),
         Err(RecvTimeoutError::Disconnected) => panic!("{what} failed"),
@@ -149,7 +149,7 @@ fn an_executor_that_dies_ends_copies_that_stand_in_line() {
         }
     });
     // Nothing reads the program's memory any more.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + LIMIT;
     while threads().iter().any(|name| name.trim_end() == "accord-copy") {
         assert!(Instant::now() < end, "{:?}", threads());
         std::thread::yield_now();

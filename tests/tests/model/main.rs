@@ -81,8 +81,8 @@ fn fail(
         let ops = plan::plan(choices, abilities);
         harness.run(std::iter::repeat_n(ops.as_slice(), TRIES)).ok().flatten().is_some()
     };
-    let patience = Duration::from_secs(number("ACCORD_TEST_SHRINK", SHRINK_S));
-    let small = shrink::shrink(choices, patience, fails);
+    let limit = Duration::from_secs(number("ACCORD_TEST_SHRINK", SHRINK_S));
+    let small = shrink::shrink(choices, limit, fails);
     let ops = plan::plan(&small, abilities);
     let again = harness.run(std::iter::repeat_n(ops.as_slice(), TRIES)).ok().flatten();
     let again = again.map_or_else(|| "it did not fail again".to_owned(), |(_, report)| report);

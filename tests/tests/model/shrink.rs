@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-/// The smallest part of `list` that was found to fail within about `patience`.
-pub(crate) fn shrink<T: Clone>(list: &[T], patience: Duration, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
+/// The smallest part of `list` that was found to fail within about `limit`.
+pub(crate) fn shrink<T: Clone>(list: &[T], limit: Duration, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let begin = Instant::now();
     let mut list = list.to_vec();
     let mut size = list.len().div_ceil(2);
     while size > 0 {
         let mut at = 0;
         let before = list.len();
-        while at < list.len() && begin.elapsed() < patience {
+        while at < list.len() && begin.elapsed() < limit {
             let end = (at + size).min(list.len());
             let left: Vec<T> = list[..at].iter().chain(&list[end..]).cloned().collect();
             if fails(&left) {
@@ -20,7 +20,7 @@ pub(crate) fn shrink<T: Clone>(list: &[T], patience: Duration, mut fails: impl F
             }
         }
         // The last round is repeated until nothing more can go.
-        size = if size == 1 && list.len() < before && begin.elapsed() < patience { 1 } else { size / 2 };
+        size = if size == 1 && list.len() < before && begin.elapsed() < limit { 1 } else { size / 2 };
     }
     list
 }

@@ -18,8 +18,9 @@ const ONE_EACH: [(&str, &str); 4] = [
 ];
 
 /// Words that nobody knows but who wrote them, with the field's own: no type and no module is named by them.
-const INSTEAD: [(&str, &str); 23] = [
+const INSTEAD: [(&str, &str); 27] = [
     ("arrivals", "incoming transfers; pending copies out"),
+    ("bell", "waker, doorbell"),
     ("door", "session endpoint, ABI boundary, acceptor, source"),
     ("doorway", "deferred accept"),
     ("echo", "write-back"),
@@ -27,6 +28,7 @@ const INSTEAD: [(&str, &str); 23] = [
     ("giver", "exporter"),
     ("habits", "flush policy"),
     ("hall", "session endpoint"),
+    ("guests", "unproven lanes"),
     ("happening", "event"),
     ("landing", "completion"),
     ("landings", "completion actions"),
@@ -38,9 +40,11 @@ const INSTEAD: [(&str, &str); 23] = [
     ("party", "peer"),
     ("patience", "spin policy, limit"),
     ("port", "device client, listener"),
+    ("reception", "acceptor"),
     ("speaker", "sender of control messages"),
     ("suspects", "recent kernels"),
     ("taker", "importer"),
+    ("visitor", "incoming lane"),
     ("voice", "control"),
 ];
 
@@ -77,10 +81,12 @@ fn words(name: &str) -> Vec<String> {
 
 /// What is defined by a name that says it in another word than the field's.
 fn in_words_of_our_own(code: &str, file: &str) -> Vec<String> {
-    let definition = Regex::new(r"\b(?:struct|enum|trait|type|mod) (?:r#)?(\w+)").unwrap();
+    let definition = Regex::new(r"\b(?:struct|enum|trait|type|mod|fn|const|static) (?:r#)?(\w+)").unwrap();
     let names = definition.captures_iter(code).map(|found| found[1].to_owned()).chain([file.to_owned()]);
+    // The port of an address is one.
     let known = |word: &String| INSTEAD.iter().find(|(ours, _)| ours == word);
     names
+        .filter(|name| name != "port")
         .filter_map(|name| words(&name).iter().find_map(known).map(|(_, field)| format!("{name}: say {field}")))
         .collect()
 }

@@ -3,7 +3,7 @@
 
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::{Device, WorkerStart};
-use accord_executor::{DeviceFactory, ExecutorConfig, LaneQueue, Limits, OutputSink, Work, run, run_here};
+use accord_executor::{DeviceFactory, ExecutorConfig, HandedLanes, Limits, OutputSink, Work, run, run_here};
 use accord_fabric::copy_way::CopyWays;
 use accord_fabric::frame::{self, Command, Event, FrameReader, Position};
 use accord_fabric::handshake::{Hello, Purpose};
@@ -38,7 +38,7 @@ pub(crate) struct Program {
 /// The agent's end of the way to the executor.
 enum Control {
     OtherProcess(Handover),
-    Here(Arc<LaneQueue>),
+    Here(Arc<HandedLanes>),
 }
 
 struct Factory {
@@ -81,7 +81,7 @@ impl Program {
 
     /// As [`Program::new`], with an executor that belongs to the agent's process.
     pub(crate) fn here(limits: Limits) -> Self {
-        let lanes = Arc::<LaneQueue>::default();
+        let lanes = Arc::<HandedLanes>::default();
         let control = Control::Here(lanes.clone());
         Self::start_with(control, limits, Vec::new(), move |config| {
             let _ = run_here(&lanes, config);

@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
-pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
+pub type Starter = Box<dyn FnOnce(IncomingTransfer) + Send>;
 
 /// Gives a handle of the memory that a transfer goes to, for a pusher that may reach it; empty if there is no such way. At most
 /// [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may come.
@@ -270,7 +270,13 @@ impl Exchange {
         self.act(state, None);
         // Else the peer was lost meanwhile, or has nothing to give.
         if begun == Ok(true) {
-            starter(Arrival { exchange: self.clone(), peer, incoming: Some(incoming), transfer, failed: None });
+            starter(IncomingTransfer {
+                exchange: self.clone(),
+                peer,
+                incoming: Some(incoming),
+                transfer,
+                failed: None,
+            });
         }
     }
 
@@ -451,8 +457,8 @@ impl Drop for Pushing {
     }
 }
 
-/// A transfer that arrives: gives the bytes to the device. [`Arrival::landed`] has to be told how it ended.
-pub struct Arrival {
+/// A transfer that arrives: gives the bytes to the device. [`IncomingTransfer::landed`] has to be told how it ended.
+pub struct IncomingTransfer {
     exchange: Arc<Exchange>,
     peer: PeerId,
     incoming: Option<Incoming>,
@@ -468,15 +474,15 @@ pub struct Ending {
     failure: Arc<ShortLock<Option<Error>>>,
 }
 
-/// The bytes of an [`Arrival`].
-pub struct ArrivalBytes {
+/// The bytes of an [`IncomingTransfer`].
+pub struct IncomingBytes {
     incoming: Incoming,
     failure: Arc<ShortLock<Option<Error>>>,
 }
 
-impl Arrival {
+impl IncomingTransfer {
     /// The bytes, for the device's stream, and what to call when they have landed.
-    pub fn split(mut self) -> Option<(ArrivalBytes, Ending)> {
+    pub fn split(mut self) -> Option<(IncomingBytes, Ending)> {
         let failure = Arc::new(ShortLock::new(self.failed.take()));
         let ending = Ending {
             exchange: self.exchange.clone(),
@@ -484,11 +490,11 @@ impl Arrival {
             transfer: self.transfer,
             failure: failure.clone(),
         };
-        Some((ArrivalBytes { incoming: self.incoming.take()?, failure }, ending))
+        Some((IncomingBytes { incoming: self.incoming.take()?, failure }, ending))
     }
 }
 
-impl ArrivalBytes {
+impl IncomingBytes {
     /// Fills `piece` with the next bytes. If the pusher fails, the piece stays as it is and the
     /// [`Ending`] knows: the stream that takes copies from all sides must not fail with one of them.
     pub fn fill(&mut self, piece: &mut [u8]) {
@@ -498,12 +504,12 @@ impl ArrivalBytes {
         }
     }
 
-    /// Whether [`ArrivalBytes::fill_native`] may put something there.
+    /// Whether [`IncomingBytes::fill_native`] may put something there.
     pub fn fills_native(&self) -> bool {
         self.incoming.fills_native()
     }
 
-    /// As [`ArrivalBytes::fill`], into the device's own memory: how many bytes are there now; 0 if the next ones have to be read by the host.
+    /// As [`IncomingBytes::fill`], into the device's own memory: how many bytes are there now; 0 if the next ones have to be read by the host.
     pub fn fill_native(&mut self, room: NativeRange) -> usize {
         if self.failure.lock().is_some() {
             return room.len;

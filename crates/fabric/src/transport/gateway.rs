@@ -34,7 +34,7 @@ const REQUESTS_MAX: usize = 64;
 /// How long a process may take to say where it wants to go.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a node may take to say which rank it is.
-const RANK_PATIENCE: Duration = Duration::from_secs(2);
+const RANK_LIMIT: Duration = Duration::from_secs(2);
 /// Pause where one more request has to wait, or the system gives no connection.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -85,7 +85,7 @@ pub fn read_request(lane: &dyn Lane) -> io::Result<NodeId> {
 /// The rank that the agent of `node` is.
 fn rank_of(fabric: &MpiFabric, node: NodeId) -> io::Result<u32> {
     let unknown = || io::Error::new(ErrorKind::NotFound, format!("node {} is none of this MPI job", node.0));
-    fabric.rank_of(node, RANK_PATIENCE).ok_or_else(unknown)
+    fabric.rank_of(node, RANK_LIMIT).ok_or_else(unknown)
 }
 
 /// Takes requests of this machine's processes.

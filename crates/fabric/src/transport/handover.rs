@@ -133,8 +133,8 @@ impl Handover {
         let mut descriptors = descriptors.into_iter();
         let lane = match (descriptors.next(), descriptors.next(), descriptors.next(), descriptors.next()) {
             (Some(socket), None, ..) => socket::received(socket),
-            (Some(socket), Some(bell), Some(memory), None) => {
-                local_socket::received(socket, bell, memory).map_err(|error| broken(&error))?
+            (Some(socket), Some(doorbell), Some(memory), None) => {
+                local_socket::received(socket, doorbell, memory).map_err(|error| broken(&error))?
             }
             _ => {
                 return Err(Error::new(ErrorCode::System, "a connection was announced but did not come")

@@ -16,7 +16,7 @@ const BACKLOG: i32 = 4_096;
 
 /// Who has connected.
 #[derive(Debug)]
-pub struct Visitor {
+pub struct IncomingLane {
     /// What there is with them.
     pub lane: SharedLane,
     /// For messages.
@@ -25,7 +25,7 @@ pub struct Visitor {
     pub address: String,
 }
 
-impl Visitor {
+impl IncomingLane {
     /// Of the machine's network, not by a socket of this machine.
     pub(super) fn is_tcp(&self) -> bool {
         self.lane.transport() == Transport::Tcp
@@ -88,16 +88,16 @@ impl Listener {
     }
 
     /// The next connection, which has not introduced itself yet.
-    pub(super) fn try_accept(&self) -> io::Result<Visitor> {
+    pub(super) fn try_accept(&self) -> io::Result<IncomingLane> {
         match &self.0 {
             From::Everywhere(tcp) => {
                 let (stream, from) = tcp.accept()?;
-                Ok(Visitor { lane: adopt(stream.into())?, name: from.to_string(), address: place_of(from.ip()) })
+                Ok(IncomingLane { lane: adopt(stream.into())?, name: from.to_string(), address: place_of(from.ip()) })
             }
             From::ThisMachine(socket) => {
                 let lane = local_socket::accept(socket)?;
                 let user = lane.peer_user().unwrap_or_default();
-                Ok(Visitor {
+                Ok(IncomingLane {
                     lane: Arc::new(lane),
                     name: "a process of this machine".to_owned(),
                     address: format!("user {user}"),

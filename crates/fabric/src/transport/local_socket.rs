@@ -1,5 +1,5 @@
 //! How a lane of shared memory comes about: a UNIX socket without a file carries the handshake; then the client sends the memory
-//! and a second bell. Its name follows from the agent's place in the cluster and is no secret: who takes it before the agent
+//! and a second doorbell. Its name follows from the agent's place in the cluster and is no secret: who takes it before the agent
 //! gets connections of its own user only, and can't prove a session's key to these.
 //!
 //! Such names belong to a network namespace: hosts that are made of these do not meet.
@@ -93,13 +93,13 @@ pub(super) fn begin(socket: OwnedFd) -> Socket {
 /// The client's end, after the handshake.
 pub(super) fn offer(socket: Socket) -> io::Result<SharedLane> {
     let memory = SharedMemory::create()?;
-    let (bell, theirs) = UnixStream::pair()?;
+    let (doorbell, theirs) = UnixStream::pair()?;
     let descriptors = [theirs.as_fd(), memory.file().as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     rustix::io::retry_on_intr(|| sendmsg(socket.as_fd(), &[IoSlice::new(OFFER)], &mut ancillary, SendFlags::NOSIGNAL))?;
-    let lane = Shm::new(memory, Side::Client, socket.into_fd(), bell.into());
+    let lane = Shm::new(memory, Side::Client, socket.into_fd(), doorbell.into());
     lane.limit(None)?;
     Ok(Arc::new(lane))
 }
@@ -110,21 +110,21 @@ pub(super) struct Accepted {
     socket: Socket,
     /// Whose process has connected.
     user: Uid,
-    /// The second bell and the memory.
+    /// The second doorbell and the memory.
     offered: OnceLock<[OwnedFd; 2]>,
 }
 
 impl Accepted {
     /// The lane, for this process itself; once the memory has come.
     pub(super) fn into_lane(self) -> io::Result<SharedLane> {
-        let [bell, memory] = self.offered.into_inner().ok_or(ErrorKind::NotConnected)?;
-        received(self.socket.into_fd(), bell, memory)
+        let [doorbell, memory] = self.offered.into_inner().ok_or(ErrorKind::NotConnected)?;
+        received(self.socket.into_fd(), doorbell, memory)
     }
 }
 
 /// The lane of an end that was handed over.
-pub(super) fn received(socket: OwnedFd, bell: OwnedFd, memory: OwnedFd) -> io::Result<SharedLane> {
-    Ok(Arc::new(Shm::new(SharedMemory::open(memory)?, Side::Server, socket, bell)))
+pub(super) fn received(socket: OwnedFd, doorbell: OwnedFd, memory: OwnedFd) -> io::Result<SharedLane> {
+    Ok(Arc::new(Shm::new(SharedMemory::open(memory)?, Side::Server, socket, doorbell)))
 }
 
 impl Lane for Accepted {

@@ -1,7 +1,7 @@
 //! Lanes through memory that two processes of one machine share.
 //!
-//! Each direction has a ring of bytes and a bell, which is a socket: whoever waits looks for a moment, then says in the ring that it
-//! sleeps, and sleeps on the bell; the other side writes a byte to the bell only then. A side that dies closes its bells, so that nobody
+//! Each direction has a ring of bytes and a doorbell, which is a socket: whoever waits looks for a moment, then says in the ring that it
+//! sleeps, and sleeps on the doorbell; the other side writes a byte to the doorbell only then. A side that dies closes its doorbells, so that nobody
 //! sleeps on. Both sides keep their positions to themselves, and believe nothing that stands in the ring.
 
 use super::lane::{Lane, Piece, SharedLane, Transport};
@@ -37,9 +37,9 @@ pub(super) struct Shm {
     side: Side,
     incoming: Ring,
     outgoing: Ring,
-    /// The bell of each ring.
-    in_bell: OwnedFd,
-    out_bell: OwnedFd,
+    /// The doorbell of each ring.
+    in_doorbell: OwnedFd,
+    out_doorbell: OwnedFd,
     reader: TurnLock<Position>,
     writer: TurnLock<Position>,
     /// This side has shut it down.
@@ -51,22 +51,32 @@ struct Position {
     /// Bytes read or written so far.
     at: u64,
     spin: SpinPolicy,
-    /// The bell says that the other side is gone.
+    /// The doorbell says that the other side is gone.
     alone: bool,
     /// When that was last asked for by somebody who does not wait.
     asked: Option<Instant>,
 }
 
 impl Shm {
-    /// An end that has `to_server` and `to_client` as bells of the rings.
+    /// An end that has `to_server` and `to_client` as doorbells of the rings.
     pub(super) fn new(memory: SharedMemory, side: Side, to_server: OwnedFd, to_client: OwnedFd) -> Self {
         let position = || TurnLock::new(Position { at: 0, spin: SpinPolicy::default(), alone: false, asked: None });
-        let (incoming, outgoing, in_bell, out_bell) = match side {
+        let (incoming, outgoing, in_doorbell, out_doorbell) = match side {
             Side::Client => (Ring::ToClient, Ring::ToServer, to_client, to_server),
             Side::Server => (Ring::ToServer, Ring::ToClient, to_server, to_client),
         };
         let (reader, writer) = (position(), position());
-        Self { memory, side, incoming, outgoing, in_bell, out_bell, reader, writer, closed: AtomicBool::new(false) }
+        Self {
+            memory,
+            side,
+            incoming,
+            outgoing,
+            in_doorbell,
+            out_doorbell,
+            reader,
+            writer,
+            closed: AtomicBool::new(false),
+        }
     }
 
     fn is(&self, ring: Ring, word: Word) -> bool {
@@ -106,7 +116,7 @@ impl Shm {
         // The writer looks for room after it has said that it sleeps.
         fence(Ordering::SeqCst);
         if self.is(self.incoming, Word::WriterSleeps) && ROOM - self.available(reader.at)? >= WAKE_ROOM {
-            self.ring(self.incoming, Word::WriterSleeps, &self.in_bell);
+            self.ring(self.incoming, Word::WriterSleeps, &self.in_doorbell);
         }
         Ok(Some(n))
     }
@@ -131,16 +141,16 @@ impl Shm {
         // The reader looks for bytes after it has said that it sleeps.
         fence(Ordering::SeqCst);
         if self.is(self.outgoing, Word::ReaderSleeps) {
-            self.ring(self.outgoing, Word::ReaderSleeps, &self.out_bell);
+            self.ring(self.outgoing, Word::ReaderSleeps, &self.out_doorbell);
         }
         Ok(Some(written))
     }
 
     /// Wakes the other side, once for each time that it sleeps.
-    fn ring(&self, ring: Ring, sleeps: Word, bell: &OwnedFd) {
+    fn ring(&self, ring: Ring, sleeps: Word, doorbell: &OwnedFd) {
         if self.memory.word(ring, sleeps).swap(0, Ordering::SeqCst) != 0 {
-            // If the bell is full it has been heard; if it is broken, whoever waits sees that.
-            let _ = send(bell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            // If the doorbell is full it has been heard; if it is broken, whoever waits sees that.
+            let _ = send(doorbell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
     }
 
@@ -148,7 +158,7 @@ impl Shm {
     fn wait<T>(
         &self,
         position: &mut Position,
-        (ring, sleeps, bell): (Ring, Word, &OwnedFd),
+        (ring, sleeps, doorbell): (Ring, Word, &OwnedFd),
         is_news: impl Fn(u64) -> bool,
         mut step: impl FnMut(&mut Position) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
@@ -171,7 +181,7 @@ impl Shm {
             self.set(ring, sleeps, 1);
             fence(Ordering::SeqCst);
             let rung =
-                if is_news(position.at) { Ok((0, 1)) } else { recv(bell, &mut [0u8; 64][..], RecvFlags::empty()) };
+                if is_news(position.at) { Ok((0, 1)) } else { recv(doorbell, &mut [0u8; 64][..], RecvFlags::empty()) };
             self.set(ring, sleeps, 0);
             match rung {
                 Ok((_, 0)) | Err(Errno::CONNRESET) => position.alone = true,
@@ -195,7 +205,7 @@ impl Shm {
             || self.closed.load(Ordering::Acquire)
     }
 
-    /// Asks the bell whether the other side is there, now and then.
+    /// Asks the doorbell whether the other side is there, now and then.
     fn ask(&self, reader: &mut Position) {
         /// How often.
         const PAUSE: Duration = Duration::from_millis(1);
@@ -203,7 +213,7 @@ impl Shm {
             return;
         }
         reader.asked = Some(Instant::now());
-        let heard = recv(&self.in_bell, &mut [0u8; 64][..], RecvFlags::DONTWAIT);
+        let heard = recv(&self.in_doorbell, &mut [0u8; 64][..], RecvFlags::DONTWAIT);
         reader.alone |= matches!(heard, Ok((_, 0)) | Err(Errno::CONNRESET));
     }
 }
@@ -234,8 +244,8 @@ pub fn shm_pair() -> io::Result<(SharedLane, SharedLane)> {
 impl Lane for Shm {
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut reader = self.reader.take();
-        let bell = (self.incoming, Word::ReaderSleeps, &self.in_bell);
-        self.wait(&mut reader, bell, |at| self.has_news(at), |reader| self.take(reader, bytes))
+        let doorbell = (self.incoming, Word::ReaderSleeps, &self.in_doorbell);
+        self.wait(&mut reader, doorbell, |at| self.has_news(at), |reader| self.take(reader, bytes))
     }
 
     fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
@@ -263,8 +273,8 @@ impl Lane for Shm {
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut writer = self.writer.take();
-        let bell = (self.outgoing, Word::WriterSleeps, &self.out_bell);
-        self.wait(&mut writer, bell, |at| self.has_room(at), |writer| self.put(writer, parts))
+        let doorbell = (self.outgoing, Word::WriterSleeps, &self.out_doorbell);
+        self.wait(&mut writer, doorbell, |at| self.has_room(at), |writer| self.put(writer, parts))
     }
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -275,7 +285,7 @@ impl Lane for Shm {
 
     fn finish(&self) -> io::Result<()> {
         self.set(self.outgoing, Word::Finished, 1);
-        self.ring(self.outgoing, Word::ReaderSleeps, &self.out_bell);
+        self.ring(self.outgoing, Word::ReaderSleeps, &self.out_doorbell);
         Ok(())
     }
 
@@ -283,15 +293,15 @@ impl Lane for Shm {
         self.closed.store(true, Ordering::SeqCst);
         self.set(self.outgoing, Word::Finished, 1);
         self.set(self.incoming, Word::Unread, 1);
-        for bell in [&self.in_bell, &self.out_bell] {
+        for doorbell in [&self.in_doorbell, &self.out_doorbell] {
             // It is over already if this fails.
-            let _ = shutdown(bell, Shutdown::Both);
+            let _ = shutdown(doorbell, Shutdown::Both);
         }
     }
 
     fn limit(&self, time: Option<Duration>) -> io::Result<()> {
-        for bell in [&self.in_bell, &self.out_bell] {
-            set_socket_timeout(bell, Timeout::Recv, time)?;
+        for doorbell in [&self.in_doorbell, &self.out_doorbell] {
+            set_socket_timeout(doorbell, Timeout::Recv, time)?;
         }
         Ok(())
     }
@@ -313,7 +323,7 @@ impl Lane for Shm {
         let is_new = |position: &TurnLock<Position>| position.try_take().is_some_and(|position| position.at == 0);
         match self.side {
             Side::Server if is_new(&self.reader) && is_new(&self.writer) => {
-                vec![self.in_bell.as_fd(), self.out_bell.as_fd(), self.memory.file().as_fd()]
+                vec![self.in_doorbell.as_fd(), self.out_doorbell.as_fd(), self.memory.file().as_fd()]
             }
             Side::Server | Side::Client => Vec::new(),
         }
@@ -322,7 +332,7 @@ impl Lane for Shm {
 
 impl Drop for Shm {
     fn drop(&mut self) {
-        // An end that was handed over lives on elsewhere; its bells tell the rest.
+        // An end that was handed over lives on elsewhere; its doorbells tell the rest.
         if !self.closed.load(Ordering::Acquire) && self.side == Side::Client {
             self.shutdown();
         }
@@ -389,7 +399,7 @@ mod tests {
     #[test]
     fn a_peer_that_rings_without_end_or_not_at_all_hurts_itself() {
         let (liar, victim) = two();
-        // It says that it sleeps, again and again, and never takes the bytes off its bell.
+        // It says that it sleeps, again and again, and never takes the bytes off its doorbell.
         for _ in 0..100_000 {
             liar.memory.word(Ring::ToClient, Word::ReaderSleeps).store(1, Ordering::SeqCst);
             if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(victim.writer.take().at).unwrap() < 8 {

@@ -326,7 +326,7 @@ impl World {
         at_once: bool,
     ) -> Result<()> {
         let (device, now) = (self.device(thread_of(actor)), self.now());
-        if src.len <= SMALL && (at_once || !self.machine.is_landing(device, queue, src)?) {
+        if src.len <= SMALL && (at_once || !self.machine.is_being_written(device, queue, src)?) {
             let bytes = self.host(src).to_vec();
             let command = Command::Store { device, queue: queue.0, dst: dst.0 };
             self.machine.operate((device, queue), MayStall::No, &command, &[&bytes], now)?;

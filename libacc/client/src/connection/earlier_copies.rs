@@ -20,7 +20,7 @@ struct Earlier {
     dst: HostRange,
     /// It is this queue's, not one's that the queue waits for.
     own: bool,
-    /// What the queue does next on the device comes after its landing anyway, or it writes nothing any more.
+    /// What the queue does next on the device comes after its bytes anyway, or it writes nothing any more.
     settled: bool,
 }
 
@@ -79,7 +79,7 @@ impl EarlierCopies {
         self.before_reading(range).any(open)
     }
 
-    /// What the queue does next comes after the landing of these, or they write nothing any more.
+    /// What the queue does next comes after the bytes of these, or they write nothing any more.
     pub(super) fn settle(&mut self, transfers: &[TransferId]) {
         for copy in self.list.iter_mut().filter(|copy| transfers.contains(&copy.transfer)) {
             copy.settled = true;

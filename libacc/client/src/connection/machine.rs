@@ -527,7 +527,7 @@ impl<W: Clone> Machine<W> {
     ///
     /// # Errors
     /// When the connection, the device or the queue has failed.
-    pub fn is_landing(&mut self, device: u32, queue: QueueId, range: HostRange) -> Result<bool> {
+    pub fn is_being_written(&mut self, device: u32, queue: QueueId, range: HostRange) -> Result<bool> {
         self.check()?;
         let open = |transfer| self.copies_out.is_open(transfer);
         Ok(self.devices.get(device)?.queue(queue)?.copies.any_writing(range, open))

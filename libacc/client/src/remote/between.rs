@@ -120,7 +120,7 @@ pub(crate) fn remote_to_local(
     let export = export.map(|peer| peer.export(hosted.device(), dst, len));
     connection.serve_bulk_lanes();
     exchange.wait_to_expect()?;
-    exchange.expect(transfer, connection.link.peer(), len, Box::new(|arrival| destination.start(arrival)), export)?;
+    exchange.expect(transfer, connection.link.peer(), len, Box::new(|incoming| destination.start(incoming)), export)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous());
     connection.push(queue, source, transfer, PeerId::PROGRAM, &[], len)
 }

@@ -290,7 +290,7 @@ impl DeviceClient for RemoteDeviceClient {
     fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()> {
         let connection = self.connection()?;
         if src.len <= STORE_MAX
-            && (when == ReadWhen::BeforeReturn || !connection.machine().is_landing(self.device(), queue, src)?)
+            && (when == ReadWhen::BeforeReturn || !connection.machine().is_being_written(self.device(), queue, src)?)
         {
             return self.store(queue, dst, host_copy::bytes(src));
         }

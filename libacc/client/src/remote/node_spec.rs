@@ -25,7 +25,7 @@ pub(crate) struct NodeSpec {
     pub(crate) streams: usize,
     pub(crate) key: Key,
     /// How long the agent is asked again while it refuses for now: it may not have heard of the session yet.
-    pub(crate) patience: Duration,
+    pub(crate) open_limit: Duration,
     pub(crate) program: Arc<ProgramSpec>,
     /// The program's code for GPUs.
     pub(crate) images: Arc<Images>,

@@ -154,7 +154,7 @@ impl RemoteNode {
 
     fn connect_patiently(&self) -> Result<Arc<Connection>> {
         let begun = Instant::now();
-        let mut backoff = Backoff::new(self.spec.patience, self.spec.session.0);
+        let mut backoff = Backoff::new(self.spec.open_limit, self.spec.session.0);
         let mut in_vain = false;
         loop {
             let error = match self.new_connection() {
@@ -288,7 +288,7 @@ mod tests {
             session: SessionId(7),
             streams: 1,
             key: Key::random().unwrap(),
-            patience: Duration::ZERO,
+            open_limit: Duration::ZERO,
             program: Arc::default(),
             images: Arc::default(),
             trace: None,

@@ -48,8 +48,8 @@ fn two() -> Two {
 
 /// Takes all bytes at once and reports them.
 fn taker(len: usize, to: mpsc::Sender<Vec<u8>>) -> Starter {
-    Box::new(move |arrival| {
-        let (mut bytes, ending) = arrival.split().unwrap();
+    Box::new(move |incoming| {
+        let (mut bytes, ending) = incoming.split().unwrap();
         let mut buffer = vec![0; len];
         bytes.fill(&mut buffer);
         drop(bytes);

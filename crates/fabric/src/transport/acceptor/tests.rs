@@ -15,29 +15,29 @@ const SOON: Duration = Duration::from_secs(10);
 /// Bytes of a hello that say nothing of it.
 const BEGINNING: usize = 12;
 
-fn listen() -> (Reception, PeerAddress) {
+fn listen() -> (Acceptor, PeerAddress) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
     (watched(listener), address)
 }
 
 /// Its looks end when a test should be over.
-fn watched(listener: Listener) -> Reception {
-    let reception = Reception::new(listener).unwrap();
-    let bell = reception.bell();
+fn watched(listener: Listener) -> Acceptor {
+    let acceptor = Acceptor::new(listener).unwrap();
+    let waker = acceptor.waker();
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(SOON);
-            bell.ring();
+            waker.wake();
         }
     });
-    reception
+    acceptor
 }
 
-/// As [`Reception::await_arrival`], for a while.
-fn arrival(reception: &mut Reception, key_of: &mut KeyOf<'_>) -> Arrival {
-    until(reception, key_of, |reception| !reception.arrivals.is_empty());
-    reception.await_arrival(key_of).unwrap()
+/// As [`Acceptor::next_outcome`], for a while.
+fn arrival(acceptor: &mut Acceptor, key_of: &mut KeyOf<'_>) -> Outcome {
+    until(acceptor, key_of, |acceptor| !acceptor.outcomes.is_empty());
+    acceptor.next_outcome(key_of).unwrap()
 }
 
 fn hello() -> [u8; HELLO_LEN] {
@@ -66,23 +66,23 @@ fn refusal(mut stream: TcpStream) -> String {
 }
 
 /// Looks until it is so.
-fn until(reception: &mut Reception, key_of: &mut KeyOf<'_>, so: impl Fn(&Reception) -> bool) {
+fn until(acceptor: &mut Acceptor, key_of: &mut KeyOf<'_>, so: impl Fn(&Acceptor) -> bool) {
     let begun = Instant::now();
-    while !so(reception) {
-        assert!(begun.elapsed() < SOON, "it never came so far: {reception:?}");
-        reception.look(key_of).unwrap();
+    while !so(acceptor) {
+        assert!(begun.elapsed() < SOON, "it never came so far: {acceptor:?}");
+        acceptor.look(key_of).unwrap();
     }
 }
 
 /// Nothing of those who wait is to be read.
-fn is_quiet(reception: &Reception) -> bool {
-    let mut polled: Vec<_> = reception.silent.polled().chain(reception.unproven.polled()).collect();
+fn is_quiet(acceptor: &Acceptor) -> bool {
+    let mut polled: Vec<_> = acceptor.silent.polled().chain(acceptor.unproven.polled()).collect();
     poll(&mut polled, Some(&Timespec::default())).unwrap() == 0
 }
 
 #[test]
 fn who_proves_the_key_comes_through_crowds_that_do_not() {
-    let (mut reception, address) = listen();
+    let (mut acceptor, address) = listen();
     let key = Key::random().unwrap();
     let crowds = {
         let address = address.clone();
@@ -98,16 +98,16 @@ fn who_proves_the_key_comes_through_crowds_that_do_not() {
         SessionId(7) => Ok(Asked::Key(key.clone())),
         _ => Ok(Asked::Later(since + SOON)),
     };
-    until(&mut reception, &mut key_of, |_| crowds.is_finished());
+    until(&mut acceptor, &mut key_of, |_| crowds.is_finished());
     let crowds = crowds.join().unwrap();
-    until(&mut reception, &mut key_of, |reception| {
-        reception.unproven.guests.len() == UNPROVEN_OF_ONE_ADDRESS_MAX && is_quiet(reception)
+    until(&mut acceptor, &mut key_of, |acceptor| {
+        acceptor.unproven.lanes.len() == UNPROVEN_OF_ONE_ADDRESS_MAX && is_quiet(acceptor)
     });
     let honest = comes(&address, 7, &key);
     let proven = loop {
-        match arrival(&mut reception, &mut key_of) {
-            Arrival::Proven(visitor, proven) => break (visitor, proven),
-            Arrival::Refused(_, why) => {
+        match arrival(&mut acceptor, &mut key_of) {
+            Outcome::Proven(incoming, proven) => break (incoming, proven),
+            Outcome::Refused(_, why) => {
                 assert!(why.is_transient(), "{why}");
                 refused += 1;
             }
@@ -115,54 +115,54 @@ fn who_proves_the_key_comes_through_crowds_that_do_not() {
     };
     // The first of the crowd were told to go; those that have said nothing go without a word.
     assert!(refused >= 2 * 20, "{refused}");
-    for room in [&reception.silent, &reception.unproven] {
-        assert!(room.guests.len() <= SILENT_OF_ONE_ADDRESS_MAX && room.guests.len() == room.places.len());
+    for room in [&acceptor.silent, &acceptor.unproven] {
+        assert!(room.lanes.len() <= SILENT_OF_ONE_ADDRESS_MAX && room.lanes.len() == room.places.len());
     }
-    let (visitor, proven) = proven;
+    let (incoming, proven) = proven;
     assert_eq!(proven.hello.session, SessionId(7));
-    proven.welcome(&*visitor.lane, SOON, |_| Ok(())).unwrap();
+    proven.welcome(&*incoming.lane, SOON, |_| Ok(())).unwrap();
     let lane = honest.join().unwrap().unwrap();
-    assert_eq!(lane.transport(), visitor.lane.transport());
+    assert_eq!(lane.transport(), incoming.lane.transport());
     // What follows is read as it comes, a byte at a time too.
     lane.send(b"!").unwrap();
-    visitor.lane.read_exact(&mut [0]).unwrap();
+    incoming.lane.read_exact(&mut [0]).unwrap();
     drop(crowds);
 }
 
 #[test]
 fn who_stops_in_the_middle_waits_and_wakes_nobody() {
-    let (mut reception, address) = listen();
+    let (mut acceptor, address) = listen();
     let key = Key::random().unwrap();
     let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
     let halves = [3, BEGINNING - 1, BEGINNING, HELLO_LEN - 1].map(|at| (at, says(&address, &hello()[..at]).1));
     let all = [&hello()[..], &[0; 31]].concat();
     let (name, mut unproven) = says(&address, &all);
-    until(&mut reception, &mut key_of, |reception| {
-        (reception.silent.guests.len(), reception.unproven.guests.len()) == (4, 1) && is_quiet(reception)
+    until(&mut acceptor, &mut key_of, |acceptor| {
+        (acceptor.silent.lanes.len(), acceptor.unproven.lanes.len()) == (4, 1) && is_quiet(acceptor)
     });
-    assert!(reception.arrivals.is_empty());
+    assert!(acceptor.outcomes.is_empty());
     // A byte more of what is not whole wakes nobody.
     for (at, mut half) in [(3, &halves[0].1), (BEGINNING, &halves[2].1)] {
         half.write_all(&hello()[at..=at]).unwrap();
     }
-    assert!(is_quiet(&reception));
+    assert!(is_quiet(&acceptor));
     // The rest comes, in any order.
     for ((_, half), at) in halves.iter().zip([4, BEGINNING - 1, BEGINNING + 1, HELLO_LEN - 1]).rev() {
         let mut half = half;
         half.write_all(&hello()[at..]).unwrap();
     }
-    until(&mut reception, &mut key_of, |reception| {
-        (reception.silent.guests.len(), reception.unproven.guests.len()) == (0, 5) && is_quiet(reception)
+    until(&mut acceptor, &mut key_of, |acceptor| {
+        (acceptor.silent.lanes.len(), acceptor.unproven.lanes.len()) == (0, 5) && is_quiet(acceptor)
     });
     unproven.write_all(&[0]).unwrap();
-    let Arrival::Refused(refused, why) = arrival(&mut reception, &mut key_of) else { panic!("let in") };
+    let Outcome::Refused(refused, why) = arrival(&mut acceptor, &mut key_of) else { panic!("let in") };
     assert_eq!((refused, why.cause()), (name, "the keys differ"));
     assert!(refusal(unproven).contains("the keys differ"));
 }
 
 #[test]
 fn a_session_that_nobody_knows_is_waited_for_and_then_asked_for_its_key() {
-    let (mut reception, address) = listen();
+    let (mut acceptor, address) = listen();
     let (key, known, asked) = (Key::random().unwrap(), Cell::new(false), RefCell::new(Vec::new()));
     let mut key_of = |_: &Hello, since: Instant| {
         asked.borrow_mut().push(since);
@@ -171,29 +171,29 @@ fn a_session_that_nobody_knows_is_waited_for_and_then_asked_for_its_key() {
     let honest = comes(&address, 7, &key);
     let (_, gone) = says(&address, &hello());
     let (_, talks) = says(&address, &[&hello()[..], b"and what nobody has asked for"].concat());
-    until(&mut reception, &mut key_of, |reception| reception.unproven.guests.len() == 3);
-    assert!(is_quiet(&reception));
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 3);
+    assert!(is_quiet(&acceptor));
     // Nobody asks again without a reason, whatever else happens; who hangs up leaves.
     drop(gone);
-    until(&mut reception, &mut key_of, |reception| reception.unproven.guests.len() == 2);
-    assert!(is_quiet(&reception));
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 2);
+    assert!(is_quiet(&acceptor));
     drop(talks);
-    until(&mut reception, &mut key_of, |reception| reception.unproven.guests.len() == 1);
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
     assert_eq!(asked.borrow().len(), 3);
     known.set(true);
-    let bell = reception.bell();
-    std::thread::spawn(move || bell.ring());
-    let Arrival::Proven(visitor, proven) = arrival(&mut reception, &mut key_of) else { panic!("refused") };
+    let waker = acceptor.waker();
+    std::thread::spawn(move || waker.wake());
+    let Outcome::Proven(incoming, proven) = arrival(&mut acceptor, &mut key_of) else { panic!("refused") };
     // It is asked about as one that has come before.
     let asked = asked.borrow();
     assert!(asked.len() == 4 && asked[..3].contains(&asked[3]), "{asked:?}");
-    proven.welcome(&*visitor.lane, SOON, |_| Ok(())).unwrap();
+    proven.welcome(&*incoming.lane, SOON, |_| Ok(())).unwrap();
     honest.join().unwrap().unwrap();
 }
 
 #[test]
 fn who_has_waited_long_enough_for_its_session_is_told_so() {
-    let (mut reception, address) = listen();
+    let (mut acceptor, address) = listen();
     let mut key_of = |_: &Hello, since: Instant| {
         let end = since + Duration::from_millis(50);
         if Instant::now() < end {
@@ -202,17 +202,17 @@ fn who_has_waited_long_enough_for_its_session_is_told_so() {
         Err(Error::new(ErrorCode::DeviceUnavailable, "nobody knows it").transient())
     };
     let honest = comes(&address, 7, &Key::random().unwrap());
-    let Arrival::Refused(_, why) = arrival(&mut reception, &mut key_of) else { panic!("let in") };
+    let Outcome::Refused(_, why) = arrival(&mut acceptor, &mut key_of) else { panic!("let in") };
     assert_eq!(why.cause(), "nobody knows it");
     let error = honest.join().unwrap().unwrap_err();
     assert!(error.cause().contains("nobody knows it") && error.is_transient(), "{error}");
     // It was listened to until it had gone.
-    until(&mut reception, &mut key_of, |reception| reception.unproven.guests.is_empty());
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.is_empty());
 }
 
 #[test]
 fn who_does_not_belong_here_is_told_why() {
-    let (mut reception, address) = listen();
+    let (mut acceptor, address) = listen();
     let mut key_of = |_: &Hello, _| panic!("nobody has said who it is");
     for (words, why) in [
         (&b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"[..], "magic bytes"),
@@ -220,65 +220,65 @@ fn who_does_not_belong_here_is_told_why() {
         (&[0xff; 400], "magic bytes"),
     ] {
         let (name, stream) = says(&address, words);
-        let Arrival::Refused(refused, error) = arrival(&mut reception, &mut key_of) else { panic!("let in") };
+        let Outcome::Refused(refused, error) = arrival(&mut acceptor, &mut key_of) else { panic!("let in") };
         assert!(refused == name && error.cause().contains(why), "{refused}: {error}");
         // It reads that although nobody has read all that it said: it is listened to until it goes.
-        assert_eq!(reception.unproven.guests.len(), 1);
+        assert_eq!(acceptor.unproven.lanes.len(), 1);
         let said = std::thread::spawn(move || refusal(stream));
-        until(&mut reception, &mut key_of, |reception| reception.unproven.guests.is_empty());
+        until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.is_empty());
         assert!(said.join().unwrap().contains(why));
     }
     let (name, stream) = says(&address, &hello()[..20]);
     stream.shutdown(std::net::Shutdown::Write).unwrap();
-    let Arrival::Refused(refused, error) = arrival(&mut reception, &mut key_of) else { panic!("let in") };
+    let Outcome::Refused(refused, error) = arrival(&mut acceptor, &mut key_of) else { panic!("let in") };
     assert!(refused == name && error.cause().contains("no Accord introduction"), "{refused}: {error}");
     // Who only looks whether anybody is here is not worth a word.
     drop(says(&address, b""));
-    until(&mut reception, &mut key_of, |reception| {
-        reception.silent.guests.is_empty() && reception.unproven.guests.is_empty() && reception.arrivals.is_empty()
+    until(&mut acceptor, &mut key_of, |acceptor| {
+        acceptor.silent.lanes.is_empty() && acceptor.unproven.lanes.is_empty() && acceptor.outcomes.is_empty()
     });
 }
 
 #[test]
 fn who_was_let_in_too_many_is_turned_away() {
-    let (mut reception, address) = listen();
+    let (mut acceptor, address) = listen();
     let key = Key::random().unwrap();
     let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
     let honest = comes(&address, 7, &key);
-    let Arrival::Proven(visitor, _) = arrival(&mut reception, &mut key_of) else { panic!("refused") };
-    reception.turn_away(visitor, Error::new(ErrorCode::DeviceUnavailable, "there is no room").transient());
-    assert!(matches!(arrival(&mut reception, &mut key_of), Arrival::Refused(..)));
+    let Outcome::Proven(incoming, _) = arrival(&mut acceptor, &mut key_of) else { panic!("refused") };
+    acceptor.turn_away(incoming, Error::new(ErrorCode::DeviceUnavailable, "there is no room").transient());
+    assert!(matches!(arrival(&mut acceptor, &mut key_of), Outcome::Refused(..)));
     let error = honest.join().unwrap().unwrap_err();
     assert!(error.cause().contains("there is no room") && error.is_transient(), "{error}");
 }
 
 #[test]
 fn processes_of_this_machine_are_heard_byte_by_byte() {
-    let endpoint = Endpoint::new(NodeId(3), PeerAddress::new(format!("reception-{}", std::process::id())));
-    let mut reception = watched(Listener::bind_local(&endpoint).unwrap());
+    let endpoint = Endpoint::new(NodeId(3), PeerAddress::new(format!("acceptor-{}", std::process::id())));
+    let mut acceptor = watched(Listener::bind_local(&endpoint).unwrap());
     let key = Key::random().unwrap();
     let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
     let comes = || socket::plain(LocalName::new(&endpoint).unwrap().connect().unwrap());
     let dribbles = comes();
     for byte in hello() {
         dribbles.write_all(&mut [IoSlice::new(&[byte])]).unwrap();
-        reception.look(&mut key_of).unwrap();
+        acceptor.look(&mut key_of).unwrap();
     }
-    until(&mut reception, &mut key_of, |reception| reception.unproven.guests.len() == 1);
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
     let mut challenge = [0; 80];
     dribbles.read_exact(&mut challenge).unwrap();
     let proof = key.prove(&[b"accord client", &hello(), &challenge[16..48]]);
     let (most, last) = proof.split_at(MAC_LEN - 1);
     dribbles.write_all(&mut [IoSlice::new(most)]).unwrap();
-    until(&mut reception, &mut key_of, is_quiet);
-    assert!(reception.arrivals.is_empty());
+    until(&mut acceptor, &mut key_of, is_quiet);
+    assert!(acceptor.outcomes.is_empty());
     dribbles.write_all(&mut [IoSlice::new(last)]).unwrap();
-    let Arrival::Proven(visitor, _) = arrival(&mut reception, &mut key_of) else { panic!("refused") };
-    assert!(visitor.lane.peer_user().is_some());
+    let Outcome::Proven(incoming, _) = arrival(&mut acceptor, &mut key_of) else { panic!("refused") };
+    assert!(incoming.lane.peer_user().is_some());
     // Who hangs up before is gone.
     let gone = comes();
     gone.write_all(&mut [IoSlice::new(&hello())]).unwrap();
-    until(&mut reception, &mut key_of, |reception| reception.unproven.guests.len() == 1);
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
     drop(gone);
-    until(&mut reception, &mut key_of, |reception| reception.unproven.guests.is_empty());
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.is_empty());
 }

@@ -1,7 +1,7 @@
 //! One connection that has proven nothing yet: what it has said, and what is said to it. Nothing here waits.
 
 use crate::handshake::{Challenge, Greeting, Hello, Proven, ended, refusal};
-use crate::transport::listener::Visitor;
+use crate::transport::listener::IncomingLane;
 use crate::transport::low_water::{self, readable_from};
 use accord_types::Error;
 use rustix::event::{PollFd, PollFlags};
@@ -13,8 +13,8 @@ const LINGER: Duration = Duration::from_millis(200);
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Guest {
-    pub(super) visitor: Visitor,
+pub(super) struct Unproven {
+    pub(super) incoming: IncomingLane,
     pub(super) stage: Stage,
     /// When it has to have gone on.
     pub(super) until: Instant,
@@ -48,16 +48,16 @@ pub(super) enum Heard {
     Gone,
 }
 
-impl Guest {
+impl Unproven {
     /// One that has just come, and has to go on by then.
-    pub(super) fn new(visitor: Visitor, until: Instant) -> Self {
-        Self { visitor, stage: Stage::Greets(Greeting::default()), until }
+    pub(super) fn new(incoming: IncomingLane, until: Instant) -> Self {
+        Self { incoming, stage: Stage::Greets(Greeting::default()), until }
     }
 
     /// What wakes whoever looks after it. One that awaits its session has nothing to say, and may go.
     pub(super) fn polled(&self) -> Option<PollFd<'_>> {
         let wakes = if self.awaits_session() { PollFlags::RDHUP } else { PollFlags::IN | PollFlags::RDHUP };
-        let socket = self.visitor.lane.descriptors().first().copied()?;
+        let socket = self.incoming.lane.descriptors().first().copied()?;
         Some(PollFd::from_borrowed_fd(socket, wakes))
     }
 
@@ -77,8 +77,8 @@ impl Guest {
     }
 
     fn wakes_from(&self, bytes: usize) -> bool {
-        let takes = |socket| !self.visitor.is_tcp() || readable_from(socket, bytes).is_ok();
-        self.visitor.lane.descriptors().first().copied().is_some_and(takes)
+        let takes = |socket| !self.incoming.is_tcp() || readable_from(socket, bytes).is_ok();
+        self.incoming.lane.descriptors().first().copied().is_some_and(takes)
     }
 
     /// Takes what it has said.
@@ -93,7 +93,7 @@ impl Guest {
                 Stage::Awaits { .. } => return Heard::Gone,
                 Stage::Leaves => return self.ignore(),
             };
-            let come = match self.visitor.lane.try_read(room) {
+            let come = match self.incoming.lane.try_read(room) {
                 Ok(0) if has_begun => return Heard::Wrong(ended(&ErrorKind::UnexpectedEof.into(), true)),
                 Ok(0) => return Heard::Gone,
                 Ok(come) => come,
@@ -118,7 +118,7 @@ impl Guest {
     }
 
     fn ignore(&self) -> Heard {
-        match self.visitor.lane.try_read(&mut [0; 4096]) {
+        match self.incoming.lane.try_read(&mut [0; 4096]) {
             Ok(1..) => Heard::Nothing,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Heard::Nothing,
             Ok(0) | Err(_) => Heard::Gone,
@@ -135,16 +135,16 @@ impl Guest {
     pub(super) fn refuse(&mut self, why: &Error) -> bool {
         self.stage = Stage::Leaves;
         self.until = Instant::now() + LINGER;
-        self.say(&refusal(why)) && self.visitor.lane.finish().is_ok() && self.listen()
+        self.say(&refusal(why)) && self.incoming.lane.finish().is_ok() && self.listen()
     }
 
     /// There is room for all that is ever said to one who has not proven a key.
     fn say(&self, words: &[u8]) -> bool {
-        self.visitor.lane.try_write(&[IoSlice::new(words)]).is_ok_and(|said| said == words.len())
+        self.incoming.lane.try_write(&[IoSlice::new(words)]).is_ok_and(|said| said == words.len())
     }
 
     /// For whoever goes on with it.
-    pub(super) fn into_visitor(self) -> Option<Visitor> {
-        self.wakes_from(low_water::ANY).then_some(self.visitor)
+    pub(super) fn into_incoming(self) -> Option<IncomingLane> {
+        self.wakes_from(low_water::ANY).then_some(self.incoming)
     }
 }

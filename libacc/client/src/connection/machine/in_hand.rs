@@ -12,8 +12,8 @@ impl<W: Clone> Machine<W> {
     /// the copies that threads have in hand. Each ends with its lane at the latest.
     pub fn wait_for_memory(&mut self, device: u32, queue: Option<QueueId>, waker: &W) -> Vec<WaitId> {
         let sending = self.copies_in.in_hand(device, queue).map(Want::LetGo);
-        let landing = self.copies_out.in_hand(device, queue).map(Want::Landed);
-        let wants: Vec<_> = sending.chain(landing).collect();
+        let copies_out = self.copies_out.in_hand(device, queue).map(Want::Landed);
+        let wants: Vec<_> = sending.chain(copies_out).collect();
         wants.into_iter().map(|want| self.waits.register(want, waker.clone())).collect()
     }
 
