@@ -281,8 +281,13 @@ impl World {
         if waiter.is_some_and(|id| self.machine.is_done(id)) {
             return self.back(actor, task);
         }
+        let lies = self.executor.lies;
         let frame = match self.reader.take::<Event>() {
             Ok(frame) => frame.map(|frame| (frame.record, frame.payload.to_vec())),
+            Err(error) if lies => {
+                self.lose(error.cause());
+                return self.back(actor, task);
+            }
             Err(error) => return self.violation(format!("an event can't be read: {error:?}")),
         };
         match frame {

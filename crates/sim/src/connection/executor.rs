@@ -101,10 +101,19 @@ impl World {
     }
 
     pub(super) fn send_event(&mut self, event: &Event, payload: &[u8]) {
+        self.maybe_lie();
+        self.send_as_it_is(event, payload);
+    }
+
+    pub(super) fn send_as_it_is(&mut self, event: &Event, payload: &[u8]) {
         let mut bytes = Vec::new();
         if let Err(error) = frame::put(&mut bytes, event, &[payload]) {
             return self.violation(format!("an event can't be sent: {error:?}"));
         }
+        self.send_bytes(bytes);
+    }
+
+    pub(super) fn send_bytes(&mut self, bytes: Vec<u8>) {
         let len = bytes.len();
         let Self { connections, at, random, queue, .. } = self;
         let arrives = connections[*at].events.put(random, queue.now(), bytes, len);

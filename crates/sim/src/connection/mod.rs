@@ -11,6 +11,7 @@ mod actor;
 mod completion;
 mod driver;
 mod executor;
+mod false_events;
 mod frames;
 mod incoming_transfers;
 mod lane;

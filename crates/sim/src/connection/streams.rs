@@ -35,6 +35,8 @@ pub(super) struct Executor {
     pub(super) kernels: u64,
     /// Kernels may take very long.
     pub(super) gets_stuck: bool,
+    /// It tells the program what is not so.
+    pub(super) lies: bool,
     pub(super) crashed: BTreeSet<u32>,
     /// Devices that were shut down.
     pub(super) closes: u32,
@@ -118,6 +120,7 @@ impl Executor {
             crash,
             kernels: 0,
             gets_stuck: false,
+            lies: false,
             crashed: BTreeSet::new(),
             closes: 0,
             exchange: ExchangeCore::new(Some(step)),

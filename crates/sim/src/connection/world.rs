@@ -68,6 +68,8 @@ pub fn run(seed: u64) -> Result<(), String> {
     let nodes = if random.chance(60) { 1 } else { 2 + random.index(2) };
     // Without waiting for what it has put in.
     let early = random.chance(10);
+    // Drawn apart, so that seeds mean the same with and without.
+    let mut liars = Random::new(!seed);
     let manners = Manners { lies: random.chance(10), breaks: random.chance(3), floods: random.chance(1) };
     let mut used = vec![0; programs * nodes];
     let mut threads = Vec::new();
@@ -96,6 +98,7 @@ pub fn run(seed: u64) -> Result<(), String> {
         let mut connection =
             SimulatedConnection::new(&mut random, (index / nodes, index % nodes), devices as usize, room, window);
         connection.executor.gets_stuck = manners.floods;
+        connection.executor.lies = liars.chance(4);
         connection
     });
     let connections = connections.collect();
@@ -397,6 +400,11 @@ impl World {
     pub(super) fn lose(&mut self, why: &str) {
         let error = Error::new(ErrorCode::DeviceUnavailable, why);
         self.machine.lose(&error);
+        if self.executor.lies {
+            // Its words are enough for that.
+            let now = self.queue.now();
+            self.lost_at.get_or_insert(now);
+        }
         self.end_lanes();
         self.tell_of_loss();
         self.act();
