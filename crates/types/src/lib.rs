@@ -1,6 +1,6 @@
 //! The words that every part of Accord shares.
 //!
-//! Nothing here does I/O, reads a clock or touches memory. Identities are
+//! Nothing here does I/O, reads a clock or touches memory, but for locks and threads, which all parts have from here. Identities are
 //! newtypes so that a queue number cannot be passed for a device number.
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,7 @@ mod session_key;
 pub mod settings;
 pub mod short_lock;
 pub mod spin_policy;
+pub mod threads;
 mod trace;
 pub mod turn_lock;
 pub mod waiting_room;

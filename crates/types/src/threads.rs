@@ -1,0 +1,231 @@
+//! Where all threads start, and what a panic in one of them means: never that this thread alone is gone, while others wait for it.
+//!
+//! | process | a panic |
+//! | --- | --- |
+//! | one of ours ([`abort_on_panic`]) | aborts it, on whichever thread or in whichever task: who waits for a process sees its end |
+//! | a program that we are guests in ([`end_on_panic`]) | of a thread of ours ends it as errors of its calls do |
+//! | any other, as a test | of a thread of ours aborts it |
+//!
+//! Whoever can tell others runs the work with [`caught`], and has an error.
+
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::Cell;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::OnceLock;
+use std::thread::{Builder, JoinHandle};
+
+/// What to do about a panic.
+pub const REMEDY: &str = "this is a bug in Accord, please report it";
+
+/// A panic that was caught.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Panic {
+    thread: String,
+    message: String,
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the thread {} has panicked: {}", self.thread, self.message)
+    }
+}
+
+/// How a guest ends its process.
+static END: OnceLock<fn(&Panic)> = OnceLock::new();
+
+thread_local! {
+    /// Whether the thread's panics become errors.
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on any panic in this process, one of `program`'s own, prints a line and aborts it, unless it is [`caught`].
+pub fn abort_on_panic(program: &'static str) {
+    std::panic::set_hook(Box::new(move |info| {
+        let trace = Backtrace::capture();
+        let mut text = format!("{program}: {}; {REMEDY}\n", describe(info));
+        if trace.status() == BacktraceStatus::Captured {
+            text += &format!("{trace}\n");
+        }
+        // If nobody hears it there is nobody to be told.
+        let _ = io::stderr().write_all(text.as_bytes());
+        if !IS_CAUGHT.get() {
+            std::process::abort();
+        }
+    }));
+}
+
+/// From now on a panic of a thread that [`spawn`] has started is given to `end`, which ends the process. By then the thread has let go of all
+/// that it had.
+pub fn end_on_panic(end: fn(&Panic)) {
+    // The first one stays.
+    let _ = END.set(end);
+}
+
+/// A panic in a line, for hooks.
+pub fn describe(info: &PanicHookInfo<'_>) -> String {
+    let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
+    format!("the thread {} has panicked{place}: {}", current(), one_line(info.payload()))
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// When the system has no more of them.
+pub fn spawn<T: Send + 'static>(
+    name: impl Into<String>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    Builder::new().name(name.into()).spawn(guarded(work))
+}
+
+/// As [`spawn`], with so much of a stack.
+///
+/// # Errors
+/// As for [`spawn`].
+pub fn spawn_with_stack<T: Send + 'static>(
+    name: impl Into<String>,
+    stack_bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    Builder::new().name(name.into()).stack_size(stack_bytes).spawn(guarded(work))
+}
+
+/// Does work whose panic is told to somebody, and ends neither the thread nor the process.
+///
+/// # Errors
+/// If it has panicked.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
+    let before = IS_CAUGHT.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    IS_CAUGHT.set(before);
+    outcome.map_err(|payload| Panic { thread: current(), message: one_line(&*payload) })
+}
+
+/// The work of a thread whose panic does not end that alone.
+fn guarded<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    move || match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(value) => value,
+        Err(payload) => {
+            if let Some(end) = END.get() {
+                end(&Panic { thread: current(), message: one_line(&*payload) });
+            }
+            std::process::abort()
+        }
+    }
+}
+
+fn current() -> String {
+    std::thread::current().name().unwrap_or("without a name").to_owned()
+}
+
+fn one_line(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").lines().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Output, exit};
+
+    const SIGABRT: i32 = 6;
+
+    /// What becomes of a process in which the test of this name does `body`.
+    fn outcome(test: &str, body: fn()) -> Output {
+        const IS_CHILD: &str = "ACCORD_TEST_CHILD";
+        if std::env::var_os(IS_CHILD).is_some() {
+            body();
+            exit(0);
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args([&format!("threads::tests::{test}"), "--exact", "--nocapture"]).env(IS_CHILD, "1");
+        child.env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE").output().unwrap()
+    }
+
+    /// Starts a thread that panics, and waits for ever.
+    fn wait_for_a_thread_that_panics() {
+        let _thread = spawn("accord-one", || panic!("on\npurpose")).unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn stderr(outcome: &Output) -> String {
+        String::from_utf8_lossy(&outcome.stderr).into_owned()
+    }
+
+    #[test]
+    fn a_thread_has_a_name_and_gives_a_value() {
+        let thread = spawn("accord-one", || std::thread::current().name().map(str::to_owned)).unwrap();
+        assert_eq!(thread.join().unwrap().as_deref(), Some("accord-one"));
+        assert_eq!(spawn_with_stack("accord-two", 1 << 20, || 7).unwrap().join().unwrap(), 7);
+    }
+
+    #[test]
+    fn one_of_our_processes_ends_with_a_line() {
+        let outcome = outcome("one_of_our_processes_ends_with_a_line", || {
+            abort_on_panic("accord-example");
+            wait_for_a_thread_that_panics();
+        });
+        assert_eq!(outcome.status.signal(), Some(SIGABRT));
+        let said = stderr(&outcome);
+        let lines: Vec<_> = said.lines().filter(|line| !line.is_empty()).collect();
+        let [line] = lines[..] else { panic!("{said}") };
+        assert!(line.starts_with("accord-example: the thread accord-one has panicked at "), "{said}");
+        assert!(line.ends_with(&format!(": on purpose; {REMEDY}")), "{said}");
+    }
+
+    /// Its harness catches panics of tests, as runtimes do those of tasks.
+    #[test]
+    fn nobody_else_catches_a_panic_of_our_processes() {
+        let outcome = outcome("nobody_else_catches_a_panic_of_our_processes", || {
+            abort_on_panic("accord-example");
+            let _ = catch_unwind(|| panic!("on purpose"));
+        });
+        assert_eq!(outcome.status.signal(), Some(SIGABRT), "{}", stderr(&outcome));
+    }
+
+    #[test]
+    fn a_panic_that_is_told_to_somebody_ends_nothing() {
+        let outcome = outcome("a_panic_that_is_told_to_somebody_ends_nothing", || {
+            abort_on_panic("accord-example");
+            let work = || {
+                caught(|| {
+                    if std::env::args().count() > 0 {
+                        panic!("on purpose")
+                    }
+                })
+            };
+            let told = spawn("accord-one", work).unwrap().join().unwrap();
+            assert_eq!(told.unwrap_err().to_string(), "the thread accord-one has panicked: on purpose");
+            // What comes after it is not caught any more.
+            assert_eq!(caught(|| caught(|| panic!("inside")).is_err()), Ok(true));
+            assert!(!IS_CAUGHT.get());
+        });
+        assert_eq!(outcome.status.code(), Some(0), "{}", stderr(&outcome));
+        assert!(stderr(&outcome).contains("on purpose"));
+    }
+
+    #[test]
+    fn a_guest_ends_its_program_in_its_own_way() {
+        let outcome = outcome("a_guest_ends_its_program_in_its_own_way", || {
+            end_on_panic(|panic| {
+                eprintln!("told: {panic}");
+                exit(3);
+            });
+            wait_for_a_thread_that_panics();
+        });
+        assert_eq!(outcome.status.code(), Some(3));
+        assert!(stderr(&outcome).contains("told: the thread accord-one has panicked: on purpose\n"), "{outcome:?}");
+    }
+
+    #[test]
+    fn who_has_not_said_how_to_end_is_aborted() {
+        let outcome = outcome("who_has_not_said_how_to_end_is_aborted", wait_for_a_thread_that_panics);
+        assert_eq!(outcome.status.signal(), Some(SIGABRT));
+    }
+}
