@@ -1,6 +1,6 @@
 //! Calls that wait for the system's database of hosts or users, or for MUNGE: each on a thread of its own, as a runtime has one only.
 
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, threads};
 use tokio::sync::oneshot;
 
 /// Does `work` on a thread called `name`. Whoever gives up waiting for it leaves the thread behind: it has its `place`, which bounds how many
@@ -15,21 +15,27 @@ pub async fn on_thread<R: Send + 'static>(
 ) -> Result<R> {
     let (done, outcome) = oneshot::channel();
     let work = move || {
-        let outcome = work();
+        let outcome = threads::caught(work);
         drop(place);
         // Nobody waits for it any more if this fails.
         let _ = done.send(outcome);
     };
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| {
+    threads::spawn(name, work).map_err(|error| {
         Error::new(ErrorCode::System, format!("cannot start a thread ({name}): {error}"))
             .remedy("allow more threads and memory (ulimit -u, ulimit -v)")
     })?;
-    outcome.await.map_err(|_| Error::new(ErrorCode::System, format!("a thread ({name}) has panicked")))
+    let broken = |why: String| Error::new(ErrorCode::System, why).remedy(threads::REMEDY);
+    outcome
+        .await
+        .map_err(|_| broken(format!("the thread {name} has no answer")))?
+        .map_err(|panic| broken(panic.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
     use std::time::Duration;
@@ -53,6 +59,25 @@ mod tests {
             let panics = on_thread("accord-test", (), || assert!(places_are_none(), "on purpose"));
             assert!(panics.await.unwrap_err().cause().contains("has panicked"));
         });
+    }
+
+    /// A runtime catches panics of its tasks: whoever waits for what the task was to do would wait for ever.
+    #[test]
+    fn a_panic_in_a_task_ends_a_process_of_ours() {
+        const IS_SERVICE: &str = "ACCORD_TEST_SERVICE";
+        if std::env::var_os(IS_SERVICE).is_some() {
+            threads::abort_on_panic("accord-example");
+            crate::runtime::one_threaded().unwrap().block_on(async {
+                tokio::spawn(async { panic!("on purpose") });
+                std::future::pending::<()>().await;
+            });
+        }
+        let mut service = Command::new(std::env::current_exe().unwrap());
+        let test = "threads::tests::a_panic_in_a_task_ends_a_process_of_ours";
+        let ended = service.args([test, "--exact", "--nocapture"]).env(IS_SERVICE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.signal(), Some(6), "{said}");
+        assert!(said.contains("accord-example: the thread ") && said.contains(": on purpose; "), "{said}");
     }
 
     fn places_are_none() -> bool {
