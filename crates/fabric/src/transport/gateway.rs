@@ -15,7 +15,7 @@ use super::lane::{Lane, SharedLane};
 use super::local_socket::{self, LocalName};
 use super::mpi::{MpiFabric, own, relay};
 use crate::route::GatewayName;
-use accord_types::NodeId;
+use accord_types::{NodeId, threads};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Gateway {
                 let _ = pass_on(accepted, &fabric);
                 counted.fetch_sub(1, Ordering::Relaxed);
             };
-            if std::thread::Builder::new().name("accord-gateway".into()).spawn(work).is_err() {
+            if threads::spawn("accord-gateway", work).is_err() {
                 requests.fetch_sub(1, Ordering::Relaxed);
             }
         }

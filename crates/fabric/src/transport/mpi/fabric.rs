@@ -10,8 +10,8 @@ use crate::signal::Signal;
 use crate::transport::lane::SharedLane;
 use accord_types::NodeId;
 use accord_types::short_lock::ShortGuard;
+use accord_types::threads;
 use std::io::{self, ErrorKind};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
@@ -58,15 +58,15 @@ impl MpiFabric {
         let shared = Arc::new(Shared::new());
         let (opened, is_open) = mpsc::channel();
         let of_thread = shared.clone();
-        std::thread::Builder::new().name("accord-mpi".into()).spawn(move || match open() {
+        threads::spawn("accord-mpi", move || match open() {
             Ok(mut world) => {
                 // Whoever asked waits for it.
                 let _ = opened.send(Ok((world.rank(), world.size())));
-                let why = match catch_unwind(AssertUnwindSafe(|| of_thread.drive(&mut *world))) {
+                let why = match threads::caught(|| of_thread.drive(&mut *world)) {
                     Ok(Ok(())) => "it was stopped".to_owned(),
                     Ok(Err(error)) => error.to_string(),
                     // Whoever has a lane would wait for ever.
-                    Err(_) => "its thread has panicked; its output says why".to_owned(),
+                    Err(panic) => panic.to_string(),
                 };
                 of_thread.end(&why);
                 drop(world);

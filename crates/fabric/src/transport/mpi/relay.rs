@@ -1,6 +1,7 @@
 //! Passes the bytes of one lane on to another, both ways, without a look at them.
 
 use crate::transport::lane::{Lane, Piece, SharedLane};
+use accord_types::threads;
 use std::io;
 
 /// Has two threads pass on what comes, until both lanes have ended. An end in one direction is passed on as such.
@@ -17,7 +18,7 @@ pub fn relay(one: SharedLane, other: SharedLane) -> io::Result<()> {
 }
 
 fn start(from: SharedLane, to: SharedLane) -> io::Result<()> {
-    std::thread::Builder::new().name("accord-relay".into()).spawn(move || pass_on(&*from, &*to)).map(drop)
+    threads::spawn("accord-relay", move || pass_on(&*from, &*to)).map(drop)
 }
 
 fn pass_on(from: &dyn Lane, to: &dyn Lane) {
