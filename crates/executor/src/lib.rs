@@ -29,7 +29,6 @@ pub mod push;
 pub mod queue_table;
 pub mod same_host;
 mod session;
-mod threads;
 mod waits;
 pub mod window;
 

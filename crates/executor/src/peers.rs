@@ -6,7 +6,6 @@ use crate::config::ExecutorConfig;
 use crate::events::Events;
 use crate::peer_table::{PeerTable, PushWay};
 use crate::same_host::Local;
-use crate::threads::spawn;
 use accord_fabric::Key;
 use accord_fabric::frame::Event;
 use accord_fabric::handshake::{Introduced, Purpose};
@@ -17,6 +16,7 @@ use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::{SharedLane, route};
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::threads::spawn;
 use accord_types::{Error, ErrorCode, Result, SessionId};
 use std::sync::{Arc, OnceLock};
 
@@ -96,8 +96,9 @@ impl Peers {
         link.outbox().name_peer(name.clone());
         let events = self.events.clone();
         link.outbox().tell_loss(move || events.send(&Event::PeerLost { peer: to }, &[]));
-        spawn("accord-peer", move || peers.push_over(own, &pushing, &agent, &name))
-            .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
+        spawn("accord-peer", move || peers.push_over(own, &pushing, &agent, &name)).map_err(|error| {
+            Error::new(ErrorCode::System, format!("no thread for a connection to another node: {error}"))
+        })?;
         let before = state.push_over(to, LinkTo(link.clone()));
         drop(state);
         if let Some(LinkTo(before)) = before {
@@ -161,7 +162,7 @@ impl Peers {
         }
         let pushed = PushedLane { peers: self.clone(), link, lane };
         // Without a thread it ends here.
-        spawn("accord-peer", move || pushed.serve(client));
+        let _ = spawn("accord-peer", move || pushed.serve(client));
     }
 
     pub(crate) fn close(&self, error: &Error) {

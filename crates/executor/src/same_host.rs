@@ -1,7 +1,6 @@
 //! Copies to GPUs that other processes of this machine drive, see docs/design/ipc.md.
 
 use crate::config::ExecutorConfig;
-use crate::threads::spawn;
 use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::Key;
@@ -9,6 +8,7 @@ use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Export, Pushing};
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
+use accord_types::threads::spawn;
 use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +85,8 @@ impl Local {
         let listener = (0..BIND_ATTEMPTS).find_map(bind);
         if let Some(listener) = listener.clone() {
             let same_host = same_host.clone();
-            spawn("accord-local", move || {
+            // Without a thread nobody is discovered, and copies go over lanes.
+            let _ = spawn("accord-local", move || {
                 listener.serve(|caller, socket| match caller.role {
                     Role::Import => same_host.export_to(caller.from.raw(), socket),
                     Role::Export => same_host.import_from(caller.from.raw(), socket),

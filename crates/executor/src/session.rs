@@ -8,7 +8,6 @@ use crate::executor::ALL;
 use crate::lane_source::LaneSource;
 use crate::peers::Peers;
 use crate::same_host::Local;
-use crate::threads::spawn;
 use accord_device::{Device, WorkerStart};
 use accord_fabric::frame::Event;
 use accord_fabric::handshake::Introduced;
@@ -18,8 +17,8 @@ use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::SharedLane;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::SpinPolicy;
+use accord_types::threads;
 use accord_types::{Error, ErrorCode, Result};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
@@ -113,24 +112,27 @@ impl Session {
                         }
                     });
                 };
-                state.commands = spawn("accord-commands", commands);
+                state.commands = threads::spawn("accord-commands", commands).ok();
                 return state.commands.is_some();
             }
             Admitted::Peer => self.peers.accept(client, lane),
-            Admitted::Bulk => drop(spawn("accord-bulk", move || session.guard(|| session.read(lane, &client)))),
-            Admitted::Control => drop(spawn("accord-control", move || session.guard(|| session.read(lane, &client)))),
+            Admitted::Bulk => session.start_reader("accord-bulk", lane, client),
+            Admitted::Control => session.start_reader("accord-control", lane, client),
         }
         false
     }
 
-    /// Does what the thread of a lane does, and ends the session: without its lanes it is over. Of a panic the program is told why; in a
-    /// process that has other sessions too nobody else would end this one.
+    /// Reads a lane on a thread. Without one it is as good as lost, and dropped with the closure.
+    fn start_reader(self: Arc<Self>, name: &str, lane: SharedLane, client: Introduced) {
+        let _ = threads::spawn(name, move || self.guard(|| self.read(lane, &client)));
+    }
+
+    /// Does what the thread of a lane does, and ends the session: without its lanes it is over. Of a panic the program is told why, and in a
+    /// process that has other sessions too these go on.
     fn guard(&self, work: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-            let why =
-                panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-            let cause = format!("the executor has panicked: {}", why.unwrap_or("its output says why"));
-            let error = Error::new(ErrorCode::ImplementationDefined, cause).remedy("report this as a bug");
+        if let Err(panic) = threads::caught(work) {
+            let cause = format!("in the executor, {panic}");
+            let error = Error::new(ErrorCode::ImplementationDefined, cause).remedy(threads::REMEDY);
             self.events.failed(ALL, ALL, error.node(&self.config.node_name));
             self.events.finish();
         }
@@ -263,7 +265,7 @@ impl Session {
     pub(crate) fn join(&self) {
         let commands = self.lock().commands.take();
         if let Some(commands) = commands {
-            // A panic there has ended the session as well.
+            // A panic there has become an error.
             let _ = commands.join();
         }
     }
