@@ -20,6 +20,7 @@ use crate::host_memory::{TakenBytes, program_bytes};
 use crate::out_of_memory::{self, OutOfMemory};
 use crate::program::ProgramSpec;
 use accord_types::short_lock::ShortRwLock;
+use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
@@ -121,14 +122,13 @@ impl CpuDevice {
         });
         let watched = Arc::downgrade(&device);
         let pidfd = Arc::clone(&device.pidfd);
-        std::thread::Builder::new()
-            .name("accord-watch".to_owned())
-            .spawn(move || {
-                process::wait(&pidfd);
-                if let Some(device) = watched.upgrade() {
-                    device.fail(device.post_mortem());
-                }
-            })
+        let watch = move || {
+            process::wait(&pidfd);
+            if let Some(device) = watched.upgrade() {
+                device.fail(device.post_mortem());
+            }
+        };
+        threads::spawn("accord-watch", watch)
             .map_err(|e| Error::new(ErrorCode::DeviceInit, format!("starting a thread: {e}")))?;
         Ok(device)
     }

@@ -2,6 +2,7 @@
 
 use crate::program::OutputSink;
 use accord_types::Result;
+use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
 use std::fs::File;
 use std::io::Read as _;
@@ -32,8 +33,7 @@ impl Output {
         let pipes = TurnLock::new([Some(File::from(stdout)), Some(File::from(stderr))]);
         let output = Arc::new(Self { pipes, raw, sink });
         let reader = Arc::clone(&output);
-        let thread = std::thread::Builder::new().name("accord-output".to_owned());
-        let started = thread.spawn(move || while reader.wait() && reader.drain() {});
+        let started = threads::spawn("accord-output", move || while reader.wait() && reader.drain() {});
         started.map(|_| output).map_err(|error| crate::failure::no_thread(&error))
     }
 

@@ -8,6 +8,7 @@ use crate::any_end::{CopySink, CopySource};
 use crate::failure::Failure;
 use accord_types::short_lock::{ShortGuard, ShortLock, assert_none_held};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use accord_types::threads;
 use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -376,9 +377,7 @@ impl Stream {
     fn start_worker(self: &Arc<Self>, state: &mut OwnerQueue) -> Result<()> {
         if !state.worker_started {
             let stream = Arc::clone(self);
-            let thread = std::thread::Builder::new().name(format!("accord-q{}", self.queue));
-            thread
-                .spawn(move || (stream.shared.run)(&stream))
+            threads::spawn(format!("accord-q{}", self.queue), move || (stream.shared.run)(&stream))
                 .map_err(|error| crate::failure::no_thread(&error).queue(self.queue))?;
             state.worker_started = true;
         }

@@ -5,6 +5,7 @@ use super::shared::Shared;
 use super::staging::pinned_pool::Slot;
 use crate::CopySink;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::threads;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar};
 
@@ -49,8 +50,7 @@ impl Egress {
         let mut state = self.0.lock();
         if !state.started && !state.closed {
             let (inner, shared) = (Arc::clone(&self.0), Arc::clone(shared));
-            let thread = std::thread::Builder::new().name("accord-egress".to_owned());
-            state.started = thread.spawn(move || inner.serve(&shared)).is_ok();
+            state.started = threads::spawn("accord-egress", move || inner.serve(&shared)).is_ok();
         }
         state.started && !state.closed
     }

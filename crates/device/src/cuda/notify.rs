@@ -5,6 +5,7 @@ use super::stream::Stream;
 use crate::failure::shut_down;
 use accord_types::Result;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::threads;
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
@@ -40,8 +41,7 @@ impl Notifier {
         }
         if !state.started {
             let shared = Arc::clone(&self.0);
-            let thread = std::thread::Builder::new().name("accord-notify".to_owned());
-            match thread.spawn(move || shared.serve()) {
+            match threads::spawn("accord-notify", move || shared.serve()) {
                 Ok(_) => state.started = true,
                 Err(_) => {
                     // Late is better than never.

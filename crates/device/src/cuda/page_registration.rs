@@ -8,6 +8,7 @@ use super::shared::{DeviceStream, Shared};
 use crate::replaced_pages::{RANGES, RANGES_MAX};
 use accord_types::HostRange;
 use accord_types::short_lock::{ShortGuard, ShortLock, ShortRwLock};
+use accord_types::threads;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -216,8 +217,7 @@ impl Process {
     fn runs(&'static self) -> bool {
         let mut work = self.work();
         if !work.running {
-            let thread = std::thread::Builder::new().name("accord-pages".to_owned());
-            work.running = thread.spawn(|| self.serve()).is_ok();
+            work.running = threads::spawn("accord-pages", || self.serve()).is_ok();
         }
         work.running
     }

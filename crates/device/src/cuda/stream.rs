@@ -14,6 +14,7 @@ use super::repeated::Repeated;
 use super::rows::Rows;
 use super::shared::{DeviceStream, Shared};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use accord_types::threads;
 use accord_types::turn_lock::{self, TurnLock};
 use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
@@ -269,8 +270,8 @@ impl Stream {
         if !state.worker_started && !state.closing {
             state.worker_started = true;
             let stream = Arc::clone(self);
-            let thread = std::thread::Builder::new().name(format!("accord-q{}", self.queue));
-            if let Err(error) = thread.spawn(move || stream.serve()) {
+            let thread = threads::spawn(format!("accord-q{}", self.queue), move || stream.serve());
+            if let Err(error) = thread {
                 state.failure =
                     Some(Error::new(accord_types::ErrorCode::System, format!("starting a thread: {error}")));
                 self.failed.store(true, Ordering::Release);

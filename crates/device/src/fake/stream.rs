@@ -1,6 +1,7 @@
 //! One stream of a fake device: a thread and what it has to do.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::threads;
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar};
@@ -29,9 +30,7 @@ impl Stream {
     pub(super) fn start(queue: QueueId) -> Result<Arc<Self>> {
         let stream = Arc::new(Self { queue, state: ShortLock::default(), changed: Condvar::new() });
         let of_thread = stream.clone();
-        std::thread::Builder::new()
-            .name(format!("fake-{queue}"))
-            .spawn(move || of_thread.run())
+        threads::spawn(format!("fake-{queue}"), move || of_thread.run())
             .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")))?;
         Ok(stream)
     }

@@ -5,6 +5,7 @@ use super::{Keep, PieceKey};
 use crate::memory_handle::MemoryHandle;
 use accord_types::DevicePtr;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::threads;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Weak};
@@ -70,8 +71,7 @@ impl Exporter {
     pub fn start(socket: OwnedFd) -> Option<Arc<Self>> {
         let exporter = Arc::new(Self::new(socket));
         let serving = exporter.clone();
-        let thread = std::thread::Builder::new().name("accord-export".to_owned());
-        thread.spawn(move || serving.serve()).ok().map(|_| exporter)
+        threads::spawn("accord-export", move || serving.serve()).ok().map(|_| exporter)
     }
 
     /// Where `len` bytes at `start` are. None if they can't be exported to another process, or the connection has ended.

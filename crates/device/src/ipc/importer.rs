@@ -4,6 +4,7 @@ use super::socket::{Message, Socket};
 use super::{PieceKey, next_id};
 use crate::memory_handle::IpcHandle;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{DevicePtr, Error};
 use std::os::fd::OwnedFd;
@@ -115,8 +116,7 @@ impl Importer {
     pub fn start(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Option<Arc<Self>> {
         let importer = Arc::new(Self::new(socket, note));
         let serving = importer.clone();
-        let thread = std::thread::Builder::new().name("accord-import".to_owned());
-        thread.spawn(move || serving.serve()).ok().map(|_| importer)
+        threads::spawn("accord-import", move || serving.serve()).ok().map(|_| importer)
     }
 
     /// Makes a memory handle of the other process reachable for `device`, which brings pieces here that are not yet. None if that can't

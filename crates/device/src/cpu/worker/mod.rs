@@ -8,6 +8,7 @@ mod serve;
 use super::config::WORKER_ENV;
 use super::control::{self, Answer, Request};
 use super::layout::{ARENA_OFFSET, CONTROL_BYTES, Control, LAYOUT_VERSION};
+use accord_types::threads;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -102,17 +103,14 @@ fn setup() -> Result<Worker, String> {
 /// Ends this process as soon as the owner has ended, however it did, and lets its heart beat meanwhile.
 fn follow_owner(owner: i32, control: Control) -> Result<(), String> {
     let pidfd = super::process::open(owner).map_err(|error| format!("owner {owner}: {error}"))?;
-    std::thread::Builder::new()
-        .name("accord-owner".to_owned())
-        .spawn(move || {
-            while !super::process::readable(&pidfd, Some(HEARTBEAT)) {
-                control.header().beats.fetch_add(1, Ordering::Relaxed);
-            }
-            // SAFETY: ends the process at once; destructors of a program that never ran stay unrun.
-            unsafe { libc::_exit(EXIT_OWNER_GONE) }
-        })
-        .map(drop)
-        .map_err(|e| format!("starting a thread: {e}"))
+    let follow = move || {
+        while !super::process::readable(&pidfd, Some(HEARTBEAT)) {
+            control.header().beats.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: ends the process at once; destructors of a program that never ran stay unrun.
+        unsafe { libc::_exit(EXIT_OWNER_GONE) }
+    };
+    threads::spawn("accord-owner", follow).map(drop).map_err(|e| format!("starting a thread: {e}"))
 }
 
 fn serve(mut worker: Worker) -> i32 {

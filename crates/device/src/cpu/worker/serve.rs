@@ -7,6 +7,7 @@ use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
 use accord_types::ArgBlock;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use accord_types::threads;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
@@ -57,13 +58,11 @@ pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>) -> Result<(
     if index >= crate::cpu::layout::STREAMS_MAX {
         return Err(format!("stream {index} does not exist"));
     }
-    std::thread::Builder::new()
-        .name(format!("accord-stream{index}"))
-        .stack_size(STACK_BYTES)
-        .spawn(move || {
-            crash::prepare_thread(index);
-            run(control, index, &slots);
-        })
+    let serve = move || {
+        crash::prepare_thread(index);
+        run(control, index, &slots);
+    };
+    threads::spawn_with_stack(format!("accord-stream{index}"), STACK_BYTES, serve)
         .map(drop)
         .map_err(|e| format!("starting a thread: {e}"))
 }

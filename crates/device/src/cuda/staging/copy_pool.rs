@@ -10,6 +10,7 @@ use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::numa::NumaAffinity;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::threads;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -267,8 +268,7 @@ impl Shared {
     fn start_threads(self: &Arc<Self>, state: &mut CopyQueues) {
         while state.threads < self.threads_max && !state.closing {
             let shared = Arc::clone(self);
-            let thread = std::thread::Builder::new().name("accord-copy".to_owned()).spawn(move || shared.serve());
-            if thread.is_err() {
+            if threads::spawn("accord-copy", move || shared.serve()).is_err() {
                 // Whoever waits copies.
                 return;
             }
