@@ -18,6 +18,7 @@ use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_types::{
     DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, streams_max,
+    threads,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -272,9 +273,7 @@ fn listen(
         Message::Ended(why) => nodes.iter().for_each(|node| node.lose(&why)),
         _ => {}
     };
-    std::thread::Builder::new()
-        .name("accord-session".to_owned())
-        .spawn(move || coordinator.listen(hear))
+    threads::spawn("accord-session", move || coordinator.listen(hear))
         .map(drop)
         .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")))
 }

@@ -5,6 +5,7 @@ use accord_fabric::peer::PeerId;
 use accord_types::Error;
 use accord_types::liveness::LOOK;
 use accord_types::short_lock::ShortLock;
+use accord_types::threads;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -72,8 +73,7 @@ impl Watchdog {
             return;
         }
         let watchdog = self.clone();
-        let thread = std::thread::Builder::new().name("accord-liveness".to_owned());
-        if let Err(error) = thread.spawn(move || watchdog.run()) {
+        if let Err(error) = threads::spawn("accord-liveness", move || watchdog.run()) {
             self.running.store(false, Ordering::SeqCst);
             self.all().into_iter().for_each(|watched| watched.unwatched(&error));
         }

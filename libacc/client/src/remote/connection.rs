@@ -17,6 +17,7 @@ use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::{self, SharedLane, Transport};
 use accord_fabric::{ProgramSpec, clock};
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, ImageId, QueueId, Result};
 use std::collections::HashSet;
@@ -191,7 +192,7 @@ impl Connection {
     /// Starts a thread of the connection; without it the connection is lost.
     pub(super) fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(Arc<Self>) + Send + 'static) -> Option<Thread> {
         let connection = self.clone();
-        match std::thread::Builder::new().name(name.to_owned()).spawn(move || work(connection)) {
+        match threads::spawn(name, move || work(connection)) {
             Ok(thread) => Some(thread.thread().clone()),
             Err(error) => {
                 self.lose(&format!("no thread could be started: {error}"));
