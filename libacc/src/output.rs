@@ -1,6 +1,7 @@
 //! What this library prints: whole lines on standard error, and only if it is asked to or if the program ends.
 
 use crate::settings;
+use accord_types::threads;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::Once;
@@ -24,7 +25,7 @@ pub(crate) fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         std::panic::set_hook(Box::new(|info| {
-            let mut message = format!("accord: internal error: {info}\n");
+            let mut message = format!("accord: internal error: {}\n", threads::describe(info));
             if settings::debug() {
                 add_details(&mut message);
             }

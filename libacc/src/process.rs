@@ -13,7 +13,7 @@ use accord_client::pages;
 use accord_device::registry;
 use accord_runtime::Runtime;
 use accord_runtime::ports::DeviceClient;
-use accord_types::{Error, Result, SpanSink};
+use accord_types::{Error, Result, SpanSink, threads};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
@@ -72,6 +72,9 @@ fn create() -> Result<&'static Session> {
         }
     }
     output::install_panic_hook();
+    if !settings::is_without_devices() {
+        end_with_threads();
+    }
     watch_forks();
     watch_mappings();
     CREATING.lock();
@@ -106,6 +109,11 @@ fn create() -> Result<&'static Session> {
         prof::load_program_libraries();
     }
     Ok(session)
+}
+
+/// From here on a panic of one of this library's threads ends the program with an error: calls may be waiting for what that thread was to do.
+fn end_with_threads() {
+    threads::end_on_panic(|panic| report::broken_thread(panic));
 }
 
 /// Where devices report to: the trace, the times, both or nowhere.
@@ -184,7 +192,7 @@ extern "C" fn at_exit() {
 /// process from ending.
 fn close(session: &'static Session) {
     let (done, closed) = mpsc::channel();
-    let closer = std::thread::Builder::new().name("accord-exit".into()).spawn(move || {
+    let closer = threads::spawn("accord-exit", move || {
         for client in &session.clients {
             // A device that is lost already has nothing to end.
             let _ = client.shutdown();
@@ -197,5 +205,50 @@ fn close(session: &'static Session) {
     });
     if closer.is_ok() {
         let _ = closed.recv_timeout(closing::CLOSE_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_device::fake::FakeDevice;
+    use accord_device::{CopySource, Device, Source};
+    use accord_types::{DeviceId, NodeId, QueueId};
+    use std::process::Command;
+
+    /// Bytes that are never there.
+    struct Panics;
+
+    impl Source for Panics {
+        fn fill(&mut self, _piece: &mut [u8]) -> Result<()> {
+            panic!("on purpose")
+        }
+    }
+
+    /// Waits for a stream whose thread has panicked.
+    fn wait_in_vain() -> Result<()> {
+        let device = FakeDevice::new(DeviceId { node: NodeId(0), ordinal: 0 }, "h1", 1 << 20);
+        let (stream, (start, _)) = (device.create_stream(QueueId(3))?, device.addresses());
+        device.map(start, 4096)?;
+        let copy = device.copy_in(stream, start, 8, CopySource::new(Panics))?;
+        device.synchronize(stream, copy)
+    }
+
+    #[test]
+    fn a_panic_of_a_devices_thread_ends_the_program_with_an_error() {
+        const IS_PROGRAM: &str = "ACCORD_TEST_PROGRAM";
+        if std::env::var_os(IS_PROGRAM).is_some() {
+            output::install_panic_hook();
+            end_with_threads();
+            panic!("the wait has ended: {:?}", wait_in_vain());
+        }
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        let test = "process::tests::a_panic_of_a_devices_thread_ends_the_program_with_an_error";
+        let ended = program.args([test, "--exact", "--nocapture"]).env(IS_PROGRAM, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        let error = "accord: the thread fake-3 has panicked: on purpose [acc_error_implementation_defined]; this is a bug in Accord";
+        assert!(said.contains(error), "{said}");
+        assert!(said.contains("accord: internal error: the thread fake-3 has panicked at "), "{said}");
     }
 }

@@ -6,6 +6,7 @@
 use crate::output::{add_details, print};
 use crate::prof::errors;
 use crate::{closing, settings, source};
+use accord_types::threads::{Panic, REMEDY};
 use accord_types::{Error, ErrorCode};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::Duration;
@@ -43,13 +44,18 @@ pub(crate) fn fatal(error: Error) -> ! {
     finish(message, tellers)
 }
 
-/// Ends the program after a panic in `call`, which the hook below has reported.
+/// Ends the program after a panic in `call`, which the hook has reported.
 pub(crate) fn broken(call: &str) -> ! {
-    fatal(
-        Error::new(ErrorCode::ImplementationDefined, "failed inside Accord")
-            .call(call)
-            .remedy("this is a bug in Accord, please report it with the lines above"),
-    )
+    fatal(bug("failed inside Accord".to_owned()).call(call))
+}
+
+/// Ends the program after a panic of one of this library's own threads. Calls may be waiting for that.
+pub(crate) fn broken_thread(panic: &Panic) -> ! {
+    fatal(bug(panic.to_string()))
+}
+
+fn bug(cause: String) -> Error {
+    Error::new(ErrorCode::ImplementationDefined, cause).remedy(format!("{REMEDY} with the lines above"))
 }
 
 /// The text to print, and what to tell callbacks first if there are any. Both are never freed.

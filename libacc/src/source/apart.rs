@@ -1,6 +1,7 @@
 //! Looking for names on a thread of its own, so that neither a small stack nor debug information that is broken or endless keeps a
 //! message from coming.
 
+use accord_types::threads;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -24,10 +25,13 @@ pub(crate) fn apart<R: Send + 'static>(look: impl FnOnce() -> R + Send + 'static
 /// The same for as long as `max` of processor time.
 pub(crate) fn apart_for<R: Send + 'static>(max: Duration, look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
     let (done, found) = mpsc::sync_channel(1);
+    // A panic is as if nothing were found.
     let search = move || {
-        let _ = done.send(look());
+        if let Ok(found) = threads::caught(look) {
+            let _ = done.send(found);
+        }
     };
-    let thread = std::thread::Builder::new().name("accord-source".into()).stack_size(STACK_BYTES).spawn(search).ok()?;
+    let thread = threads::spawn_with_stack("accord-source", STACK_BYTES, search).ok()?;
     let begin = Instant::now();
     loop {
         match found.recv_timeout(PERIOD) {
@@ -71,6 +75,11 @@ mod tests {
             7
         });
         assert_eq!(found, Some(7));
+    }
+
+    #[test]
+    fn a_search_that_panics_finds_nothing() {
+        assert_eq!(apart(|| assert_eq!(std::process::id(), 0, "on purpose")), None);
     }
 
     #[test]
