@@ -6,7 +6,7 @@ use crate::spare::{Spare, Work};
 use crate::supervise::Supervisor;
 use accord_fabric::handshake::{Hello, Introduced, Proven, Purpose};
 use accord_fabric::transport::{Acceptor, Asked, IncomingLane, Outcome, SharedLane};
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, threads};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,7 +87,7 @@ fn receive(lane: &SharedLane, client: Proven, supervisor: &Arc<Supervisor>) -> R
 
 /// Has it done by a thread of its own, or by the spare one.
 pub(crate) fn start(spare: &Spare, work: Work) {
-    let start = |work: Work| std::thread::Builder::new().name("accord-hello".into()).spawn(work).map(drop);
+    let start = |work: Work| threads::spawn("accord-hello", work).map(drop);
     if let Err(error) = spare.or_spare(work, start) {
         tracing::warn!("cannot start a thread for a connection: {error}");
     }

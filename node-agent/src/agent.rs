@@ -22,7 +22,7 @@ use accord_proto::channel::Coordinator;
 use accord_trust::access::check_node;
 use accord_trust::{Trust, local};
 use accord_types::incarnation::incarnation;
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, threads};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -109,14 +109,9 @@ pub fn run(config: &Config) -> Result<(), String> {
 
     let port = supervisor.clone();
     let near = supervisor.clone();
-    std::thread::Builder::new()
-        .name("accord-near".into())
-        .spawn(move || accept_near(&near))
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
-    std::thread::Builder::new()
-        .name("accord-accept".into())
-        .spawn(move || accept::accept(acceptor, &port))
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let no_thread = |error| format!("cannot start a thread: {error}");
+    threads::spawn("accord-near", move || accept_near(&near)).map_err(no_thread)?;
+    threads::spawn("accord-accept", move || accept::accept(acceptor, &port)).map_err(no_thread)?;
     if let Some(job) = &job {
         job.serve(&supervisor)?;
         job.await_turn()?;

@@ -1,5 +1,6 @@
 //! Questions that a process of its own answers: whatever becomes of that takes nobody along.
 
+use accord_types::threads;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
@@ -39,7 +40,7 @@ pub(crate) fn ask(command: &mut Command, limit: Duration, most: u64) -> Result<V
         // Too late, if nobody takes it.
         let _ = send.send((read.unwrap_or(Ok(0)).map(|_| bytes), status));
     };
-    std::thread::Builder::new().name("accord-ask".into()).spawn(wait).map_err(NoAnswer::Refused)?;
+    threads::spawn("accord-ask", wait).map_err(NoAnswer::Refused)?;
     let Ok((bytes, status)) = answer.recv_timeout(limit) else {
         // One that hangs inside the kernel doesn't even hear this; the thread waits for it, and nobody else.
         let _ = pidfd_send_signal(&process, Signal::KILL);

@@ -8,7 +8,7 @@ use accord_fabric::handshake::Introduced;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::{Handover, SharedLane};
 use accord_proto::v1::ExecutorStart;
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, threads};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -41,7 +41,7 @@ impl ExecutorsHere {
         let config = config_of(start, self.wanted, self.printed.clone()).map_err(system)?;
         let here = ExecutorHere { lanes: Arc::default() };
         let lanes = here.lanes.clone();
-        let thread = std::thread::Builder::new().name("accord-executor".into()).spawn(move || run_here(&lanes, config));
+        let thread = threads::spawn("accord-executor", move || run_here(&lanes, config));
         Ok((here, thread.map_err(|error| system(error.to_string()))?))
     }
 }

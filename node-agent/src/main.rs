@@ -3,10 +3,12 @@
 
 use accord_node_agent::config::Config;
 use accord_node_agent::{executor_process, gpus, measure, mpi_job, mpi_native, run};
+use accord_types::threads;
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    threads::abort_on_panic("accord-node-agent");
     match std::env::args_os().nth(1) {
         Some(argument) if argument == executor_process::ARGUMENT => return executor_process::main(),
         Some(argument) if argument == executor_process::ARGUMENT_AS => return executor_process::become_user(),

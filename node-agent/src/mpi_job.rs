@@ -7,8 +7,8 @@ use crate::supervise::Supervisor;
 use accord_fabric::route::{GatewayName, Wanted};
 use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::{self, MpiFabric, MpiObject};
-use accord_types::GpuAware;
 use accord_types::settings::MPI;
+use accord_types::{GpuAware, threads};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ impl MpiJob {
         // MPI starts meanwhile.
         let reaches_gpus = gpus.then(|| {
             let (setting, program, path) = (config.mpi_gpus, program.to_owned(), path.clone());
-            std::thread::Builder::new().spawn(move || mpi_native::look(setting, &program, &path))
+            threads::spawn("accord-mpi-gpus", move || mpi_native::look(setting, &program, &path))
         });
         let remedy = "use --fabric tcp, or build the MPI part for the MPI that is here (make mpi)";
         let object = MpiObject::load(&path)
@@ -162,8 +162,7 @@ impl MpiJob {
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
-    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+    threads::spawn(name, work).map(drop).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
 fn find(program: &Path) -> Result<PathBuf, String> {

@@ -6,7 +6,7 @@ use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, threads};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::OwnedFd;
@@ -44,10 +44,7 @@ impl Spawner {
                 let _ = reply.send(child);
             }
         };
-        std::thread::Builder::new()
-            .name("accord-spawn".into())
-            .spawn(spawn)
-            .map_err(|error| system(format!("cannot start a thread: {error}")))?;
+        threads::spawn("accord-spawn", spawn).map_err(|error| system(format!("cannot start a thread: {error}")))?;
         Ok(Self(requests))
     }
 
@@ -117,7 +114,7 @@ impl ExecutorProcess {
                 executor.kill();
             }
         };
-        if std::thread::Builder::new().name("accord-end".into()).spawn(wait).is_err() {
+        if threads::spawn("accord-end", wait).is_err() {
             self.kill();
         }
     }

@@ -1,6 +1,7 @@
 //! A thread for work that the system gives no thread for.
 
 use accord_types::short_lock::ShortLock;
+use accord_types::threads;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -17,7 +18,7 @@ impl Spare {
     pub(crate) fn start() -> Self {
         let (waiting, works) = sync_channel::<Work>(SPARE_WAITING_MAX);
         let work = move || works.into_iter().for_each(|work| work());
-        let started = std::thread::Builder::new().name("accord-spare".into()).spawn(work);
+        let started = threads::spawn("accord-spare", work);
         Self(started.is_ok().then_some(waiting))
     }
 

@@ -12,7 +12,7 @@ use accord_fabric::measurement;
 use accord_fabric::route::Endpoint;
 use accord_fabric::transport::{Asked, Handover, Lane, SharedLane, Transport, Waker};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId};
+use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, threads};
 use std::collections::HashMap;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar};
@@ -230,7 +230,7 @@ impl Supervisor {
             }
         };
         // Nobody else could tell its end.
-        let reaper = std::thread::Builder::new().name("accord-reap".into()).spawn(reaper);
+        let reaper = threads::spawn("accord-reap", reaper);
         let started = reaper
             .map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))
             .and_then(|_| self.start(&grant, executor, account));

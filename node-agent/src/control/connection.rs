@@ -10,6 +10,7 @@ use accord_fabric::transport::mpi::MpiFabric;
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::check_version;
 use accord_proto::{VERSION, v1};
+use accord_types::threads;
 use accord_types::{
     DeviceInfo, GpuAware, Hardware, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
 };
@@ -203,7 +204,7 @@ fn own_lane(measures: &Measures, supervisor: &Supervisor) -> Option<PathTimes> {
 
 /// Without a thread it is not done, and the coordinator does not wait for ever.
 fn in_background(work: impl FnOnce() + Send + 'static) {
-    if let Err(error) = std::thread::Builder::new().name("accord-measure".into()).spawn(work) {
+    if let Err(error) = threads::spawn("accord-measure", work) {
         tracing::warn!("cannot start a thread to measure: {error}");
     }
 }
