@@ -4,6 +4,7 @@ use crate::cluster::Limits;
 use crate::service::{Attestation, Driver, DriverSettings, Listeners, serve};
 use accord_trust::Identity;
 use accord_trust::Trust;
+use accord_types::threads;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -51,7 +52,7 @@ impl Background {
                 tracing::warn!("the coordinator has ended: {error}");
             }
         };
-        let thread = std::thread::Builder::new().name("accord-coordinator".into()).spawn(work)?;
+        let thread = threads::spawn("accord-coordinator", work)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
@@ -63,7 +64,7 @@ impl Background {
     /// Waits until an administrator, or a failure, has stopped it.
     pub fn wait(mut self) {
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed.
+            // A panic in it ends this process.
             let _ = thread.join();
         }
     }
@@ -73,7 +74,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed.
+            // A panic in it ends this process.
             let _ = thread.join();
         }
     }

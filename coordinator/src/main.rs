@@ -8,6 +8,7 @@ use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners
 use accord_monitoring::Monitor;
 use accord_trust::Trust;
 use accord_trust::access::{Act, check};
+use accord_types::threads;
 use clap::Parser;
 use std::io::Write;
 use std::path::Path;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 fn main() -> ExitCode {
+    threads::abort_on_panic("accord-coordinator");
     let config = Config::parse();
     accord_telemetry::log::to_stderr("accord-coordinator", config.log);
     if config.insecure_plain_tcp {
