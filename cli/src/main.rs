@@ -14,11 +14,13 @@ mod output;
 mod viewpoint;
 mod ways;
 
+use accord_types::threads;
 use args::{Cli, Command};
 use command::compile::Tool;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    threads::abort_on_panic("accord");
     // Before all else: their options are the compiler's.
     if let Some((tool, arguments)) = args::compiler_line(std::env::args_os()) {
         return ended(command::compile::compile(tool, &arguments));
