@@ -1,5 +1,6 @@
 //! When a service of the control plane has to end.
 
+use accord_types::threads;
 use tokio::signal::unix::{self, SignalKind};
 
 /// Done on SIGTERM, SIGINT or, if asked, at the end of standard input.
@@ -11,7 +12,7 @@ pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
     let mut interrupt = unix::signal(SignalKind::interrupt())?;
     let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
     let open = if stdin {
-        std::thread::Builder::new().name("accord-stdin".into()).spawn(move || {
+        threads::spawn("accord-stdin", move || {
             let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
             drop(ended);
         })?;
