@@ -12,6 +12,7 @@ mod modules;
 mod names;
 mod panics;
 mod sources;
+mod threads;
 mod traps;
 
 use accord_tests::{Result, repository_file, root};
