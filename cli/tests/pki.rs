@@ -46,6 +46,17 @@ fn an_authority_issues_and_renews() {
 }
 
 #[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut init = Command::new(env!("CARGO_BIN_EXE_accord"));
+    let output = init.args(["pki", "init", "ca"]).current_dir(&folder).stdout(writer).output().unwrap();
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(folder.path().join("ca/ca.key").is_file());
+}
+
+#[test]
 fn it_overwrites_nothing_and_says_what_it_lacks() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -2,6 +2,7 @@
 
 use crate::args::{PkiArgs, PkiCommand, PkiRole};
 use crate::failure::{Failure, Result};
+use crate::output::print;
 use accord_trust::issue::Authority;
 use accord_trust::{PeerName, Role};
 use std::time::Duration;
@@ -15,21 +16,25 @@ pub(crate) fn pki(args: &PkiArgs) -> Result<u8> {
                 None => nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned(),
             };
             Authority::new(&cluster, time(*days))?.write(folder)?;
-            println!("the authority of cluster {cluster} is in {}; keep ca.key to yourself", folder.display());
+            print(&format!("the authority of cluster {cluster} is in {}; keep ca.key to yourself\n", folder.display()));
             let next = format!("accord pki issue {} coordinator --out FOLDER", folder.display());
-            println!("next: {next}, then one for each agent and user");
+            print(&format!("next: {next}, then one for each agent and user\n"));
         }
         PkiCommand::Issue { folder, role, name, out, days } => {
             let role = role_of(*role, name.as_deref())?;
             let authority = Authority::read(folder)?;
             authority.issue_into(out, role.clone(), time(*days))?;
-            println!("{} has the certificate and key of {}, for {days} days", out.display(), held(&authority, &role));
+            print(&format!(
+                "{} has the certificate and key of {}, for {days} days\n",
+                out.display(),
+                held(&authority, &role)
+            ));
         }
         PkiCommand::Renew { folder, certificates, days } => {
             let authority = Authority::read(folder)?;
             for renewed in certificates {
                 let PeerName { role, .. } = authority.renew(renewed, time(*days))?;
-                println!("{}: {} for {days} more days", renewed.display(), held(&authority, &role));
+                print(&format!("{}: {} for {days} more days\n", renewed.display(), held(&authority, &role)));
             }
         }
     }

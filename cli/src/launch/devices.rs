@@ -5,6 +5,7 @@ use super::processes::{Processes, ending};
 use super::signals::{Event, Signals};
 use crate::args::ClusterSize;
 use crate::failure::{Failure, Result};
+use crate::output::print;
 use accord_device::registry;
 use accord_types::{NodeId, settings};
 use nix::sys::wait::WaitStatus;
@@ -109,10 +110,10 @@ impl HostDevices {
 pub(crate) fn print_gpus() {
     let found = registry::find(NodeId(0), "");
     for gpu in found.devices {
-        println!("{GPU}{}", gpu.id.ordinal);
+        print(&format!("{GPU}{}\n", gpu.id.ordinal));
     }
     if let Some(note) = found.note {
-        println!("{NOTE}{note}");
+        print(&format!("{NOTE}{note}\n"));
     }
 }
 
