@@ -21,6 +21,7 @@ use accord_types::{
     threads,
 };
 use std::collections::{BTreeMap, HashMap};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -269,7 +270,8 @@ fn listen(
             }
         }
         Message::ExecutorEnded { node, why } => executor_ends.tell(node, why),
-        Message::Warning(text) => eprintln!("accord: {text}"),
+        // Nobody hears it where standard error is gone.
+        Message::Warning(text) => drop(writeln!(std::io::stderr(), "accord: {text}")),
         Message::Ended(why) => nodes.iter().for_each(|node| node.lose(&why)),
         _ => {}
     };
