@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("accord-coordinator: {error}");
+            let _ = writeln!(std::io::stderr(), "accord-coordinator: {error}");
             ExitCode::FAILURE
         }
     }

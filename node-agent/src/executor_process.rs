@@ -41,7 +41,10 @@ pub fn main() -> ExitCode {
     match start() {
         Ok((control, config)) => accord_executor::run(control, config),
         Err(error) => {
-            eprintln!("accord-node-agent executor: {error}; executors are started by an agent only");
+            let _ = writeln!(
+                std::io::stderr(),
+                "accord-node-agent executor: {error}; executors are started by an agent only"
+            );
             ExitCode::FAILURE
         }
     }
@@ -82,7 +85,7 @@ pub fn become_user() -> ExitCode {
     let groups: Option<Vec<Gid>> =
         groups.split(',').filter(|text| !text.is_empty()).map(|text| text.parse().ok().map(Gid::from_raw)).collect();
     let failed = |why: String| {
-        eprintln!("accord-node-agent executor: {why}");
+        let _ = writeln!(std::io::stderr(), "accord-node-agent executor: {why}");
         ExitCode::FAILURE
     };
     let (Some(uid), Some(gid), Some(groups)) = (uid, gid, groups) else {

@@ -24,7 +24,8 @@ pub fn main() -> ExitCode {
     match print() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("accord-node-agent {ARGUMENT}: {error}; this is started by an agent only");
+            let _ =
+                writeln!(std::io::stderr(), "accord-node-agent {ARGUMENT}: {error}; this is started by an agent only");
             ExitCode::FAILURE
         }
     }

@@ -5,6 +5,7 @@ use accord_node_agent::config::Config;
 use accord_node_agent::{executor_process, gpus, measure, mpi_job, mpi_native, run};
 use accord_types::threads;
 use clap::Parser;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("accord-node-agent: {error}");
+            let _ = writeln!(std::io::stderr(), "accord-node-agent: {error}");
             ExitCode::FAILURE
         }
     }

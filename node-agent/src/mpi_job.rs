@@ -9,7 +9,7 @@ use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::{self, MpiFabric, MpiObject};
 use accord_types::settings::MPI;
 use accord_types::{GpuAware, threads};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ pub fn main() -> ExitCode {
         Ok(object) => {
             let news = object.news();
             let here = news.here.lines().next().unwrap_or_default();
-            println!("{}\n{here}\n{}", news.built_for, news.fits());
+            let _ = writeln!(std::io::stdout(), "{}\n{here}\n{}", news.built_for, news.fits());
             ExitCode::SUCCESS
         }
         Err(why) => {
-            println!("{why}");
+            let _ = writeln!(std::io::stdout(), "{why}");
             ExitCode::FAILURE
         }
     }
@@ -133,7 +133,7 @@ impl MpiJob {
             let why = accept_of_job(&fabric, &lanes_to);
             if !leaving.load(Ordering::Acquire) {
                 // Nobody can be reached any more, and a world that has failed can't be joined again.
-                eprintln!("accord-node-agent: {why}");
+                let _ = writeln!(std::io::stderr(), "accord-node-agent: {why}");
                 std::process::exit(1);
             }
         })?;

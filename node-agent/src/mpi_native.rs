@@ -80,7 +80,7 @@ fn ask(program: &Path, object: &Path, limit: Duration) -> std::result::Result<()
 pub fn main() -> ExitCode {
     // Nobody reads the answer then.
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        eprintln!("accord-node-agent {ARGUMENT}: {error}");
+        let _ = writeln!(std::io::stderr(), "accord-node-agent {ARGUMENT}: {error}");
         return ExitCode::FAILURE;
     }
     let answer = match std::env::args_os().nth(2).map(PathBuf::from).map(|object| try_all(&object)) {

@@ -10,6 +10,7 @@ use accord_fabric::transfer::{Export, Pushing};
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
 use accord_types::threads::spawn;
 use accord_types::{DevicePtr, Result, SessionId};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +74,10 @@ impl Local {
         }
         let (name, session) = (config.node_name.clone(), config.session);
         let same_host = SameHostPeers::new(move |why| {
-            eprintln!("accord-node-agent executor: {name}, session {session}: copies go over the network: {why}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "accord-node-agent executor: {name}, session {session}: copies go over the network: {why}"
+            );
         });
         // The session's executor before this one may still be ending, and have the name.
         let bind = |attempt| {

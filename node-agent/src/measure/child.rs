@@ -21,7 +21,8 @@ pub fn main() -> ExitCode {
     match measured() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("accord-node-agent {ARGUMENT}: {why}; this is started by an agent only");
+            let _ =
+                writeln!(std::io::stderr(), "accord-node-agent {ARGUMENT}: {why}; this is started by an agent only");
             ExitCode::FAILURE
         }
     }
