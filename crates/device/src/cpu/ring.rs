@@ -35,7 +35,8 @@ pub(crate) struct Record {
     pub(crate) c: u64,
 }
 
-const HEAD: usize = size_of::<Record>();
+/// Bytes of a record's head.
+pub(super) const HEAD: usize = size_of::<Record>();
 
 /// Largest store that goes through the ring.
 pub(crate) const STORE_BYTES_MAX: usize = 64 << 10;

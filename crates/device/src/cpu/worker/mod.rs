@@ -151,3 +151,6 @@ fn answer(worker: &Worker, request: Request) -> Result<(u64, u64), String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
