@@ -243,6 +243,8 @@ fn what_a_worker_has_traced_is_read_when_it_is_there() {
     for round in 0..10 {
         for number in 0..AT_ONCE {
             store(&stream, pair.at(0), &vec![1; (round * AT_ONCE + number) as usize]);
+            // In the middle of it too: nothing but the number of spans says then that they are there.
+            pair.shared.tracer.drain(&pair.shared.control, stream.index, stream.queue);
         }
         stream.synchronize(stream.last()).unwrap();
     }
