@@ -435,16 +435,15 @@ impl Cluster {
     /// # Errors
     /// When they don't within 20 s.
     pub fn await_ended(&mut self) -> Result<()> {
-        let deadline = Instant::now() + UP_TIMEOUT;
-        for part in self.agents.iter_mut().chain([&mut self.coordinator]).flatten() {
-            while part.child.try_wait().map_err(|error| error.to_string())?.is_none() {
-                if Instant::now() > deadline {
-                    return Err("coordinator or agents did not end".to_owned());
-                }
-                std::thread::sleep(LOOK);
-            }
-        }
-        Ok(())
+        await_parts(self.agents.iter_mut().chain([&mut self.coordinator]).flatten())
+    }
+
+    /// Waits until the coordinator has ended by itself.
+    ///
+    /// # Errors
+    /// When it doesn't within 20 s.
+    pub fn await_coordinator_ended(&mut self) -> Result<()> {
+        await_parts(self.coordinator.iter_mut())
     }
 
     /// `accord info --json`.
@@ -573,6 +572,19 @@ impl Drop for Cluster {
             }
         }
     }
+}
+
+fn await_parts<'a>(parts: impl Iterator<Item = &'a mut Part>) -> Result<()> {
+    let deadline = Instant::now() + UP_TIMEOUT;
+    for part in parts {
+        while part.child.try_wait().map_err(|error| error.to_string())?.is_none() {
+            if Instant::now() > deadline {
+                return Err("coordinator or agents did not end".to_owned());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+    Ok(())
 }
 
 fn last_word(line: &str) -> Result<String> {
