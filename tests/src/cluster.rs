@@ -33,6 +33,7 @@ pub struct ClusterBuilder {
     gpus: Vec<u32>,
     environment: Vec<(String, OsString)>,
     tenant: Option<u32>,
+    other_tenants: Vec<u32>,
     agents_of: Option<u32>,
     users: String,
     monitored: bool,
@@ -86,6 +87,13 @@ impl ClusterBuilder {
     #[must_use]
     pub fn tenant(mut self, user: u32) -> Self {
         self.tenant = Some(user);
+        self
+    }
+
+    /// Other users with certificates, in the folders that [`Cluster::tls_of`] knows as `program-` and the user's number.
+    #[must_use]
+    pub fn other_tenants(mut self, users: &[u32]) -> Self {
+        users.clone_into(&mut self.other_tenants);
         self
     }
 
@@ -163,8 +171,9 @@ impl ClusterBuilder {
     fn environment(&self, host: usize) -> Vec<(String, OsString)> {
         let mut environment = Vec::new();
         if let Some(gpus) = self.gpus.get(host) {
-            environment.push(("FAKE_CUDA_DEVICES".to_owned(), gpus.to_string().into()));
-            environment.push(("FAKE_CUDA_UUID_SEED".to_owned(), host.to_string().into()));
+            // What begins like this reaches executors of other users, too.
+            environment.push(("NVIDIA_FAKE_CUDA_DEVICES".to_owned(), gpus.to_string().into()));
+            environment.push(("NVIDIA_FAKE_CUDA_UUID_SEED".to_owned(), host.to_string().into()));
         }
         environment.extend(self.environment.iter().cloned());
         environment
@@ -209,6 +218,7 @@ impl Cluster {
             gpus: Vec::new(),
             environment: Vec::new(),
             tenant: None,
+            other_tenants: Vec::new(),
             agents_of: None,
             // Tests may run as root, and so may their programs then.
             users: "root,0".to_owned(),
@@ -232,6 +242,9 @@ impl Cluster {
         issue("coordinator", Role::Coordinator, None)?;
         issue("admin", Role::Admin("tests".to_owned()), None)?;
         issue("program", Role::Tenant(user_name(size.tenant)), size.tenant)?;
+        for user in size.other_tenants.iter().copied() {
+            issue(&format!("program-{user}"), Role::Tenant(user_name(Some(user))), Some(user))?;
+        }
         for host in 0..size.hosts {
             issue(&format!("h{host}"), Role::Agent(format!("h{host}")), size.agents_of)?;
         }
@@ -304,6 +317,14 @@ impl Cluster {
     /// Process id of a host's agent.
     pub fn agent_id(&self, host: usize) -> Option<u32> {
         self.agents.get(host)?.as_ref().map(|part| part.child.id())
+    }
+
+    /// Process ids of a host's executors, whosever they are: the agent's children.
+    pub fn executors(&self, host: usize) -> Vec<u32> {
+        let Some(agent) = self.agent_id(host) else { return Vec::new() };
+        let threads = std::fs::read_dir(format!("/proc/{agent}/task")).into_iter().flatten().flatten();
+        let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+        children.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
     }
 
     /// Where a host's agent listens.

@@ -51,13 +51,6 @@ impl Steps {
     }
 }
 
-/// Executors of an agent.
-fn executors(agent: u32) -> Vec<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{agent}/task")).unwrap().flatten();
-    let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")).unwrap_or_default());
-    children.flat_map(|text| text.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>()).collect()
-}
-
 fn signal(id: Option<u32>, signal: Signal) {
     let id = id.and_then(|id| i32::try_from(id).ok()).expect("it runs");
     kill(Pid::from_raw(id), signal).unwrap();
@@ -136,14 +129,14 @@ fn a_session_outlives_its_executors_at_another_coordinator() {
     // It loses all that it has on other nodes, and begins anew there.
     let mut lost = Vec::new();
     for host in [1, 2] {
-        lost.extend(executors(cluster.agent_id(host).unwrap()));
+        lost.extend(cluster.executors(host));
     }
     assert_eq!(lost.len(), 2);
     for executor in &lost {
         signal(Some(*executor), Signal::SIGKILL);
     }
     let until = Instant::now() + STOPPED;
-    while [1, 2].iter().any(|host| !executors(cluster.agent_id(*host).unwrap()).is_empty()) {
+    while [1, 2].iter().any(|host| !cluster.executors(*host).is_empty()) {
         assert!(Instant::now() < until, "executors stay");
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -1,14 +1,66 @@
 //! What one session leaves in a device's memory, and what the next one finds there: nothing, on CPU devices and on GPUs whose driver clears
-//! nothing.
+//! nothing. The next one is another user's, where the test may be several.
 
 mod driver;
 
-use accord_tests::{Cluster, test_program};
+use accord_tests::{Cluster, ClusterBuilder, Job, test_program};
 use driver::driver;
 use nix::sys::signal::Signal;
-use std::time::Duration;
+use nix::unistd::geteuid;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Users without a name.
+const ALICE: u32 = 60_001;
+const BOB: u32 = 60_002;
+
+/// Who leaves something, and who looks for it.
+#[derive(Clone, Copy)]
+struct Users {
+    leaves: Option<u32>,
+    looks: Option<u32>,
+}
+
+/// This process's own.
+const ONE: Users = Users { leaves: None, looks: None };
+const TWO: Users = Users { leaves: Some(ALICE), looks: Some(BOB) };
+
+impl Users {
+    /// [`TWO`]; none if this process can't be several, which is said.
+    fn two() -> Option<Self> {
+        if !geteuid().is_root() {
+            println!("skipped: only root can be several users");
+            return None;
+        }
+        Some(TWO)
+    }
+
+    fn cluster(self) -> ClusterBuilder {
+        let builder = Cluster::builder().hosts(2);
+        let (Some(leaves), Some(looks)) = (self.leaves, self.looks) else { return builder };
+        let rules = format!("{leaves}={leaves}:{leaves},{looks}={looks}:{looks}");
+        builder.tenant(leaves).other_tenants(&[looks]).users(&rules)
+    }
+}
+
+/// `what` of remains.c, by a program of this user's.
+fn job(cluster: &Cluster, user: Option<u32>, what: &str) -> Job {
+    let job = cluster.job(0, &test_program("cluster/remains.c").unwrap()).unwrap().arg(what).timeout(LIMIT);
+    let Some(user) = user else { return job };
+    let certificates = if user == BOB { format!("program-{BOB}") } else { "program".to_owned() };
+    job.user(user).env("ACCORD_TLS", cluster.tls_of(&certificates))
+}
+
+/// The user that each of these processes runs as.
+fn owners(processes: &[i32]) -> Vec<Option<u32>> {
+    let status = |id: &i32| fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let user =
+        |text: String| text.lines().find_map(|line| line.strip_prefix("Uid:\t")?.split('\t').next()?.parse().ok());
+    processes.iter().map(status).map(user).collect()
+}
 
 /// A session that ends well, one whose program is killed, and one whose executor is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,16 +71,16 @@ enum End {
 }
 
 fn executors(cluster: &Cluster) -> Vec<i32> {
-    let mut found = cluster.processes_besides_parts(Duration::ZERO);
-    found.retain(|line| line.ends_with(" executor"));
-    found.iter().filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
+    [0, 1].iter().flat_map(|host| cluster.executors(*host)).filter_map(|id| i32::try_from(id).ok()).collect()
 }
 
-fn leave(cluster: &Cluster, end: End) {
+fn leave(cluster: &Cluster, users: Users, end: End) {
     let (input, output) = std::io::pipe().unwrap();
-    let job = cluster.job(0, &test_program("cluster/remains.c").unwrap()).unwrap();
-    let running = job.arg("leave").stdin(input).timeout(LIMIT).start().unwrap();
+    let running = job(cluster, users.leaves, "leave").stdin(input).start().unwrap();
     running.await_output("left\n").unwrap();
+    if users.leaves.is_some() {
+        assert_eq!(owners(&executors(cluster)), [users.leaves], "who has the memory");
+    }
     match end {
         End::Well => {}
         End::ProgramKilled => running.signal(Signal::SIGKILL).unwrap(),
@@ -45,38 +97,76 @@ fn leave(cluster: &Cluster, end: End) {
     assert!(!finished.timed_out, "{}", finished.report());
     let left = cluster.processes_besides_parts(Duration::from_secs(10));
     assert!(left.is_empty(), "{left:?}");
+    // Those of other users carry no mark of the test's.
+    let begun = Instant::now();
+    while !executors(cluster).is_empty() {
+        assert!(begun.elapsed() < LIMIT, "executors stay");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
-fn nobody_finds_it(cluster: &Cluster) {
+fn nobody_finds_it(cluster: &Cluster, users: Users) {
     for end in [End::Well, End::ProgramKilled, End::ExecutorKilled] {
-        leave(cluster, end);
-        let job = cluster.job(0, &test_program("cluster/remains.c").unwrap()).unwrap();
-        let finished = job.arg("look").timeout(LIMIT).run().unwrap().success().unwrap();
+        leave(cluster, users, end);
+        let finished = job(cluster, users.looks, "look").run().unwrap().success().unwrap();
         assert_eq!(finished.stdout, "seen 0\n", "{end:?}: {}", finished.report());
     }
 }
 
+fn of_cpu_devices(users: Users) {
+    nobody_finds_it(&users.cluster().devices(1).memory("64M").start().unwrap(), users);
+}
+
+fn of_gpus(users: Users) {
+    let (driver, memory) = (driver(), tempfile::tempdir().unwrap());
+    open_to_all(driver.path(), 0o755);
+    // As a driver's memory is nobody's, so are the files that stand for it.
+    open_to_all(memory.path(), 0o777);
+    for gpu in ["gpu-0-0", "gpu-1-0"] {
+        File::create(memory.path().join(gpu)).unwrap();
+        open_to_all(&memory.path().join(gpu), 0o666);
+    }
+    let cluster = users
+        .cluster()
+        .devices(0)
+        .gpus(&[1, 1])
+        .env("LD_LIBRARY_PATH", driver.path())
+        .env("NVIDIA_FAKE_CUDA_REMAINS", memory.path())
+        .env("NVIDIA_FAKE_CUDA_MEMORY", "134217728")
+        .env("ACCORD_CACHE", "off")
+        .start()
+        .unwrap();
+    nobody_finds_it(&cluster, users);
+    // Its bytes are there still, in memory that nobody has: the driver that the tests bring along clears nothing.
+    leave(&cluster, users, End::Well);
+    let file = fs::read(memory.path().join("gpu-1-0")).unwrap();
+    assert!(file.iter().filter(|byte| **byte == 0x5e).count() >= 24 << 20);
+}
+
+fn open_to_all(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
 #[test]
 fn nothing_of_a_session_is_left_in_a_cpu_devices_memory() {
-    nobody_finds_it(&Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap());
+    of_cpu_devices(ONE);
 }
 
 #[test]
 fn nothing_of_a_session_is_left_in_a_gpus_memory() {
-    let (driver, memory) = (driver(), tempfile::tempdir().unwrap());
-    let cluster = Cluster::builder()
-        .hosts(2)
-        .devices(0)
-        .gpus(&[1, 1])
-        .env("LD_LIBRARY_PATH", driver.path())
-        .env("FAKE_CUDA_REMAINS", memory.path())
-        .env("FAKE_CUDA_MEMORY", "134217728")
-        .env("ACCORD_CACHE", "off")
-        .start()
-        .unwrap();
-    nobody_finds_it(&cluster);
-    // Its bytes are there still, in memory that nobody has: the driver that the tests bring along clears nothing.
-    leave(&cluster, End::Well);
-    let file = std::fs::read(memory.path().join("gpu-1-0")).unwrap();
-    assert!(file.iter().filter(|byte| **byte == 0x5e).count() >= 24 << 20);
+    of_gpus(ONE);
+}
+
+#[test]
+fn another_user_finds_nothing_in_a_cpu_devices_memory() {
+    if let Some(users) = Users::two() {
+        of_cpu_devices(users);
+    }
+}
+
+#[test]
+fn another_user_finds_nothing_in_a_gpus_memory() {
+    if let Some(users) = Users::two() {
+        of_gpus(users);
+    }
 }

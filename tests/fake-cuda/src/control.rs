@@ -2,7 +2,7 @@
 
 use crate::memory;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, OsString, c_char, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -147,5 +147,10 @@ pub(crate) fn begin(call: &str) -> Result<(), i32> {
 }
 
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    variable(name).and_then(|text| text.to_str()?.parse().ok()).unwrap_or(default)
+}
+
+/// `NVIDIA_` may stand before a name: such ones reach the executors of other users than the agent's.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).or_else(|| std::env::var_os(format!("NVIDIA_{name}")))
 }

@@ -7,6 +7,7 @@
 //! processes, with `FAKE_CUDA_IMPORT=0` theirs can't be taken.
 //! Devices of one `FAKE_CUDA_UUID_SEED` (default 0) and number have the same UUID in all processes. `FAKE_CUDA_PROHIBITED` is the
 //! number of one that nobody may use. With `FAKE_CUDA_PAGEABLE=1` devices say that they reach all memory of the process. `FAKE_CUDA_INIT` is the error with which the driver starts, or `crash`.
+//! `NVIDIA_` may stand before each of these names.
 
 mod calls;
 mod control;

@@ -1,7 +1,7 @@
 //! Memory of devices that nobody clears: with `FAKE_CUDA_REMAINS` (a folder) it lies in files that all processes share, so that who gets
 //! memory finds there what somebody else has left.
 
-use crate::control::{OUT_OF_MEMORY, lock, setting};
+use crate::control::{OUT_OF_MEMORY, lock, setting, variable};
 use crate::memory::total;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ struct Physical {
 static DEVICES: Mutex<BTreeMap<i32, Physical>> = Mutex::new(BTreeMap::new());
 
 fn folder() -> Option<PathBuf> {
-    std::env::var_os("FAKE_CUDA_REMAINS").map(PathBuf::from)
+    variable("FAKE_CUDA_REMAINS").map(PathBuf::from)
 }
 
 pub(crate) fn are_kept() -> bool {
