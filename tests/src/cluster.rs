@@ -34,6 +34,7 @@ pub struct ClusterBuilder {
     environment: Vec<(String, OsString)>,
     tenant: Option<u32>,
     other_tenants: Vec<u32>,
+    folder_in: Option<PathBuf>,
     agents_of: Option<u32>,
     users: String,
     monitored: bool,
@@ -94,6 +95,13 @@ impl ClusterBuilder {
     #[must_use]
     pub fn other_tenants(mut self, users: &[u32]) -> Self {
         users.clone_into(&mut self.other_tenants);
+        self
+    }
+
+    /// Certificates and messages are in a folder of this one, not of the system's for such things.
+    #[must_use]
+    pub fn folder_in(mut self, parent: &Path) -> Self {
+        self.folder_in = Some(parent.to_owned());
         self
     }
 
@@ -219,6 +227,7 @@ impl Cluster {
             environment: Vec::new(),
             tenant: None,
             other_tenants: Vec::new(),
+            folder_in: None,
             agents_of: None,
             // Tests may run as root, and so may their programs then.
             users: "root,0".to_owned(),
@@ -232,7 +241,8 @@ impl Cluster {
     }
 
     fn start(size: ClusterBuilder) -> Result<Self> {
-        let folder = TempDir::new().map_err(|error| error.to_string())?;
+        let folder = size.folder_in.as_ref().map_or_else(TempDir::new, TempDir::new_in);
+        let folder = folder.map_err(|error| error.to_string())?;
         let authority = Authority::new("tests", CERTIFICATES_LAST).map_err(|error| error.to_string())?;
         let issue = |name: &str, role: Role, user: Option<u32>| {
             let to = folder.path().join("tls").join(name);

@@ -61,7 +61,7 @@ const HEAD: &str = "# Faults\n\n\
     \x20 launcher or its supervisor alone; these are killed and stopped, too, in turn. A rank of MPI's is a program of two.\n\
     * A run of some roles (`ROLES`) or faults (`ONLY`) writes their lines and leaves the others as they were.\n\
     * A link is the one of the host whose device is used (`accord run`), or the coordinator's alone: the hosts go on to reach each other.\n\
-    * Mass silence, and outages of minutes, are in the simulation (`crates/sim`); full disks are limits on files here. Clocks that somebody sets play no part.\n\n";
+    * Mass silence, and outages of minutes, are in the simulation (`crates/sim`); full disks are limits on files here, and real ones in `tests/tests/full_disk.rs`. Clocks that somebody sets play no part.\n\n";
 const COLUMNS: &str = "| role | fault | tries | went on | error | gone | wrong | left | worst | phases |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 
 fn folder() -> Option<PathBuf> {
