@@ -115,8 +115,8 @@ impl ExecutorCore {
             }
             Command::Function { device, function, offset, executable } => {
                 let spec = frame::decode_function(payload, offset, executable)?;
-                let Some(slot) = self.slots.get(&device) else { return Ok(Request::Done) };
-                slot.check_functions()?;
+                let Some(slot) = self.slots.get_mut(&device) else { return Ok(Request::Done) };
+                slot.check_function(function, payload.len())?;
                 Ok(Request::Function { device, function, spec: Box::new(spec) })
             }
             Command::Global { device, ticket, offset, len, executable } => {

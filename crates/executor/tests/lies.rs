@@ -199,6 +199,21 @@ fn gpu_code_without_end_ends_the_session() {
     beside.ask(|ticket| Command::Clock { ticket }).unwrap();
 }
 
+/// The device keeps all that it is asked for, whatever the number here.
+#[test]
+fn functions_that_are_named_again_and_again_end_the_session() {
+    let region: FakeRegion = Arc::new(|_| Ok(()));
+    let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
+    program.start().unwrap();
+    program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
+    (1..100).for_each(|function| program.function(0, function, 0x10));
+    program.ask(|ticket| Command::Clock { ticket }).expect("each has a number of its own");
+    program.function(0, 7, 0x10);
+    let error = program.failure(u32::MAX);
+    assert!(error.cause().contains("function 7 was named before"), "{error}");
+    program.assert_ended();
+}
+
 #[test]
 fn announcements_of_2_to_the_60_bytes_end_the_session() {
     let huge = (1u64 << 60).to_le_bytes();

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Functions that a program may name on a device.
 const FUNCTIONS_MAX: usize = 1 << 20;
+/// Bytes of what it says of them, which the device keeps.
+const FUNCTIONS_BYTES_MAX: usize = 256 << 20;
 /// Variables that a program may ask for on a device.
 const GLOBALS_MAX: usize = 1 << 20;
 /// Highest number of a queue of the program's own.
@@ -27,6 +29,8 @@ pub(super) struct Slot {
     /// What the program has mapped.
     pub(super) memory: MappedRanges,
     functions: HashMap<u32, Result<FunctionHandle>, ByNumber>,
+    /// Bytes of what was said of them.
+    functions_bytes: usize,
     /// Variables of the program, outside of the device's own range.
     globals: BTreeMap<u64, u64>,
 }
@@ -47,6 +51,7 @@ impl Slot {
             windows: HashMap::default(),
             memory: MappedRanges::new(limits.memory),
             functions: HashMap::default(),
+            functions_bytes: 0,
             globals: BTreeMap::new(),
         }
     }
@@ -120,14 +125,21 @@ impl Slot {
         self.queues.position(queue, seq)
     }
 
-    /// Whether one more function may be named.
+    /// Whether one more function may be named, by so many bytes. Each has a number of its own: the device keeps all that it is asked for.
     ///
     /// # Errors
-    /// When there are too many.
-    pub(super) fn check_functions(&self) -> Result<()> {
+    /// When it was named before, or there are too many.
+    pub(super) fn check_function(&mut self, function: u32, bytes: usize) -> Result<()> {
+        if self.functions.contains_key(&function) {
+            return Err(invalid(format!("function {function} was named before")));
+        }
         if self.functions.len() >= FUNCTIONS_MAX {
             return Err(invalid(format!("a program named more than {FUNCTIONS_MAX} functions")));
         }
+        if self.functions_bytes + bytes > FUNCTIONS_BYTES_MAX {
+            return Err(invalid(format!("a program named functions by more than {FUNCTIONS_BYTES_MAX} bytes")));
+        }
+        self.functions_bytes += bytes;
         Ok(())
     }
 
@@ -184,4 +196,21 @@ impl Slot {
 
 fn invalid(cause: String) -> Error {
     Error::new(ErrorCode::InvalidArgument, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_functions_is_bounded() {
+        let mut slot = Slot::new(0, (DevicePtr(0), 0), &Limits::default());
+        for function in 0..4 {
+            slot.check_function(function, FUNCTIONS_BYTES_MAX / 4).unwrap();
+            slot.name_function(function, Ok(FunctionHandle(function)));
+        }
+        assert!(slot.check_function(4, 1).unwrap_err().cause().contains("by more than 268435456 bytes"));
+        assert!(slot.check_function(3, 0).unwrap_err().cause().contains("function 3 was named before"));
+        slot.check_function(4, 0).unwrap();
+    }
 }
