@@ -9,7 +9,7 @@ pub const AHEAD_MAX: u64 = 8 << 20;
 
 /// Copies in that wait for their streams. `C` is what asks for the bytes of one.
 pub struct AskAhead<C> {
-    /// Asked for, with their lengths.
+    /// Asked for, with their lengths; those whose turn has come with 0.
     asked: BTreeMap<TransferId, u64>,
     /// Not asked for: there is no room. In the order of the program, which numbers them.
     waiting: BTreeMap<TransferId, (u64, C)>,
@@ -23,6 +23,12 @@ impl<C> AskAhead<C> {
     /// For so many bytes: as [`AHEAD_MAX`] says, but for a simulation.
     pub fn new(most: u64) -> Self {
         Self { asked: BTreeMap::new(), waiting: BTreeMap::new(), long: BTreeMap::new(), bytes: 0, most }
+    }
+
+    /// Whether a copy with this number was put, and is not over. One more with its number would not be counted as it should.
+    pub fn is_open(&self, transfer: TransferId) -> bool {
+        let Self { asked, waiting, long, .. } = self;
+        asked.contains_key(&transfer) || waiting.contains_key(&transfer) || long.contains_key(&transfer)
     }
 
     /// A copy of so many bytes was put into a stream. Given back if it is to be asked for now.
@@ -40,7 +46,9 @@ impl<C> AskAhead<C> {
     /// The stream of a copy is there. Given back if it was not asked for before.
     #[must_use]
     pub fn turn(&mut self, transfer: TransferId) -> Option<C> {
-        self.long.remove(&transfer).or_else(|| self.waiting.remove(&transfer).map(|(_, copy)| copy))
+        let copy = self.long.remove(&transfer).or_else(|| self.waiting.remove(&transfer).map(|(_, copy)| copy))?;
+        self.asked.insert(transfer, 0);
+        Some(copy)
     }
 
     /// A copy is done, or comes to nothing. Next, [`AskAhead::next_to_ask`] is asked.
@@ -119,6 +127,20 @@ mod tests {
         ahead.over(t(1));
         ahead.over(t(1));
         assert_eq!((ahead.next_to_ask(), ahead.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn a_copy_is_open_until_it_is_over_whether_its_turn_has_come_or_not() {
+        let mut ahead = AskAhead::new(10);
+        for (number, len) in [(1, 10), (2, 10), (3, 11)] {
+            assert!(!ahead.is_open(t(number)));
+            let _ = ahead.put(t(number), len, ());
+            assert!(ahead.is_open(t(number)));
+            let _ = ahead.turn(t(number));
+            assert!(ahead.is_open(t(number)));
+            ahead.over(t(number));
+            assert!(!ahead.is_open(t(number)));
+        }
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! Bytes of copies in that are asked for: before their streams are there as far as there is room, else in their turn.
 
 use crate::ask_ahead::{AHEAD_MAX, AskAhead};
+use crate::executor::broken;
 use accord_fabric::link::Link;
 use accord_fabric::transfer::{Incoming, TransferControl};
 use accord_types::short_lock::ShortLock;
@@ -54,15 +55,23 @@ impl Asking {
     }
 
     /// A copy of so many bytes is about to be put into a stream.
-    pub(crate) fn start(self: &Arc<Self>, link: &Arc<Link>, transfer: TransferId, len: u64) -> AskedBytes {
+    ///
+    /// # Errors
+    /// When there is one with this number: more bytes than there may be could come for the two.
+    pub(crate) fn start(self: &Arc<Self>, link: &Arc<Link>, transfer: TransferId, len: u64) -> Result<AskedBytes> {
         let (to, from) = channel();
         let (want, to) = (AtomicU8::new(LATER), ShortLock::new(Some(to)));
         let copy = Arc::new(AskedCopy { transfer, len, link: link.clone(), want, to });
-        let now = self.ahead.lock().put(transfer, len, copy.clone());
+        let mut ahead = self.ahead.lock();
+        if ahead.is_open(transfer) {
+            return Err(broken(&format!("copy {transfer} was put in twice")));
+        }
+        let now = ahead.put(transfer, len, copy.clone());
+        drop(ahead);
         if let Some(now) = now {
             now.ask();
         }
-        AskedBytes { asking: self.clone(), copy, from, found: None }
+        Ok(AskedBytes { asking: self.clone(), copy, from, found: None })
     }
 
     fn over(&self, transfer: TransferId) {

@@ -270,7 +270,7 @@ impl World<'_> {
                 let source = if eager {
                     FromLane::eager(session.link.inbox(), transfer, len)
                 } else {
-                    FromLane::asked(session.asking.start(&session.link, transfer, len))
+                    FromLane::asked(session.asking.start(&session.link, transfer, len)?)
                 };
                 device.copy_in(stream, dst, len, CopySource::new(source))
             }

@@ -280,6 +280,27 @@ fn held() -> (std::sync::mpsc::Sender<()>, FakeRegion) {
     (go, region)
 }
 
+/// Of two copies with one number only one would be counted among those whose bytes may wait here: a program could have all memory filled.
+#[test]
+fn a_copy_that_is_put_in_twice_ends_the_session() {
+    let (go, region) = held();
+    let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
+    program.start().unwrap();
+    let start = program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    program.function(0, 1, 0x10);
+    program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
+    let copy = |transfer| Command::CopyIn { device: 0, queue: 1, dst: start, len: MIB, transfer, eager: false };
+    program.send(&copy(1), &[]);
+    program.send(&copy(2), &[]);
+    program.ask(|ticket| Command::Clock { ticket }).unwrap();
+    program.send(&copy(1), &[]);
+    let error = program.failure(u32::MAX);
+    assert!(error.cause().contains("was put in twice"), "{error}");
+    drop(go);
+    program.assert_ended();
+}
+
 #[test]
 fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
     let (go, region) = held();
