@@ -9,6 +9,9 @@ use std::collections::HashMap;
 const PEERS_MAX: usize = 1 << 14;
 /// Links on which others push, each of which has a thread: so many nodes has a coordinator, and a session has one executor on each.
 const INCOMING_MAX: usize = 4_096;
+/// Links on which this executor pushes, each of which has a thread: to those of all nodes that a coordinator has, and to as many whose threads
+/// have still to end.
+const OUTGOING_MAX: usize = 8_192;
 /// The lane of an executor that is not pushed to any more.
 const NEVER: u32 = u32::MAX;
 
@@ -17,6 +20,10 @@ const NEVER: u32 = u32::MAX;
 pub struct PeerTable<L> {
     /// The last link on which each executor is pushed to that the session has had, lost or not, by process, and its lane's number.
     out: HashMap<PeerId, (u32, L)>,
+    /// Links that were made to push on them, whose threads have still to end.
+    pushed_over: usize,
+    /// Most of these.
+    pushed_over_max: usize,
     /// Links on which others push: the latest of each process.
     incoming: Vec<(PeerId, L)>,
     /// Links that have arrived and not left: those of `incoming`, and others whose threads have still to end.
@@ -39,14 +46,22 @@ pub enum PushWay<L> {
 
 impl<L> Default for PeerTable<L> {
     fn default() -> Self {
-        Self::with_room(INCOMING_MAX)
+        Self::with_room(INCOMING_MAX, OUTGOING_MAX)
     }
 }
 
 impl<L> PeerTable<L> {
-    /// One that takes so many links of others.
-    fn with_room(served_max: usize) -> Self {
-        Self { out: HashMap::new(), incoming: Vec::new(), served: Vec::new(), served_max, closed: None }
+    /// One that takes so many links of others, and makes so many.
+    pub(crate) fn with_room(served_max: usize, pushed_over_max: usize) -> Self {
+        Self {
+            out: HashMap::new(),
+            pushed_over: 0,
+            pushed_over_max,
+            incoming: Vec::new(),
+            served: Vec::new(),
+            served_max,
+            closed: None,
+        }
     }
 }
 
@@ -64,14 +79,20 @@ impl<L: Clone + PartialEq> PeerTable<L> {
             Some((number, link)) if *number == to.lane() => Ok(PushWay::Over(link.clone())),
             // Asked for before the program heard of the loss, or of a process that it has lost: it fails, and not the session.
             Some((number, link)) if *number > to.lane() => Ok(PushWay::After(link.clone())),
-            Some(_) => Ok(PushWay::New),
-            None => self.check_room().map(|()| PushWay::New),
+            Some(_) => self.check_pushed_over().map(|()| PushWay::New),
+            None => self.check_room().and_then(|()| self.check_pushed_over()).map(|()| PushWay::New),
         }
     }
 
-    /// A link was made where [`PeerTable::way`] wanted a new one. Returns the one before, which ends.
+    /// A link was made where [`PeerTable::way`] wanted a new one. Returns the one before, which ends. [`PeerTable::push_ended`] follows.
     pub fn push_over(&mut self, to: PeerId, link: L) -> Option<L> {
+        self.pushed_over += 1;
         self.out.insert(to.process(), (to.lane(), link)).map(|(_, before)| before)
+    }
+
+    /// A link on which this executor pushed has ended, and its thread with it.
+    pub fn push_ended(&mut self) {
+        self.pushed_over -= 1;
     }
 
     /// Another executor pushes over a link. Returns the one that it has had before, which ends: it has seen that end, and streams that take
@@ -128,6 +149,14 @@ impl<L: Clone + PartialEq> PeerTable<L> {
         incoming.chain(self.out.drain().map(|(_, (_, link))| link)).collect()
     }
 
+    fn check_pushed_over(&self) -> Result<()> {
+        if self.pushed_over >= self.pushed_over_max {
+            let cause = format!("more than {} connections to other executors were asked for", self.pushed_over_max);
+            return Err(Error::new(ErrorCode::ImplementationDefined, cause));
+        }
+        Ok(())
+    }
+
     fn check_room(&self) -> Result<()> {
         if self.out.len() >= PEERS_MAX {
             let cause = format!("more than {PEERS_MAX} executors were named");
@@ -150,10 +179,13 @@ mod tests {
 
     /// Links that a small table serves.
     const ROOM: usize = 4;
+    /// Links that it makes.
+    const MADE: usize = 5;
 
     #[derive(Clone, Debug)]
     enum Step {
         Push(PeerId),
+        PushEnds,
         Arrive(PeerId),
         Leave(usize),
         Lose(PeerId),
@@ -164,6 +196,7 @@ mod tests {
         let name = || (0..3u32, 0..4u32).prop_map(|(node, lane)| peer(node, lane));
         prop_oneof![
             8 => name().prop_map(Step::Push),
+            2 => Just(Step::PushEnds),
             6 => name().prop_map(Step::Arrive),
             2 => (0..8usize).prop_map(Step::Leave),
             1 => name().prop_map(Step::Lose),
@@ -181,7 +214,7 @@ mod tests {
         /// and not left are bounded, whoever they say that they are.
         #[test]
         fn each_process_is_pushed_to_on_one_lane_and_later_ones_take_its_place(steps in prop::collection::vec(step(), 1..60)) {
-            let mut table = PeerTable::<usize>::with_room(ROOM);
+            let mut table = PeerTable::<usize>::with_room(ROOM, MADE);
             // By link: whom it is to or from.
             let mut made: Vec<PeerId> = Vec::new();
             let mut out = BTreeMap::<PeerId, (u32, usize)>::new();
@@ -189,12 +222,14 @@ mod tests {
             let mut served = Vec::<usize>::new();
             let mut lost = Vec::<PeerId>::new();
             let mut closed = false;
+            let mut threads = 0;
             for step in steps {
                 match step {
                     Step::Push(to) => {
                         let last = out.get(&to.process()).copied();
                         match table.way(to) {
-                            Err(error) => prop_assert!(closed && error == gone()),
+                            Err(error) if closed => prop_assert_eq!(error, gone()),
+                            Err(_) => prop_assert_eq!(threads, MADE),
                             Ok(PushWay::Over(link)) => {
                                 prop_assert!(!closed && last == Some((to.lane(), link)) && made[link] == to);
                                 prop_assert!(!lost.contains(&to.process()));
@@ -206,12 +241,20 @@ mod tests {
                             Ok(PushWay::New) => {
                                 prop_assert!(!closed && !lost.contains(&to.process()));
                                 prop_assert!(last.is_none_or(|(number, _)| number < to.lane()), "lanes only go up");
+                                prop_assert!(threads < MADE, "{threads} links have threads");
+                                threads += 1;
                                 made.push(to);
                                 let link = made.len() - 1;
                                 prop_assert_eq!(table.push_over(to, link), last.map(|(_, link)| link));
                                 out.insert(to.process(), (to.lane(), link));
                                 prop_assert_eq!(table.way(to), Ok(PushWay::Over(link)));
                             }
+                        }
+                    }
+                    Step::PushEnds => {
+                        if threads > 0 {
+                            threads -= 1;
+                            table.push_ended();
                         }
                     }
                     Step::Arrive(from) => {
@@ -295,6 +338,7 @@ mod tests {
         for node in 0..u32::try_from(PEERS_MAX).unwrap() {
             assert_eq!(table.way(peer(node, 0)), Ok(PushWay::New));
             table.push_over(peer(node, 0), node);
+            table.push_ended();
         }
         let one_more = peer(u32::try_from(PEERS_MAX).unwrap(), 0);
         assert!(table.way(one_more).is_err() && table.lose(one_more, || 0).is_err());

@@ -96,7 +96,11 @@ impl Peers {
         link.outbox().name_peer(name.clone());
         let events = self.events.clone();
         link.outbox().tell_loss(move || events.send(&Event::PeerLost { peer: to }, &[]));
-        spawn("accord-peer", move || peers.push_over(own, &pushing, &agent, &name)).map_err(|error| {
+        let work = move || {
+            let _counted = PushThread(peers.clone());
+            peers.push_over(own, &pushing, &agent, &name);
+        };
+        spawn("accord-peer", work).map_err(|error| {
             Error::new(ErrorCode::System, format!("no thread for a connection to another node: {error}"))
         })?;
         let before = state.push_over(to, LinkTo(link.clone()));
@@ -172,6 +176,15 @@ impl Peers {
 
     fn lock(&self) -> ShortGuard<'_, PeerTable<LinkTo>> {
         self.state.lock()
+    }
+}
+
+/// The thread of a link on which this executor pushes, which may outlive the link by the time that connecting takes.
+struct PushThread(Arc<Peers>);
+
+impl Drop for PushThread {
+    fn drop(&mut self) {
+        self.0.lock().push_ended();
     }
 }
 

@@ -125,3 +125,29 @@ fn a_lane_that_nobody_serves_is_lost() {
     assert!(peers.exchange.is_over(from), "and what it was to push is forgotten");
     assert!(matches!(peers.lock().arrive(from, LinkTo(peers.new_link(from))), Some(None)), "the link too");
 }
+
+/// A program that names one lane after the other, to an agent that takes connections and says nothing: each has a thread that waits for that.
+#[test]
+fn a_program_that_names_lane_after_lane_has_no_threads_without_end() {
+    const MOST: u32 = 4;
+    let peers = peers(&Key::random().unwrap());
+    *peers.lock() = PeerTable::with_room(1, MOST as usize);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let words = format!("{} h9", listener.local_addr().unwrap());
+    let to = PeerId::executor(NodeId(2), 0).unwrap();
+    let link = |lane| peers.link(to.on_lane(lane), Directions::read(words.as_bytes()).unwrap());
+    for lane in 0..MOST {
+        link(lane).unwrap();
+    }
+    let error = link(MOST).err().expect("one more thread");
+    assert!(error.cause().contains("more than 4 connections"), "{error}");
+    assert!(link(MOST - 1).is_ok(), "the last one goes on");
+    // They end with their connections, and others may follow.
+    let taken: Vec<_> = (0..MOST).map(|_| listener.accept().unwrap()).collect();
+    drop((taken, listener));
+    let begun = std::time::Instant::now();
+    while let Err(error) = link(MOST) {
+        assert!(begun.elapsed() < SOON, "{error}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

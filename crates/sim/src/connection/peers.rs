@@ -204,6 +204,7 @@ impl World {
             link.aborts.clear();
         }
         self.executor.exchange.push_lost(peer, &lost());
+        self.executor.peers.push_ended();
         self.act_for_exchange();
         self.unblock(Block::PeerLane);
     }
