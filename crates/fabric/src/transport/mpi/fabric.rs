@@ -327,7 +327,7 @@ impl Shared {
                 Came::Sent(id) => state.streams.was_sent(id),
                 Came::Message(from, message) => {
                     if let Some(node) = state.streams.receive(from, message)? {
-                        state.ranks.insert(NodeId(node), from);
+                        state.is_node(from, NodeId(node))?;
                         is_news = true;
                     }
                 }

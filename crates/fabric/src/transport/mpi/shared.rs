@@ -13,6 +13,9 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Nodes that one rank may say to be: the cluster's coordinators, one after the other, may have called it so.
+const NODES_OF_A_RANK_MAX: usize = 16;
+
 /// What lanes and the thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -79,6 +82,7 @@ pub(super) struct LaneTable {
     pub(super) lent: BTreeMap<LaneKey, LentBytes>,
     /// Room that is lent by a lane's reader. Not by its tag, which may be another lane's before the reader knows that it is filled.
     pub(super) rooms: BTreeMap<LaneKey, LentRoom>,
+    /// At most [`NODES_OF_A_RANK_MAX`] of each rank.
     pub(super) ranks: BTreeMap<NodeId, u32>,
     /// Lanes of this machine that are for this rank, and nobody has taken yet.
     pub(super) brought: VecDeque<SharedLane>,
@@ -154,7 +158,39 @@ impl LaneTable {
         room.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "there is no room for a message that was asked for"))
     }
 
+    /// A rank says which node it is.
+    ///
+    /// # Errors
+    /// If it has said to be too many.
+    pub(super) fn is_node(&mut self, rank: u32, node: NodeId) -> io::Result<()> {
+        let known = self.ranks.values().filter(|known| **known == rank).count();
+        if known >= NODES_OF_A_RANK_MAX && self.ranks.get(&node) != Some(&rank) {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a rank says to be one node after the other"));
+        }
+        self.ranks.insert(node, rank);
+        Ok(())
+    }
+
     pub(super) fn check(&self) -> io::Result<()> {
         self.ended.as_ref().map_or(Ok(()), |why| Err(io::Error::new(ErrorKind::BrokenPipe, why.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_is_no_more_nodes_than_it_may_be() {
+        let shared = Shared::new();
+        let mut table = shared.lock();
+        let most = u32::try_from(NODES_OF_A_RANK_MAX).unwrap();
+        for rank in 0..3 {
+            (0..most).for_each(|node| table.is_node(rank, NodeId(rank * most + node)).unwrap());
+        }
+        // Again is nothing new, nor is it where another rank has taken its place.
+        table.is_node(1, NodeId(most)).unwrap();
+        assert!(table.is_node(1, NodeId(0)).is_err() && table.is_node(2, NodeId(1 << 19)).is_err());
+        assert_eq!(table.ranks.len(), 3 * NODES_OF_A_RANK_MAX);
     }
 }

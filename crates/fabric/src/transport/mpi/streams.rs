@@ -253,6 +253,10 @@ impl Streams {
     /// If it breaks the protocol; nothing more can be believed of that rank.
     pub fn receive(&mut self, from: u32, message: Vec<u8>) -> io::Result<Option<u32>> {
         let header = Header::decode(&message)?;
+        // Each of them is an answer to something. Who sends on and does not take what it is told would have them kept for ever.
+        if self.notes.len() >= NOTES_MAX {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a rank does not take what it is told"));
+        }
         let key = LaneKey { peer: from, opened_here: !header.by_opener, number: header.number };
         match header.kind {
             MessageKind::Node => return Ok(u32::try_from(header.value).ok()),
@@ -273,9 +277,6 @@ impl Streams {
             return Err(io::Error::new(ErrorKind::InvalidData, "a rank opens a lane that there is"));
         }
         if self.lanes.len() >= LANES_MAX || self.opened.len() >= OPENED_MAX {
-            if self.notes.len() >= NOTES_MAX {
-                return Err(io::Error::new(ErrorKind::InvalidData, "a rank opens lanes without end"));
-            }
             self.note(key, MessageKind::Close, 0);
             return Ok(());
         }

@@ -206,6 +206,24 @@ fn a_rank_that_opens_too_much_is_refused() {
     assert_eq!(refused, 5);
 }
 
+/// Each grant that is not used is given back, and that has to be said. Who grants on and on and takes no message makes notes of it.
+#[test]
+fn a_rank_that_does_not_take_what_it_is_told_is_refused() {
+    let mut world = World::new(2);
+    let (near, _) = world.open(0, 1);
+    let mut refused = None;
+    for total in (1 << 20..).take(2 * NOTES_MAX) {
+        let header = Header { kind: MessageKind::Credit, by_opener: false, number: near.number, value: total, tag: 0 };
+        if let Err(error) = world.rank(0).receive(1, header.encode().to_vec()) {
+            refused = Some(error);
+            break;
+        }
+        world.rank(0).sweep();
+    }
+    assert!(refused.is_some_and(|error| error.to_string().contains("does not take what it is told")));
+    assert!(world.rank(0).notes.len() <= NOTES_MAX);
+}
+
 #[test]
 fn the_end_of_the_world_is_the_end_of_all_lanes() {
     let mut world = World::new(2);
