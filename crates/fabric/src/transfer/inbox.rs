@@ -7,9 +7,13 @@ use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar};
 use std::time::Instant;
+
+/// Transfers whose bytes are thrown away should they come. Most never do, as their stream has failed before, so that for one more the oldest is
+/// forgotten: it is one that nobody has asked for, then.
+const DISCARDED_MAX: usize = 1 << 16;
 
 /// Gets a transfer when its first chunk is there, on the lane's thread. It may take the bytes
 /// at once, or hand the transfer to another thread; the lane waits until it is dropped.
@@ -27,6 +31,8 @@ pub struct Inbox {
 #[derive(Default)]
 struct Posted {
     transfers: HashMap<TransferId, (u64, Receive)>,
+    /// Of these, those that are thrown away: at most [`DISCARDED_MAX`].
+    discarded: BTreeSet<TransferId>,
     closed: bool,
     /// Lanes that wait for a transfer to be posted.
     waiting: usize,
@@ -56,13 +62,22 @@ impl Inbox {
 
     /// Expects it no more: nothing of it was or will be sent.
     pub fn forget(&self, transfer: TransferId) {
-        self.lock().transfers.remove(&transfer);
+        let mut state = self.lock();
+        state.discarded.remove(&transfer);
+        state.transfers.remove(&transfer);
     }
 
     /// Throws the bytes away should they come.
     pub fn discard(&self, transfer: TransferId) {
-        if let Some((_, receive)) = self.lock().transfers.get_mut(&transfer) {
-            *receive = Box::new(drop);
+        let mut state = self.lock();
+        let Posted { transfers, discarded, .. } = &mut *state;
+        let Some((_, receive)) = transfers.get_mut(&transfer) else { return };
+        *receive = Box::new(drop);
+        discarded.insert(transfer);
+        if discarded.len() > DISCARDED_MAX
+            && let Some(oldest) = discarded.pop_first()
+        {
+            transfers.remove(&oldest);
         }
     }
 
@@ -116,6 +131,7 @@ impl Inbox {
         let mut state = self.lock();
         loop {
             if let Some(found) = state.transfers.remove(&transfer) {
+                state.discarded.remove(&transfer);
                 return Ok(Some(found));
             }
             if state.closed {
@@ -318,5 +334,28 @@ impl Drop for Incoming {
         if wake {
             self.loan.returned.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that shuts devices down again and again, while bytes are to come from there.
+    #[test]
+    fn transfers_that_never_come_are_bounded() {
+        let inbox = Inbox::new(Arc::default(), false);
+        let most = DISCARDED_MAX as u64;
+        for transfer in (0..most + 5).map(TransferId) {
+            inbox.post(transfer, 1, Box::new(drop));
+            inbox.discard(transfer);
+        }
+        assert_eq!(inbox.len(), DISCARDED_MAX);
+        // What is expected stays, and what has come is counted no more.
+        inbox.post(TransferId(1), 1, Box::new(drop));
+        assert!(inbox.take(TransferId(0)).is_err() && inbox.take(TransferId(5)).is_ok());
+        inbox.post(TransferId(most + 5), 1, Box::new(drop));
+        inbox.discard(TransferId(most + 5));
+        assert!(inbox.take(TransferId(1)).is_ok() && inbox.take(TransferId(6)).is_ok());
     }
 }
