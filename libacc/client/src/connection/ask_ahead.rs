@@ -3,7 +3,10 @@
 
 use accord_types::QueueId;
 
-/// What was asked ahead, and not answered. One of a queue at most.
+/// Questions that an executor may owe the answers to. Beyond that nothing is asked ahead.
+const QUESTIONS_MAX: usize = 1 << 10;
+
+/// What was asked ahead, and not answered: [`QUESTIONS_MAX`] at most. One of a queue at most, and those of devices that were shut down since.
 #[derive(Default)]
 pub(super) struct AskedAhead(Vec<Question>);
 
@@ -21,6 +24,11 @@ pub(super) struct Question {
 impl AskedAhead {
     pub(super) fn ask(&mut self, ticket: u64, device: u32, queue: QueueId, seq: u64) {
         self.0.push(Question { ticket, device, queue, seq, over: false });
+    }
+
+    /// Whether nothing more may be asked.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() >= QUESTIONS_MAX
     }
 
     /// Whether something of a queue was asked that is not answered.

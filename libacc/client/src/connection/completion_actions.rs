@@ -13,15 +13,22 @@ use accord_device::Sink as _;
 use accord_types::{Error, HostRange, QueueId, Result, TransferId};
 use std::collections::BTreeMap;
 
+/// Failures that are kept for those who wait for just these copies. One more is everybody's.
+const FAILED_MAX: usize = 1 << 10;
+/// Parts of copies that later ones write, of all together. The program's next copy waits while there are so many: the earlier ones have to land.
+const LEFT_MAX: usize = 1 << 18;
+
 /// Copies whose bytes are not here yet.
 #[derive(Default)]
 pub(super) struct CompletionActions {
     copies: BTreeMap<TransferId, CopyOut>,
     /// Copies in that the executor has asked for, and the copies out that bring what they read.
     held: Vec<(Vec<TransferId>, Job)>,
-    /// A lane failed: some bytes will never come.
+    /// Ranges in [`CopyOut::leave`] of all copies.
+    left: usize,
+    /// A lane failed, or too much has: some bytes will never be where they belong.
     broken: Option<Error>,
-    /// Copies whose bytes have come, but could not be put where they belong. Whoever waits hears of it.
+    /// Copies whose bytes have come, but could not be put where they belong. Whoever waits hears of it. At most [`FAILED_MAX`].
     failed: BTreeMap<TransferId, Error>,
 }
 
@@ -95,7 +102,7 @@ impl CompletionActions {
                 }
                 (Some(copy), _) if copy.has_begun() => after.push(*earlier),
                 (Some(copy), _) => {
-                    copy.leave_to(dst);
+                    self.left += usize::from(copy.leave_to(dst));
                     if pieces(copy.dst, &copy.leave).iter().all(|piece| !piece.write) {
                         over.push(*earlier);
                     }
@@ -115,7 +122,11 @@ impl CompletionActions {
         }
         let Some(copy) = self.copies.get_mut(&transfer) else { return Begin::Cancelled };
         match copy.completion.take() {
-            Some(completion) => Begin::Now(Begun { dst: copy.dst, completion, leave: std::mem::take(&mut copy.leave) }),
+            Some(completion) => {
+                let leave = std::mem::take(&mut copy.leave);
+                self.left -= leave.len();
+                Begin::Now(Begun { dst: copy.dst, completion, leave })
+            }
             None => Begin::Cancelled,
         }
     }
@@ -128,7 +139,12 @@ impl CompletionActions {
         waits: &mut Waits<W>,
         effects: &mut Effects<W>,
     ) -> Vec<Job> {
-        self.failed.extend(outcome.err().map(|error| (transfer, error)));
+        match outcome {
+            // Whoever has put in so many and waited for none hears of it with the next that is waited for.
+            Err(error) if self.failed.len() >= FAILED_MAX => self.broke(error),
+            Err(error) => drop(self.failed.insert(transfer, error)),
+            Ok(()) => {}
+        }
         self.remove(transfer, waits, effects);
         self.due()
     }
@@ -146,7 +162,8 @@ impl CompletionActions {
         if transfers.is_empty() {
             return Ok(());
         }
-        let failed = transfers.iter().find_map(|transfer| self.failed.remove(transfer));
+        // All of them: nobody asks for the others again.
+        let failed = transfers.iter().filter_map(|transfer| self.failed.remove(transfer)).reduce(|first, _| first);
         failed.or_else(|| self.broken.clone()).map_or(Ok(()), Err)
     }
 
@@ -159,6 +176,11 @@ impl CompletionActions {
     pub(super) fn in_hand(&self, device: u32, queue: Option<QueueId>) -> impl Iterator<Item = TransferId> {
         let fits = move |copy: &CopyOut| copy.has_begun() && is_of(copy.place, device, queue);
         self.copies.iter().filter(move |(_, copy)| fits(copy)).map(|(transfer, _)| *transfer)
+    }
+
+    /// Whether earlier copies have to land before one more may come.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.left >= LEFT_MAX
     }
 
     /// Number of copies whose bytes are not here yet, and of those that wait for them.
@@ -217,7 +239,9 @@ impl CompletionActions {
     }
 
     fn remove<W: Clone>(&mut self, transfer: TransferId, waits: &mut Waits<W>, effects: &mut Effects<W>) {
-        self.copies.remove(&transfer);
+        if let Some(copy) = self.copies.remove(&transfer) {
+            self.left -= copy.leave.len();
+        }
         waits.came_for_all(Want::Landed(transfer), effects);
         waits.came_for_all(Want::Room, effects);
     }
@@ -235,12 +259,15 @@ impl CopyOut {
         self.completion.is_none()
     }
 
-    fn leave_to(&mut self, later: HostRange) {
+    /// Leaves what a later copy writes to that. Whether there is more to leave by it.
+    fn leave_to(&mut self, later: HostRange) -> bool {
         let inside =
             |known: &HostRange| known.start <= later.start && later.start + later.len <= known.start + known.len;
-        if self.dst.overlaps(later) && !self.leave.iter().any(inside) {
+        let is_more = self.dst.overlaps(later) && !self.leave.iter().any(inside);
+        if is_more {
             self.leave.push(later);
         }
+        is_more
     }
 }
 

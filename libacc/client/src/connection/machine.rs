@@ -178,7 +178,7 @@ impl<W: Clone> Machine<W> {
         };
         Ok(match () {
             () if !self.credit.is_left() || !fits => Room::After(Want::Credit),
-            () if self.transfers() >= TRANSFERS_MAX => Room::After(Want::Room),
+            () if self.transfers() >= TRANSFERS_MAX || self.copies_out.is_crowded() => Room::After(Want::Room),
             () => Room::Left,
         })
     }
@@ -235,7 +235,7 @@ impl<W: Clone> Machine<W> {
     /// # Errors
     /// When the connection, the device or the queue has failed.
     pub fn last(&mut self, device: u32, queue: QueueId) -> Result<Seq> {
-        Ok(Seq(self.device(device)?.queue(queue)?.last))
+        Ok(Seq(self.device(device)?.known(queue)?.map_or(0, |known| known.last)))
     }
 
     /// Another executor as this one knows it on the lane on which it pushes to that one, see [`PeerId::on_lane`].

@@ -116,7 +116,8 @@ impl Devices {
             }
             Some(queue) => {
                 state.done(queue, u64::MAX);
-                let state = state.state(queue);
+                // Of one that the program has never used nothing can fail, whatever the executor says.
+                let Some(state) = state.queues.get_mut(&queue) else { return Vec::new() };
                 state.failed.get_or_insert_with(|| error.clone());
                 state.copies.take_own().collect()
             }
@@ -132,6 +133,18 @@ impl DeviceState {
     pub(super) fn queue(&mut self, queue: QueueId) -> Result<&mut QueueState> {
         let state = self.state(queue);
         match &state.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(state),
+        }
+    }
+
+    /// A queue, if it was used before.
+    ///
+    /// # Errors
+    /// When it has failed.
+    pub(super) fn known(&self, queue: QueueId) -> Result<Option<&QueueState>> {
+        let state = self.queues.get(&queue);
+        match state.and_then(|state| state.failed.as_ref()) {
             Some(error) => Err(error.clone()),
             None => Ok(state),
         }
@@ -317,6 +330,20 @@ mod tests {
         assert!(!device.has_room(three));
         devices.fail(0, Some(one), &Error::new(ErrorCode::Execution, "crashed"));
         assert!(devices.get(0)?.has_room(three), "nothing of a failed queue is waited for");
+        Ok(())
+    }
+
+    /// There are 2^32 numbers.
+    #[test]
+    fn an_executor_that_says_that_queues_have_failed_which_there_are_not_makes_none() -> Result<()> {
+        let mut devices = Devices::default();
+        devices.open(0, 32);
+        devices.get(0)?.queue(QueueId(1))?;
+        for queue in 1..100 {
+            assert!(devices.fail(0, Some(QueueId(queue)), &Error::new(ErrorCode::Execution, "crashed")).is_empty());
+        }
+        assert_eq!(devices.get(0)?.queues.len(), 1);
+        assert!(devices.get(0)?.queue(QueueId(1)).is_err() && devices.get(0)?.queue(QueueId(2)).is_ok());
         Ok(())
     }
 

@@ -5,6 +5,9 @@ use super::effects::{Effect, Effects};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::BTreeSet;
 
+/// Replies that an executor may owe to threads that have given up. It answers such questions when their queues are there, or fail.
+const UNANSWERED_MAX: usize = 1 << 16;
+
 /// What came back for a ticket.
 #[derive(Debug, Default)]
 pub struct Reply {
@@ -83,7 +86,7 @@ pub(super) struct Waits<W> {
     reader: Option<Reader>,
     next_id: u64,
     lost: Option<Error>,
-    /// Questions whose askers gave up. Each has left room for commands until its reply comes, so that there can't be many.
+    /// Questions whose askers gave up: at most [`UNANSWERED_MAX`].
     unanswered: BTreeSet<u64>,
 }
 
@@ -130,6 +133,10 @@ impl<W: Clone> Waits<W> {
             let Waiter { want, outcome, .. } = self.waiters.swap_remove(at);
             if let (Want::Reply(ticket), None) = (want, outcome) {
                 self.unanswered.insert(ticket);
+                if self.unanswered.len() > UNANSWERED_MAX {
+                    // A reply to that is none that is awaited.
+                    self.unanswered.pop_first();
+                }
             }
         }
         // It may have been woken to read.
@@ -272,6 +279,19 @@ mod tests {
         assert!(matches!(waits.turn(stays), Turn::Done(Ok(Reply { value: 7, .. }))));
         waits.unregister(stays, &mut effects);
         assert!(waits.replied(1, Ok(Reply::default()), &mut effects).is_err(), "nor was it given up");
+    }
+
+    #[test]
+    fn an_executor_that_never_answers_is_remembered_for_so_many_questions_and_no_more() {
+        let mut waits = Waits::default();
+        let mut effects = Effects::new();
+        for ticket in 0..=UNANSWERED_MAX as u64 {
+            let id = waits.register(Want::Reply(ticket), 'a');
+            waits.unregister(id, &mut effects);
+        }
+        assert_eq!(waits.unanswered.len(), UNANSWERED_MAX);
+        waits.replied(1, Ok(Reply::default()), &mut effects).unwrap();
+        assert!(waits.replied(0, Ok(Reply::default()), &mut effects).is_err());
     }
 
     #[test]

@@ -77,10 +77,29 @@ impl Alive {
 }
 
 impl Lives {
+    /// A worker, if the program has started its device. Of others nobody wants to know, whatever the executor says.
+    pub(super) fn worker(&mut self, ordinal: u32) -> Option<&mut Liveness> {
+        self.names.contains_key(&ordinal).then(|| self.workers.entry(ordinal).or_default())
+    }
+
     /// The devices for messages: all that the program has started there, or one of them.
     pub(super) fn name(&self, node: &str, only: Option<u32>) -> String {
         let wanted = self.names.iter().filter(|(ordinal, _)| only.is_none_or(|only| only == **ordinal));
         let names: Vec<_> = wanted.map(|(_, num)| format!("dev{}", num.0)).collect();
         if names.is_empty() { format!("node {node}") } else { format!("{} (node {node})", names.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There are 2^32 numbers.
+    #[test]
+    fn an_executor_that_speaks_of_devices_which_there_are_not_is_not_listened_to() {
+        let mut lives = Lives::default();
+        lives.names.insert(3, DeviceNum(7));
+        (0..100).for_each(|ordinal| assert_eq!(lives.worker(ordinal).is_some(), ordinal == 3));
+        assert_eq!(lives.workers.len(), 1);
     }
 }

@@ -50,7 +50,8 @@ impl Connection {
         let mut state = self.alive.lock();
         let (mut lines, mut hung) = (Vec::new(), Vec::new());
         for &(ordinal, beats) in beats {
-            let verdict = state.workers.entry(ordinal).or_default().look(now, beats, true, self.spec.watchdog.timeout);
+            let Some(worker) = state.worker(ordinal) else { continue };
+            let verdict = worker.look(now, beats, true, self.spec.watchdog.timeout);
             match verdict {
                 Verdict::Well => {}
                 Verdict::Silent(silence) => lines.push((state.name(&self.spec.node_name, Some(ordinal)), silence)),

@@ -184,3 +184,47 @@ fn what_is_written_if_it_has_changed_comes_after_all_before_it() {
     world.copies.expect(t(4), PLACE, range(1000, 64), changed(1000), &[t(3)]);
     assert!(matches!(world.copies.begin(t(4)), Begin::Now(_)));
 }
+
+/// A program that puts in copies to memory that it has freed, and waits for none of them.
+#[test]
+fn failures_that_nobody_waits_for_are_bounded_and_are_not_lost() {
+    let mut world = World::new();
+    let failed = |id: u64| Error::new(ErrorCode::InvalidArgument, format!("copy {id}"));
+    let most = FAILED_MAX as u64;
+    for id in 0..most {
+        world.expect(id, range(1000, 8), &[]);
+        assert!(matches!(world.copies.begin(t(id)), Begin::Now(_)));
+        world.copies.landed(t(id), Err(failed(id)), &mut world.waits, &mut world.effects);
+    }
+    assert_eq!(world.copies.outcome(&[t(most)]), Ok(()), "it is no other one's");
+    assert_eq!(world.copies.outcome(&[t(3), t(1), t(2)]), Err(failed(3)));
+    assert_eq!(world.copies.failed.len(), FAILED_MAX - 3, "nobody asks for them again");
+    for id in most..most + 5 {
+        world.expect(id, range(1000, 8), &[]);
+        assert!(matches!(world.copies.begin(t(id)), Begin::Now(_)));
+        world.copies.landed(t(id), Err(failed(id)), &mut world.waits, &mut world.effects);
+    }
+    assert_eq!(world.copies.failed.len(), FAILED_MAX);
+    assert_eq!(world.copies.outcome(&[t(most + 9)]), Err(failed(most + 3)), "whoever waits next hears of it");
+}
+
+/// Copies one behind the other, each of another part of what the first one brings.
+#[test]
+fn parts_that_later_copies_write_are_counted_until_the_earlier_ones_land() {
+    let mut world = World::new();
+    let first = 1_024;
+    let parts = LEFT_MAX / first as usize;
+    let all: Vec<_> = (0..first).map(t).collect();
+    (0..first).for_each(|id| drop(world.expect(id, range(1000, 2 * parts), &[])));
+    for part in 0..parts {
+        assert!(!world.copies.is_crowded());
+        let id = first + part as u64;
+        world.expect(id, range(1000 + 2 * part, 1), &all);
+        world.copies.cancel(&[t(id)], &mut world.waits, &mut world.effects);
+    }
+    assert!(world.copies.is_crowded());
+    assert!(matches!(world.copies.begin(t(0)), Begin::Now(_)));
+    assert!(!world.copies.is_crowded());
+    world.copies.cancel(&all, &mut world.waits, &mut world.effects);
+    assert_eq!(world.copies.left, 0);
+}

@@ -77,7 +77,7 @@ impl<W: Clone> Machine<W> {
         }
         for other in others {
             // They must not take the room that others wait for.
-            if !self.credit.is_left() {
+            if !self.credit.is_left() || self.ahead.is_full() {
                 break;
             }
             let ticket = self.ticket();
@@ -94,8 +94,10 @@ impl<W: Clone> Machine<W> {
         let state = self.device(device)?;
         let mut open = Positions::new();
         for &queue in queues {
-            let known = state.queue(queue)?;
-            if !known.drained() {
+            // One that was never used has nothing to wait for.
+            if let Some(known) = state.known(queue)?
+                && !known.drained()
+            {
                 open.push(Position { device, queue, seq: Seq(known.last) });
             }
         }
@@ -205,6 +207,37 @@ mod tests {
             assert!(!asked.ahead, "nobody knows whether the program ever waits for another one");
             is_answered(machine, &asked, ticket);
         }
+    }
+
+    /// Of devices that were shut down since, which the program may do again and again.
+    #[test]
+    fn nothing_more_is_asked_ahead_of_an_executor_that_does_not_answer() {
+        let mut machine = machine();
+        used(&mut machine);
+        for ticket in 0.. {
+            if machine.ahead.is_full() {
+                break;
+            }
+            machine.ahead.ask(u64::MAX - ticket, DEVICE + 1, QUEUES[1], 1);
+            machine.ahead.close(DEVICE + 1);
+        }
+        put(&mut machine, QUEUES[0]);
+        put(&mut machine, QUEUES[1]);
+        assert!(!wait(&mut machine, &QUEUES[..1]).ahead);
+        reply(&mut machine, u64::MAX);
+        put(&mut machine, QUEUES[0]);
+        assert!(wait(&mut machine, &QUEUES[..1]).ahead, "it has answered one");
+    }
+
+    /// A program may ask for any number.
+    #[test]
+    fn queues_that_are_waited_for_and_never_used_are_not_remembered() {
+        let mut machine = machine();
+        for queue in 0..100 {
+            assert_eq!(wait(&mut machine, &[QueueId(queue)]), Asked::default());
+            assert_eq!(machine.last(DEVICE, QueueId(queue)), Ok(Seq(0)));
+        }
+        assert_eq!(machine.device(DEVICE).unwrap().queues().count(), 0);
     }
 
     #[test]

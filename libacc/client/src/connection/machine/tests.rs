@@ -20,6 +20,7 @@ fn a_push_whose_target_was_told_goes_out_though_its_queue_has_failed() {
     let to = PeerId::executor(NodeId(2), 0).unwrap();
     let push = Command::Push { device: DEVICE, queue: QUEUE.0, src: 0, len: 8, transfer: 1, to };
     let mut machine = machine();
+    machine.device(DEVICE).unwrap().queue(QUEUE).unwrap();
     machine.fail(DEVICE, Some(QUEUE), &crashed());
     let mut sent = Vec::new();
     assert_eq!(machine.operate((DEVICE, QUEUE), MayStall::Yes, &push, &[], Duration::ZERO), Err(crashed()));
