@@ -5,10 +5,10 @@ use accord_tests::repository_file;
 use regex_lite::Regex;
 use std::path::Path;
 
-const DOCUMENT: &str = "docs/design/bounds.md";
+pub(crate) const DOCUMENT: &str = "docs/design/bounds.md";
 const SHIPPED: &[&str] = &["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "mpi"];
 
-fn document() -> String {
+pub(crate) fn document() -> String {
     std::fs::read_to_string(repository_file(DOCUMENT)).unwrap()
 }
 
@@ -44,6 +44,8 @@ fn is_queue(line: &str) -> bool {
 #[test]
 fn every_queue_is_in_the_document() {
     let (document, mut wrong, mut found) = (document(), Vec::new(), 0);
+    // That a file is there for something else says nothing of its queues.
+    let document = document.split("## Collections").next().unwrap_or_default();
     for path in sources().iter().filter(|path| !is_tests(path)) {
         let name = path.to_string_lossy();
         let simulates = name.starts_with("crates/sim") || name.ends_with("/losses.rs");

@@ -3,6 +3,7 @@
 mod addresses;
 mod bounds;
 mod circles;
+mod collections;
 mod cores;
 mod dependencies;
 mod documents;
