@@ -8,7 +8,7 @@ use crate::hosted::Hosted;
 use crate::incoming_transfers::{Destination, due_after};
 use crate::push::ToPeer;
 use crate::session::{Session, over};
-use crate::waits::Wait;
+use crate::waits::{Wait, Waited};
 use crate::window::Step;
 use accord_device::{CopySink, CopySource, Device};
 use accord_fabric::ProgramSpec;
@@ -314,7 +314,8 @@ impl World<'_> {
                 let export =
                     self.session.local.as_ref().map(|local| local.peer(from).export(hosted.device(), dst, len));
                 exchange.expect(transfer, from, len, Box::new(|incoming| destination.start(incoming)), export)?;
-                due_after(exchange, transfer, hosted, after);
+                // The transfer may be over long before its place is free.
+                due_after(exchange, transfer, hosted, after, Waited::new(self.session)?);
             }
             Err(error) => {
                 exchange.refuse(transfer, from, error.node(&self.session.config.node_name))?;

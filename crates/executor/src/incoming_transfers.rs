@@ -42,13 +42,22 @@ impl Destination {
     }
 }
 
-/// Lets an expected transfer come once the device has got to `after`.
-pub fn due_after(exchange: &Arc<Exchange>, transfer: TransferId, hosted: &Hosted, after: Option<(StreamId, Seq)>) {
+/// Lets an expected transfer come once the device has got to `after`. The device remembers that, and `waits` goes when it does so no more.
+pub fn due_after(
+    exchange: &Arc<Exchange>,
+    transfer: TransferId,
+    hosted: &Hosted,
+    after: Option<(StreamId, Seq)>,
+    waits: impl Send + 'static,
+) {
     match after {
         // Asking is quicker than being told. A failure is told.
         Some((stream, seq)) if !hosted.device().reached(stream, seq).unwrap_or(false) => {
             let exchange = exchange.clone();
-            let due = move |outcome| exchange.due(transfer, outcome);
+            let due = move |outcome| {
+                drop(waits);
+                exchange.due(transfer, outcome);
+            };
             hosted.device().notify(stream, seq, Box::new(due));
         }
         _ => exchange.due(transfer, Ok(())),

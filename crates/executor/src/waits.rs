@@ -22,6 +22,35 @@ const POSITIONS_MAX: usize = 1 << 18;
 /// A position in a stream of a device.
 type Awaited = (Arc<dyn Device>, StreamId, Seq);
 
+fn check_room(session: &Session) -> Result<()> {
+    let waited = session.positions_waited.load(Ordering::Relaxed);
+    if waited > POSITIONS_MAX {
+        return Err(broken(&format!("it waits for {waited} positions at the same time")));
+    }
+    Ok(())
+}
+
+/// A position for which something else than a wait of the program waits, as long as it does.
+pub(crate) struct Waited(Arc<Session>);
+
+impl Waited {
+    /// One more.
+    ///
+    /// # Errors
+    /// As for [`Wait::new`].
+    pub(crate) fn new(session: &Arc<Session>) -> Result<Self> {
+        check_room(session)?;
+        session.positions_waited.fetch_add(1, Ordering::Relaxed);
+        Ok(Self(session.clone()))
+    }
+}
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        self.0.positions_waited.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What a program waits for.
 pub(crate) struct Wait {
     ticket: u64,
@@ -37,10 +66,7 @@ impl Wait {
     /// # Errors
     /// When the program waits for more than it can have threads and queues.
     pub(crate) fn new(ticket: u64, session: &Session) -> Result<Self> {
-        let waited = session.positions_waited.load(Ordering::Relaxed);
-        if waited > POSITIONS_MAX {
-            return Err(broken(&format!("it waits for {waited} positions at the same time")));
-        }
+        check_room(session)?;
         Ok(Self { ticket, since: Instant::now(), places: Vec::new(), failure: None })
     }
 

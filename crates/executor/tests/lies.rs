@@ -7,9 +7,10 @@ use accord_device::fake::FakeRegion;
 use accord_device::image::Image;
 use accord_executor::Limits;
 use accord_executor::queue_table::QUEUES_MAX;
-use accord_fabric::frame::{self, Command, Event, STREAM_WINDOW};
+use accord_fabric::frame::{self, Command, EXCHANGE_STEP, Event, STREAM_WINDOW};
 use accord_fabric::handshake::Purpose;
 use accord_fabric::peer::PeerId;
+use accord_fabric::transfer::ControlSender;
 use accord_types::{Error, ErrorCode, NodeId, QueueId, Seq};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -332,6 +333,34 @@ fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
     }
     let open = program.devices()[0].pending();
     assert!(open < 4 * (STREAM_WINDOW / 1024) as usize, "{open} operations are open");
+    drop(go);
+    program.assert_ended();
+}
+
+/// What is expected from an executor that is lost is over at once, and the device still remembers that it was to come after what stands still.
+#[test]
+fn a_program_that_expects_copies_from_an_executor_that_is_lost_is_refused() {
+    /// Positions for which a program may wait.
+    const POSITIONS: u64 = 1 << 18;
+    let (go, region) = held();
+    let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
+    program.start().unwrap();
+    let start = program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    program.function(0, 1, 0x10);
+    let launch = Command::Launch { device: 0, queue: SYNC, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 };
+    program.send(&launch, &[]);
+    let from = PeerId::executor(NodeId(9), 1).unwrap();
+    let expect = |transfer| Command::Expect { device: 0, dst: start, len: 8, transfer, from, seq: 1 };
+    program.send_all((0..EXCHANGE_STEP.into()).map(expect), &[]);
+    program.ask(|ticket| Command::Clock { ticket }).unwrap();
+    let control = ControlSender::new("", Arc::default());
+    control.connect(program.lane(Purpose::Control));
+    control.lost(from, &Error::new(ErrorCode::DeviceUnavailable, "node 9 is silent"));
+    while !matches!(program.event().expect("the session goes on").0, Event::Exchanged { .. }) {}
+    program.send_all((EXCHANGE_STEP.into()..POSITIONS + 1_000).map(expect), &[]);
+    let error = program.failure(u32::MAX);
+    assert!(error.cause().contains("positions at the same time"), "{error}");
     drop(go);
     program.assert_ended();
 }

@@ -141,8 +141,15 @@ impl Program {
     }
 
     pub(crate) fn send(&self, command: &Command, payload: &[u8]) {
+        self.send_all(std::iter::once(*command), payload);
+    }
+
+    /// Commands with one payload, at once.
+    pub(crate) fn send_all(&self, commands: impl Iterator<Item = Command>, payload: &[u8]) {
         let mut bytes = Vec::new();
-        frame::put(&mut bytes, command, &[payload]).unwrap();
+        for command in commands {
+            frame::put(&mut bytes, &command, &[payload]).unwrap();
+        }
         // An executor that has had enough closes the lane.
         let _ = self.lane.send(&bytes);
     }

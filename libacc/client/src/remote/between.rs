@@ -121,7 +121,7 @@ pub(crate) fn remote_to_local(
     connection.serve_bulk_lanes();
     exchange.wait_to_expect()?;
     exchange.expect(transfer, connection.link.peer(), len, Box::new(|incoming| destination.start(incoming)), export)?;
-    due_after(exchange, transfer, &hosted, hosted.last_synchronous());
+    due_after(exchange, transfer, &hosted, hosted.last_synchronous(), ());
     connection.push(queue, source, transfer, PeerId::PROGRAM, &[], len)
 }
 
