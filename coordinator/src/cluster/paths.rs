@@ -11,7 +11,7 @@ use super::path_table::{Ends, Paths, UnderWay};
 use super::state::Cluster;
 use super::time::Millis;
 use accord_types::{NodeFigures, NodeId, PathTimes, Source};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes that each node is measured with, as they follow it in the order of their numbers.
 const FOLLOWERS: [usize; 4] = [1, 2, 4, 8];
@@ -154,8 +154,14 @@ impl Cluster {
             }
         }
         self.paths.settled = false;
+        self.trim_paths();
         self.measure_paths(now, out);
         out.push(Effect::Changed);
+    }
+
+    fn trim_paths(&mut self) {
+        let Self { paths, nodes, .. } = self;
+        paths.trim(|| followers(nodes));
     }
 
     /// Time has passed. In a large cluster it is not looked each time.
@@ -215,20 +221,11 @@ impl Cluster {
 
     /// Paths that are to be measured and were not.
     fn wanted(&self) -> BTreeSet<Ends> {
-        let up: Vec<NodeId> = self.nodes.values().filter(|node| node.link().is_some()).map(|node| node.id).collect();
-        let mut wanted = BTreeSet::new();
-        for (index, &id) in up.iter().enumerate() {
-            for follower in FOLLOWERS {
-                let ends = match up.get((index + follower) % up.len()) {
-                    Some(&other) if other != id => ends(id, other),
-                    _ => continue,
-                };
-                let has_failed = self.paths.failures.get(&ends).is_some_and(|failures| *failures >= FAILURES_MAX);
-                if !self.paths.measured.contains_key(&ends) && !has_failed {
-                    wanted.insert(ends);
-                }
-            }
-        }
+        let mut wanted = followers(&self.nodes);
+        wanted.retain(|ends| {
+            let has_failed = self.paths.failures.get(ends).is_some_and(|failures| *failures >= FAILURES_MAX);
+            !self.paths.measured.contains_key(ends) && !has_failed
+        });
         wanted
     }
 
@@ -242,6 +239,7 @@ impl Cluster {
                 self.paths.settled = false;
             }
         }
+        self.trim_paths();
     }
 
     /// See [`Cluster::check_invariants`].
@@ -263,6 +261,20 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// The paths from each node that is connected to those that it is measured with.
+fn followers(nodes: &BTreeMap<NodeId, Node>) -> BTreeSet<Ends> {
+    let up: Vec<NodeId> = nodes.values().filter(|node| node.link().is_some()).map(|node| node.id).collect();
+    let mut all = BTreeSet::new();
+    for (index, &id) in up.iter().enumerate() {
+        for follower in FOLLOWERS {
+            if let Some(&other) = up.get((index + follower) % up.len()).filter(|other| **other != id) {
+                all.insert(ends(id, other));
+            }
+        }
+    }
+    all
 }
 
 fn ends(a: NodeId, b: NodeId) -> Ends {
