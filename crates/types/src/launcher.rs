@@ -65,13 +65,13 @@ fn hash(variables: impl Iterator<Item = (&'static str, String)>) -> u64 {
 
 /// Tasks of the node with this number: `2(x3),1` means 2, 2, 2, 1.
 fn slurm_tasks(text: &str, node: u32) -> Option<u32> {
-    let mut before = 0;
+    let mut before = 0u32;
     for part in text.split(',') {
         let (tasks, times) = match part.split_once("(x") {
             Some((tasks, times)) => (tasks, times.strip_suffix(')')?.parse().ok()?),
             None => (part, 1u32),
         };
-        before += times;
+        before = times.checked_add(before)?;
         if node < before {
             return tasks.trim().parse().ok();
         }
@@ -88,6 +88,13 @@ mod tests {
             variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
         });
         found.map(|rank| [rank.rank, rank.size, rank.local_rank, rank.local_size])
+    }
+
+    #[test]
+    fn more_nodes_than_there_can_be_are_none() {
+        assert_eq!(slurm_tasks("2(x3),1", 3), Some(1));
+        assert_eq!(slurm_tasks("2(x3),1(x4294967295)", 3), None);
+        assert_eq!(slurm_tasks("2(x4294967295),1", u32::MAX), None);
     }
 
     #[test]
