@@ -4,9 +4,13 @@ mod attest;
 mod debuginfo;
 mod directives;
 mod fabric;
+mod figures;
+mod handed_over;
 mod image;
 mod lanes;
+mod measurement;
 mod mpi;
+mod names;
 mod proto;
 mod same_host;
 mod tls;
@@ -26,11 +30,14 @@ pub static ALL: &[Target] = &[
     lanes::CONTROLS,
     lanes::TRANSFERS,
     lanes::HANDSHAKES,
+    measurement::MEASUREMENTS,
     tls::HANDSHAKES,
     tls::RECORDS,
     same_host::MEETINGS,
     same_host::GATEWAYS,
     same_host::EXPORTS,
+    handed_over::HANDOVERS,
+    handed_over::RINGS,
     image::BLOCKS,
     image::IMAGES,
     image::MEMORY_HANDLES,
@@ -41,6 +48,9 @@ pub static ALL: &[Target] = &[
     proto::MESSAGES,
     attest::ANSWERS,
     worker::ANSWERS,
+    figures::FIGURES,
+    names::CERTIFICATES,
+    names::SETTINGS,
 ];
 
 /// Takes a number off the front; 0 where there is none.

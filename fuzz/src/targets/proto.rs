@@ -2,10 +2,11 @@
 
 use super::first;
 use crate::{Memory, Target};
-use accord_proto::v1;
+use accord_proto::convert::{device_kind, device_kind_number, order_policy};
+use accord_proto::v1::{self, agent_message, coordinator_message};
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Hardware, NearDevice, NearKind, NodeId, NumaNode, SessionGrant, SessionId,
-    SessionKey,
+    DeviceId, DeviceInfo, DeviceKind, Hardware, NearDevice, NearKind, NodeFigures, NodeId, NumaNode, PathTimes, Rank,
+    SessionGrant, SessionId, SessionKey,
 };
 use prost::Message;
 
@@ -21,7 +22,7 @@ pub(super) const MESSAGES: Target = Target {
 };
 
 fn messages(mut bytes: &[u8]) {
-    match first(&mut bytes) % 8 {
+    match first(&mut bytes) % 10 {
         0 => round::<v1::AgentMessage>(bytes),
         1 => round::<v1::CoordinatorMessage>(bytes),
         2 => round::<v1::ClusterView>(bytes),
@@ -38,6 +39,25 @@ fn messages(mut bytes: &[u8]) {
             if let Ok(hardware) = v1::Hardware::decode(bytes) {
                 let hardware = Hardware::from(hardware);
                 assert_eq!(Hardware::from(v1::Hardware::from(hardware.clone())), hardware);
+            }
+        }
+        8 => {
+            if let Ok(figures) = v1::NodeFigures::decode(bytes) {
+                let figures = NodeFigures::from(figures);
+                assert_eq!(NodeFigures::from(v1::NodeFigures::from(figures.clone())), figures);
+            }
+        }
+        9 => {
+            if let Ok(viewer) = v1::Viewer::decode(bytes) {
+                if let Ok(Some(kind)) = device_kind(viewer.kind) {
+                    assert_eq!(device_kind_number(kind), viewer.kind);
+                }
+                if let Ok(order) = order_policy(viewer.order) {
+                    assert_eq!(order_policy(v1::OrderPolicy::from(order).into()), Ok(order));
+                }
+                if let Some(rank) = viewer.rank {
+                    assert_eq!(v1::Rank::from(Rank::from(rank)), rank);
+                }
             }
         }
         _ => {
@@ -103,13 +123,35 @@ fn seeds() -> Vec<Vec<u8>> {
         nodes: vec![v1::Node { devices: vec![device.clone()], ..v1::Node::default() }],
         ..v1::ClusterView::default()
     };
+    let (hardware, grant) = (v1::Hardware::from(hardware), v1::SessionGrant::from(grant));
+    let times = PathTimes::new(900, 9_000, 1 << 30);
+    let figures = v1::NodeFigures::from(NodeFigures { host_copy: Some(times), ..NodeFigures::default() });
+    let rank = v1::Rank { rank: 1, size: 4, local_rank: 1, local_size: 2, job: 9 };
+    let viewer = v1::Viewer { node_name: "h1".into(), order: 1, kind: 1, rank: Some(rank) };
+    let register = v1::Register {
+        node_name: "h3".into(),
+        address: "0.0.0.0:7700".into(),
+        devices: vec![device.clone()],
+        hardware: Some(hardware.clone()),
+        sessions: vec![grant.clone()],
+        ..v1::Register::default()
+    };
+    let start = v1::ExecutorStart { devices: vec![device.clone()], key: vec![7; 32], ..v1::ExecutorStart::default() };
+    let path = v1::MeasurePath { measurement: 5, to: 2, address: "h2:7700".into(), key: vec![7; 32] };
+    let agent = |body| v1::AgentMessage { body: Some(body) }.encode_to_vec();
+    let coordinator = |body| v1::CoordinatorMessage { body: Some(body) }.encode_to_vec();
     let seed = |kind: u8, bytes: Vec<u8>| [&[kind], &bytes[..]].concat();
     vec![
         seed(2, view.encode_to_vec()),
         seed(5, device.encode_to_vec()),
-        seed(6, v1::Hardware::from(hardware).encode_to_vec()),
-        seed(7, v1::SessionGrant::from(grant).encode_to_vec()),
-        seed(0, Vec::new()),
-        seed(1, Vec::new()),
+        seed(6, hardware.encode_to_vec()),
+        seed(7, grant.encode_to_vec()),
+        seed(0, agent(agent_message::Body::Register(register))),
+        seed(0, agent(agent_message::Body::Heartbeat(v1::Heartbeat { sessions: vec![7, 9] }))),
+        seed(1, coordinator(coordinator_message::Body::MeasurePath(path))),
+        seed(3, start.encode_to_vec()),
+        seed(4, v1::Gpus { devices: vec![device], note: "slow".into(), failed: false }.encode_to_vec()),
+        seed(8, figures.encode_to_vec()),
+        seed(9, viewer.encode_to_vec()),
     ]
 }
