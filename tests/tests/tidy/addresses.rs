@@ -27,6 +27,7 @@ const MAY: &[(&str, &str)] = &[
     ("coordinator/src/service/caller.rs", "says who is at the other end of a connection, and where"),
     ("coordinator/src/service/local_listener.rs", "the coordinator's socket on its own machine"),
     ("coordinator/src/service/listener.rs", "has connections show who they are, and tells gRPC's from programs'"),
+    ("fuzz/src/targets/handed_over.rs", "gives descriptors by such sockets"),
     ("fuzz/src/targets/same_host.rs", "is at the other end of such sockets"),
     ("benches/src/tls.rs", "has a plain program of rustls's beside lanes"),
     ("benches/src/secure.rs", "is a plain program of rustls's beside programs"),
