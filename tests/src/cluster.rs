@@ -43,6 +43,7 @@ pub struct ClusterBuilder {
     insecure: [bool; 2],
     known_by: KnownBy,
     taken: Option<String>,
+    preload: Option<PathBuf>,
 }
 
 /// By whose word programs are known to the coordinator.
@@ -175,6 +176,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// An object that the coordinator, agents and programs preload.
+    #[must_use]
+    pub fn preload(mut self, object: &Path) -> Self {
+        self.preload = Some(object.to_owned());
+        self
+    }
+
     /// What processes on a host have in their environment besides this process's own.
     fn environment(&self, host: usize) -> Vec<(String, OsString)> {
         let mut environment = Vec::new();
@@ -237,6 +245,7 @@ impl Cluster {
             insecure: [false; 2],
             known_by: KnownBy::Certificates,
             taken: None,
+            preload: None,
         }
     }
 
@@ -450,8 +459,13 @@ impl Cluster {
     pub fn job(&self, host: usize, program: &Path) -> Result<Job> {
         let job = Job::new(program);
         let job = self.size.environment(host).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
+        let mut preload = libacc()?.into_os_string();
+        if let Some(object) = &self.size.preload {
+            preload.push(":");
+            preload.push(object);
+        }
         Ok(job
-            .env("LD_PRELOAD", libacc()?)
+            .env("LD_PRELOAD", preload)
             .env("ACCORD_LIBACC", libacc()?)
             .env("ACCORD_COORDINATOR", &self.address)
             .envs(self.shown())
@@ -564,6 +578,7 @@ impl Cluster {
             .arg("--stop-on-stdin-eof")
             .args(self.size.monitored.then_some("--metrics-listen=127.0.0.1:0"))
             .env_remove("LD_PRELOAD")
+            .envs(self.size.preload.iter().map(|object| ("LD_PRELOAD", object)))
             .env("ACCORD_TEST_RUN", &self.mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -24,8 +24,8 @@ fn limit(fault: Fault, phase: Phase) -> Duration {
     match fault {
         // It is tried twice to reach an agent that does not answer.
         _ if phase == Phase::Open => 2 * SLACK + TIMEOUT,
-        // So long `accord run` waits for agents that are there and do not come.
-        _ if phase == Phase::Start && fault.is_limit() => START_MAX + SLACK,
+        // So long `accord run` waits for agents that are there and do not come, or come late on a busy machine.
+        _ if phase == Phase::Start && (fault.is_limit() || fault == Fault::ClockBack) => START_MAX + SLACK,
         Fault::StoppedLong | Fault::StoppedForEver => TIMEOUT + SLACK,
         Fault::LinkDownForLong => CUT_IS_FOUND + SLACK,
         _ => SLACK,

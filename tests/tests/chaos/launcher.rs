@@ -1,5 +1,6 @@
 //! `accord run` with a cluster of its own, and what is done to it, to links and to ranks.
 
+use crate::clocks::Clocks;
 use crate::links;
 use crate::site::{BY_DEFAULT, LIMIT, LONG, Outcome, SHORT, bound, group_of_pids, reach, signal, times};
 use crate::table::{Fault, Phase, Role};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 const FOLDER_GOES: Duration = Duration::from_secs(5);
 
 /// One try. Odd jitters hit the supervisor instead of the launcher.
-pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
+pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Duration, clocks: &Clocks) -> Outcome {
     let (input, output) = std::io::pipe().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ranks: &[&str] = if role == Role::Rank { &["-np", "2"] } else { &[] };
@@ -25,6 +26,7 @@ pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Dura
     } else {
         Job::new(tool(Tool::Accord).unwrap())
     };
+    let job = if fault == Fault::ClockBack { job.env("LD_PRELOAD", clocks.object()) } else { job };
     let running = times(fault)
         .into_iter()
         .fold(job, |job, (name, time)| job.env(name, time))
@@ -49,6 +51,7 @@ pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Dura
         _ => reach(&running, phase, jitter, &mut output),
     }
     let begun = Instant::now();
+    let mut whose_clock = None;
     let (hit, lasted) = if from_beginning {
         (true, Duration::ZERO)
     } else if fault.is_link() {
@@ -62,6 +65,10 @@ pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Dura
             _ => Some(launcher),
         };
         let end = if jitter.as_millis() % 4 < 2 { Signal::SIGTERM } else { Signal::SIGKILL };
+        if fault == Fault::ClockBack {
+            target.iter().for_each(|target| clocks.set_back(*target));
+            whose_clock = target;
+        }
         let lasted = target.map_or(Duration::ZERO, |target| {
             // Whoever is stopped itself takes no other signal.
             strike(fault, target, &running, if target == launcher { Signal::SIGKILL } else { end })
@@ -72,6 +79,7 @@ pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Dura
     drop(output);
     let finished = running.finish().unwrap();
     let took = begun.elapsed().saturating_sub(lasted);
+    whose_clock.iter().for_each(|target| clocks.forget(*target));
     Outcome { finished, took, hit, left: folders_left(folder.path()), said: String::new() }
 }
 

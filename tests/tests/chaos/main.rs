@@ -1,8 +1,9 @@
 //! Every role, hit by every fault in every phase: the program goes on or ends with an error, as is due, in time, with right results, and nothing is
-//! left. A run of the tests takes each fault once for each role, some 70 tries, in a phase that is the same each time. `ACCORD_TEST_CHAOS` says how many
+//! left. A run of the tests takes each fault once for each role, some 80 tries, in a phase that is the same each time. `ACCORD_TEST_CHAOS` says how many
 //! tries a role, `ACCORD_TEST_CHAOS_AT_ONCE` how many of them at once; `make chaos` takes 1,000 and writes docs/reference/faults.md.
 //! `ACCORD_TEST_CHAOS_ONLY="no descriptors, launch"` takes only what is called so.
 
+mod clocks;
 mod judge;
 mod launcher;
 mod links;
@@ -10,6 +11,7 @@ mod page;
 mod site;
 mod table;
 
+use clocks::Clocks;
 use judge::{Ending, judge};
 use page::Row;
 use site::Site;
@@ -47,11 +49,12 @@ fn hit(role: Role) {
     if let Ok(only) = std::env::var("ACCORD_TEST_CHAOS_ONLY") {
         cases.retain(|(fault, phase, _)| format!("{fault}, {phase}").contains(&only));
     }
+    let clocks = Clocks::new();
     let (next, seen) = (AtomicUsize::new(0), Mutex::new(Seen::default()));
     std::thread::scope(|scope| {
         for _ in 0..at_once {
             scope.spawn(|| {
-                let mut site = Site::new();
+                let mut site = Site::new(&clocks);
                 let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
                 for number in numbers.take_while(|number| *number < tries) {
                     let (fault, phase, due) = cases[number % cases.len()];
@@ -75,7 +78,7 @@ fn hit(role: Role) {
     assert!(done > 0 || !left_out.is_empty(), "nobody was hit");
 }
 
-fn attempt(site: &mut Site, role: Role, case: (Fault, Phase, Due), number: u64, seen: &Mutex<Seen>) {
+fn attempt(site: &mut Site<'_>, role: Role, case: (Fault, Phase, Due), number: u64, seen: &Mutex<Seen>) {
     let (fault, phase, due) = case;
     if let Some(why) = site::lacks(role, fault) {
         seen.lock().unwrap().left_out.insert(why);
@@ -92,9 +95,13 @@ fn attempt(site: &mut Site, role: Role, case: (Fault, Phase, Due), number: u64, 
     let mut seen = seen.lock().unwrap();
     let row = seen.rows.entry(fault).or_default();
     row.left += u32::from(outcome.leaves_something());
+    row.due += u32::from(outcome.hit && due == Due::GoesOn);
     match judged {
         None => row.missed += 1,
-        Some(Ok(ending)) => row.count(ending, phase, outcome.took),
+        Some(Ok(ending)) => {
+            row.count(ending, phase, outcome.took);
+            row.did += u32::from(due == Due::GoesOn && ending == Ending::WentOn);
+        }
         Some(Err(why)) => {
             row.wrong += 1;
             let why = format!("{role}, {fault}, {phase}, after {jitter:?}: {why}\n{}", outcome.said);

@@ -6,6 +6,7 @@ use accord_tests::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 /// The tries of a fault on a role.
@@ -15,6 +16,10 @@ pub(crate) struct Row {
     phases: BTreeSet<Phase>,
     worst: Duration,
     pub(crate) wrong: u32,
+    /// After which the program had to go on.
+    pub(crate) due: u32,
+    /// After which of those it did.
+    pub(crate) did: u32,
     /// Something stayed: a process, or the folder of a run.
     pub(crate) left: u32,
     /// Nobody of the role was there.
@@ -36,8 +41,9 @@ impl Row {
         let [on, error, gone] = [Ending::WentOn, Ending::Error, Ending::Gone].map(|ending| self.of(ending));
         let phases: Vec<String> = self.phases.iter().map(Phase::to_string).collect();
         let (tries, worst) = (on + error + gone + self.wrong, self.worst.as_secs_f64());
-        let (wrong, left) = (self.wrong, self.left);
-        format!("{tries} | {on} | {error} | {gone} | {wrong} | {left} | {worst:.1} s | {}", phases.join(", "))
+        let Self { due, did, wrong, left, .. } = self;
+        let counts = format!("{tries} | {due} / {did} | {on} | {error} | {gone} | {wrong} | {left}");
+        format!("{counts} | {worst:.1} s | {}", phases.join(", "))
     }
 }
 
@@ -50,6 +56,8 @@ impl fmt::Display for Row {
 const HEAD: &str = "# Faults\n\n\
     What becomes of programs when something fails around them, as `make chaos` found it: it hits each role with each fault in each phase of a program\n\
     that checks every byte, and writes this page. A smaller share of the same runs with the tests (`tests/tests/chaos`, whose `table.rs` says what is due).\n\n\
+    * *due / did*: after how many tries the program had to go on to its end, whatever was hit, and how often it did; elsewhere it may end with an error, or has\n\
+    \x20 to. A dash: the run did not count that.\n\
     * *went on*: the program came to its end with right results. *error*: it ended with an error of OpenACC. *gone*: it was hit itself, or by who ends it.\n\
     * *wrong*: anything that was not due: a hang, a wrong result, something left, an error where the program need not end.\n\
     * *left*: of those, after how many something stayed: a process, or the folder of a run.\n\
@@ -61,8 +69,14 @@ const HEAD: &str = "# Faults\n\n\
     \x20 launcher or its supervisor alone; these are killed and stopped, too, in turn. A rank of MPI's is a program of two.\n\
     * A run of some roles (`ROLES`) or faults (`ONLY`) writes their lines and leaves the others as they were.\n\
     * A link is the one of the host whose device is used (`accord run`), or the coordinator's alone: the hosts go on to reach each other.\n\
-    * Mass silence, and outages of minutes, are in the simulation (`crates/sim`); full disks are limits on files here, and real ones in `tests/tests/full_disk.rs`. Clocks that somebody sets play no part.\n\n";
-const COLUMNS: &str = "| role | fault | tries | went on | error | gone | wrong | left | worst | phases |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+    * Mass silence, and outages of minutes, are in the simulation (`crates/sim`); full disks are limits on files here, and real ones in `tests/tests/full_disk.rs`.\n\
+    * A clock that is set back is that of the processes of the role alone, and goes on from there; the monotonic one stays. It is an object that all\n\
+    \x20 processes of such tries preload (`tests/programs/support/clocks.c`).\n\
+    * *run* is the commit that the line was counted at. All hosts are one machine, and lanes go by shared memory; where links are hit the hosts have networks\n\
+    \x20 of their own, and lanes go by TLS over TCP. What is said of the runs is below the table.\n\n";
+const COLUMNS: &str = "| role | fault | tries | due / did | went on | error | gone | wrong | left | worst | phases | run |\n\
+    | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+const RUNS: &str = "\n## Runs\n\n| run | date | machine |\n| --- | --- | --- |\n";
 
 fn folder() -> Option<PathBuf> {
     std::env::var_os("ACCORD_TEST_RECORD").map(PathBuf::from)
@@ -73,6 +87,7 @@ pub(crate) fn record(role: Role, rows: &BTreeMap<Fault, Row>) {
     let Some(folder) = folder() else { return };
     let mut text = String::new();
     for (fault, row) in rows {
+        // Whoever writes the page adds which run it was.
         let _ = writeln!(text, "| {role} | {fault} | {} |", row.cells());
     }
     std::fs::write(folder.join(format!("{role:?}")), text).unwrap();
@@ -80,6 +95,32 @@ pub(crate) fn record(role: Role, rows: &BTreeMap<Fault, Row>) {
 
 fn page_file() -> PathBuf {
     root().join("docs/reference/faults.md")
+}
+
+/// What a command prints.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(root()).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// The commit that is tried, with a sign if something was changed since.
+fn commit() -> String {
+    let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
+    let changed = changed.lines().any(|line| !line.ends_with("docs/reference/faults.md"));
+    format!("{}{}", said("git", &["rev-parse", "--short=7", "HEAD"]), if changed { "+" } else { "" })
+}
+
+fn machine() -> String {
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let names: Vec<&str> = processors.lines().filter(|line| line.starts_with("model name")).collect();
+    let name =
+        names.first().and_then(|line| line.split_once(": ")).map_or("of a kind that is not said", |(_, name)| name);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!(
+        "{} processors, {name}; Linux {}",
+        std::thread::available_parallelism().map_or(1, usize::from),
+        kernel.trim()
+    )
 }
 
 #[test]
@@ -94,13 +135,24 @@ fn write_what_a_run_has_shown() {
     } else {
         String::new()
     };
+    let run = commit();
     let mut text = format!("{HEAD}{COLUMNS}");
     for role in Role::ALL {
         let new = std::fs::read_to_string(folder.join(format!("{role:?}"))).unwrap_or_default();
         for fault in Fault::ALL {
             let begin = format!("| {role} | {fault} | ");
-            let line = new.lines().chain(before.lines()).find(|line| line.starts_with(&begin));
-            text.extend(line.map(|line| format!("{line}\n")));
+            let line = new.lines().find(|line| line.starts_with(&begin)).map(|line| format!("{line} {run} |\n"));
+            let kept = || Some(format!("{}\n", before.lines().find(|line| line.starts_with(&begin))?));
+            text.extend(line.or_else(kept));
+        }
+    }
+    let now = format!("| {run} | {} | {} |", said("date", &["+%F"]), machine());
+    let (all, known) = (text.clone(), before.split_once(RUNS).map_or("", |(_, runs)| runs));
+    text += RUNS;
+    for line in known.lines().filter(|line| !line.starts_with(&format!("| {run} "))).chain([&*now]) {
+        let run = line.split('|').nth(1).unwrap_or_default();
+        if all.contains(&format!("|{run}|\n")) {
+            text += &format!("{line}\n");
         }
     }
     std::fs::write(page_file(), text).unwrap();

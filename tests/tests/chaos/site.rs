@@ -1,5 +1,6 @@
 //! A cluster, a program in it, and what is done to whom.
 
+use crate::clocks::Clocks;
 use crate::launcher::on_accord_run;
 use crate::table::{Fault, Phase, Role};
 use accord_tests::{Cluster, Finished, Running, test_program};
@@ -49,25 +50,29 @@ impl Outcome {
 }
 
 /// The parts of one cluster, used for many tries.
-pub(crate) struct Site {
+pub(crate) struct Site<'a> {
     cluster: Option<Cluster>,
-    has_default_times: bool,
+    /// What kind of cluster: by default times, and with clocks that can be set back.
+    kind: [bool; 2],
+    clocks: &'a Clocks,
 }
 
-impl Site {
-    pub(crate) fn new() -> Self {
-        Self { cluster: None, has_default_times: false }
+impl<'a> Site<'a> {
+    pub(crate) fn new(clocks: &'a Clocks) -> Self {
+        Self { cluster: None, kind: [false; 2], clocks }
     }
 
     fn cluster(&mut self, fault: Fault) -> &mut Cluster {
-        if self.has_default_times != fault.has_default_times() {
+        let kind = [fault.has_default_times(), fault == Fault::ClockBack];
+        if self.kind != kind {
             self.give_up();
-            self.has_default_times = fault.has_default_times();
+            self.kind = kind;
         }
         let start = || {
             let builder = Cluster::builder().hosts(3).devices(1).memory("64M");
             let builder =
                 if fault.has_default_times() { builder } else { builder.env("ACCORD_LOST_AFTER", LOST_AFTER) };
+            let builder = if kind[1] { builder.preload(self.clocks.object()) } else { builder };
             builder.start().unwrap()
         };
         self.cluster.get_or_insert_with(start)
@@ -81,13 +86,14 @@ impl Site {
     /// One try. `jitter` moves the fault inside of its phase.
     pub(crate) fn attempt(&mut self, role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
         match role {
-            Role::Run | Role::Rank => on_accord_run(role, fault, phase, jitter),
-            _ if fault.is_link() => on_accord_run(role, fault, phase, jitter),
+            Role::Run | Role::Rank => on_accord_run(role, fault, phase, jitter, self.clocks),
+            _ if fault.is_link() => on_accord_run(role, fault, phase, jitter, self.clocks),
             _ => self.on_cluster(role, fault, phase, jitter),
         }
     }
 
     fn on_cluster(&mut self, role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
+        let clocks = self.clocks;
         let cluster = self.cluster(fault);
         let (input, output) = std::io::pipe().unwrap();
         let job = cluster.job(0, &test_program("cluster/phases.c").unwrap()).unwrap();
@@ -97,7 +103,7 @@ impl Site {
         reach(&running, phase, jitter, &mut output);
         let targets = await_targets(cluster, &running, role);
         let begun = Instant::now();
-        let mut lasted = strike(cluster, role, fault, &targets);
+        let mut lasted = strike(cluster, role, fault, &targets, clocks);
         if role == Role::Coordinator && fault == Fault::Killed {
             std::thread::sleep(Duration::from_secs(1));
             cluster.start_coordinator().unwrap();
@@ -121,6 +127,7 @@ impl Site {
         let left = cluster.processes_besides_parts(Duration::from_secs(15));
         let said = cluster.messages();
         self.mend(role, fault);
+        targets.iter().for_each(|target| clocks.forget(*target));
         Outcome { finished, took, hit: !targets.is_empty() && !over, left, said }
     }
 
@@ -132,11 +139,8 @@ impl Site {
                 cluster.kill_agent(USED_HOST);
                 cluster.start_agent(USED_HOST)
             }
-            // Limits stay with who has them.
-            (
-                Role::Agent | Role::Coordinator,
-                Fault::NoDescriptors | Fault::NoThreads | Fault::NoMemory | Fault::NoFileSpace,
-            ) => {
+            // Limits stay with who has them, and so does the time.
+            (Role::Agent | Role::Coordinator, _) if fault.is_limit() || fault == Fault::ClockBack => {
                 return self.give_up();
             }
             _ => Ok(()),
@@ -198,7 +202,7 @@ fn targets(cluster: &Cluster, running: &Running, role: Role) -> Vec<Pid> {
 }
 
 /// Does it. Returns how long it took itself.
-fn strike(cluster: &mut Cluster, role: Role, fault: Fault, targets: &[Pid]) -> Duration {
+fn strike(cluster: &mut Cluster, role: Role, fault: Fault, targets: &[Pid], clocks: &Clocks) -> Duration {
     let begun = Instant::now();
     let stop_for = |time: Duration| {
         targets.iter().for_each(|target| signal(*target, Signal::SIGSTOP));
@@ -213,6 +217,7 @@ fn strike(cluster: &mut Cluster, role: Role, fault: Fault, targets: &[Pid]) -> D
         Fault::StoppedLong => return stop_for(LONG),
         Fault::StoppedByDefault => return stop_for(BY_DEFAULT),
         Fault::StoppedForEver => targets.iter().for_each(|target| signal(*target, Signal::SIGSTOP)),
+        Fault::ClockBack => targets.iter().for_each(|target| clocks.set_back(*target)),
         _ => targets.iter().for_each(|target| bound(*target, fault)),
     }
     Duration::ZERO

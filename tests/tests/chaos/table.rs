@@ -37,6 +37,7 @@ names!(Fault {
     NoThreads = "no threads, no processes",
     NoMemory = "no address space",
     NoFileSpace = "no room in files",
+    ClockBack = "clock set back by 1 h",
     LinkDown = "link cut for 0.5 s",
     LinkDownLonger = "link cut for 2 s",
     LinkDownForLong = "link cut for 30 s",
@@ -82,18 +83,22 @@ pub(crate) enum Due {
 
 /// What is due; none if that can't happen to this role, or is looked at elsewhere.
 pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
-    use Fault::{Killed, LinkDownForLong, LinkSlow, StoppedByDefault, StoppedForEver, StoppedLong, StoppedShort};
+    use Fault::{
+        ClockBack, Killed, LinkDownForLong, LinkSlow, StoppedByDefault, StoppedForEver, StoppedLong, StoppedShort,
+    };
     let edge = matches!(phase, Phase::Open | Phase::Close);
     let is_link = fault.is_link();
     let is_limit = fault.is_limit();
     Some(match (role, fault) {
         // Before the program is there, only `accord run` is. With limits from its beginning it is under them with all that it starts.
         (Role::Run, _) if phase == Phase::Start && is_limit => Due::Either,
-        (Role::Run, Killed | StoppedShort | StoppedForEver) if phase == Phase::Start => match fault {
-            StoppedShort => Due::GoesOn,
+        (Role::Run, Killed | StoppedShort | StoppedForEver | ClockBack) if phase == Phase::Start => match fault {
+            StoppedShort | ClockBack => Due::GoesOn,
             _ => Due::Gone,
         },
         (_, _) if phase == Phase::Start => return None,
+        // Nobody's patience is measured by a clock that somebody may set.
+        (_, ClockBack) => Due::GoesOn,
         // Links are between hosts, and those are `accord run`'s.
         (Role::Run, LinkDownForLong) => {
             if edge {
