@@ -48,6 +48,7 @@ targets!(
     traces,
     objects,
     directives,
+    pictures,
     messages,
     answers,
     worker_answers,

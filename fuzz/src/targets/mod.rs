@@ -11,6 +11,7 @@ mod lanes;
 mod measurement;
 mod mpi;
 mod names;
+mod picture;
 mod proto;
 mod same_host;
 mod tls;
@@ -45,6 +46,7 @@ pub static ALL: &[Target] = &[
     trace::TRACES,
     debuginfo::OBJECTS,
     directives::DIRECTIVES,
+    picture::PICTURES,
     proto::MESSAGES,
     attest::ANSWERS,
     worker::ANSWERS,
