@@ -38,7 +38,7 @@ FUZZ_SECONDS ?= 60
 fuzz: setup
 	$(CARGO) run --locked --profile fuzz -p accord-fuzz -- --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-# Looks for inputs that reach what those of make test don't, and writes them to fuzz/corpus.
+# Looks for inputs that reach what the targets' seeds don't, and writes them to fuzz/corpus.
 fuzz-corpus: setup
 	scripts/fuzz-corpus $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 

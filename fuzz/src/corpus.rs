@@ -23,7 +23,7 @@ const WIDTH: usize = 110;
 /// Why an input is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// It gets its decoder to places that are rarely reached.
+    /// It gets its decoder to places that the seeds don't reach.
     Rare,
     /// Its decoder went wrong with it once: how.
     Found(String),

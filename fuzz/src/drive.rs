@@ -5,6 +5,7 @@ use crate::mutate::{Chance, mutate};
 use crate::{Target, corpus, coverage};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -15,10 +16,12 @@ use std::time::{Duration, Instant};
 const TIME_MAX: Duration = Duration::from_secs(2);
 /// Inputs that a run goes on from because they reached what none before them had.
 const KEPT_MAX: usize = 512;
-/// Inputs of a target that the repository keeps as rare ones.
-pub const CORPUS_MAX: usize = 24;
+/// Inputs of a target that the repository keeps for the places that they reach.
+pub const CORPUS_MAX: usize = 64;
 /// Their bytes.
-pub const CORPUS_BYTES_MAX: usize = 4 << 10;
+pub const CORPUS_BYTES_MAX: usize = 8 << 10;
+/// A place counts if an input reaches it each time. Where threads wait for each other some are reached now and then.
+const REACHED_AGAIN: usize = 3;
 /// Longer inputs are not made shorter: that would take too long.
 const SHORTENED_MAX: usize = 4 << 10;
 /// Inputs between two looks at the clock.
@@ -63,40 +66,55 @@ pub fn drive(target: &Target, budget: Budget, seed: u64) -> Result<u32, Failure>
     feed(target, kept.into_iter().map(|kept| kept.input).collect(), budget, seed, &mut |_, _| {})
 }
 
-/// Inputs that are worth being kept: those that reach what the inputs of a test run (of `test_seed`) do not, each as short as is easy.
+/// Inputs that are worth being kept: those that together reach what the target's seeds do not, each as short as is easy. If they are too many, those
+/// that reach the most for their length.
 ///
 /// # Errors
 /// The first input with which the target went wrong.
-pub fn collect(target: &Target, budget: Budget, seed: u64, test_seed: u64) -> Result<Vec<Vec<u8>>, Failure> {
+pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>>, Failure> {
     let mut known = BTreeSet::new();
-    // Not from the corpus: what has become useless in there goes.
-    feed(target, Vec::new(), Budget::Inputs(target.inputs), test_seed, &mut |reached, _| known.extend(reached))?;
+    for input in (target.seeds)() {
+        for _ in 0..REACHED_AGAIN {
+            known.extend(reached(target, &input));
+        }
+    }
     let mut rare: Vec<(BTreeSet<u64>, Vec<u8>)> = Vec::new();
-    feed(target, Vec::new(), budget, seed, &mut |reached, input| {
+    let no_corpus = |what| Failure { target: target.name, what, input: Vec::new() };
+    let kept = corpus::read(target).map_err(no_corpus)?.into_iter().map(|kept| kept.input).collect();
+    // What has become useless in the corpus is not chosen again.
+    feed(target, kept, budget, seed, &mut |reached, input| {
         let news: BTreeSet<u64> = reached.iter().copied().filter(|place| known.insert(*place)).collect();
         if !news.is_empty() {
             rare.push((news, input.to_vec()));
         }
     })?;
-    let mut found: Vec<_> = rare.into_iter().map(|(news, input)| (shortened(target, &news, input), news)).collect();
-    found.sort_by_key(|(input, _)| input.len());
-    // What a longer one reaches as well needs no input of its own.
-    let reached: Vec<BTreeSet<u64>> = found.iter().map(|(input, _)| reached(target, input)).collect();
-    let (mut met, mut wanted) = (BTreeSet::new(), Vec::new());
-    for (at, (input, news)) in found.into_iter().enumerate().rev() {
-        if !news.is_subset(&met) {
-            met.extend(&reached[at]);
+    let mut left = Vec::new();
+    for (mut news, input) in rare {
+        let mut all = reached(target, &input);
+        for _ in 1..REACHED_AGAIN {
+            all = &all & &reached(target, &input);
+        }
+        news = &news & &all;
+        left.push((news, all, input));
+    }
+    let places: BTreeSet<u64> = left.iter().flat_map(|(news, ..)| news).copied().collect();
+    let mut left: Vec<(BTreeSet<u64>, Vec<u8>)> =
+        left.into_iter().map(|(_, all, input)| (&all & &places, input)).collect();
+    let (mut wanted, mut room) = (Vec::new(), CORPUS_BYTES_MAX);
+    while wanted.len() < CORPUS_MAX {
+        left.retain(|(reached, _)| !reached.is_empty());
+        // The one that reaches the most for its length. Short ones are not that much better than others.
+        let worth = |(reached, input): &(BTreeSet<u64>, Vec<u8>)| (reached.len() << 10) / (input.len() + 64);
+        let best = (0..left.len()).max_by_key(|&at| (worth(&left[at]), Reverse(left[at].1.len())));
+        let Some((met, input)) = best.map(|best| left.swap_remove(best)) else { break };
+        let input = shortened(target, &met, input);
+        if input.len() <= room {
+            left.iter_mut().for_each(|(reached, _)| reached.retain(|place| !met.contains(place)));
+            room -= input.len();
             wanted.push(input);
         }
     }
-    wanted.sort_by_key(Vec::len);
-    let mut room = CORPUS_BYTES_MAX;
-    wanted.retain(|input| {
-        let fits = input.len() <= room;
-        room -= if fits { input.len() } else { 0 };
-        fits
-    });
-    wanted.truncate(CORPUS_MAX);
+    wanted.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
     Ok(wanted)
 }
 

@@ -5,7 +5,7 @@
 //! for lengths that are only announced, and must come to an end.
 //!
 //! What an input makes its decoder allocate is a weak sign of how far it got, and serves a test run ([`drive`]). Builds that count which places
-//! of the code run go by those ([`coverage`]); what they find that a test run does not is kept in [`corpus`].
+//! of the code run go by those ([`coverage`]); what they find beyond the seeds is kept in [`corpus`].
 
 mod allocations;
 pub mod corpus;

@@ -1,8 +1,8 @@
 //! `accord-fuzz [--seconds N] [--seed N] [--input FILE] [--keep] [TARGET...]`: feeds targets at length, or gives them one input. `--keep` writes
-//! short inputs that reach what a test run's do not into the corpus, in place of those that an earlier `--keep` wrote.
+//! short inputs that reach what a target's seeds do not into the corpus, in place of those that an earlier `--keep` wrote.
 
 use accord_fuzz::corpus::{self, Kept, Why};
-use accord_fuzz::{ALL, Budget, Failure, TEST_SEED, Target, check, collect, drive};
+use accord_fuzz::{ALL, Budget, Failure, Target, check, collect, drive};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -78,7 +78,7 @@ fn remember(target: &Target, failure: &Failure) -> String {
 }
 
 fn keep(target: &Target, budget: Budget, seed: u64) -> Result<(), String> {
-    let found = collect(target, budget, seed, TEST_SEED).map_err(|failure| failure.to_string())?;
+    let found = collect(target, budget, seed).map_err(|failure| failure.to_string())?;
     println!("{}: {} inputs, {} bytes", target.name, found.len(), found.iter().map(Vec::len).sum::<usize>());
     let mut kept = corpus::read(target)?;
     kept.retain(|kept| kept.why != Why::Rare);

@@ -1,7 +1,7 @@
 //! The inputs that the repository keeps: what they are written like, and that every test run takes them.
 
 use accord_fuzz::corpus::{self, Kept, Why};
-use accord_fuzz::{ALL, Budget, CORPUS_BYTES_MAX, CORPUS_MAX, Memory, Target, drive};
+use accord_fuzz::{ALL, Budget, CORPUS_BYTES_MAX, CORPUS_MAX, Memory, Target, collect, drive};
 use std::cell::RefCell;
 
 #[test]
@@ -29,7 +29,7 @@ fn what_is_no_input_is_refused() {
 }
 
 #[test]
-fn what_is_kept_is_small_and_of_targets_that_there_are() {
+fn each_target_has_inputs_that_are_kept_and_they_are_small() {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(corpus::folder()).expect("there is a corpus").flatten() {
         let name = entry.file_name().into_string().unwrap();
@@ -44,7 +44,9 @@ fn what_is_kept_is_small_and_of_targets_that_there_are() {
         assert!(rare.len() <= CORPUS_MAX && bytes <= CORPUS_BYTES_MAX, "{name}: {} inputs, {bytes} bytes", rare.len());
         files.push(name);
     }
-    assert!(!files.is_empty());
+    let none: Vec<_> =
+        ALL.iter().map(|target| target.name).filter(|name| !files.contains(&format!("{name}.txt"))).collect();
+    assert!(none.is_empty(), "nothing is kept of {none:?}: make fuzz-corpus FUZZ_TARGETS=NAME");
 }
 
 thread_local! {
@@ -76,4 +78,23 @@ fn a_run_begins_with_what_is_kept() {
         assert!(TAKEN.take() == expected, "{}", target.name);
     }
     assert!(some > 0);
+}
+
+/// Gets as deep as its input begins with the right bytes, and takes more memory each time: that is what builds that count no places go by.
+fn deep(bytes: &[u8]) {
+    let depth = bytes.iter().zip(b"ACC!").take_while(|(byte, right)| byte == right).count();
+    let taken: Vec<Vec<u8>> = (0..depth).map(|step| vec![0; 64 << step]).collect();
+    std::hint::black_box(taken);
+}
+
+#[test]
+fn what_the_seeds_do_not_reach_is_found_and_made_short() {
+    let deep = |seed: &'static [u8]| {
+        let seeds = if seed == b"ACC!" { || vec![b"ACC!".to_vec()] } else { || vec![b"A".to_vec()] };
+        Target { run: deep, seeds, input_max: 64, ..noting("deep") }
+    };
+    let found = collect(&deep(b"A"), Budget::Inputs(100_000), 1).unwrap();
+    assert!(found.contains(&b"ACC!".to_vec()), "{found:?}");
+    let found = collect(&deep(b"ACC!"), Budget::Inputs(100_000), 1).unwrap();
+    assert!(!found.contains(&b"ACC!".to_vec()), "{found:?}");
 }
