@@ -6,17 +6,23 @@ use std::process::{Command, Stdio};
 
 /// How srun tells ranks of each other, the best first.
 const WAYS: &[&str] = &["pmix", "pmi2"];
+/// How Slurm's PMIx lets ranks wait for each other. By itself it takes a tree for a barrier, and a step of fewer nodes than `TreeWidth`
+/// (50) has none there: each node is let go at once. Open MPI's MPI_Init trusts the barrier: a rank that is late gets messages before
+/// it can take them, and dies.
+const FENCE: &str = "SLURM_PMIX_FENCE";
 
 /// This machine's srun.
 pub(crate) struct Srun {
     way: Option<&'static str>,
+    /// The caller has chosen a fence.
+    fence_chosen: bool,
 }
 
 impl Srun {
     /// Asks srun what it can.
     pub(crate) fn find() -> Result<Self> {
         let listed = ways().ok_or_else(|| Failure::new("no srun that answers; use --launcher mpirun"))?;
-        Ok(Self { way: best(&listed) })
+        Ok(Self { way: best(&listed), fence_chosen: std::env::var_os(FENCE).is_some() })
     }
 
     /// Whether it has a way that the usual MPIs know.
@@ -61,7 +67,10 @@ impl Srun {
 
     fn base(&self) -> Vec<OsString> {
         // Agents and program are on the same cores.
-        let mut line: Vec<OsString> = ["srun", "--overlap", "--export=ALL"].map(OsString::from).into();
+        let mut line: Vec<OsString> = ["srun", "--overlap"].map(OsString::from).into();
+        let fence =
+            if self.way == Some("pmix") && !self.fence_chosen { format!(",{FENCE}=ring") } else { String::new() };
+        line.push(format!("--export=ALL{fence}").into());
         if let Some(way) = self.way {
             line.push(format!("--mpi={way}").into());
         }
@@ -93,10 +102,21 @@ mod tests {
         );
         assert_eq!(best("none cray_shasta pmi2"), Some("pmi2"));
         assert_eq!(best("none"), None);
-        let of = |way| Srun { way };
+        let of = |way| Srun { way, fence_chosen: false };
         assert!(of(Some("pmix")).starts_ranks_of("Open MPI 4.1.4").is_ok());
         assert!(of(Some("pmi2")).starts_ranks_of("Open MPI 4.1.4").unwrap_err().contains("PMIx"));
         assert!(of(Some("pmi2")).starts_ranks_of("MPICH 4.0.2").is_ok());
         assert!(of(None).starts_ranks_of("MPICH 4.0.2").is_err());
+    }
+
+    #[test]
+    fn ranks_wait_for_each_other_unless_the_caller_has_chosen_how() {
+        let exported = |way, fence_chosen| {
+            let line = Srun { way, fence_chosen }.ranks(2, &["./app".into()]);
+            line.into_iter().find(|word| word.to_string_lossy().starts_with("--export")).unwrap()
+        };
+        assert_eq!(exported(Some("pmix"), false), "--export=ALL,SLURM_PMIX_FENCE=ring");
+        assert_eq!(exported(Some("pmix"), true), "--export=ALL");
+        assert_eq!(exported(Some("pmi2"), false), "--export=ALL");
     }
 }
