@@ -61,20 +61,8 @@ fn is_in_executable(handler: usize) -> bool {
 extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes it for SA_SIGINFO handlers. A signal that somebody sent has no address.
     let (by_kernel, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as u64) };
-    if by_kernel && AddressRange::WINDOW.holds(address) {
-        let mut line = Line { text: [0; LINE_MAX], len: 0 };
-        // Nothing here takes memory or waits: the fault may be anywhere.
-        let _ =
-            write!(line, "accord: the program, or a library it uses, follows {address:#x} itself. It is memory of ");
-        // SAFETY: `watch_faults` was given what lives as long as the process.
-        let runtime = unsafe { RUNTIME.load(Ordering::Acquire).as_ref() };
-        if runtime.is_some_and(|runtime| runtime.name_owner(address, &mut line)) {
-            let _ = line.write_str(
-                ", where this process has none: only regions, data clauses and acc_ routines reach it. \
-                 Before MPI or other libraries get data of devices elsewhere, update it (update self) and pass the host's address\n",
-            );
-            output::print(line.as_str());
-        }
+    if by_kernel {
+        say_whose(address, format_args!("the program, or a library it uses, follows {address:#x} itself"));
     }
     // SAFETY: it was made by `watch_faults` and stays.
     unsafe {
@@ -82,6 +70,47 @@ extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
         if !by_kernel {
             libc::raise(signal);
         }
+    }
+}
+
+/// What helps where MPI or another library was given such an address.
+const REMEDY: &str = "only regions, data clauses and acc_ routines reach it. Before MPI or other libraries get data of devices \
+                      elsewhere, update it (update self) and pass the host's address\n";
+
+/// Prints a line if `address` is a device's. Nothing here takes memory or waits: the fault may be anywhere.
+fn say_whose(address: u64, what: fmt::Arguments<'_>) {
+    if !AddressRange::WINDOW.holds(address) {
+        return;
+    }
+    let mut line = Line { text: [0; LINE_MAX], len: 0 };
+    let _ = write!(line, "accord: {what}. It is memory of ");
+    // SAFETY: `watch_faults` was given what lives as long as the process.
+    let runtime = unsafe { RUNTIME.load(Ordering::Acquire).as_ref() };
+    if runtime.is_some_and(|runtime| runtime.name_owner(address, &mut line)) {
+        let _ = write!(line, ", where this process has none: {REMEDY}");
+        output::print(line.as_str());
+    }
+}
+
+/// The kernel has refused memory that begins at `address`, in `call`. Who called tries again: there is a line once a process.
+pub(crate) fn given(call: &str, address: u64) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if AddressRange::WINDOW.holds(address) && !TOLD.swap(true, Ordering::Relaxed) {
+        say_whose(address, format_args!("the program, or a library it uses, gives {call} the address {address:#x}"));
+    }
+}
+
+/// The same for memory of another process, whose devices are not known here.
+pub(crate) fn given_by_another(call: &str, address: u64) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if AddressRange::WINDOW.holds(address) && !TOLD.swap(true, Ordering::Relaxed) {
+        let mut line = Line { text: [0; LINE_MAX], len: 0 };
+        let _ = write!(
+            line,
+            "accord: another process of this machine has offered its address {address:#x} for {call}. It is memory of a device, \
+             where that process has none: {REMEDY}"
+        );
+        output::print(line.as_str());
     }
 }
 

@@ -7,6 +7,8 @@
 
 mod abi_boundary;
 mod api;
+#[cfg_attr(test, allow(dead_code))]
+mod bad_address;
 mod blocks;
 mod closing;
 mod cluster;

@@ -148,6 +148,15 @@ const OTHERS: &[&str] = &[
     "pkey_mprotect",
     "shmat",
     "shmdt",
+    // By these MPIs give memory to the kernel; where it says EFAULT, it is said whose the address is.
+    "process_vm_readv",
+    "process_vm_writev",
+    "readv",
+    "recv",
+    "recvmsg",
+    "send",
+    "sendmsg",
+    "writev",
 ];
 
 /// What stock libgomp has and libacc leaves to it: its lock for atomics without machine instructions.

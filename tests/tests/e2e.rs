@@ -226,6 +226,29 @@ fn mpi_takes_device_addresses_of_the_ranks_own_node() {
     assert_eq!(finished.stderr.matches(told).count(), 1, "{}", finished.report());
 }
 
+/// MPI hands the address to the kernel, which says "bad address", or copies from it itself, which is a fault. In either case it is known
+/// whose the address is.
+#[test]
+fn mpi_is_told_whose_memory_it_was_given() {
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    let program = compile_mpi(&repository_file("tests/programs/mpi/memory_elsewhere.c"), Variant::PLAIN).unwrap();
+    for (sends, len) in [("1", "100"), ("1", "10000000"), ("0", "100"), ("0", "10000000")] {
+        let job = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_MEMORY", "256M")
+            .args(["run", "--local-cluster", "2x1", "-np", "2", "--"])
+            .arg(&program)
+            .args([sends, len]);
+        let finished = job.run().unwrap();
+        assert_ne!(finished.code(), 0, "{}", finished.report());
+        let told = "It is memory of dev1 (node h2), where this process has none: only regions, data clauses and acc_ routines reach it";
+        assert_eq!(finished.stderr.matches(told).count(), 1, "{}", finished.report());
+    }
+}
+
 #[test]
 fn mpi_ranks_have_sessions_of_their_own() {
     if Command::new("mpirun").arg("--version").output().is_err() {

@@ -1,0 +1,185 @@
+//! Says whose an address is that the program, or MPI for it, gives the kernel, where this process has no such memory.
+//!
+//! MPI gets `acc_malloc`'s or `acc_deviceptr`'s address of a device elsewhere, hands it to the kernel, and prints "bad address" at
+//! best. So the C library's functions by which MPIs send and receive are exported. Each is a call of the next library's function; only
+//! if the kernel says `EFAULT` is there a look at what it was given. Where memory is copied instead, the fault is told of
+//! (`device_address.rs`).
+
+use crate::device_address;
+use libc::{c_int, c_ulong, c_void, iovec, msghdr, pid_t, size_t, ssize_t};
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Parts of one call that are looked at.
+const PARTS_MAX: usize = 64;
+
+/// The functions: name, arguments, and what memory of this process they were given.
+macro_rules! family {
+    ($($name:ident / $slot:ident ($($arg:ident: $type:ty),*), $given:expr;)*) => {
+        $(
+            static $slot: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+            /// The C library's function of this name. It is where threads may be cancelled, so it may be left by unwinding.
+            ///
+            /// # Safety
+            /// As that function's.
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            unsafe extern "C-unwind" fn $name($($arg: $type),*) -> ssize_t {
+                let Some(next) = next(&$slot, concat!(stringify!($name), "\0")) else { return missing() };
+                // SAFETY: the C library's function has this type.
+                let next: unsafe extern "C-unwind" fn($($type),*) -> ssize_t = unsafe { std::mem::transmute(next) };
+                // SAFETY: the arguments are the program's.
+                let done = unsafe { next($($arg),*) };
+                if done < 0 && errno() == libc::EFAULT {
+                    tell(stringify!($name), $given);
+                    set_errno(libc::EFAULT);
+                }
+                done
+            }
+        )*
+
+        /// Finds them all: between a fork and what follows nobody may ask the loader.
+        extern "C" fn resolve_at_start() {
+            $(next(&$slot, concat!(stringify!($name), "\0"));)*
+        }
+    };
+}
+
+family! {
+    writev / WRITEV (file: c_int, parts: *const iovec, count: c_int), Given::Parts(parts, count as usize);
+    readv / READV (file: c_int, parts: *const iovec, count: c_int), Given::Parts(parts, count as usize);
+    send / SEND (socket: c_int, start: *const c_void, len: size_t, flags: c_int), Given::One(start);
+    recv / RECV (socket: c_int, start: *mut c_void, len: size_t, flags: c_int), Given::One(start);
+    sendmsg / SENDMSG (socket: c_int, message: *const msghdr, flags: c_int), Given::Message(message);
+    recvmsg / RECVMSG (socket: c_int, message: *mut msghdr, flags: c_int), Given::Message(message);
+    process_vm_readv / PROCESS_VM_READV (pid: pid_t, own: *const iovec, own_count: c_ulong, other: *const iovec, count: c_ulong, flags: c_ulong),
+        Given::Both(own, own_count as usize, other, count as usize);
+    process_vm_writev / PROCESS_VM_WRITEV (pid: pid_t, own: *const iovec, own_count: c_ulong, other: *const iovec, count: c_ulong, flags: c_ulong),
+        Given::Both(own, own_count as usize, other, count as usize);
+}
+
+#[used]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
+static AT_START: extern "C" fn() = resolve_at_start;
+
+/// What a call was given.
+enum Given {
+    One(*const c_void),
+    Parts(*const iovec, usize),
+    Message(*const msghdr),
+    /// Of this process, and of another one.
+    Both(*const iovec, usize, *const iovec, usize),
+}
+
+#[cold]
+fn tell(call: &str, given: Given) {
+    match given {
+        Given::One(start) => device_address::given(call, start.addr() as u64),
+        Given::Parts(parts, count) => each(parts, count, |start| device_address::given(call, start)),
+        Given::Message(message) => {
+            if let Some(message) = copy(message) {
+                each(message.msg_iov, message.msg_iovlen, |start| device_address::given(call, start));
+            }
+        }
+        Given::Both(own, own_count, other, count) => {
+            each(own, own_count, |start| device_address::given(call, start));
+            each(other, count, |start| device_address::given_by_another(call, start));
+        }
+    }
+}
+
+/// Looks at the beginnings of these parts.
+fn each(parts: *const iovec, count: usize, mut look: impl FnMut(u64)) {
+    for index in 0..count.min(PARTS_MAX) {
+        let Some(part) = copy(parts.wrapping_add(index)) else { return };
+        look(part.iov_base.addr() as u64);
+    }
+}
+
+/// What is at `from`; none where nothing is. It may be this very address that the kernel did not like.
+fn copy<T: Copy>(from: *const T) -> Option<T> {
+    let mut to = MaybeUninit::<T>::uninit();
+    let here = iovec { iov_base: to.as_mut_ptr().cast(), iov_len: size_of::<T>() };
+    let there = iovec { iov_base: from.cast_mut().cast(), iov_len: size_of::<T>() };
+    // SAFETY: `here` is writable for its length; the kernel checks the other one. Not by its function, which is above.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_process_vm_readv,
+            libc::getpid(),
+            &raw const here,
+            1_usize,
+            &raw const there,
+            1_usize,
+            0_usize,
+        )
+    };
+    // SAFETY: it was filled; `iovec` and `msghdr` are plain numbers and pointers.
+    (usize::try_from(done) == Ok(size_of::<T>())).then(|| unsafe { to.assume_init() })
+}
+
+/// The function that the libraries behind this one have. It is asked for by calls that come before this library's constructors, too.
+fn next(slot: &AtomicPtr<c_void>, name: &str) -> Option<*mut c_void> {
+    let known = slot.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return Some(known);
+    }
+    let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+    // SAFETY: the name is terminated.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    slot.store(found, Ordering::Relaxed);
+    (!found.is_null()).then_some(found)
+}
+
+fn missing() -> ssize_t {
+    set_errno(libc::ENOSYS);
+    -1
+}
+
+fn errno() -> c_int {
+    // SAFETY: it is the calling thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+fn set_errno(value: c_int) {
+    // SAFETY: it is the calling thread's own.
+    unsafe { *libc::__errno_location() = value };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An address that no process has.
+    const NOWHERE: *mut c_void = std::ptr::without_provenance_mut(1 << 44);
+
+    #[test]
+    fn what_the_kernel_refuses_is_looked_at_without_a_fault() {
+        let part = |start| iovec { iov_base: start, iov_len: 8 };
+        let mut seen = Vec::new();
+        let parts = [part(NOWHERE), part(std::ptr::null_mut())];
+        each(parts.as_ptr(), 2, |start| seen.push(start));
+        assert_eq!(seen, [1 << 44, 0]);
+        each(NOWHERE.cast(), 2, |_| panic!("nothing is there"));
+        assert!(copy::<msghdr>(NOWHERE.cast()).is_none());
+    }
+
+    #[test]
+    fn an_error_stays_what_it_was() {
+        // SAFETY: the kernel checks the addresses.
+        unsafe {
+            let parts = [iovec { iov_base: NOWHERE, iov_len: 8 }];
+            for done in [
+                process_vm_readv(libc::getpid(), NOWHERE.cast(), 1, parts.as_ptr(), 1, 0),
+                process_vm_writev(libc::getpid(), parts.as_ptr(), 1, parts.as_ptr(), 1, 0),
+                writev(libc::STDOUT_FILENO, NOWHERE.cast(), 1),
+                sendmsg(-1, NOWHERE.cast(), 0),
+            ] {
+                assert_eq!(done, -1);
+                assert!([libc::EFAULT, libc::EBADF, libc::ENOTSOCK].contains(&errno()), "{}", errno());
+            }
+            assert_eq!(readv(-1, parts.as_ptr(), 1), -1);
+            assert_eq!(errno(), libc::EBADF);
+        }
+    }
+}
