@@ -46,3 +46,8 @@ pub use shared::Counts;
 pub use streams::{Next, Outgoing, Streams};
 pub use trial::try_native;
 pub use world::{Came, FindRoom, World};
+
+#[cfg(test)]
+mod tests {
+    mod all_to_all;
+}
