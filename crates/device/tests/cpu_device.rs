@@ -40,6 +40,7 @@ fn main() {
         ("a_crash_names_the_region", a_crash_names_the_region),
         ("exit_in_a_region_is_a_device_error", exit_is_an_error),
         ("a_worker_that_answers_what_is_no_answer_is_ended", a_babbling_worker),
+        ("a_region_that_writes_into_its_workers_ring_is_an_error_that_says_so", a_scribbling_region),
         ("a_killed_worker_fails_waiters_and_leaves_others_alone", a_killed_worker),
         ("whoever_waits_for_a_killed_worker_is_told_also_in_the_middle_of_a_copy", told_in_a_copy),
         ("shutdown_ends_the_worker_and_what_waits", shutdown_ends),
@@ -540,6 +541,34 @@ fn a_babbling_worker() -> Test {
     let text = answer.expect_err("it was no answer").to_string();
     assert!(text.contains("the device's worker was killed"), "{text}");
     assert!(device.create_stream(QueueId(2)).is_err());
+    Ok(())
+}
+
+/// slot 0: a byte. Writes it all over what the worker shares with its owner, but for the device's memory.
+extern "C" fn scribble(block: *mut u8) {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("this process's mappings");
+    let shared = maps.lines().find(|line| line.contains("accord-device") && line.contains(" 00000000 "));
+    let (from, to) = shared.and_then(|line| line.split(' ').next()?.split_once('-')).expect("the ring's mapping");
+    let [from, to] = [from, to].map(|address| usize::from_str_radix(address, 16).expect("an address"));
+    // SAFETY: the tests pass a block of this shape. The mapping is the worker's, and what comes of it is what the test is about.
+    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(from).write_bytes(*block, to - from) };
+}
+
+fn a_scribbling_region() -> Test {
+    for byte in [0, 1, 0x5a, 0x7f, 0x80, 0xff] {
+        let device = device()?;
+        device.trace(Arc::new(Spans::default()));
+        let (stream, data) = (device.create_stream(QueueId(1))?, device.addresses().0);
+        let scribble = launch(&device, stream, &spec("scribble", scribble), &[byte])?;
+        let _ = device.synchronize(stream, scribble);
+        let fill = CopySource::new(Bytes(vec![1; 100_000], 0));
+        let outcome = device
+            .copy_in(stream, data, 100_000, fill)
+            .and_then(|_| launch(&device, stream, &spec("babble", babble), &[]))
+            .and_then(|seq| device.synchronize(stream, seq));
+        let text = outcome.expect_err("nothing goes on").to_string();
+        assert!(text.contains("the worker's ring is corrupt"), "{byte:#x}: {text}");
+    }
     Ok(())
 }
 

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
+/// Nobody changes the file's size.
+const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
 /// Pages of `declare` variables, which lie in the worker's own data segments, as this process sees them.
 #[derive(Clone, Copy)]
 struct View {
@@ -68,13 +71,17 @@ impl Arena {
         // SAFETY: a fresh descriptor is owned by nobody else; mmap at a place of the kernel's choice, or at one where
         // nothing is, touches nothing that exists.
         let (fd, base, memory) = unsafe {
-            let fd = libc::memfd_create(c"accord-device".as_ptr(), libc::MFD_CLOEXEC);
+            let fd = libc::memfd_create(c"accord-device".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
             if fd < 0 {
                 return Err(fail("memfd_create"));
             }
             let fd = above_stdio(OwnedFd::from_raw_fd(fd)).map_err(|_| fail("memfd_create"))?;
             if libc::ftruncate(fd.as_raw_fd(), total as libc::off_t) != 0 {
                 return Err(fail("ftruncate"));
+            }
+            // The worker has the file too: a shorter one would make accesses here fault.
+            if libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) != 0 {
+                return Err(fail("F_ADD_SEALS"));
             }
             let map = |at: u64, flags: i32, offset: u64, len: u64| {
                 let at = std::ptr::with_exposed_provenance_mut::<libc::c_void>(at as usize);
@@ -383,6 +390,13 @@ mod tests {
         assert_eq!((whole[0], whole[1 + PAGE as usize], whole[1 + 2 * PAGE as usize]), (1, 2, 4));
         assert!(translate(0, 4 * PAGE + 1).is_err());
         assert!(translate(4 * PAGE, 1).is_err());
+    }
+
+    #[test]
+    fn nobody_makes_the_file_shorter() {
+        let arena = arena(1 << 20);
+        // SAFETY: a plain call on this test's own descriptor.
+        assert_eq!(unsafe { libc::ftruncate(arena.fd().as_raw_fd(), 4096) }, -1);
     }
 
     #[test]

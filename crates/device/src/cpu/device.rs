@@ -4,11 +4,12 @@ use super::arena::Arena;
 use super::control::{self, Request};
 use super::globals::Globals;
 use super::layout::{NO_ADDRESS, STREAMS_MAX};
+use super::owner_queue::Op;
 use super::process;
-use super::ring::{COPY, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
+use super::ring::{COPY, Corrupt, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
 use super::spans::Tracer;
 use super::spawn;
-use super::stream::{Op, Shared, Stream};
+use super::stream::{Shared, Stream};
 use super::stream_worker;
 use super::symbol;
 use super::watched::Watched;
@@ -162,6 +163,9 @@ impl CpuDevice {
             output.drain();
         }
         let header = self.shared.control.header();
+        if header.corrupt.load(Ordering::Acquire) != 0 {
+            return self.shared.watched.corrupt("what the worker has read there");
+        }
         let signal = header.crash_signal.load(Ordering::Acquire);
         let exit = header.exit_code.load(Ordering::Acquire);
         let (stream, end) = if signal != 0 {
@@ -176,7 +180,7 @@ impl CpuDevice {
         } else if exit != 0 {
             let remedy = "a region can't end the program (exit, or STOP in Fortran): have it set a variable that \
                           is copied out, and stop after it";
-            (header.exit_stream.load(Ordering::Relaxed), (format!("called exit({})", exit - 1), remedy))
+            (header.exit_stream.load(Ordering::Relaxed), (format!("called exit({})", exit.wrapping_sub(1)), remedy))
         } else {
             let running =
                 (0..STREAMS_MAX).find(|&i| self.shared.control.stream(i).running.load(Ordering::Relaxed) != 0);
@@ -367,7 +371,10 @@ impl Device for CpuDevice {
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
         let (address, _) = self.resolve(&spec.object, spec.offset)?;
-        let variable = address..address + spec.len;
+        let variable = Globals::variable(address, spec.len).ok_or_else(|| {
+            self.shared.distrust(Corrupt("the address of a variable"));
+            self.shared.watched.corrupt("the address of a variable")
+        })?;
         let mut globals = self.globals.take();
         for pages in globals.missing(&variable) {
             let piece = globals.reserve(&pages)?;
@@ -403,7 +410,7 @@ impl Device for CpuDevice {
         if stream != other {
             self.stream(other)?.go_on();
         }
-        if stream == other || self.stream(other)?.block().reached() >= seq.0 {
+        if stream == other || self.stream(other)?.reached() >= seq.0 {
             waiting.check()?;
             return Ok(waiting.last());
         }
@@ -421,7 +428,7 @@ impl Device for CpuDevice {
     fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool> {
         let stream = self.stream(stream)?;
         stream.go_on();
-        let reached = stream.block().reached() >= seq.0;
+        let reached = stream.reached() >= seq.0;
         stream.check()?;
         Ok(reached)
     }

@@ -10,6 +10,8 @@ use std::ops::Range;
 
 /// Unit in which variables go into the file.
 pub(crate) const PAGE: u64 = 4096;
+/// No process has anything from here on, on any processor; sums of two addresses, lengths and pages fit.
+const ADDRESSES_END: u64 = 1 << 60;
 
 /// Pages that lie together, in the worker and in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,12 @@ pub(crate) struct Globals {
 }
 
 impl Globals {
+    /// A variable where the worker says, if one can be there.
+    pub(crate) fn variable(address: u64, len: u64) -> Option<Range<u64>> {
+        let end = address.checked_add(len).filter(|&end| end < ADDRESSES_END)?;
+        Some(address..end)
+    }
+
     /// The pages of `variable` that are in no piece yet, as few ranges as possible.
     pub(crate) fn missing(&self, variable: &Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
@@ -112,6 +120,14 @@ mod tests {
         let mut offsets: Vec<_> = pieces.iter().map(|p| (p.file_offset, p.len)).collect();
         offsets.sort_unstable();
         assert!(offsets.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
+    }
+
+    #[test]
+    fn a_variable_where_nothing_can_be_is_none() {
+        assert_eq!(Globals::variable(4096, 8), Some(4096..4104));
+        for (address, len) in [(u64::MAX, 1), (u64::MAX - 7, 8), (1 << 60, 0), (8, u64::MAX)] {
+            assert_eq!(Globals::variable(address, len), None, "{address} {len}");
+        }
     }
 
     #[test]

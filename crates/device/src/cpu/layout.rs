@@ -1,9 +1,12 @@
 //! What owner and worker share: counters, rings and doorbells at fixed places of the memory file.
+//!
+//! A worker runs the program's regions, and may write anything anywhere here. So the owner keeps its own numbers to itself, and shows
+//! copies; of the worker's it believes what can be (`progress`, `ring`), and ends a worker that says something else.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Version of this layout; owner and worker are the same build unless something is badly installed.
-pub(crate) const LAYOUT_VERSION: u32 = 4;
+pub(crate) const LAYOUT_VERSION: u32 = 5;
 /// Streams of one device. Queues beyond that share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker ring: a power of two.
@@ -37,8 +40,6 @@ pub(crate) struct Header {
     pub(crate) version: AtomicU32,
     /// Cores that the owner may use: the worker's share says nothing of whether others are free.
     pub(crate) cores: AtomicU32,
-    /// The worker has begun to serve.
-    pub(crate) serving: AtomicU32,
     /// Streams that wait for another stream, and the doorbell that tells them of progress.
     pub(crate) cross_waiters: AtomicU32,
     pub(crate) cross_doorbell: AtomicU32,
@@ -53,6 +54,8 @@ pub(crate) struct Header {
     pub(crate) exit_stream: AtomicU32,
     /// Grows about once a second for as long as the worker is neither stopped nor frozen, whatever its regions do.
     pub(crate) beats: AtomicU64,
+    /// The worker has found in a ring what the owner can't have put there.
+    pub(crate) corrupt: AtomicU32,
 }
 
 /// One stream. Each half's counters have cache lines of their own.
@@ -81,9 +84,8 @@ pub(crate) struct StreamShared {
     pub(crate) poisoned: AtomicU32,
     pub(crate) owner_want: AtomicU64,
     _pad4: [u64; 6],
-    /// Spans ever written to and taken from the trace ring; tracing is on if `tracing` is set.
+    /// Spans ever written to the trace ring; tracing is on if `tracing` is set.
     pub(crate) trace_head: AtomicU64,
-    pub(crate) trace_tail: AtomicU64,
     pub(crate) tracing: AtomicU32,
 }
 
@@ -101,8 +103,7 @@ pub(crate) struct TraceEntry {
 }
 
 impl StreamShared {
-    /// Everything up to this position is done: an operation only starts once the other half has
-    /// got past what came before it, so the further half speaks for both.
+    /// Everything up to this position is done, as a worker sees it; `Progress::reached` is the owner's.
     pub(crate) fn reached(&self) -> u64 {
         self.worker_done.load(Ordering::Acquire).max(self.owner_done.load(Ordering::Acquire))
     }

@@ -16,13 +16,17 @@ mod arena;
 mod backend;
 mod config;
 mod control;
+#[cfg(test)]
+mod corruption_tests;
 mod detach;
 mod device;
 mod futex;
 mod globals;
 mod layout;
 mod output;
+mod owner_queue;
 mod process;
+mod progress;
 mod ring;
 mod spans;
 mod spawn;

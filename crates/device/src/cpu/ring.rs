@@ -1,7 +1,7 @@
 //! The worker ring: a ring of records in shared memory, one writer (the owner, under the
 //! stream's lock) and one reader (the worker's thread of that stream).
 
-use super::layout::{Control, RING_BYTES};
+use super::layout::{Control, RING_BYTES, STREAMS_MAX};
 use accord_types::ArgBlock;
 use std::sync::atomic::Ordering;
 
@@ -45,69 +45,155 @@ const _: () = assert!(HEAD == 48);
 const _: () = assert!(RING_BYTES >= 8 * (HEAD + STORE_BYTES_MAX));
 const _: () = assert!(STORE_BYTES_MAX > 2 * ArgBlock::BYTES_MAX);
 
-/// Puts a record with its payload, given in two parts, into the ring. False: no room now.
-///
-/// The caller holds the stream's lock: there is one writer.
-pub(crate) fn push(control: &Control, stream: u32, mut record: Record, first: &[u8], second: &[u8]) -> bool {
-    let shared = control.stream(stream);
-    let payload = first.len() + second.len();
-    let bytes = (HEAD + payload).next_multiple_of(16);
-    let head = shared.head.load(Ordering::Relaxed);
-    let tail = shared.tail.load(Ordering::Acquire);
-    let at = head as usize & (RING_BYTES - 1);
-    let to_end = RING_BYTES - at;
-    let skip = if bytes > to_end { to_end } else { 0 };
-    if head + (skip + bytes) as u64 - tail > RING_BYTES as u64 {
-        return false;
-    }
-    let ring = control.ring(stream);
-    // SAFETY: [head, head + skip + bytes) is free: the reader has passed it (tail), and no other
-    // writer exists. Offsets are multiples of 16 below RING_BYTES; a SKIP record needs only its
-    // first 8 bytes, and at least 16 are left before the end.
-    unsafe {
-        let start = if skip == 0 {
-            at
-        } else {
-            ring.add(at).cast::<[u32; 2]>().write([to_end as u32, SKIP]);
-            0
-        };
-        record.bytes = bytes as u32;
-        ring.add(start).cast::<Record>().write(record);
-        let body = ring.add(start + HEAD);
-        body.copy_from_nonoverlapping(first.as_ptr(), first.len());
-        body.add(first.len()).copy_from_nonoverlapping(second.as_ptr(), second.len());
-    }
-    shared.head.store(head + (skip + bytes) as u64, Ordering::Release);
-    true
+/// What stands in shared memory, and can't be true: the other process may write there what it likes, by mistake too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Corrupt(pub(crate) &'static str);
+
+/// The owner's end. How far it has written it knows by itself; what it reads in shared memory decides about room, and nothing else.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// Bytes ever put into the ring.
+    written: u64,
 }
 
-/// The next record and its payload, if there is one. Call [`pop`] when done with it.
-pub(crate) fn peek(control: &Control, stream: u32) -> Option<(Record, *mut u8)> {
-    let shared = control.stream(stream);
-    loop {
-        let tail = shared.tail.load(Ordering::Relaxed);
-        if shared.head.load(Ordering::Acquire) == tail {
-            return None;
+impl Writer {
+    /// Puts a record with its payload, given in two parts, into the ring; [`Writer::publish`] shows it. False: no room now.
+    ///
+    /// The caller holds the stream's lock: there is one writer.
+    ///
+    /// # Errors
+    /// If the worker says that it has taken what can't be.
+    pub(crate) fn put(
+        &mut self,
+        control: &Control,
+        stream: u32,
+        mut record: Record,
+        first: &[u8],
+        second: &[u8],
+    ) -> Result<bool, Corrupt> {
+        let used = self.used(control, stream)?;
+        let bytes = (HEAD + first.len() + second.len()).next_multiple_of(16);
+        let at = self.written as usize & (RING_BYTES - 1);
+        let to_end = RING_BYTES - at;
+        let skip = if bytes > to_end { to_end } else { 0 };
+        if used + skip + bytes > RING_BYTES {
+            return Ok(false);
         }
-        let at = tail as usize & (RING_BYTES - 1);
-        // SAFETY: head > tail, so a whole record (or the first 8 bytes of a SKIP) was written at `at`
-        // before head was published, and stays until tail passes it.
+        let ring = control.ring(stream);
+        // SAFETY: `written` is the owner's own, a multiple of 16, so that all of this is within the ring: `bytes` end at its end or
+        // before, or begin at its start. A SKIP record needs only its first 8 bytes, and at least 16 are left before the end. A worker
+        // that reads there before `publish` reads what it has not been given; these are bytes.
         unsafe {
-            let start = control.ring(stream).add(at);
-            let [bytes, kind] = start.cast::<[u32; 2]>().read();
+            let start = if skip == 0 {
+                at
+            } else {
+                ring.add(at).cast::<[u32; 2]>().write([to_end as u32, SKIP]);
+                0
+            };
+            record.bytes = bytes as u32;
+            ring.add(start).cast::<Record>().write(record);
+            let body = ring.add(start + HEAD);
+            body.copy_from_nonoverlapping(first.as_ptr(), first.len());
+            body.add(first.len()).copy_from_nonoverlapping(second.as_ptr(), second.len());
+        }
+        self.written += (skip + bytes) as u64;
+        Ok(true)
+    }
+
+    /// The worker may read what was put in.
+    pub(crate) fn publish(&self, control: &Control, stream: u32) {
+        control.stream(stream).head.store(self.written, Ordering::Release);
+    }
+
+    fn used(&self, control: &Control, stream: u32) -> Result<usize, Corrupt> {
+        let tail = control.stream(stream).tail.load(Ordering::Acquire);
+        let used = usize::try_from(self.written.wrapping_sub(tail)).ok().filter(|&used| used <= RING_BYTES);
+        used.ok_or(Corrupt("the number of bytes taken"))
+    }
+}
+
+/// The worker's end. A region may have written here by mistake, so records are read once and looked at.
+#[derive(Default)]
+pub(crate) struct Reader {
+    /// Bytes ever taken from the ring.
+    taken: u64,
+}
+
+impl Reader {
+    /// Something stands in the ring.
+    pub(crate) fn has_more(&self, control: &Control, stream: u32) -> bool {
+        control.stream(stream).head.load(Ordering::Acquire) != self.taken
+    }
+
+    /// The next record and its payload, if there is one. Call [`Reader::pop`] when done with it.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub(crate) fn peek(&mut self, control: &Control, stream: u32) -> Result<Option<(Record, *mut u8)>, Corrupt> {
+        loop {
+            let head = control.stream(stream).head.load(Ordering::Acquire);
+            let there = head.wrapping_sub(self.taken);
+            if there == 0 {
+                return Ok(None);
+            }
+            if there > RING_BYTES as u64 || !there.is_multiple_of(16) {
+                return Err(Corrupt("the number of bytes put in"));
+            }
+            let at = self.taken as usize & (RING_BYTES - 1);
+            let to_end = RING_BYTES - at;
+            let most = to_end.min(there as usize);
+            // SAFETY: `taken` is the reader's own, a multiple of 16, so that 16 bytes are left before the end.
+            let start = unsafe { control.ring(stream).add(at) };
+            // SAFETY: as above. Read once: who writes there meanwhile changes nothing of what is looked at.
+            let [bytes, kind] = unsafe { start.cast::<[u32; 2]>().read_volatile() };
             if kind == SKIP {
-                shared.tail.store(tail + u64::from(bytes), Ordering::Release);
+                if bytes as usize != to_end || bytes as usize > most {
+                    return Err(Corrupt("a record's length"));
+                }
+                self.pass(control, stream, bytes);
                 continue;
             }
-            return Some((start.cast::<Record>().read(), start.add(HEAD)));
+            if most < HEAD {
+                return Err(Corrupt("the number of bytes put in"));
+            }
+            // SAFETY: a whole head is left before the end, aligned to 16.
+            let record = unsafe { start.cast::<Record>().read_volatile() };
+            record.check(most)?;
+            // SAFETY: `check` has seen that the payload is within the ring.
+            return Ok(Some((record, unsafe { start.add(HEAD) })));
         }
+    }
+
+    /// Gives a record's place back.
+    pub(crate) fn pop(&mut self, control: &Control, stream: u32, record: &Record) {
+        self.pass(control, stream, record.bytes);
+    }
+
+    fn pass(&mut self, control: &Control, stream: u32, bytes: u32) {
+        self.taken += u64::from(bytes);
+        control.stream(stream).tail.store(self.taken, Ordering::Release);
     }
 }
 
-/// Gives a record's place back.
-pub(crate) fn pop(control: &Control, stream: u32, record: &Record) {
-    let tail = &control.stream(stream).tail;
-    tail.store(tail.load(Ordering::Relaxed) + u64::from(record.bytes), Ordering::Release);
+impl Record {
+    /// Whether it can be one, where `most` bytes are.
+    fn check(&self, most: usize) -> Result<(), Corrupt> {
+        let bytes = self.bytes as usize;
+        if bytes < HEAD || bytes > most || !bytes.is_multiple_of(16) {
+            return Err(Corrupt("a record's length"));
+        }
+        let payload = match (self.kind, usize::try_from(self.c)) {
+            (LAUNCH, Ok(block)) if block <= ArgBlock::BYTES_MAX => block + 8 * ArgBlock::relative_words(block),
+            (STORE, Ok(stored)) => stored,
+            (COPY, Ok(_)) => 0,
+            (WAIT, Ok(_)) if self.a < STREAMS_MAX.into() => 0,
+            _ => return Err(Corrupt("what a record says")),
+        };
+        if payload > bytes - HEAD {
+            return Err(Corrupt("what a record says"));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +207,7 @@ mod tests {
         let config = CpuConfig { devices: None, memory: Some(1 << 20) };
         let arena = Arena::new(&inventory(accord_types::NodeId(0), "here", &config)[0], None).expect("address space");
         let control = arena.control();
+        let (mut writer, mut reader) = (Writer::default(), Reader::default());
         let mut pushed = 0u64;
         let mut popped = 0u64;
         let empty = Record { bytes: 0, kind: STORE, seq: 0, after: 0, a: 0, b: 0, c: 0 };
@@ -128,20 +215,20 @@ mod tests {
         while popped < 40_000 {
             let len = (pushed * 37 % 1000) as usize;
             let body = vec![pushed as u8; len];
-            if pushed < 40_000
-                && push(&control, 3, Record { seq: pushed, c: len as u64, ..empty }, &body[..len / 2], &body[len / 2..])
-            {
+            let record = Record { seq: pushed, c: len as u64, ..empty };
+            if pushed < 40_000 && writer.put(&control, 3, record, &body[..len / 2], &body[len / 2..]).unwrap() {
+                writer.publish(&control, 3);
                 pushed += 1;
                 continue;
             }
-            let (record, payload) = peek(&control, 3).expect("a full ring has a record");
+            let (record, payload) = reader.peek(&control, 3).unwrap().expect("a full ring has a record");
             assert_eq!(record.seq, popped);
             // SAFETY: the payload holds `c` bytes.
             let body = unsafe { std::slice::from_raw_parts(payload, record.c as usize) };
             assert!(body.iter().all(|&b| b == popped as u8));
-            pop(&control, 3, &record);
+            reader.pop(&control, 3, &record);
             popped += 1;
         }
-        assert!(peek(&control, 3).is_none());
+        assert!(reader.peek(&control, 3).unwrap().is_none());
     }
 }

@@ -1,7 +1,8 @@
 //! Reports what ran when, if somebody asked.
 
-use super::layout::{Control, TRACE_ENTRIES, TraceEntry, now_ns};
-use super::ring;
+use super::layout::{Control, STREAMS_MAX, TRACE_ENTRIES, TraceEntry, now_ns};
+use super::progress::Progress;
+use super::ring::{self, Corrupt};
 use accord_types::short_lock::ShortLock;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{DeviceId, QueueId, Span, SpanKind, SpanSink};
@@ -14,12 +15,18 @@ pub(crate) struct Tracer {
     sink: OnceLock<Arc<dyn SpanSink>>,
     /// Region names by address in the worker.
     names: ShortLock<HashMap<u64, String>>,
-    draining: TurnLock<()>,
+    /// Of each stream, how many spans were taken.
+    draining: TurnLock<[u64; STREAMS_MAX as usize]>,
 }
 
 impl Tracer {
     pub(crate) fn new(device: DeviceId) -> Self {
-        Self { device, sink: OnceLock::new(), names: ShortLock::default(), draining: TurnLock::default() }
+        Self {
+            device,
+            sink: OnceLock::new(),
+            names: ShortLock::default(),
+            draining: TurnLock::new([0; STREAMS_MAX as usize]),
+        }
     }
 
     pub(crate) fn start(&self, sink: Arc<dyn SpanSink>) {
@@ -48,16 +55,29 @@ impl Tracer {
     }
 
     /// Takes what the worker has traced on the stream `index`, that of `queue`, since the last time.
-    pub(crate) fn drain(&self, control: &Control, index: u32, queue: QueueId) {
-        let Some(sink) = self.sink.get() else { return };
-        let _one_at_a_time = self.draining.take();
-        let block = control.stream(index);
-        let head = block.trace_head.load(Ordering::Acquire);
-        let tail = block.trace_tail.load(Ordering::Relaxed);
+    ///
+    /// # Errors
+    /// If it says that it has traced what it can't have done.
+    pub(crate) fn drain(
+        &self,
+        control: &Control,
+        index: u32,
+        queue: QueueId,
+        progress: &Progress,
+    ) -> Result<(), Corrupt> {
+        let Some(sink) = self.sink.get() else { return Ok(()) };
+        let mut taken = self.draining.take();
+        let tail = &mut taken[index as usize];
+        let head = control.stream(index).trace_head.load(Ordering::Acquire);
+        // One span an operation at most.
+        if head < *tail || head > progress.worker_may() {
+            return Err(Corrupt("the number of spans"));
+        }
         // The worker overwrites the oldest when nobody drains; those are lost, not wrong.
-        for n in tail.max(head.saturating_sub(TRACE_ENTRIES as u64 / 2))..head {
-            // SAFETY: entries before head were written before it was published.
-            let TraceEntry { start_ns, end_ns, what, kind, .. } = unsafe { control.trace(index, n).read() };
+        for n in (*tail).max(head.saturating_sub(TRACE_ENTRIES as u64 / 2))..head {
+            // SAFETY: a slot of the ring, whatever stands there: numbers. Read once.
+            let TraceEntry { start_ns, end_ns, what, kind, .. } = unsafe { control.trace(index, n).read_volatile() };
+            let end_ns = end_ns.max(start_ns);
             let (kind, name, bytes) = match kind {
                 ring::LAUNCH => {
                     let names = self.names.lock();
@@ -68,6 +88,7 @@ impl Tracer {
             };
             sink.span(Span { device: self.device, queue, kind, name, bytes, start_ns, end_ns });
         }
-        block.trace_tail.store(head, Ordering::Relaxed);
+        *tail = head;
+        Ok(())
     }
 }

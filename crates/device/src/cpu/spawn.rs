@@ -16,7 +16,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A started worker.
 pub(crate) struct Worker {
@@ -88,7 +87,6 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     if pid.cast_unsigned() != started.pid {
         pidfd = process::open(pid).map_err(|e| fail("pidfd_open", e))?;
     }
-    debug_assert_eq!(arena.control().header().serving.load(Ordering::Acquire), 1);
     let output = pipes.map(|(out, _, err, _, sink)| Output::start(out, err, sink)).transpose()?;
     Ok(Worker { socket, pidfd, pid: pid.cast_unsigned(), output })
 }

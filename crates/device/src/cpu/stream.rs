@@ -1,16 +1,16 @@
 //! The owner's side of one stream: positions, the owner queue's operations, and who waits.
 
 use super::layout::{Control, StreamShared};
-use super::ring::{self, Record};
+use super::owner_queue::{Done, Op, OwnerQueue, Work};
+use super::progress::Progress;
+use super::ring::{self, Corrupt, Record};
 use super::watched::Watched;
 use super::{arena::Arena, futex, output::Output, spans::Tracer};
-use crate::any_end::{CopySink, CopySource};
 use crate::failure::Failure;
 use accord_types::short_lock::{ShortGuard, ShortLock, assert_none_held};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::threads;
-use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
-use std::collections::VecDeque;
+use accord_types::{Error, QueueId, Result, Seq, SpanKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -44,6 +44,12 @@ impl Shared {
         }
     }
 
+    /// The worker has said what can't be: nothing more is believed of it.
+    pub(crate) fn distrust(&self, Corrupt(what): Corrupt) {
+        self.failure.set(self.watched.corrupt(what));
+        self.watched.end();
+    }
+
     /// The worker gives no sign of life.
     pub(crate) fn give_up(&self) {
         self.failure.set(self.watched.hung());
@@ -51,51 +57,40 @@ impl Shared {
     }
 }
 
-/// What an operation of the owner queue does.
-pub(crate) enum Op {
-    CopyIn { dst: DevicePtr, len: u64, source: CopySource },
-    CopyOut { src: DevicePtr, len: u64, sink: CopySink },
-    Unmap { start: DevicePtr, len: u64 },
-}
-
-pub(crate) type Done = Box<dyn FnOnce(Result<()>) + Send>;
-
 pub(crate) struct Stream {
     pub(crate) index: u32,
     pub(crate) queue: QueueId,
     pub(crate) shared: Arc<Shared>,
     state: ShortLock<OwnerQueue>,
+    progress: Progress,
     /// An owner operation failed; `state.failure` says how.
     failed: AtomicBool,
     spin: ShortLock<SpinPolicy>,
 }
 
-#[derive(Default)]
-struct OwnerQueue {
-    /// Position of the last operation put in, and whether it went into the owner queue.
-    last: u64,
-    last_is_owners: bool,
-    ops: VecDeque<(u64, Op)>,
-    /// All of them are short, and whoever has put them in is about to wait for the stream: that thread does them then.
-    deferred: bool,
-    notifies: Vec<(u64, Done)>,
-    /// Positions that threads in `synchronize` wait for.
-    waiters: Vec<u64>,
-    failure: Option<Error>,
-    worker_started: bool,
-    closing: bool,
-}
-
 impl Stream {
     pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Arc<Self> {
-        let spin = ShortLock::default();
-        let stream = Self { index, queue, shared, state: ShortLock::default(), failed: AtomicBool::new(false), spin };
-        stream.block().owner_want.store(u64::MAX, Ordering::SeqCst);
+        let (state, spin, progress) = (ShortLock::default(), ShortLock::default(), Progress::new());
+        let stream = Self { index, queue, shared, state, progress, failed: AtomicBool::new(false), spin };
+        stream.progress.set_want(u64::MAX, stream.block());
         Arc::new(stream)
     }
 
     pub(crate) fn block(&self) -> &StreamShared {
         self.shared.control.stream(self.index)
+    }
+
+    /// Everything up to this position is done.
+    pub(crate) fn reached(&self) -> u64 {
+        self.progress.reached(self.block()).unwrap_or_else(|lie| {
+            self.shared.distrust(lie);
+            self.progress.owner_done()
+        })
+    }
+
+    /// Somebody here wants to know of the position that is reached.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.reached() >= self.progress.want()
     }
 
     fn lock(&self) -> ShortGuard<'_, OwnerQueue> {
@@ -132,30 +127,45 @@ impl Stream {
             let mut state = self.hurry()?;
             let seq = state.last + 1;
             if let Some(now) = drained
-                && self.block().reached() >= state.last
+                && self.reached() >= state.last
             {
                 let begin = self.shared.tracer.begin();
                 now()?;
                 let kind = if record.kind == ring::STORE { SpanKind::CopyIn } else { SpanKind::Copy };
                 self.shared.tracer.end(self.queue, kind, record.c, begin);
                 state.last = seq;
-                state.last_is_owners = true;
-                self.block().owner_done.store(seq, Ordering::Release);
+                state.last_of_owner = seq;
+                self.progress.let_worker(seq);
+                self.progress.owner_has_done(seq, self.block());
                 return Ok(Seq(seq));
             }
             record.seq = seq;
-            record.after = if state.last_is_owners { state.last } else { 0 };
-            if ring::push(&self.shared.control, self.index, record, first, second) {
+            record.after = if state.last_of_owner == state.last { state.last } else { 0 };
+            let control = &self.shared.control;
+            // In this order: who has done all has given all places back.
+            let reached = self.reached();
+            let put = state.ring.put(control, self.index, record, first, second);
+            if put == Ok(true) {
                 state.last = seq;
-                state.last_is_owners = false;
+                if self.progress.owner_done() >= state.last_of_owner {
+                    self.progress.let_worker(seq);
+                }
+                state.ring.publish(control, self.index);
                 drop(state);
                 self.block().ring_worker();
                 return Ok(Seq(seq));
             }
+            if let Some(error) = &state.failure {
+                return Err(error.clone());
+            }
             // The ring is full: its reader has something to do, so the position will move.
-            let next = self.block().reached() + 1;
+            let lie = put.err().or_else(|| (reached >= state.last).then_some(Corrupt("a ring that stays full")));
             drop(state);
-            self.synchronize(Seq(next))?;
+            if let Some(lie) = lie {
+                self.shared.distrust(lie);
+                continue;
+            }
+            self.synchronize(Seq(reached + 1))?;
         }
     }
 
@@ -178,14 +188,14 @@ impl Stream {
             }
         };
         let seq = state.last + 1;
-        let drained = self.block().reached() >= seq - 1;
+        let drained = self.reached() >= seq - 1;
         let waiters = immediate && self.queue == QueueId::SYNC && (state.ops.is_empty() || state.deferred);
         if !(waiters || drained && immediate) {
             // First: without a thread the operation never was.
             self.start_worker(&mut state)?;
         }
         state.last = seq;
-        state.last_is_owners = true;
+        state.last_of_owner = seq;
         if drained && immediate {
             drop(state);
             self.run(seq, op);
@@ -202,7 +212,7 @@ impl Stream {
         self.set_want(&state);
         drop(state);
         // If its turn came in the meantime nobody else will wake the worker.
-        if self.block().reached() >= seq - 1 {
+        if self.reached() >= seq - 1 {
             self.wake_owner();
         }
         Ok(Seq(seq))
@@ -239,7 +249,7 @@ impl Stream {
     pub(crate) fn notify(self: &Arc<Self>, seq: Seq, done: Done) {
         self.go_on();
         let failed = self.check();
-        if failed.is_err() || self.block().reached() >= seq.0 {
+        if failed.is_err() || self.reached() >= seq.0 {
             self.settle();
             return done(failed.and_then(|()| self.check()));
         }
@@ -257,7 +267,7 @@ impl Stream {
         drop(state);
         if let Err(error) = self.shared.failure.check() {
             self.tell_failed(&error);
-        } else if self.block().reached() >= seq.0 {
+        } else if self.reached() >= seq.0 {
             self.wake_owner();
         }
     }
@@ -278,7 +288,7 @@ impl Stream {
 
     pub(crate) fn synchronize(&self, seq: Seq) -> Result<()> {
         // What is done needs no look at what is left.
-        while self.block().reached() < seq.0
+        while self.reached() < seq.0
             && let Some((at, op)) = self.take_deferred(seq.0)
         {
             self.wait_until(at - 1);
@@ -306,12 +316,12 @@ impl Stream {
 
     /// Waits until the stream has reached `seq`, or the device has failed: looks for a while before it sleeps.
     fn wait_until(&self, seq: u64) {
-        if self.block().reached() >= seq {
+        if self.reached() >= seq {
             return;
         }
         let spin = || self.spin.lock();
         let (start, limit) = (Instant::now(), spin().limit());
-        let looked = if limit.is_zero() { Looked::Late } else { look(limit, || self.block().reached() >= seq) };
+        let looked = if limit.is_zero() { Looked::Late } else { look(limit, || self.reached() >= seq) };
         if looked != Looked::Ready {
             self.sleep_until(seq);
         }
@@ -332,7 +342,7 @@ impl Stream {
         loop {
             let doorbell = self.block().owner_doorbell.load(Ordering::Acquire);
             fence(Ordering::SeqCst);
-            if self.block().reached() >= seq || self.shared.failure.check().is_err() {
+            if self.reached() >= seq || self.shared.failure.check().is_err() {
                 break;
             }
             futex::wait(&self.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
@@ -350,7 +360,15 @@ impl Stream {
         if let Some(output) = &self.shared.output {
             output.drain();
         }
-        self.shared.tracer.drain(&self.shared.control, self.index, self.queue);
+        self.take_spans();
+    }
+
+    /// Hands out what the worker has traced up to now.
+    pub(crate) fn take_spans(&self) {
+        let Shared { tracer, control, .. } = &*self.shared;
+        if let Err(lie) = tracer.drain(control, self.index, self.queue, &self.progress) {
+            self.shared.distrust(lie);
+        }
     }
 
     /// Ends the owner's worker; operations left are dropped.
@@ -367,11 +385,7 @@ impl Stream {
 
     /// Tells the worker from which position on somebody here wants to know.
     fn set_want(&self, state: &OwnerQueue) {
-        let op = state.ops.front().filter(|_| !state.deferred).map(|(seq, _)| seq - 1);
-        let notify = state.notifies.iter().map(|(seq, _)| *seq).min();
-        let waiter = state.waiters.iter().copied().min();
-        let want = [op, notify, waiter].into_iter().flatten().min().unwrap_or(u64::MAX);
-        self.block().owner_want.store(want, Ordering::SeqCst);
+        self.progress.set_want(state.want(), self.block());
     }
 
     fn start_worker(self: &Arc<Self>, state: &mut OwnerQueue) -> Result<()> {
@@ -408,7 +422,7 @@ impl Stream {
             self.complete(last);
             return if closing { Work::last(due, error) } else { Some(Work::Notify(due, Err(error))) };
         }
-        let reached = self.block().reached();
+        let reached = self.reached();
         let mut due = Vec::new();
         let mut i = 0;
         while i < state.notifies.len() {
@@ -448,27 +462,14 @@ impl Stream {
     /// Everything up to `seq` in the owner queue is done.
     fn complete(&self, seq: u64) {
         let block = self.block();
-        // No `fetch_max`: ThreadSanitizer does not see it, and with it not the order that it gives.
-        let _ = block.owner_done.fetch_update(Ordering::Release, Ordering::Relaxed, |done| Some(done.max(seq)));
+        let state = self.lock();
+        self.progress.let_worker(state.worker_may());
+        self.progress.owner_has_done(seq, block);
+        drop(state);
         block.ring_waiting_worker();
-        block.ring_owner(seq);
-        self.shared.control.header().ring_cross();
-    }
-}
-
-/// What the owner's worker shall do.
-pub(crate) enum Work {
-    Run(u64, Op),
-    Notify(Vec<Done>, Result<()>),
-    /// Until the stream reaches what is wanted, or the doorbell rings.
-    Sleep,
-}
-
-impl Work {
-    fn last(due: Vec<Done>, error: Error) -> Option<Self> {
-        for done in due {
-            done(Err(error.clone()));
+        if self.progress.want() <= seq {
+            self.wake_owner();
         }
-        None
+        self.shared.control.header().ring_cross();
     }
 }

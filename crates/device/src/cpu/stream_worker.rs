@@ -1,7 +1,8 @@
 //! The owner queue's thread: copies and host work of one stream, in its order.
 
 use super::futex;
-use super::stream::{Op, Stream, Work};
+use super::owner_queue::{Op, Work};
+use super::stream::Stream;
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::{Result, SpanKind};
 use std::sync::atomic::{Ordering, fence};
@@ -23,7 +24,7 @@ pub(crate) fn run(stream: &Stream) {
                 if let Some(output) = &stream.shared.output {
                     output.drain();
                 }
-                stream.shared.tracer.drain(&stream.shared.control, stream.index, stream.queue);
+                stream.take_spans();
                 let idle = due.is_empty();
                 for done in due {
                     done(result.clone());
@@ -42,7 +43,7 @@ pub(crate) fn run(stream: &Stream) {
 fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
     let block = stream.block();
     // What is wanted may change meanwhile, without a ring.
-    let is_over = || block.reached() >= block.owner_want.load(Ordering::Acquire);
+    let is_over = || stream.is_wanted();
     let has_rung = || block.owner_doorbell.load(Ordering::Acquire) != doorbell;
     let (start, limit) = (Instant::now(), spin.limit());
     let looked = if limit.is_zero() { Looked::Late } else { look(limit, || is_over() || has_rung()) };

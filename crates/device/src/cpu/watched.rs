@@ -46,6 +46,14 @@ impl Watched {
         hung(&self.name)
     }
 
+    /// The error of a device whose worker has said what can't be, in the memory that it shares with its owner or in an answer.
+    pub(crate) fn corrupt(&self, what: &str) -> Error {
+        Error::new(ErrorCode::Execution, format!("the worker's ring is corrupt ({what}), that of {}", self.name)).remedy(
+            "a region has written where it has no data: check its data clauses and the bounds of its arrays; acc_shutdown and acc_init \
+             start the device anew",
+        )
+    }
+
     /// Ends it, without waiting for that.
     pub(crate) fn end(&self) {
         process::end(&self.worker);

@@ -342,6 +342,7 @@ impl Drop for Shm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn two() -> (Shm, Shm) {
         let memory = SharedMemory::create().unwrap();
@@ -394,6 +395,33 @@ mod tests {
         assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
         liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
         assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    proptest! {
+        /// Whatever a peer writes into whichever word: bytes come, or room, or nothing, or an error.
+        #[test]
+        fn a_peer_that_writes_anything_anywhere_is_found_out_or_borne(
+            steps in prop::collection::vec((0..6usize, any::<bool>(), prop_oneof![0..600u64, any::<u64>()], 0..90_000usize), 1..60),
+        ) {
+            const WORDS: [Word; 6] =
+                [Word::Written, Word::Read, Word::ReaderSleeps, Word::WriterSleeps, Word::Finished, Word::Unread];
+            let (liar, victim) = two();
+            let mut bytes = vec![0; 90_000];
+            for (word, up, value, len) in steps {
+                let ring = if up { Ring::ToServer } else { Ring::ToClient };
+                liar.memory.word(ring, WORDS[word]).store(value, Ordering::SeqCst);
+                let _ = victim.is_readable();
+                for done in [victim.try_read(&mut bytes[..len]), victim.try_write(&[IoSlice::new(&bytes[..len])])] {
+                    match done {
+                        Ok(done) => prop_assert!(done <= len),
+                        Err(error) => prop_assert!(matches!(
+                            error.kind(),
+                            ErrorKind::WouldBlock | ErrorKind::InvalidData | ErrorKind::BrokenPipe
+                        )),
+                    }
+                }
+            }
+        }
     }
 
     #[test]

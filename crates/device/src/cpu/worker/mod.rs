@@ -114,7 +114,6 @@ fn follow_owner(owner: i32, control: Control) -> Result<(), String> {
 }
 
 fn serve(mut worker: Worker) -> i32 {
-    worker.control.header().serving.store(1, Ordering::Release);
     let pid = std::process::id().to_ne_bytes();
     if worker.socket.write_all(&pid).is_err() {
         return EXIT_OWNER_GONE;

@@ -3,7 +3,7 @@
 use super::{crash, flush};
 use crate::cpu::futex;
 use crate::cpu::layout::{Control, TraceEntry, now_ns};
-use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
+use crate::cpu::ring::{COPY, LAUNCH, Reader, Record, STORE, WAIT};
 use accord_types::ArgBlock;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
@@ -70,11 +70,15 @@ pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>) -> Result<(
 fn run(control: Control, index: u32, slots: &Slots) -> ! {
     let shared = control.stream(index);
     let mut spin = SpinPolicy::new(control.header().cores.load(Ordering::Relaxed) as usize);
+    let mut ring = Reader::default();
     loop {
-        let Some((record, payload)) = ring::peek(&control, index) else {
-            let more = || shared.head.load(Ordering::Acquire) != shared.tail.load(Ordering::Relaxed);
-            wait(&control, index, &mut spin, more);
-            continue;
+        let (record, payload) = match ring.peek(&control, index) {
+            Ok(Some(next)) => next,
+            Ok(None) => {
+                wait(&control, index, &mut spin, || ring.has_more(&control, index));
+                continue;
+            }
+            Err(_) => crash::corrupt(&control),
         };
         while shared.owner_done.load(Ordering::Acquire) < record.after {
             wait(&control, index, &mut spin, || shared.owner_done.load(Ordering::Acquire) >= record.after);
@@ -82,7 +86,7 @@ fn run(control: Control, index: u32, slots: &Slots) -> ! {
         if shared.poisoned.load(Ordering::Acquire) == 0 {
             perform(&control, index, slots, &record, payload);
         }
-        ring::pop(&control, index, &record);
+        ring.pop(&control, index, &record);
         shared.worker_done.store(record.seq, Ordering::Release);
         shared.ring_owner(record.seq);
         control.header().ring_cross();
@@ -207,7 +211,7 @@ fn trace(control: &Control, index: u32, start_ns: u64, what: u64, kind: u32) {
     let shared = control.stream(index);
     let head = shared.trace_head.load(Ordering::Relaxed);
     let entry = TraceEntry { start_ns, end_ns: now_ns(), what, kind, _pad: 0 };
-    // SAFETY: this thread is the only writer of this stream's trace ring.
+    // SAFETY: within the trace ring, whatever the number; this thread is the only writer of this stream's trace ring.
     unsafe { control.trace(index, head).write(entry) };
-    shared.trace_head.store(head + 1, Ordering::Release);
+    shared.trace_head.store(head.wrapping_add(1), Ordering::Release);
 }

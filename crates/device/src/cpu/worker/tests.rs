@@ -5,9 +5,10 @@ use super::serve;
 use crate::any_end::CopySource;
 use crate::copy_ends::Source;
 use crate::cpu::arena::Arena;
+use crate::cpu::owner_queue::Op;
 use crate::cpu::ring::{COPY, HEAD, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
 use crate::cpu::spans::Tracer;
-use crate::cpu::stream::{Op, Shared, Stream};
+use crate::cpu::stream::{Shared, Stream};
 use crate::cpu::watched::Watched;
 use crate::cpu::{CpuConfig, inventory, layout, stream_worker};
 use crate::failure::Failure;
@@ -244,7 +245,7 @@ fn what_a_worker_has_traced_is_read_when_it_is_there() {
         for number in 0..AT_ONCE {
             store(&stream, pair.at(0), &vec![1; (round * AT_ONCE + number) as usize]);
             // In the middle of it too: nothing but the number of spans says then that they are there.
-            pair.shared.tracer.drain(&pair.shared.control, stream.index, stream.queue);
+            stream.take_spans();
         }
         stream.synchronize(stream.last()).unwrap();
     }

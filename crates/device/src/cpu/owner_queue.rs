@@ -1,0 +1,64 @@
+//! What a stream's owner has put in and not done, and what waits for it.
+
+use super::ring::Writer;
+use crate::any_end::{CopySink, CopySource};
+use accord_types::{DevicePtr, Error, Result};
+use std::collections::VecDeque;
+
+/// What an operation of the owner queue does.
+pub(crate) enum Op {
+    CopyIn { dst: DevicePtr, len: u64, source: CopySource },
+    CopyOut { src: DevicePtr, len: u64, sink: CopySink },
+    Unmap { start: DevicePtr, len: u64 },
+}
+
+pub(crate) type Done = Box<dyn FnOnce(Result<()>) + Send>;
+
+#[derive(Default)]
+pub(crate) struct OwnerQueue {
+    /// Position of the last operation put in, and of the last that went into the owner queue.
+    pub(crate) last: u64,
+    pub(crate) last_of_owner: u64,
+    pub(crate) ring: Writer,
+    pub(crate) ops: VecDeque<(u64, Op)>,
+    /// All of them are short, and whoever has put them in is about to wait for the stream: that thread does them then.
+    pub(crate) deferred: bool,
+    pub(crate) notifies: Vec<(u64, Done)>,
+    /// Positions that threads in `synchronize` wait for.
+    pub(crate) waiters: Vec<u64>,
+    pub(crate) failure: Option<Error>,
+    pub(crate) worker_started: bool,
+    pub(crate) closing: bool,
+}
+
+impl OwnerQueue {
+    /// From which position on somebody here wants to know.
+    pub(crate) fn want(&self) -> u64 {
+        let op = self.ops.front().filter(|_| !self.deferred).map(|(seq, _)| seq - 1);
+        let notify = self.notifies.iter().map(|(seq, _)| *seq).min();
+        let waiter = self.waiters.iter().copied().min();
+        [op, notify, waiter].into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+
+    /// How far the worker gets while no operation of the owner's is under way.
+    pub(crate) fn worker_may(&self) -> u64 {
+        self.ops.front().map_or(self.last, |(next, _)| next - 1)
+    }
+}
+
+/// What the owner's worker shall do.
+pub(crate) enum Work {
+    Run(u64, Op),
+    Notify(Vec<Done>, Result<()>),
+    /// Until the stream reaches what is wanted, or the doorbell rings.
+    Sleep,
+}
+
+impl Work {
+    pub(crate) fn last(due: Vec<Done>, error: Error) -> Option<Self> {
+        for done in due {
+            done(Err(error.clone()));
+        }
+        None
+    }
+}
