@@ -32,7 +32,8 @@ pub(crate) fn gather(to: SocketAddr, many: u64, addresses: u64, words: &[u8]) ->
     crowd
 }
 
-fn stranger(to: SocketAddr, from: u64, words: &[u8]) -> Option<OwnedFd> {
+/// A connection from one of these addresses that says `words`.
+pub(crate) fn stranger(to: SocketAddr, from: u64, words: &[u8]) -> Option<OwnedFd> {
     let from = Ipv4Addr::from(0x7f00_0100 + from as u32);
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
     bind(&socket, &SocketAddrV4::new(from, 0)).ok()?;

@@ -8,11 +8,14 @@ use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+const SOCKET: &str = "coordinator";
 /// How long certificates count.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 /// What an honest program may wait for its answer.
@@ -24,12 +27,17 @@ pub(crate) struct Coordinator {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Authority,
     program: Identity,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Coordinator {
     /// With room for so many descriptors, if that is said.
     pub(crate) fn start(descriptors: Option<u64>) -> Self {
+        Self::start_with(descriptors, |_| Vec::new())
+    }
+
+    /// The same with options, which are given the coordinator's folder.
+    pub(crate) fn start_with(descriptors: Option<u64>, options: impl FnOnce(&Path) -> Vec<OsString>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::new("tests", HOUR).unwrap();
         authority.issue_into(&dir.path().join("tls"), Role::Coordinator, HOUR).unwrap();
@@ -37,20 +45,43 @@ impl Coordinator {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{limit}exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_accord-coordinator")]);
         command.args(["--lost-after", "1h", "--listen", "127.0.0.1:0", "--tls"]).arg(dir.path().join("tls"));
+        command.args(options(dir.path()));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("accord-coordinator listening on ").expect(&line).parse().unwrap();
         let program = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
-        Self { child, address, authority, program, _dir: dir }
+        Self { child, address, authority, program, dir }
+    }
+
+    /// That also listens for processes of this machine, at [`Coordinator::socket`].
+    pub(crate) fn start_with_socket(descriptors: Option<u64>) -> Self {
+        Self::start_with(descriptors, |dir| vec!["--socket".into(), dir.join(SOCKET).into()])
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join(SOCKET)
+    }
+
+    /// What programs have that show no certificate and ask MUNGE at this socket.
+    pub(crate) fn of_user(&self, munge: &Path) -> Identity {
+        let folder = self.dir.path().join("everybody");
+        if !folder.exists() {
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::copy(self.dir.path().join("tls/ca.crt"), folder.join("ca.crt")).unwrap();
+        }
+        Identity::of_user(&folder, munge).unwrap()
     }
 
     /// An honest program asks for a session. There is no device, which it is told.
     pub(crate) fn ask(&self) {
-        let request = request("h1");
-        let address = PeerAddress::new(self.address);
-        let error = session_endpoint::open(&address, &self.program, 10 * ANSWERED_WITHIN, &request).unwrap_err();
-        assert!(error.remedy_text().unwrap().contains("accord-node-agent"), "{error}");
+        Self::ask_as(&PeerAddress::new(self.address), &self.program);
+    }
+
+    /// The same at another of its addresses, or by another's word.
+    pub(crate) fn ask_as(address: &PeerAddress, program: &Identity) {
+        let error = session_endpoint::open(address, program, 10 * ANSWERED_WITHIN, &request("h1")).unwrap_err();
+        assert!(error.remedy_text().is_some_and(|text| text.contains("accord-node-agent")), "{error}");
     }
 
     pub(crate) fn waited(&self) -> Waited {

@@ -1,0 +1,224 @@
+//! Crowds that show no certificate: at the coordinator's socket, where the system says whose they are, and by TCP where MUNGE's word is
+//! awaited. They cost the coordinator little, and honest programs do not wait for them.
+
+#[allow(dead_code)]
+mod crowd;
+mod munged;
+mod requests;
+mod watched;
+
+use accord_fabric::session_endpoint::PROTOCOL;
+use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
+use accord_trust::Identity;
+use accord_trust::attest::{NONCE_LEN, shown};
+use crowd::{CROWD, has_room, stranger};
+use munged::Munged;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use watched::Coordinator;
+
+const MEMORY_MAX_KIB: u64 = 64 << 10;
+/// Those of one user or address: half of the 1,024 that may be unknown, and a few of the coordinator's own.
+const DESCRIPTORS_OF_ONE_MAX: usize = 512 + 60;
+/// All that may be unknown.
+const DESCRIPTORS_MAX: usize = 1_024 + 60;
+/// What it has more than without a crowd: those of its runtime come as they are needed, none for a connection.
+const THREADS_MORE_MAX: u64 = 16;
+/// Questions about who somebody is, at one time: each has a thread.
+const QUESTIONS_MAX: usize = 8;
+const HONEST: usize = 10;
+const SOON: Duration = Duration::from_secs(10);
+
+/// Asks for as many sessions as `HONEST`, each of which is answered, and sees what the coordinator has meanwhile.
+fn assert_honest_are_answered(coordinator: &Coordinator, before: crowd::Cost, descriptors: usize, ask: impl Fn()) {
+    for _ in 0..HONEST {
+        ask();
+        let cost = coordinator.cost();
+        assert!(cost.descriptors < descriptors, "{} descriptors", cost.descriptors);
+        assert!(
+            cost.threads <= before.threads + THREADS_MORE_MAX,
+            "{} threads, {} before",
+            cost.threads,
+            before.threads
+        );
+        let grown = cost.memory_kib.saturating_sub(before.memory_kib);
+        assert!(grown < MEMORY_MAX_KIB, "{grown} KiB more");
+    }
+}
+
+/// So many connections of this user's that say `words`. The oldest are told to go before the last has come.
+fn gather_here(socket: &Path, many: u64, words: &[u8]) -> Vec<UnixStream> {
+    let one = || {
+        let mut stream = UnixStream::connect(socket).ok()?;
+        // It may have been sent away already.
+        let _ = stream.write_all(words);
+        Some(stream)
+    };
+    let crowd: Vec<_> = (0..many).filter_map(|_| one()).collect();
+    assert!(crowd.len() as u64 > many * 9 / 10, "only {} of {many} have connected", crowd.len());
+    crowd
+}
+
+fn assert_a_crowd_here_is_borne(limit: Option<u64>, descriptors: usize, many: u64, words: &[u8]) {
+    if !has_room() {
+        return;
+    }
+    let coordinator = Coordinator::start_with_socket(limit);
+    let address = PeerAddress::new(format!("unix:{}", coordinator.socket().display()));
+    let ask = || Coordinator::ask_as(&address, &Identity::of_system());
+    ask();
+    let before = coordinator.cost();
+    let _crowd = gather_here(&coordinator.socket(), many, words);
+    assert_honest_are_answered(&coordinator, before, descriptors, ask);
+    // At the other entrance neither.
+    coordinator.ask();
+}
+
+#[test]
+fn thousands_that_say_nothing_at_the_socket_keep_nobody_out() {
+    assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, CROWD, b"");
+}
+
+#[test]
+fn thousands_that_stop_in_their_first_word_at_the_socket_keep_nobody_out() {
+    assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, CROWD, b"\x20accord");
+}
+
+#[test]
+fn a_crowd_at_the_socket_keeps_nobody_out_though_there_are_few_descriptors() {
+    // Half of half of them.
+    assert_a_crowd_here_is_borne(Some(256), 64 + 60, 2_000, b"");
+}
+
+#[test]
+fn whoever_says_nothing_at_the_socket_is_sent_away() {
+    let coordinator = Coordinator::start_with_socket(None);
+    let before = coordinator.cost();
+    let crowd = gather_here(&coordinator.socket(), 20, b"\x20");
+    for mut stream in crowd {
+        stream.set_read_timeout(Some(2 * SOON)).unwrap();
+        assert_eq!(std::io::Read::read(&mut stream, &mut [0]).unwrap(), 0);
+    }
+    let deadline = Instant::now() + SOON;
+    while coordinator.cost().descriptors > before.descriptors && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(coordinator.cost().descriptors <= before.descriptors);
+}
+
+#[test]
+fn whoever_says_a_word_that_is_none_at_the_socket_has_no_thread() {
+    assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, 2_000, b"\x05other");
+}
+
+/// A coordinator that takes MUNGE's word, the daemon that it asks, and what everybody has of it.
+struct Site {
+    munged: Munged,
+    coordinator: Coordinator,
+    user: Identity,
+}
+
+impl Site {
+    fn start(descriptors: Option<u64>, pause: Duration) -> Self {
+        let munged = Munged::start(pause);
+        let option = || vec!["--munge".into(), munged.socket().into()];
+        let coordinator = Coordinator::start_with(descriptors, |_| option());
+        let user = coordinator.of_user(munged.socket());
+        Self { munged, coordinator, user }
+    }
+
+    fn ask(&self) {
+        Coordinator::ask_as(&PeerAddress::new(self.coordinator.address), &self.user);
+    }
+
+    /// Somebody at one of some addresses who has gone through TLS, and owes a credential.
+    fn debtor(&self, from: u64) -> Option<SharedLane> {
+        let tcp = adopt(stranger(self.coordinator.address, from, b"")?).ok()?;
+        let lane = connect_tls(tcp, self.user.to_coordinator(PROTOCOL.as_bytes()).unwrap(), SOON).ok()?;
+        lane.limit(Some(SOON)).ok()?;
+        lane.read_exact(&mut [0; NONCE_LEN]).ok()?;
+        Some(lane)
+    }
+
+    /// So many of them, and the most descriptors that the coordinator has had.
+    fn gather(&self, many: u64, addresses: u64) -> (Vec<SharedLane>, usize) {
+        /// How often it is looked.
+        const LOOK: u64 = 50;
+        let (mut crowd, mut descriptors) = (Vec::new(), 0);
+        for number in 0..many {
+            crowd.extend(self.debtor(number % addresses));
+            if number % LOOK == LOOK - 1 {
+                descriptors = descriptors.max(self.coordinator.cost().descriptors);
+            }
+        }
+        assert!(crowd.len() as u64 > many * 9 / 10, "only {} of {many} have got so far", crowd.len());
+        (crowd, descriptors)
+    }
+}
+
+#[test]
+fn a_crowd_that_owes_munges_word_keeps_nobody_out() {
+    if !has_room() {
+        return;
+    }
+    let site = Site::start(None, Duration::ZERO);
+    site.ask();
+    let before = site.coordinator.cost();
+    let (crowd, descriptors) = site.gather(2_000, 50);
+    println!("{} connections, {descriptors} descriptors at most", crowd.len());
+    assert!(descriptors < DESCRIPTORS_MAX, "{descriptors} descriptors");
+    assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS_MAX, || site.ask());
+    site.coordinator.ask();
+    assert_eq!(site.munged.asked().0, 1 + HONEST, "MUNGE was asked about nothing");
+}
+
+#[test]
+fn a_crowd_that_owes_munges_word_keeps_nobody_out_though_there_are_few_descriptors() {
+    /// Half of the descriptors, and a few of the coordinator's own.
+    const DESCRIPTORS: usize = 128 + 60;
+    let site = Site::start(Some(256), Duration::ZERO);
+    site.ask();
+    let before = site.coordinator.cost();
+    let (crowd, descriptors) = site.gather(500, 50);
+    println!("{} connections, {descriptors} descriptors at most", crowd.len());
+    assert!(descriptors < DESCRIPTORS, "{descriptors} descriptors");
+    assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS, || site.ask());
+}
+
+#[test]
+fn a_crowd_whose_credentials_are_none_has_few_threads_and_keeps_nobody_out() {
+    const MANY: u64 = 200;
+    let site = Site::start(None, Duration::from_millis(10));
+    site.ask();
+    let before = site.coordinator.cost();
+    let (crowd, _) = site.gather(MANY, 50);
+    for lane in &crowd {
+        // Who has waited for too long has been sent away.
+        let _ = lane.send(&shown(b"none of MUNGE's"));
+    }
+    assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS_MAX, || site.ask());
+    let (asked, at_once) = site.munged.asked();
+    println!("{asked} credentials, {at_once} of them at one time");
+    assert!(asked > 1 + HONEST, "nobody's credential was looked at");
+    assert!(at_once <= QUESTIONS_MAX, "{at_once} questions at one time");
+}
+
+#[test]
+fn a_munge_that_does_not_answer_keeps_nobody_out_who_does_not_need_it() {
+    const MANY: u64 = 100;
+    let site = Site::start(None, Duration::from_secs(600));
+    let before = site.coordinator.cost();
+    let (crowd, _) = site.gather(MANY, 50);
+    for lane in &crowd {
+        let _ = lane.send(&shown(b"MUNGE:x"));
+    }
+    // By certificate.
+    assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS_MAX, || site.coordinator.ask());
+    assert!(site.munged.asked().1 <= QUESTIONS_MAX);
+    // As soon as it answers everybody is taken again; those who had to wait for too long have been sent away.
+    site.munged.take(Duration::ZERO);
+    drop(crowd);
+    site.ask();
+}
