@@ -1,5 +1,6 @@
 //! What ends the command with a message, and the exit codes.
 
+use accord_types::scarce;
 use std::fmt;
 
 /// Accord itself failed, before or after the program.
@@ -55,7 +56,13 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        // Who lacks something says so in the system's words, and others' messages have them, too.
+        match scarce::remedy_of_words(&self.message).filter(|_| !self.message.contains("ulimit")) {
+            Some(remedy) if self.message.ends_with('\n') => write!(f, "{remedy}"),
+            Some(remedy) => write!(f, "; {remedy}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners
 use accord_monitoring::Monitor;
 use accord_trust::Trust;
 use accord_trust::access::{Act, check};
-use accord_types::threads;
+use accord_types::{scarce, threads};
 use clap::Parser;
 use std::io::Write;
 use std::path::Path;
@@ -47,7 +47,10 @@ fn run(config: &Config) -> Result<(), String> {
         let mut addresses = Vec::new();
         let tcp = match trust {
             Some(trust) => {
-                let failed = |error| format!("cannot listen on {}: {error}; choose another --listen", config.listen);
+                let failed = |error: std::io::Error| {
+                    let remedy = scarce::remedy(&error).unwrap_or("choose another --listen");
+                    format!("cannot listen on {}: {error}; {remedy}", config.listen)
+                };
                 let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
                 addresses.push(listener.local_addr().map_err(|error| error.to_string())?.to_string());
                 Some((listener, Arc::new(trust)))

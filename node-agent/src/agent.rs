@@ -22,7 +22,7 @@ use accord_proto::channel::Coordinator;
 use accord_trust::access::check_node;
 use accord_trust::{Trust, local};
 use accord_types::incarnation::incarnation;
-use accord_types::{Error, ErrorCode, Result, threads};
+use accord_types::{Error, ErrorCode, Result, scarce, threads};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,8 +59,10 @@ pub fn run(config: &Config) -> Result<(), String> {
         .map(|path| path.canonicalize().map_err(|error| format!("cannot find libacc at {}: {error}", path.display())));
     let libacc = libacc.transpose()?;
 
-    let listener = Listener::bind(config.listen)
-        .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
+    let listener = Listener::bind(config.listen).map_err(|error| {
+        let remedy = scarce::remedy(&error).unwrap_or("choose another --listen");
+        format!("cannot listen on {}: {error}; {remedy}", config.listen)
+    })?;
     let address = listener.address().map_err(|error| error.to_string())?;
     let acceptor = Acceptor::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
     let settings = Settings {
@@ -109,7 +111,7 @@ pub fn run(config: &Config) -> Result<(), String> {
 
     let port = supervisor.clone();
     let near = supervisor.clone();
-    let no_thread = |error| format!("cannot start a thread: {error}");
+    let no_thread = |error| format!("cannot start a thread: {error}; {}", scarce::THREADS);
     threads::spawn("accord-near", move || accept_near(&near)).map_err(no_thread)?;
     threads::spawn("accord-accept", move || accept::accept(acceptor, &port)).map_err(no_thread)?;
     if let Some(job) = &job {

@@ -8,7 +8,7 @@ use accord_fabric::route::{GatewayName, Wanted};
 use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::{self, MpiFabric, MpiObject};
 use accord_types::settings::MPI;
-use accord_types::{GpuAware, threads};
+use accord_types::{GpuAware, scarce, threads};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -162,7 +162,7 @@ impl MpiJob {
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
-    threads::spawn(name, work).map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+    threads::spawn(name, work).map(drop).map_err(|error| format!("cannot start a thread: {error}; {}", scarce::THREADS))
 }
 
 fn find(program: &Path) -> Result<PathBuf, String> {

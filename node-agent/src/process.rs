@@ -6,7 +6,7 @@ use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, ErrorCode, Result, threads};
+use accord_types::{Error, ErrorCode, Result, scarce, threads};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::OwnedFd;
@@ -44,7 +44,8 @@ impl Spawner {
                 let _ = reply.send(child);
             }
         };
-        threads::spawn("accord-spawn", spawn).map_err(|error| system(format!("cannot start a thread: {error}")))?;
+        threads::spawn("accord-spawn", spawn)
+            .map_err(|error| system(format!("cannot start a thread: {error}")).remedy(scarce::THREADS))?;
         Ok(Self(requests))
     }
 

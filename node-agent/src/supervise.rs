@@ -12,7 +12,7 @@ use accord_fabric::measurement;
 use accord_fabric::route::Endpoint;
 use accord_fabric::transport::{Asked, Handover, Lane, SharedLane, Transport, Waker};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, threads};
+use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, scarce, threads};
 use std::collections::HashMap;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar};
@@ -232,7 +232,9 @@ impl Supervisor {
         // Nobody else could tell its end.
         let reaper = threads::spawn("accord-reap", reaper);
         let started = reaper
-            .map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))
+            .map_err(|error| {
+                Error::new(ErrorCode::System, format!("cannot start a thread: {error}")).remedy(scarce::THREADS)
+            })
             .and_then(|_| self.start(&grant, executor, account));
         match started {
             Ok(end) => {

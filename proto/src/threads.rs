@@ -1,6 +1,6 @@
 //! Calls that wait for the system's database of hosts or users, or for MUNGE: each on a thread of its own, as a runtime has one only.
 
-use accord_types::{Error, ErrorCode, Result, threads};
+use accord_types::{Error, ErrorCode, Result, scarce, threads};
 use tokio::sync::oneshot;
 
 /// Does `work` on a thread called `name`. Whoever gives up waiting for it leaves the thread behind: it has its `place`, which bounds how many
@@ -21,8 +21,7 @@ pub async fn on_thread<R: Send + 'static>(
         let _ = done.send(outcome);
     };
     threads::spawn(name, work).map_err(|error| {
-        Error::new(ErrorCode::System, format!("cannot start a thread ({name}): {error}"))
-            .remedy("allow more threads and memory (ulimit -u, ulimit -v)")
+        Error::new(ErrorCode::System, format!("cannot start a thread ({name}): {error}")).remedy(scarce::THREADS)
     })?;
     let broken = |why: String| Error::new(ErrorCode::System, why).remedy(threads::REMEDY);
     outcome

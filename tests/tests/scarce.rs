@@ -1,6 +1,6 @@
 //! Too few descriptors and too little memory: programs say what they lack, and whom the system has ended for it.
 
-use accord_tests::{Cluster, Finished, Job, libacc, test_program};
+use accord_tests::{Cluster, Finished, Job, Tool, libacc, test_program, tool};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -96,4 +96,76 @@ fn an_executor_that_the_system_has_ended_for_memory_is_said_to_be() {
     let finished = running.finish().unwrap();
     let words = ["node h1", "SIGKILL", "most likely by the system's out-of-memory killer", "--cpu-memory"];
     failed_with(&finished, &words);
+}
+
+/// A control group for so many processes and threads; removed at the end.
+struct ProcessGroup(PathBuf);
+
+impl ProcessGroup {
+    fn new(most: u32) -> Option<Self> {
+        let roots = [Path::new("/sys/fs/cgroup/pids"), Path::new("/sys/fs/cgroup")];
+        let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
+        let group = Self(root.join(format!("accord-scarce-{}-{most}", std::process::id())));
+        std::fs::create_dir(&group.0).ok()?;
+        std::fs::write(group.0.join("pids.max"), most.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// Two ranks, each of which does `limit` before it becomes the program. Whether it was too little, which it has to say with this word of the remedy.
+fn ranks_are_told(limit: &str, remedy: &str) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let program = test_program("c/devices_each.c").unwrap();
+    let job = Job::new(tool(Tool::Accord).unwrap()).env("ACCORD_LIBACC", libacc().unwrap());
+    let job = job.env("ACCORD_CPU_MEMORY", "64M").env("TMPDIR", folder.path()).timeout(Duration::from_secs(60));
+    let line = format!("{limit}; exec {}", program.display());
+    let job = job.args(["run", "--loopback", "--local-cluster", "2x1", "-np", "2", "--", "/bin/sh", "-c", &line]);
+    let finished = job.run().unwrap();
+    let report = format!("{limit}: {}", finished.report());
+    assert!(!finished.timed_out && finished.left_behind.is_empty(), "{report}");
+    let left = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("accord-")).collect();
+    assert!(left.is_empty(), "{left:?}: {report}");
+    let said = finished.stderr.lines().find(|line| line.contains("[acc_error_"));
+    if let Some(line) = said {
+        assert!(finished.code() != 0 && line.contains(remedy), "{report}");
+    } else if finished.code() != 0 {
+        // The loader could not even begin, or the shell.
+        let cannot_begin = ["error while loading shared libraries", "Cannot fork", "Resource temporarily unavailable"];
+        assert!(cannot_begin.iter().any(|words| finished.stderr.contains(words)), "{report}");
+    }
+    said.is_some()
+}
+
+#[test]
+fn ranks_that_have_too_little_say_what_and_leave_nothing() {
+    if std::process::Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: there is no mpirun");
+        return;
+    }
+    let told = |limits: &[String], remedy: &str| limits.iter().filter(|limit| ranks_are_told(limit, remedy)).count();
+    let each = |name: &str, amounts: &[u32]| -> Vec<String> {
+        amounts.iter().map(|amount| format!("ulimit -{name} {amount}")).collect()
+    };
+    assert!(told(&each("n", &[4, 6, 8, 12]), "(ulimit -n)") > 2);
+    assert!(told(&each("v", &[40_000, 200_000]), "ulimit -v") > 0);
+    assert!(told(&each("f", &[0, 1_000]), "(ulimit -f)") == 2);
+    if !nix::unistd::geteuid().is_root() {
+        told(&each("u", &[1, 2]), "ulimit -u");
+        return;
+    }
+    // The limit on processes does not hold for root, that of a control group does.
+    let groups: Vec<_> = [2, 4, 6, 8].into_iter().map_while(ProcessGroup::new).collect();
+    if groups.is_empty() {
+        println!("skipped: there is no control group for processes");
+        return;
+    }
+    let limits: Vec<_> = groups.iter().map(|group| format!("echo $$ > {}/cgroup.procs", group.0.display())).collect();
+    assert!(told(&limits, "ulimit -u") > 0);
 }

@@ -49,7 +49,10 @@ impl Signals {
                 set.add(signal);
             }
         }
-        set.thread_block().map_err(|error| Failure::system("can't block signals", error))?;
+        // Writing beyond the limit on files is an error then, and no end.
+        let mut blocked = set;
+        blocked.add(Signal::SIGXFSZ);
+        blocked.thread_block().map_err(|error| Failure::system("can't block signals", error))?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(|error| Failure::system("can't receive signals", error))?;
         Ok(Self { fd, lifeline })

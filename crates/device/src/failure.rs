@@ -34,6 +34,5 @@ pub(crate) fn shut_down() -> Error {
 
 /// The system has no thread for it.
 pub(crate) fn no_thread(error: &std::io::Error) -> Error {
-    Error::new(ErrorCode::System, format!("cannot start a thread: {error}"))
-        .remedy("allow the program more threads and memory (ulimit -u, ulimit -v)")
+    Error::new(ErrorCode::System, format!("cannot start a thread: {error}")).remedy(accord_types::scarce::THREADS)
 }

@@ -5,6 +5,13 @@ use std::io::Error;
 const ENOMEM: i32 = 12;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
+const EFBIG: i32 = 27;
+
+/// The remedy where there are no more threads or processes: without memory for a stack there are none, either.
+pub const THREADS: &str = "allow more processes, threads and memory (ulimit -u, ulimit -v, a control group's limits)";
+
+const MEMORY: &str = "allow more memory (ulimit -v, a control group's limit), or use a machine that has more";
+const FILE_SIZE: &str = "allow larger files (ulimit -f)";
 
 /// The remedy, if `error` says that the system has no more descriptors.
 pub fn descriptors(error: &Error) -> Option<&'static str> {
@@ -15,13 +22,26 @@ pub fn descriptors(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// The same for descriptors and memory.
+/// The same for descriptors, memory and the size of files.
 pub fn remedy(error: &Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         EMFILE | ENFILE => descriptors(error),
-        ENOMEM => Some("allow more memory (ulimit -v, a control group's limit), or use a machine that has more"),
+        ENOMEM => Some(MEMORY),
+        EFBIG => Some(FILE_SIZE),
         _ => None,
     }
+}
+
+/// The same where others have told of it: by the system's words, by the loader's, by the signal that has ended them. Whoever starts
+/// processes has no more than what these say.
+pub fn remedy_of_words(text: &str) -> Option<&'static str> {
+    const WORDS: [(&[&str], &str); 4] = [
+        (&["Too many open files", ": Error 24"], "allow more open files (ulimit -n)"),
+        (&["Resource temporarily unavailable"], THREADS),
+        (&["Cannot allocate memory", "failed to map segment", "memory allocation of"], MEMORY),
+        (&["File too large", "SIGXFSZ"], FILE_SIZE),
+    ];
+    WORDS.iter().find(|(words, _)| words.iter().any(|words| text.contains(words))).map(|(_, remedy)| *remedy)
 }
 
 #[cfg(test)]
@@ -35,5 +55,15 @@ mod tests {
         assert!(of(ENOMEM).is_some_and(|remedy| remedy.contains("ulimit -v")));
         assert_eq!((of(2), descriptors(&Error::from_raw_os_error(ENOMEM))), (None, None));
         assert_eq!(remedy(&Error::other("no system's")), None);
+        assert!(of(EFBIG).is_some_and(|remedy| remedy.contains("ulimit -f")));
+    }
+
+    #[test]
+    fn what_others_have_told_of_is_named() {
+        for (code, word) in [(EMFILE, "ulimit -n"), (11, "ulimit -u"), (ENOMEM, "ulimit -v"), (EFBIG, "ulimit -f")] {
+            let text = format!("cannot start: {}", Error::from_raw_os_error(code));
+            assert!(remedy_of_words(&text).is_some_and(|remedy| remedy.contains(word)), "{text}");
+        }
+        assert_eq!(remedy_of_words("cannot start: No such file or directory (os error 2)"), None);
     }
 }

@@ -17,8 +17,8 @@ use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_types::{
-    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, streams_max,
-    threads,
+    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, scarce,
+    streams_max, threads,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -277,5 +277,5 @@ fn listen(
     };
     threads::spawn("accord-session", move || coordinator.listen(hear))
         .map(drop)
-        .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")))
+        .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")).remedy(scarce::THREADS))
 }

@@ -6,6 +6,7 @@ use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_V
 use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result, scarce};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
@@ -66,7 +67,7 @@ impl Arena {
             const REMEDY: &str =
                 "allow this process more address space and shared memory (ulimit -v, cgroup memory limit)";
             Error::new(ErrorCode::DeviceInit, format!("{what} of {total} bytes for device memory: {error}"))
-                .remedy(scarce::descriptors(&error).unwrap_or(REMEDY))
+                .remedy(scarce::remedy(&error).filter(|_| error.kind() != ErrorKind::OutOfMemory).unwrap_or(REMEDY))
         };
         // SAFETY: a fresh descriptor is owned by nobody else; mmap at a place of the kernel's choice, or at one where
         // nothing is, touches nothing that exists.
@@ -76,7 +77,7 @@ impl Arena {
                 return Err(fail("memfd_create"));
             }
             let fd = above_stdio(OwnedFd::from_raw_fd(fd)).map_err(|_| fail("memfd_create"))?;
-            if libc::ftruncate(fd.as_raw_fd(), total as libc::off_t) != 0 {
+            if !lengthen(&fd, total) {
                 return Err(fail("ftruncate"));
             }
             // The worker has the file too: a shorter one would make accesses here fault.
@@ -307,6 +308,30 @@ impl Drop for Arena {
             libc::munmap(self.memory.cast(), self.len as usize);
             libc::munmap(self.base.cast(), ARENA_OFFSET as usize);
         }
+    }
+}
+
+/// Gives a file its length; false, and why is the last error, if it can't have that. A program that may not have such files hears of it as an
+/// error, and does not end by the signal that goes with that.
+fn lengthen(file: &OwnedFd, len: u64) -> bool {
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: signal sets of this function's own; what changes is the calling thread's mask, which is put back, and a signal that comes
+    // meanwhile is this call's, as the system sends it to the thread that makes it.
+    unsafe {
+        let mut too_large: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut too_large);
+        libc::sigaddset(&raw mut too_large, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const too_large, &raw mut before);
+        let error = (libc::ftruncate(file.as_raw_fd(), len as libc::off_t) != 0).then(std::io::Error::last_os_error);
+        if error.is_some() && libc::sigismember(&raw const before, libc::SIGXFSZ) == 0 {
+            libc::sigtimedwait(&raw const too_large, std::ptr::null_mut(), &raw const at_once);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        if let Some(code) = error.as_ref().and_then(std::io::Error::raw_os_error) {
+            *libc::__errno_location() = code;
+        }
+        error.is_none()
     }
 }
 

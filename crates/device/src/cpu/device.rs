@@ -129,8 +129,7 @@ impl CpuDevice {
                 device.fail(device.post_mortem());
             }
         };
-        threads::spawn("accord-watch", watch)
-            .map_err(|e| Error::new(ErrorCode::DeviceInit, format!("starting a thread: {e}")))?;
+        threads::spawn("accord-watch", watch).map_err(|e| crate::failure::no_thread(&e))?;
         Ok(device)
     }
 

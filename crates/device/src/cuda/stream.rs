@@ -272,8 +272,7 @@ impl Stream {
             let stream = Arc::clone(self);
             let thread = threads::spawn(format!("accord-q{}", self.queue), move || stream.serve());
             if let Err(error) = thread {
-                state.failure =
-                    Some(Error::new(accord_types::ErrorCode::System, format!("starting a thread: {error}")));
+                state.failure = Some(crate::failure::no_thread(&error));
                 self.failed.store(true, Ordering::Release);
             }
         }

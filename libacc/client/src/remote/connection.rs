@@ -195,7 +195,7 @@ impl Connection {
         match threads::spawn(name, move || work(connection)) {
             Ok(thread) => Some(thread.thread().clone()),
             Err(error) => {
-                self.lose(&format!("no thread could be started: {error}"));
+                self.unthreaded(&error);
                 None
             }
         }

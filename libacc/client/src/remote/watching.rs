@@ -5,7 +5,7 @@ use super::connection::{Connection, unavailable};
 use crate::watchdog::Watched;
 use accord_fabric::peer::PeerId;
 use accord_types::liveness::Verdict;
-use accord_types::{Count, DeviceNum, Error, QueueId, Seq};
+use accord_types::{Count, DeviceNum, Error, QueueId, Seq, scarce};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -129,11 +129,17 @@ impl Watched for Connection {
     }
 
     fn unwatched(self: Arc<Self>, error: &std::io::Error) {
-        self.lose(&format!("no thread could be started: {error}"));
+        self.unthreaded(error);
     }
 }
 
 impl Connection {
+    /// The system has no thread for it: it can't go on.
+    pub(super) fn unthreaded(self: &Arc<Self>, error: &std::io::Error) {
+        let lost = self.lost_error(&format!("no thread could be started: {error}"));
+        self.end(lost.remedy(scarce::THREADS));
+    }
+
     fn give_up(self: &Arc<Self>, silence: Duration) {
         let seconds = Count(usize::try_from(silence.as_secs()).unwrap_or(usize::MAX), "second");
         let error = self.lost_error(&format!("it has not answered for {seconds}, while the program waited for it"));

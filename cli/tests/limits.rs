@@ -1,0 +1,126 @@
+//! `accord run` that has too little of something from its beginning, as all that it starts has: it goes on, or says which limit it is and what to
+//! do, and leaves nothing.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use common::{Run, ways};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the loader says where a program can't even begin.
+const CANNOT_BEGIN: &str = "error while loading shared libraries";
+
+/// Whether the parts of a cluster are built.
+fn is_built() -> bool {
+    let parts = Path::new(env!("CARGO_BIN_EXE_accord")).parent().unwrap();
+    let built = ["accord-coordinator", "accord-node-agent", "libacc.so"].iter().all(|part| parts.join(part).exists());
+    if !built {
+        println!("skipped: the parts of a cluster are not built");
+    }
+    built
+}
+
+/// Runs a cluster for a program that does nothing, after a shell has done `limit`. How often it could not, and said so.
+fn told(limits: impl Iterator<Item = String> + Clone, remedy: &str) -> u32 {
+    let mut told = 0;
+    for way in ways() {
+        for limit in limits.clone() {
+            let run = Run::cluster(way, "2x1");
+            let command = run.command("true");
+            let mut limited = Command::new("sh");
+            limited.args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")]);
+            limited.arg(command.get_program()).args(command.get_args());
+            for (name, value) in command.get_envs() {
+                match value {
+                    Some(value) => limited.env(name, value),
+                    None => limited.env_remove(name),
+                };
+            }
+            let output = limited.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            let report = format!("{way:?}, {limit}: {:?}: {said}", output.status);
+            match output.status.code() {
+                Some(0) => {}
+                // The loader, or the system: no word of Accord's could be said.
+                Some(127) if !said.starts_with("accord: ") => assert!(said.contains(CANNOT_BEGIN), "{report}"),
+                None => assert_eq!(said, "", "{report}"),
+                Some(125..=127) => {
+                    assert!(said.starts_with("accord: ") && said.contains(remedy), "{report}");
+                    told += 1;
+                }
+                Some(_) => panic!("{report}"),
+            }
+            run.assert_nothing_left(None);
+        }
+    }
+    told
+}
+
+#[test]
+fn too_few_descriptors() {
+    if is_built() {
+        let told = told((3..20).map(|many| format!("ulimit -n {many}")), "(ulimit -n)");
+        assert!(told > 8, "{told} times");
+    }
+}
+
+#[test]
+fn too_little_address_space() {
+    if is_built() {
+        // A debug build, and one that is smaller.
+        let amounts = (12_000..80_000).step_by(4_000).map(|kib| format!("ulimit -v {kib}"));
+        let told = told(amounts, "ulimit -v");
+        println!("{told} times");
+    }
+}
+
+#[test]
+fn too_little_room_in_files() {
+    if is_built() {
+        let told = told((0..8).map(|blocks| format!("ulimit -f {blocks}")), "(ulimit -f)");
+        assert!(told > 0, "{told} times");
+    }
+}
+
+/// A control group for so many processes; removed at the end.
+struct ProcessGroup(PathBuf);
+
+impl ProcessGroup {
+    fn new(most: u32) -> Option<Self> {
+        let roots = [Path::new("/sys/fs/cgroup/pids"), Path::new("/sys/fs/cgroup")];
+        let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
+        let group = Self(root.join(format!("accord-limits-{}-{most}", std::process::id())));
+        std::fs::create_dir(&group.0).ok()?;
+        std::fs::write(group.0.join("pids.max"), most.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn too_few_processes_and_threads() {
+    if !is_built() {
+        return;
+    }
+    if !nix::unistd::geteuid().is_root() {
+        // Those that this user has already count, too.
+        let told = told([1, 2].into_iter().map(|many| format!("ulimit -u {many}")), "ulimit -u");
+        assert!(told > 0, "{told} times");
+        return;
+    }
+    // The limit on processes does not hold for root, that of a control group does.
+    let groups: Vec<_> = (1..24).map_while(ProcessGroup::new).collect();
+    if groups.is_empty() {
+        println!("skipped: there is no control group for processes");
+        return;
+    }
+    let limits = groups.iter().map(|group| format!("echo $$ > {}/cgroup.procs", group.0.display()));
+    let told = told(limits, "ulimit -u");
+    assert!(told > 8, "{told} times");
+}
