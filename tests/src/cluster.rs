@@ -558,6 +558,21 @@ impl Cluster {
         }
     }
 
+    /// Executors of all hosts and processes that run `program`, its workers among them, whosever they are: what other users have does not carry
+    /// the cluster's mark. Waits until there are none; gives those that there still are.
+    pub fn processes_of(&self, program: &Path, timeout: Duration) -> Vec<String> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let executors = (0..self.agents.len()).flat_map(|host| self.executors(host));
+            let mut left: Vec<String> = executors.map(|id| format!("{id} executor")).collect();
+            left.extend(running(program));
+            if left.is_empty() || Instant::now() >= deadline {
+                return left;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// What the parts wrote to their standard error.
     pub fn messages(&self) -> String {
         let parts = self.agents.iter().chain([&self.coordinator]).flatten();
@@ -654,4 +669,12 @@ fn enter(folder: &Path) -> Result<()> {
 fn user_name(user: Option<u32>) -> String {
     let user = user.map_or_else(geteuid, Uid::from_raw);
     User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name)
+}
+
+/// Processes whose executable this is.
+fn running(program: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_it =
+        |entry: &std::fs::DirEntry| std::fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == program);
+    entries.filter(is_it).map(|entry| format!("{} {}", entry.file_name().display(), program.display())).collect()
 }

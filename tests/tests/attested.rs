@@ -82,7 +82,7 @@ fn assert_everybody_is_themselves(cluster: &Cluster, shown: &[(&str, PathBuf)]) 
     }
     let messages = cluster.messages();
     assert!(messages.contains(&format!("refused: this coordinator does not take user {mallory}")), "{messages}");
-    assert_eq!(cluster.processes_besides_parts(Duration::from_secs(5)), Vec::<String>::new());
+    assert_eq!(cluster.processes_of(&program, Duration::from_secs(5)), Vec::<String>::new());
 }
 
 /// Whom the coordinator and the agents take: one of them is another one there.

@@ -1,15 +1,19 @@
 //! As whom regions run on agents of root: as the user that the session belongs to, which is not what a program says of itself.
 
-use accord_tests::{Cluster, Finished, gcc, repository_file};
+use accord_tests::{Cluster, Finished, gcc, repository_file, test_program};
 use nix::unistd::{Gid, Uid, chown, geteuid};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// Users without a name.
 const ALICE: u32 = 60_001;
 const BOB: u32 = 60_002;
+
+/// How long what a program has had may take to end after it.
+const END: Duration = Duration::from_secs(5);
 
 /// A folder that everybody may enter, with the program and a file of root's.
 struct Site {
@@ -95,7 +99,40 @@ fn a_region_runs_as_the_user_that_its_session_belongs_to() {
     }
     // A program of root's with those certificates is no more than the user that they name: by TCP nobody knows better, and it gains nothing.
     assert_runs_as(&run(&cluster, &site, 0, "tcp"), ALICE, false);
-    assert_eq!(cluster.processes_besides_parts(std::time::Duration::from_secs(5)), Vec::<String>::new());
+    assert_eq!(cluster.processes_of(&site.program, END), Vec::<String>::new());
+}
+
+/// What is looked for at the end of other tests is there as long as a program of that user runs, and is that user's.
+#[test]
+fn what_another_user_has_on_a_node_is_found() {
+    let Some(site) = Site::new() else { return };
+    let cluster = cluster_of(ALICE, &format!("{ALICE}={ALICE}:{ALICE},*"));
+    let program = site.folder.path().join("phases");
+    fs::copy(test_program("cluster/phases.c").unwrap(), &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let (input, output) = std::io::pipe().unwrap();
+    let job = cluster.job(0, &program).unwrap().user(ALICE).env("ACCORD_TLS", site.certificates(&cluster, ALICE));
+    let running = job.arg("launch").stdin(input).start().unwrap();
+    running.await_output("working").unwrap();
+    let found = cluster.processes_of(&program, Duration::ZERO);
+    let executors: Vec<_> = found.iter().filter(|line| line.ends_with(" executor")).collect();
+    // The program, its own worker, and one of each executor.
+    assert!(!executors.is_empty() && found.len() >= 2 + 2 * executors.len(), "{found:?}");
+    let owner = |line: &String| {
+        let id = line.split(' ').next().unwrap();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let user =
+            status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap().split_whitespace().next().unwrap();
+        user.parse::<u32>().unwrap()
+    };
+    assert!(found.iter().all(|line| owner(line) == ALICE), "{found:?}");
+    // By a mark in their environment these are not to be found.
+    let marked = cluster.processes_besides_parts(Duration::ZERO);
+    assert!(executors.iter().all(|line| !marked.iter().any(|other| other.split(' ').next() == line.split(' ').next())));
+    drop(output);
+    let finished = running.finish().unwrap();
+    assert_eq!(finished.code(), 0, "{}", finished.report());
+    assert_eq!(cluster.processes_of(&program, END), Vec::<String>::new());
 }
 
 #[test]
