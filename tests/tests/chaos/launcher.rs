@@ -2,8 +2,10 @@
 
 use crate::clocks::Clocks;
 use crate::links;
-use crate::site::{BY_DEFAULT, LIMIT, LONG, Outcome, SHORT, bound, group_of_pids, reach, signal, times};
-use crate::table::{Fault, Phase, Role};
+use crate::site::{
+    BY_DEFAULT, LIMIT, LONG, Outcome, SHORT, bound, group_of_pids, has_networks, reach, signal, times, transport,
+};
+use crate::table::{Fault, Lanes, Phase, Role};
 use accord_tests::{Job, Running, Tool, libacc, test_program, tool};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -14,11 +16,19 @@ use std::time::{Duration, Instant};
 const FOLDER_GOES: Duration = Duration::from_secs(5);
 
 /// One try. Odd jitters hit the supervisor instead of the launcher.
-pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Duration, clocks: &Clocks) -> Outcome {
+pub(crate) fn on_accord_run(
+    role: Role,
+    (fault, phase): (Fault, Phase),
+    lanes: Lanes,
+    jitter: Duration,
+    clocks: &Clocks,
+) -> Outcome {
     let (input, output) = std::io::pipe().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ranks: &[&str] = if role == Role::Rank { &["-np", "2"] } else { &[] };
-    let loopback: &[&str] = if fault.is_link() { &[] } else { &["--loopback"] };
+    // A process whose clock is set back is known by its number, which it sees itself where it is not in a namespace.
+    let apart = lanes == Lanes::Tls && has_networks() && fault != Fault::ClockBack;
+    let loopback: &[&str] = if apart { &[] } else { &["--loopback"] };
     let from_beginning = phase == Phase::Start && fault.is_limit();
     let job = if from_beginning {
         let line = format!("{}; exec \"$0\" \"$@\"", limit_of_a_shell(fault, jitter.as_millis() as u64));
@@ -30,6 +40,7 @@ pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Dura
     let running = times(fault)
         .into_iter()
         .fold(job, |job, (name, time)| job.env(name, time))
+        .envs(transport(lanes).map(|(name, value)| (name.to_owned(), value.into())))
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CPU_MEMORY", "64M")
         .env("ACCORD_TEST_SEPARATE", "1")

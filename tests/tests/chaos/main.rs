@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use table::{Due, Fault, Phase, Role, cases};
+use table::{Due, Fault, Lanes, Phase, Role, cases};
 
 /// Tries mostly wait.
 const AT_ONCE: usize = 3;
@@ -57,8 +57,8 @@ fn hit(role: Role) {
                 let mut site = Site::new(&clocks);
                 let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
                 for number in numbers.take_while(|number| *number < tries) {
-                    let (fault, phase, due) = cases[number % cases.len()];
-                    attempt(&mut site, role, (fault, phase, due), number as u64, &seen);
+                    let case = (cases[number % cases.len()], Lanes::of(number, &cases));
+                    attempt(&mut site, role, case, number as u64, &seen);
                 }
             });
         }
@@ -78,8 +78,8 @@ fn hit(role: Role) {
     assert!(done > 0 || !left_out.is_empty(), "nobody was hit");
 }
 
-fn attempt(site: &mut Site<'_>, role: Role, case: (Fault, Phase, Due), number: u64, seen: &Mutex<Seen>) {
-    let (fault, phase, due) = case;
+fn attempt(site: &mut Site<'_>, role: Role, case: ((Fault, Phase, Due), Lanes), number: u64, seen: &Mutex<Seen>) {
+    let ((fault, phase, due), lanes) = case;
     if let Some(why) = site::lacks(role, fault) {
         seen.lock().unwrap().left_out.insert(why);
         return;
@@ -90,7 +90,7 @@ fn attempt(site: &mut Site<'_>, role: Role, case: (Fault, Phase, Due), number: u
         _ => JITTER_MAX_MS,
     };
     let jitter = Duration::from_millis(jitter_of(number) % longest);
-    let outcome = site.attempt(role, fault, phase, jitter);
+    let outcome = site.attempt(role, (fault, phase), lanes, jitter);
     let judged = outcome.hit.then(|| judge(due, role, fault, phase, &outcome));
     let mut seen = seen.lock().unwrap();
     let row = seen.rows.entry(fault).or_default();
@@ -104,7 +104,7 @@ fn attempt(site: &mut Site<'_>, role: Role, case: (Fault, Phase, Due), number: u
         }
         Some(Err(why)) => {
             row.wrong += 1;
-            let why = format!("{role}, {fault}, {phase}, after {jitter:?}: {why}\n{}", outcome.said);
+            let why = format!("{role}, {fault}, {phase}, after {jitter:?}, by {lanes}: {why}\n{}", outcome.said);
             println!("WRONG {why}");
             seen.wrong.push(why);
             drop(seen);

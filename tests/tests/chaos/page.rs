@@ -1,7 +1,7 @@
 //! docs/reference/faults.md: what tries have shown. `make chaos` writes it.
 
 use crate::judge::Ending;
-use crate::table::{Fault, Phase, Role, cases};
+use crate::table::{Due, Fault, Phase, Role, cases};
 use accord_tests::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -56,8 +56,9 @@ impl fmt::Display for Row {
 const HEAD: &str = "# Faults\n\n\
     What becomes of programs when something fails around them, as `make chaos` found it: it hits each role with each fault in each phase of a program\n\
     that checks every byte, and writes this page. A smaller share of the same runs with the tests (`tests/tests/chaos`, whose `table.rs` says what is due).\n\n\
-    * *due / did*: after how many tries the program had to go on to its end, whatever was hit, and how often it did; elsewhere it may end with an error, or has\n\
-    \x20 to. A dash: the run did not count that.\n\
+    * *due / did*: after how many tries the program had to go on to its end, whatever was hit, and how often it did. Elsewhere it has to end with an error, or is\n\
+    \x20 gone itself, or may go on or end by what it needs just then (limits of its own; whoever opens a session); what is due is said for every fault in every\n\
+    \x20 phase. A dash: the line is of a run up to e426ab0, which did not count it, and phases differ.\n\
     * *went on*: the program came to its end with right results. *error*: it ended with an error of OpenACC. *gone*: it was hit itself, or by who ends it.\n\
     * *wrong*: anything that was not due: a hang, a wrong result, something left, an error where the program need not end.\n\
     * *left*: of those, after how many something stayed: a process, or the folder of a run.\n\
@@ -72,8 +73,10 @@ const HEAD: &str = "# Faults\n\n\
     * Mass silence, and outages of minutes, are in the simulation (`crates/sim`); full disks are limits on files here, and real ones in `tests/tests/full_disk.rs`.\n\
     * A clock that is set back is that of the processes of the role alone, and goes on from there; the monotonic one stays. It is an object that all\n\
     \x20 processes of such tries preload (`tests/programs/support/clocks.c`).\n\
-    * *run* is the commit that the line was counted at. All hosts are one machine, and lanes go by shared memory; where links are hit the hosts have networks\n\
-    \x20 of their own, and lanes go by TLS over TCP. What is said of the runs is below the table.\n\n";
+    * All hosts are one machine. Of the tries of a fault on a role every second one has lanes by shared memory, the others by TLS over TCP: by\n\
+    \x20 `ACCORD_TRANSPORT=tls`, and between hosts of `accord run` that have networks of their own. Where links are hit all have such hosts, and TLS. In runs up to\n\
+    \x20 9fe0634 all else went by shared memory.\n\
+    * *run* is the commit that the line was counted at. What is said of the runs is below the table.\n\n";
 const COLUMNS: &str = "| role | fault | tries | due / did | went on | error | gone | wrong | left | worst | phases | run |\n\
     | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 const RUNS: &str = "\n## Runs\n\n| run | date | machine |\n| --- | --- | --- |\n";
@@ -169,6 +172,32 @@ fn the_page_has_a_line_for_each_fault_of_each_role() {
             let line = page.lines().find_map(|line| line.strip_prefix(&begin));
             let line = line.unwrap_or_else(|| panic!("no line of {role}, {fault}"));
             assert!(!line.starts_with("0 "), "{role}, {fault}: {line}");
+        }
+    }
+}
+
+/// All runs count what is due. Lines of one that did not have a dash where that can't be told from the number of tries.
+#[test]
+fn a_dash_stands_only_where_an_older_run_has_not_counted() {
+    const OLDER: &str = " e426ab0 |";
+    assert!(Row::default().cells().contains("| 0 / 0 |"));
+    let page = std::fs::read_to_string(page_file()).unwrap();
+    for role in Role::ALL {
+        for fault in Fault::ALL {
+            let begin = format!("| {role} | {fault} | ");
+            let Some(line) = page.lines().find(|line| line.starts_with(&begin)) else { continue };
+            let due: BTreeSet<bool> =
+                cases(*role).into_iter().filter(|case| case.0 == *fault).map(|case| case.2 == Due::GoesOn).collect();
+            let [_, _, _, tries, counted, ..] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            match counted.split_once(" / ") {
+                Some((of, _)) if due.len() == 1 => {
+                    assert_eq!(of, if due.contains(&true) { tries } else { "0" }, "{line}");
+                }
+                Some(_) => {}
+                None => assert!(due.len() == 2 && line.ends_with(OLDER), "{line}"),
+            }
         }
     }
 }

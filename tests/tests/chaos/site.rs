@@ -2,10 +2,11 @@
 
 use crate::clocks::Clocks;
 use crate::launcher::on_accord_run;
-use crate::table::{Fault, Phase, Role};
+use crate::table::{Fault, Lanes, Phase, Role};
 use accord_tests::{Cluster, Finished, Running, test_program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::collections::BTreeMap;
 use std::io::PipeWriter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,52 +50,59 @@ impl Outcome {
     }
 }
 
-/// The parts of one cluster, used for many tries.
+/// The parts of a cluster for each kind of lanes, used for many tries.
 pub(crate) struct Site<'a> {
-    cluster: Option<Cluster>,
-    /// What kind of cluster: by default times, and with clocks that can be set back.
-    kind: [bool; 2],
+    clusters: BTreeMap<Lanes, (Kind, Cluster)>,
     clocks: &'a Clocks,
 }
 
+/// What kind of cluster: by default times, and with clocks that can be set back.
+type Kind = [bool; 2];
+
 impl<'a> Site<'a> {
     pub(crate) fn new(clocks: &'a Clocks) -> Self {
-        Self { cluster: None, kind: [false; 2], clocks }
+        Self { clusters: BTreeMap::new(), clocks }
     }
 
-    fn cluster(&mut self, fault: Fault) -> &mut Cluster {
+    fn cluster(&mut self, fault: Fault, lanes: Lanes) -> &mut Cluster {
         let kind = [fault.has_default_times(), fault == Fault::ClockBack];
-        if self.kind != kind {
-            self.give_up();
-            self.kind = kind;
+        if self.clusters.get(&lanes).is_some_and(|(of, _)| *of != kind) {
+            self.clusters.remove(&lanes);
         }
         let start = || {
             let builder = Cluster::builder().hosts(3).devices(1).memory("64M");
+            let builder = transport(lanes).into_iter().fold(builder, |builder, (name, value)| builder.env(name, value));
             let builder =
                 if fault.has_default_times() { builder } else { builder.env("ACCORD_LOST_AFTER", LOST_AFTER) };
             let builder = if kind[1] { builder.preload(self.clocks.object()) } else { builder };
-            builder.start().unwrap()
+            (kind, builder.start().unwrap())
         };
-        self.cluster.get_or_insert_with(start)
+        &mut self.clusters.entry(lanes).or_insert_with(start).1
     }
 
-    /// The next try gets a new one.
+    /// The next tries get new ones.
     pub(crate) fn give_up(&mut self) {
-        self.cluster = None;
+        self.clusters.clear();
     }
 
     /// One try. `jitter` moves the fault inside of its phase.
-    pub(crate) fn attempt(&mut self, role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
+    pub(crate) fn attempt(
+        &mut self,
+        role: Role,
+        (fault, phase): (Fault, Phase),
+        lanes: Lanes,
+        jitter: Duration,
+    ) -> Outcome {
         match role {
-            Role::Run | Role::Rank => on_accord_run(role, fault, phase, jitter, self.clocks),
-            _ if fault.is_link() => on_accord_run(role, fault, phase, jitter, self.clocks),
-            _ => self.on_cluster(role, fault, phase, jitter),
+            Role::Run | Role::Rank => on_accord_run(role, (fault, phase), lanes, jitter, self.clocks),
+            _ if fault.is_link() => on_accord_run(role, (fault, phase), lanes, jitter, self.clocks),
+            _ => self.on_cluster(role, (fault, phase), lanes, jitter),
         }
     }
 
-    fn on_cluster(&mut self, role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
+    fn on_cluster(&mut self, role: Role, (fault, phase): (Fault, Phase), lanes: Lanes, jitter: Duration) -> Outcome {
         let clocks = self.clocks;
-        let cluster = self.cluster(fault);
+        let cluster = self.cluster(fault, lanes);
         let (input, output) = std::io::pipe().unwrap();
         let job = cluster.job(0, &test_program("cluster/phases.c").unwrap()).unwrap();
         let job = job.arg(phase.argument()).stdin(input).timeout(LIMIT);
@@ -126,14 +134,14 @@ impl<'a> Site<'a> {
         }
         let left = cluster.processes_besides_parts(Duration::from_secs(15));
         let said = cluster.messages();
-        self.mend(role, fault);
+        self.mend(role, fault, lanes);
         targets.iter().for_each(|target| clocks.forget(*target));
         Outcome { finished, took, hit: !targets.is_empty() && !over, left, said }
     }
 
     /// What was hit and is no program's comes back, or is new.
-    fn mend(&mut self, role: Role, fault: Fault) {
-        let Some(cluster) = &mut self.cluster else { return };
+    fn mend(&mut self, role: Role, fault: Fault, lanes: Lanes) {
+        let Some((_, cluster)) = self.clusters.get_mut(&lanes) else { return };
         let mended = match (role, fault) {
             (Role::Agent, Fault::Killed) => {
                 cluster.kill_agent(USED_HOST);
@@ -141,14 +149,20 @@ impl<'a> Site<'a> {
             }
             // Limits stay with who has them, and so does the time.
             (Role::Agent | Role::Coordinator, _) if fault.is_limit() || fault == Fault::ClockBack => {
-                return self.give_up();
+                self.clusters.remove(&lanes);
+                return;
             }
             _ => Ok(()),
         };
         if mended.and_then(|()| cluster.await_devices(3)).is_err() {
-            self.give_up();
+            self.clusters.remove(&lanes);
         }
     }
+}
+
+/// What carries bytes, by setting; nothing is said where it is what all take by themselves.
+pub(crate) fn transport(lanes: Lanes) -> Option<(&'static str, &'static str)> {
+    (lanes == Lanes::Tls).then_some(("ACCORD_TRANSPORT", "tls"))
 }
 
 /// How long a program waits, by setting.
@@ -282,12 +296,18 @@ pub(crate) fn remove_groups() {
     }
 }
 
+fn has(program: &str) -> bool {
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).exists())
+}
+
+/// Whether hosts of `accord run` have networks of their own.
+pub(crate) fn has_networks() -> bool {
+    nix::unistd::geteuid().is_root() && has("ip") && has("tc")
+}
+
 /// What this machine can't do: said, and left out.
 pub(crate) fn lacks(role: Role, fault: Fault) -> Option<&'static str> {
-    let has = |program: &str| {
-        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).exists())
-    };
-    if fault.is_link() && (!nix::unistd::geteuid().is_root() || !has("ip") || !has("tc")) {
+    if fault.is_link() && !has_networks() {
         return Some("links: only root with ip and tc may change them");
     }
     if role == Role::Rank && !has("mpirun") {

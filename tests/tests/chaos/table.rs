@@ -46,6 +46,19 @@ names!(Fault {
 
 names!(Phase { Start = "start", Open = "open", Launch = "launch", Copies = "copies", D2d = "d2d", Wait = "wait", Close = "close" });
 
+names!(Lanes { SharedMemory = "shared memory", Tls = "TLS over TCP" });
+
+impl Lanes {
+    /// Those of a try: of a fault's each second one has others, and so has each second one in the same phase.
+    pub(crate) fn of(number: usize, cases: &[(Fault, Phase, Due)]) -> Self {
+        let (at, turn) = (number % cases.len(), number / cases.len());
+        let fault = cases[at].0;
+        let before = cases[..at].iter().filter(|case| case.0 == fault).count();
+        // Faults differ, too: a run that takes each once has both.
+        if fault.is_link() || (fault as usize + before + turn) % 2 == 1 { Self::Tls } else { Self::SharedMemory }
+    }
+}
+
 impl Fault {
     pub(crate) fn is_link(self) -> bool {
         matches!(self, Self::LinkDown | Self::LinkDownLonger | Self::LinkDownForLong | Self::LinkSlow)
@@ -195,5 +208,25 @@ impl Shuffle {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             all.swap(at, (self.0 >> 33) as usize % (at + 1));
         }
+    }
+}
+
+#[test]
+fn each_second_try_of_a_fault_has_other_lanes() {
+    for role in Role::ALL {
+        let cases = cases(*role);
+        for fault in Fault::ALL.iter().filter(|fault| !fault.is_link()) {
+            let of_fault = |number: &usize| cases[number % cases.len()].0 == *fault;
+            let lanes: Vec<Lanes> = (0..cases.len()).filter(of_fault).map(|number| Lanes::of(number, &cases)).collect();
+            assert!(lanes.windows(2).all(|two| two[0] != two[1]), "{role}, {fault}: {lanes:?}");
+        }
+        // The next time round every phase has the other ones.
+        let linked = |number: usize| cases[number].0.is_link();
+        let changes = |number: usize| Lanes::of(number, &cases) != Lanes::of(number + cases.len(), &cases);
+        assert!((0..cases.len()).all(|number| linked(number) || changes(number)), "{role}");
+        let faults: std::collections::BTreeSet<Fault> = cases.iter().map(|case| case.0).collect();
+        let lanes: std::collections::BTreeSet<Lanes> =
+            (0..faults.len()).map(|number| Lanes::of(number, &cases)).collect();
+        assert_eq!(lanes.len(), Lanes::ALL.len(), "{role}: a run that takes each fault once");
     }
 }
