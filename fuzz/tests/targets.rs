@@ -55,4 +55,6 @@ targets!(
     figures,
     certificates,
     settings,
+    protocols,
+    hosts,
 );

@@ -12,6 +12,7 @@ mod descendants;
 mod devices;
 mod exec;
 mod fabric;
+mod host_list;
 mod hosts;
 mod limits;
 mod mpi;

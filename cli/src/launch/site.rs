@@ -1,5 +1,6 @@
 //! The nodes that a run is spread over, and who starts processes on them: the site's mpirun with a file of hosts, or Slurm.
 
+use super::host_list::parse_hosts;
 use super::mpi::Mpirun;
 use super::srun::Srun;
 use crate::args::{Launcher, RunArgs};
@@ -152,20 +153,6 @@ fn hosts_of_file(file: &Path) -> Result<Vec<String>> {
     Ok(hosts)
 }
 
-/// One host a line, once or several times, with slots after it as mpirun has them: `node1 slots=4`, or `node1:4`.
-fn parse_hosts(text: &str) -> Vec<String> {
-    let mut hosts: Vec<String> = Vec::new();
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        let Some(word) = line.split_whitespace().next() else { continue };
-        let host = word.split(':').next().unwrap_or(word);
-        if !hosts.iter().any(|known| known == host) {
-            hosts.push(host.to_owned());
-        }
-    }
-    hosts
-}
-
 fn hosts_of_slurm(list: &str) -> Result<Vec<String>> {
     let output = Command::new("scontrol")
         .args(["show", "hostnames", list])
@@ -183,13 +170,6 @@ fn hosts_of_slurm(list: &str) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_host_counts_once_however_it_is_written() {
-        let text = "# two nodes\nn1 slots=4\nn2:8  # and more\n\n  n1\n";
-        assert_eq!(parse_hosts(text), ["n1", "n2"]);
-        assert!(parse_hosts("# none\n").is_empty());
-    }
 
     #[test]
     fn addresses_of_this_machine_alone_are_none_for_others() {

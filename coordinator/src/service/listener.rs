@@ -3,12 +3,12 @@
 
 use super::caller::{Caller, Secured};
 use super::entrance::{Entrance, Turn};
+use super::protocol::{Protocol, name_len};
 use super::session_endpoint::SessionEndpoint;
 use super::witness::Witnesses;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::find_dead_host_soon;
 use accord_proto::{Stream, channel};
-use accord_trust::attest::PROTOCOL_MAX;
 use accord_trust::{Clients, Identity, Trust, explain};
 use accord_types::short_lock::ShortLock;
 use accord_types::waiting_room::place_of;
@@ -115,24 +115,6 @@ fn lengthen(listener: &impl AsFd) {
     let _ = rustix::net::listen(listener, BACKLOG);
 }
 
-/// Which protocol is spoken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Protocol {
-    Grpc,
-    Session,
-}
-
-impl Protocol {
-    fn named(name: &[u8]) -> Result<Self> {
-        match name {
-            name if name == channel::PROTOCOL => Ok(Self::Grpc),
-            name if name == session_endpoint::PROTOCOL.as_bytes() => Ok(Self::Session),
-            _ => Err(refused("it does not say which protocol it speaks, or speaks another version")
-                .remedy("install the same version on both")),
-        }
-    }
-}
-
 /// Where those go who are known.
 struct Acceptor {
     entrance: Arc<Entrance>,
@@ -184,8 +166,7 @@ impl Acceptor {
 /// The first word on a UNIX socket: its length in a byte, and the protocol's name.
 async fn said_protocol(stream: &mut Stream) -> Result<Protocol> {
     let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
-    let len: usize = stream.read_u8().await.map_err(broken)?.into();
-    let mut name = vec![0; len.min(PROTOCOL_MAX)];
+    let mut name = vec![0; name_len(stream.read_u8().await.map_err(broken)?)];
     stream.read_exact(&mut name).await.map_err(broken)?;
     Protocol::named(&name)
 }

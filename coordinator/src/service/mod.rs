@@ -8,6 +8,7 @@ mod entrance;
 mod listener;
 mod local_listener;
 mod outbound;
+mod protocol;
 mod registry;
 mod session_endpoint;
 mod witness;

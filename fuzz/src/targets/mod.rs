@@ -3,9 +3,11 @@
 mod attest;
 mod debuginfo;
 mod directives;
+mod entrance;
 mod fabric;
 mod figures;
 mod handed_over;
+mod host_list;
 mod image;
 mod lanes;
 mod measurement;
@@ -53,6 +55,8 @@ pub static ALL: &[Target] = &[
     figures::FIGURES,
     names::CERTIFICATES,
     names::SETTINGS,
+    entrance::PROTOCOLS,
+    host_list::HOSTS,
 ];
 
 /// Takes a number off the front; 0 where there is none.

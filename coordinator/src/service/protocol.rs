@@ -1,0 +1,38 @@
+//! Which protocol a client speaks, by its name: the one that TLS has agreed upon, or the first word on a UNIX socket.
+
+use accord_fabric::session_endpoint;
+use accord_proto::channel;
+use accord_trust::attest::PROTOCOL_MAX;
+use accord_types::{Error, ErrorCode, Result};
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Protocol {
+    /// The control plane.
+    Grpc,
+    /// Programs at the session endpoint.
+    Session,
+}
+
+impl Protocol {
+    /// The protocol of this name.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if it is nobody's.
+    pub(super) fn named(name: &[u8]) -> Result<Self> {
+        match name {
+            name if name == channel::PROTOCOL => Ok(Self::Grpc),
+            name if name == session_endpoint::PROTOCOL.as_bytes() => Ok(Self::Session),
+            _ => Err(Error::new(
+                ErrorCode::DeviceUnavailable,
+                "it does not say which protocol it speaks, or speaks another version",
+            )
+            .remedy("install the same version on both")),
+        }
+    }
+}
+
+/// How many bytes are read of a name that is said to be so long: longer ones are nobody's.
+pub(super) fn name_len(said: u8) -> usize {
+    usize::from(said).min(PROTOCOL_MAX)
+}

@@ -1,0 +1,47 @@
+//! What says which protocol a client of the coordinator speaks, before anybody knows who it is.
+
+use crate::{Memory, Target};
+use accord_fabric::session_endpoint;
+use accord_proto::channel;
+use accord_trust::attest::PROTOCOL_MAX;
+
+/// The coordinator shows nobody its entrance: this is its module.
+#[path = "../../../coordinator/src/service/protocol.rs"]
+mod code;
+
+use code::{Protocol, name_len};
+
+/// A name as TLS gives it, and the first word on a UNIX socket.
+pub(super) const PROTOCOLS: Target = Target {
+    name: "protocols",
+    run: protocols,
+    seeds,
+    words: &["h2", session_endpoint::PROTOCOL, "accord-session/", "http/1.1"],
+    input_max: 300,
+    memory: Memory { fixed: 4 << 10, per_byte: 1 },
+    inputs: 60_000,
+};
+
+fn protocols(bytes: &[u8]) {
+    known(bytes);
+    let Some((said, rest)) = bytes.split_first() else { return };
+    let len = name_len(*said);
+    assert!(len <= PROTOCOL_MAX);
+    if let Some(name) = rest.get(..len) {
+        known(name);
+    }
+}
+
+fn known(name: &[u8]) {
+    match Protocol::named(name) {
+        Ok(Protocol::Grpc) => assert_eq!(name, channel::PROTOCOL),
+        Ok(Protocol::Session) => assert_eq!(name, session_endpoint::PROTOCOL.as_bytes()),
+        Err(error) => assert!(error.remedy_text().is_some()),
+    }
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let names = [channel::PROTOCOL, session_endpoint::PROTOCOL.as_bytes()];
+    let said = names.map(|name| [&[u8::try_from(name.len()).unwrap()], name].concat());
+    names.iter().map(|name| name.to_vec()).chain(said).collect()
+}
