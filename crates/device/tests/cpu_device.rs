@@ -45,6 +45,7 @@ fn main() {
         ("whoever_waits_for_a_killed_worker_is_told_also_in_the_middle_of_a_copy", told_in_a_copy),
         ("shutdown_ends_the_worker_and_what_waits", shutdown_ends),
         ("output_comes_before_the_wait_returns", output_comes),
+        ("a_worker_that_can_not_begin_is_quoted", no_beginning),
         ("ranges_outside_memory_are_refused", ranges_are_refused),
         ("spans_tell_what_ran", spans_tell),
     ];
@@ -657,6 +658,21 @@ fn output_comes() -> Test {
         assert_eq!(text, b"hello from a region\n".repeat(round));
         assert!(lines.iter().all(|(which, _)| *which == 1));
     }
+    Ok(())
+}
+
+fn no_beginning() -> Test {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir()?;
+    let exe = folder.path().join("program");
+    std::fs::write(&exe, "#!/bin/sh\necho 'libphysics.so.3: cannot open shared object file' >&2\nexit 127\n")?;
+    std::fs::set_permissions(&exe, std::fs::Permissions::from_mode(0o755))?;
+    let mut program = ProgramSpec::of_this_process();
+    program.exe = exe;
+    program.output = Some(Arc::new(|_, _: &[u8]| {}));
+    let error = device_with(program).map(drop).expect_err("nobody serves");
+    let error = error.message().unwrap_or_default();
+    assert!(error.contains("ended before it was ready: libphysics.so.3: cannot open shared object file"), "{error}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Starts and ends workers.
 
 use super::arena::Arena;
-use super::config::WORKER_ENV;
+use super::config::{WORKER_ENV, WORKER_SAYS};
 use super::detach::{Detached, Started, above_stdio, pipe};
 use super::output::Output;
 use super::process::{self, LOOK_AROUND};
@@ -16,6 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A started worker.
 pub(crate) struct Worker {
@@ -78,8 +79,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         match silence {
             Silence::Refused(error) => not_started(error),
             Silence::Hung(error) => error,
-            Silence::Gone(error) => fail(&format!("no answer of {exe}"), error)
-                .remedy("the executable must be dynamically linked and load libacc.so; see what it wrote above"),
+            Silence::Gone => ended(&info.id.to_string(), &exe.to_string(), pipes.as_ref().map(|(_, _, err, ..)| err)),
         }
     })?;
     let mut pidfd = started.pidfd;
@@ -96,7 +96,7 @@ enum Silence {
     /// The executable can't be run.
     Refused(std::io::Error),
     /// The process has ended.
-    Gone(std::io::Error),
+    Gone,
     /// Nothing is heard of it.
     Hung(Error),
 }
@@ -120,13 +120,46 @@ fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatc
             return match socket.read_exact(&mut hello) {
                 Ok(()) => Ok(i32::from_ne_bytes(hello)),
                 // The report may have come after the look at it.
-                Err(error) => Err(started.refused().filter(|_| reports).map_or(Silence::Gone(error), Silence::Refused)),
+                Err(_) => Err(started.refused().filter(|_| reports).map_or(Silence::Gone, Silence::Refused)),
             };
         }
         if ready == [false; 2] {
             watch.look().map_err(Silence::Hung)?;
         }
     }
+}
+
+/// Most of a worker's last words that an error quotes.
+const WORDS_MAX: usize = 1 << 10;
+
+/// The error for a worker that has ended before it was ready, with what it has written here; none if that is where its owner's goes.
+fn ended(device: &str, exe: &str, written: Option<&OwnedFd>) -> Error {
+    let (mut words, mut more) = (Vec::new(), [0; WORDS_MAX]);
+    // What it has started may live on, and is not waited for.
+    while let Some(from) =
+        written.filter(|from| words.len() < WORDS_MAX && process::readable(*from, Some(Duration::ZERO)))
+    {
+        // SAFETY: the buffer is valid for its length.
+        let len = unsafe { libc::read(from.as_raw_fd(), more.as_mut_ptr().cast(), WORDS_MAX - words.len()) };
+        match usize::try_from(len) {
+            Ok(len) if len > 0 => words.extend_from_slice(&more[..len]),
+            _ => break,
+        }
+    }
+    let words = String::from_utf8_lossy(&words);
+    let words = words.trim().strip_prefix(WORKER_SAYS).unwrap_or(words.trim()).replace('\n', "; ");
+    let said = if words.is_empty() { String::new() } else { format!(": {words}") };
+    let remedy = match written {
+        Some(_) if !words.is_empty() => {
+            "the executable must run on every node as it does here, with the same libacc.so"
+        }
+        Some(_) => "the executable must be dynamically linked, and load libacc.so before it does anything",
+        None => {
+            "the executable must be dynamically linked, and load libacc.so before it does anything; see what it wrote above"
+        }
+    };
+    Error::new(ErrorCode::DeviceInit, format!("the worker of {device}, {exe}, ended before it was ready{said}"))
+        .remedy(remedy)
 }
 
 /// What to do where the system has no more of something.
@@ -178,6 +211,18 @@ fn cpu_set(cpus: &[u32]) -> Option<libc::cpu_set_t> {
 mod tests {
     use super::*;
     use std::io::Error;
+
+    #[test]
+    fn a_workers_last_words_are_quoted_and_nobody_waits_for_more() {
+        let (from, to) = pipe().unwrap();
+        let mut to = File::from(to);
+        let said = |from| ended("h2:0", "/bin/x", Some(from)).to_string();
+        assert!(said(&from).contains("before it was ready"));
+        std::io::Write::write_all(&mut to, b"accord: worker: libacc.so differs\nand more\n").unwrap();
+        assert!(said(&from).contains("before it was ready: libacc.so differs; and more"), "{}", said(&from));
+        std::io::Write::write_all(&mut to, &[b'x'; 10 * WORDS_MAX]).unwrap();
+        assert!(said(&from).len() < 2 * WORDS_MAX);
+    }
 
     #[test]
     fn what_is_scarce_is_named_and_not_the_path() {

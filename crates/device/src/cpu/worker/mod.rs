@@ -5,7 +5,7 @@ mod flush;
 mod object;
 mod serve;
 
-use super::config::WORKER_ENV;
+use super::config::{WORKER_ENV, WORKER_SAYS};
 use super::control::{self, Answer, Request};
 use super::layout::{ARENA_OFFSET, CONTROL_BYTES, Control, LAYOUT_VERSION};
 use accord_types::threads;
@@ -34,8 +34,8 @@ pub fn main() -> i32 {
     match setup() {
         Ok(worker) => serve(worker),
         Err(why) => {
-            // The owner reports "no answer" and points here.
-            let _ = writeln!(std::io::stderr(), "accord: worker: {why}");
+            // The owner quotes it, or points here.
+            let _ = writeln!(std::io::stderr(), "{WORKER_SAYS}{why}");
             EXIT_SETUP
         }
     }
