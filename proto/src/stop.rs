@@ -1,15 +1,18 @@
-//! When a service of the control plane has to end.
+//! When a service of the control plane has to end, and when it has not.
 
 use accord_types::threads;
 use tokio::signal::unix::{self, SignalKind};
 
-/// Done on SIGTERM, SIGINT or, if asked, at the end of standard input.
+/// Done on SIGTERM, SIGINT or, if asked, at the end of standard input. From now on a log that may not grow (`ulimit -f`) is an error for
+/// whoever writes it, and no end of the service; what it starts is not concerned.
 ///
 /// # Errors
 /// When the system refuses a handler or a thread.
 pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = unix::signal(SignalKind::terminate())?;
     let mut interrupt = unix::signal(SignalKind::interrupt())?;
+    // That it has a handler is all.
+    drop(unix::signal(SignalKind::from_raw(libc::SIGXFSZ))?);
     let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
     let open = if stdin {
         threads::spawn("accord-stdin", move || {
@@ -28,4 +31,17 @@ pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
             _ = end.recv() => {}
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_may_not_grow_is_no_end() {
+        let stop = signal(false).unwrap();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::XFSZ).unwrap();
+        let soon = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(soon, stop).await.is_err());
+    }
 }
