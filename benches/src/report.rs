@@ -104,7 +104,8 @@ fn machine() -> Value {
         "memory": memory.lines().next().unwrap_or_default(),
         "kernel": output("uname", &["-sr"]),
         "load": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
-        "commit": output("git", &["rev-parse", "--short", "HEAD"]),
+        // Elsewhere than where it was built the copy of the repository may be of another one.
+        "commit": std::env::var("ACCORD_BENCH_COMMIT").unwrap_or_else(|_| output("git", &["rev-parse", "--short", "HEAD"])),
         "gcc": output("gcc", &["-dumpfullversion"]),
     })
 }
