@@ -2,14 +2,14 @@
 
 use std::process::Command;
 
-/// What the headers of the known ones define.
+/// What the headers of the known ones define. Names are strings: MPICH's header defines `MPICH` as 1.
 const ASK: &str = "#include <mpi.h>\n\
     #if defined(OMPI_MAJOR_VERSION)\n\
-    accord_is Open MPI OMPI_MAJOR_VERSION . OMPI_MINOR_VERSION . OMPI_RELEASE_VERSION\n\
+    accord_is \"Open MPI\" OMPI_MAJOR_VERSION . OMPI_MINOR_VERSION . OMPI_RELEASE_VERSION\n\
     #elif defined(MPICH_VERSION)\n\
-    accord_is MPICH MPICH_VERSION\n\
+    accord_is \"MPICH\" MPICH_VERSION\n\
     #else\n\
-    accord_is MPI MPI_VERSION . MPI_SUBVERSION\n\
+    accord_is \"MPI\" MPI_VERSION . MPI_SUBVERSION\n\
     #endif\n";
 
 fn main() {
