@@ -14,6 +14,8 @@ use std::sync::OnceLock;
 /// Accord's headers that programs include.
 const HEADERS: [&str; 3] = ["openacc.h", "acc_prof.h", "openacc_lib.h"];
 
+/// The compiler of MPI.
+const MPICC: &str = "mpicc";
 /// Compilers that run at the same time, over all test processes.
 const JOBS: u32 = 2;
 
@@ -113,7 +115,7 @@ pub fn compile(program: &Program, variant: Variant) -> Result<Compiled> {
 /// # Errors
 /// What the compiler says.
 pub fn compile_mpi(source: &Path, variant: Variant) -> Result<PathBuf> {
-    let mut job = CompilerJob::new("mpicc", variant);
+    let mut job = CompilerJob::new(MPICC, variant);
     job.sources.push(source.to_owned());
     job.output(source, "exe")
 }
@@ -150,7 +152,7 @@ pub fn compile_support(name: &str, folder: &Path) -> Result<PathBuf> {
 /// MPI's compiler, which has its own, stays.
 pub fn gcc(name: &str) -> String {
     match std::env::var("ACCORD_TEST_GCC") {
-        Ok(version) if !version.is_empty() && name != "mpicc" => format!("{name}-{version}"),
+        Ok(version) if !version.is_empty() && name != MPICC => format!("{name}-{version}"),
         _ => name.to_owned(),
     }
 }
@@ -220,6 +222,11 @@ impl CompilerJob {
             .map_err(|error| format!("cannot start {compiler}: {error}"))?;
         let mut hash = Sha256::new();
         hash.update(&version.stdout);
+        if self.compiler == MPICC {
+            // Those of two MPIs call the same compiler.
+            let show = Command::new(&compiler).arg("-show").output();
+            hash.update(show.map_err(|error| format!("cannot start {compiler}: {error}"))?.stdout);
+        }
         for flag in &self.flags {
             hash.update(flag.as_bytes());
             hash.update([0]);

@@ -1,6 +1,7 @@
 //! The conformance programs as tests: which program runs how, in which variants.
 
 use crate::compile::{Compiled, compile};
+use crate::mpi::no_mpi;
 use crate::{Job, Language, Outcome, Program, Result, Tool, Variant, libacc, programs, tool};
 use libtest_mimic::{Failed, Trial};
 use std::ffi::OsString;
@@ -113,7 +114,7 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
                 println!("skipped: {why}");
                 return Ok(());
             }
-            let job = Job::new(tool(Tool::Accord)?);
+            let job = Job::new(tool(Tool::Accord)?).with_mpi();
             job.args(["run", "--local-cluster", "2x1", "--loopback", "--fabric", "mpi", "--"]).arg(first)
         }
         Mode::Cluster | Mode::ClusterShm => {
@@ -153,18 +154,6 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
     }
     let finished = job.run()?;
     Outcome::new(&program.expect, &finished).check()
-}
-
-/// Why no job of MPI can be started here, if that is so.
-pub fn no_mpi() -> Option<String> {
-    let object = tool(Tool::NodeAgent).map(|agent| agent.with_file_name("libaccord_mpi.so"));
-    let mpirun = Command::new("mpirun").arg("--version").output();
-    match (mpirun, object) {
-        (Err(error), _) => Some(format!("no mpirun: {error}")),
-        (_, Err(error)) => Some(error),
-        (_, Ok(object)) if !object.is_file() => Some(format!("no {}: make mpi", object.display())),
-        _ => None,
-    }
 }
 
 fn command_line(program: &Program, compiled: Compiled) -> Result<Vec<OsString>> {

@@ -12,7 +12,7 @@ pub struct Hosts {
 const LEFT: &str = r#"
 left() {
     for look in $(seq 1 100); do
-        left=$(ps -e -o pid=,stat=,args= | awk '$1 != 1 && $2 !~ /Z/ && $3 ~ /accord|mpirun|orted|srun/')
+        left=$(ps -e -o pid=,stat=,args= | awk '$1 != 1 && $2 !~ /Z/ && $3 ~ /accord|mpirun|orted|hydra|srun/')
         [ -n "$left" ] || break
         sleep 0.1
     done
@@ -59,7 +59,7 @@ impl Hosts {
 }
 
 fn job() -> Result<Job> {
-    let job = Job::new(tool(Tool::Accord)?).env("ACCORD_LIBACC", libacc()?).env("PATH", path()?);
+    let job = Job::new(tool(Tool::Accord)?).with_mpi().env("ACCORD_LIBACC", libacc()?).env("PATH", path()?);
     Ok(job.args(["run", "--local-cluster", "3x1", "--bare", "--"]))
 }
 

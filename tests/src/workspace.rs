@@ -52,7 +52,7 @@ pub(crate) fn scratch() -> PathBuf {
     target().join("accord-tests")
 }
 
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 

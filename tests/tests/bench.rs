@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 fn accord() -> Job {
     Job::new(tool(Tool::Accord).unwrap())
+        .with_mpi()
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CPU_DEVICES", "2")
         .env("ACCORD_CPU_MEMORY", "256M")

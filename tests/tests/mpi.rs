@@ -30,6 +30,7 @@ fn run(program: &Path) -> Job {
 
 fn run_on(hosts: &[&str], program: &Path) -> Job {
     Job::new(tool(Tool::Accord).unwrap())
+        .with_mpi()
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CPU_MEMORY", "256M")
         .timeout(Duration::from_secs(60))

@@ -24,6 +24,7 @@ fn job(driver: &TempDir, settings: &[(&str, &str)]) -> Option<Job> {
         return None;
     }
     let job = Job::new(tool(Tool::Accord).unwrap())
+        .with_mpi()
         .env("LD_LIBRARY_PATH", driver.path())
         .env("FAKE_CUDA_DEVICES", "2")
         .env("ACCORD_LIBACC", libacc().unwrap())

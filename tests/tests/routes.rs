@@ -5,6 +5,7 @@ use serde_json::Value;
 
 fn accord() -> Job {
     Job::new(tool(Tool::Accord).unwrap())
+        .with_mpi()
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CPU_DEVICES", "2")
         .env("ACCORD_CPU_MEMORY", "64M")

@@ -7,7 +7,7 @@ use accord_fabric::frame::{self, Command, FrameReader};
 use accord_fabric::transfer::{read_bytes, read_chunk};
 use accord_fabric::transport::SharedLane;
 use accord_types::TransferId;
-use common::worlds::{OBJECT, find_object, serve_as_other_rank};
+use common::worlds::{OBJECT, find_object, is_open_mpi, serve_as_other_rank};
 use common::{SHORT, SOON, all, ends, pattern, read};
 use std::io::{ErrorKind, IoSlice};
 use std::process::{Command as Process, Stdio};
@@ -442,8 +442,7 @@ fn all_this_holds_between_the_ranks_of_mpi() {
     let tests = std::env::current_exe().unwrap();
     let mut job = Process::new("timeout");
     job.args(["-k", "5", "300", "mpirun"]);
-    let version = Process::new("mpirun").arg("--version").output().unwrap();
-    if String::from_utf8_lossy(&version.stdout).contains("Open MPI") {
+    if is_open_mpi().unwrap() {
         job.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]);
     }
     job.args(["-np", "1"]).arg(&tests).args([

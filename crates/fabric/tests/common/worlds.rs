@@ -6,6 +6,7 @@ use accord_fabric::transport::mpi::{Came, FindRoom, LentBytes, MpiFabric, MpiObj
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Set within a job: the object with MPI in it.
@@ -77,9 +78,17 @@ pub(crate) fn is_job() -> bool {
     std::env::var_os(OBJECT).is_some()
 }
 
-/// The object that `make mpi` has built, if there is one and its MPI is here.
+/// Whether the mpirun that comes first in `PATH` is Open MPI's.
+pub(crate) fn is_open_mpi() -> Result<bool, String> {
+    let version = Command::new("mpirun").arg("--version").output().map_err(|error| format!("no mpirun: {error}"))?;
+    Ok(String::from_utf8_lossy(&version.stdout).contains("Open MPI"))
+}
+
+/// The object that `scripts/build-mpi` has built for the MPI that comes first in `PATH`, if there is one.
 pub(crate) fn find_object() -> Result<PathBuf, String> {
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mpi/libaccord_mpi.so"));
+    let name = if is_open_mpi()? { "openmpi" } else { "mpich" };
+    let path =
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mpi")).join(name).join("libaccord_mpi.so");
     let path =
         path.canonicalize().map_err(|error| format!("no MPI ({}: {error}); build it: make mpi", path.display()))?;
     MpiObject::load(&path).map_err(|error| error.to_string())?;
