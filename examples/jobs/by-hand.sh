@@ -3,7 +3,7 @@
 #
 #   by-hand.sh HOSTS R PROGRAM [ARGUMENT...]
 #
-# For Open MPI. Needs a folder that all nodes see (SHARED), and accord, accord-node-agent and libacc.so at the same path everywhere.
+# For Open MPI and MPICH. Needs a folder that all nodes see (SHARED), and accord, accord-node-agent and libacc.so at the same path everywhere.
 set -eu
 hosts=$1 ranks=$2
 shift 2
@@ -11,8 +11,20 @@ nodes=$(sed 's/#.*//; s/[: ].*//; /^$/d' "$hosts" | sort -u | wc -l)
 bin=$(dirname "$(command -v accord)")
 folder=$(mktemp -d "${SHARED:-$HOME}/accord-job-XXXXXX")
 job=job-$$
-mpirun="mpirun --hostfile $hosts"
-[ "$(id -u)" -ne 0 ] || mpirun="$mpirun --allow-run-as-root"
+case $(mpirun --version) in
+*HYDRA*) # MPICH's, which hands the environment on by itself, and has "node1:4" where Open MPI has "node1 slots=4".
+    sed 's/#.*//; s/[[:space:]]*slots *= */:/' "$hosts" > "$folder/hosts"
+    mpirun="mpirun -f $folder/hosts"
+    one_each="-ppn 1 -bind-to none"
+    export_to_ranks="-genv LD_PRELOAD $bin/libacc.so"
+    ;;
+*)
+    mpirun="mpirun --hostfile $hosts"
+    [ "$(id -u)" -ne 0 ] || mpirun="$mpirun --allow-run-as-root"
+    one_each="--map-by ppr:1:node --bind-to none"
+    export_to_ranks="-x ACCORD_COORDINATOR -x ACCORD_TLS -x ACCORD_TRANSPORT -x LD_PRELOAD=$bin/libacc.so"
+    ;;
+esac
 
 # 1. Certificates for the time of the job: the coordinator's, the agents', the program's.
 accord pki init "$folder/authority" --cluster job > "$folder/pki.log"
@@ -30,7 +42,7 @@ trap 'exit 143' INT TERM
 until port=$(grep -o '[0-9]*$' "$folder/coordinator.log" 2> /dev/null); do sleep 0.1; done
 
 # 3. One agent on each node: the ranks of an MPI world of their own.
-$mpirun -np "$nodes" --map-by ppr:1:node --bind-to none \
+$mpirun -np "$nodes" $one_each \
     accord-node-agent --fabric mpi --job "$job" --coordinator "$address:$port" --listen 0.0.0.0:0 \
     --tls "$folder/agent" --users 'root,0,*' --libacc "$bin/libacc.so" > "$folder/agents.log" 2>&1 &
 agents=$!
@@ -41,4 +53,4 @@ until [ "$(accord info | grep -c ' up ')" -ge "$nodes" ]; do
 done
 
 # 4. The program, in a world of its own.
-$mpirun -np "$ranks" -x ACCORD_COORDINATOR -x ACCORD_TLS -x ACCORD_TRANSPORT -x LD_PRELOAD="$bin/libacc.so" "$@"
+$mpirun -np "$ranks" $export_to_ranks "$@"

@@ -43,6 +43,30 @@ fn ranks_of_an_mpi_program_use_the_devices_of_all_hosts() -> Result<()> {
     Ok(())
 }
 
+/// Open MPI's file has `h1 slots=2` and MPICH's `h1:2`. Whichever is here gets its own.
+#[test]
+fn a_file_of_hosts_may_be_in_the_words_of_either_mpi() -> Result<()> {
+    let script = r#"
+        printf '# two\n\nh1:2\nh2:1 # one\n' > $W/hosts
+        accord run --hostfile $W/hosts --shared $SHARED -np 3 -- "$1" 3 || exit
+        printf 'h1 slots = 2\n\n# one more\nh2\n' > $W/hosts
+        accord run --hostfile $W/hosts --shared $SHARED -np 3 -- "$1" 3 || exit
+        printf 'h1:2\n\nh2:0\n' > $W/hosts
+        accord run --hostfile $W/hosts --shared $SHARED -np 3 -- "$1" 3
+        echo "code $?"
+        left
+    "#;
+    let Some(finished) = on_hosts(script, &[&own_world()?])? else { return Ok(()) };
+    succeeded(&finished);
+    for rank in 0..3 {
+        let line = format!("rank={rank} ranks=3 devices=2");
+        assert_eq!(finished.stdout.matches(&line).count(), 2, "{line}: {}", finished.report());
+    }
+    assert!(finished.stderr.contains("hosts, line 3: \"0\" is not a number of slots"), "{}", finished.report());
+    assert!(!finished.stdout.contains("code 0"), "{}", finished.report());
+    Ok(())
+}
+
 /// The ranks of a local cluster have the gateway of their own job.
 #[test]
 fn ranks_of_a_local_cluster_go_by_mpi_too() -> Result<()> {
@@ -51,7 +75,8 @@ fn ranks_of_a_local_cluster_go_by_mpi_too() -> Result<()> {
         return Ok(());
     }
     for options in [&[][..], &["--loopback"]] {
-        let job = Job::new(tool(Tool::Accord)?).env("ACCORD_LIBACC", libacc()?).env("ACCORD_CPU_MEMORY", "128M");
+        let job =
+            Job::new(tool(Tool::Accord)?).with_mpi().env("ACCORD_LIBACC", libacc()?).env("ACCORD_CPU_MEMORY", "128M");
         let job = job
             .args(["run", "-v", "--local-cluster", "2x1", "--fabric", "mpi", "-np", "4"])
             .args(options.iter().copied());
@@ -93,7 +118,7 @@ fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
         cat out err
         left
     "#;
-    for dies in ["accord-node-agent", "accord-node-agent|orted|endless"] {
+    for dies in ["accord-node-agent", "accord-node-agent|orted|hydra|endless"] {
         let script = format!("DIES='{dies}'\n{script}");
         let Some(finished) = on_hosts(&script, &[&test_program("cluster/endless.c")?])? else { return Ok(()) };
         let report = finished.report();

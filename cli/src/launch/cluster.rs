@@ -168,9 +168,11 @@ fn start_job(
     agents: &[(u32, Vec<OsString>)],
     client: &mut Coordinator,
 ) -> Result<()> {
-    let line = Mpirun::find()?.agents(hosts, &processes.args.dir, agents)?;
+    let mpirun = Mpirun::find()?;
+    let line = mpirun.agents(hosts, &processes.args.dir, agents)?;
+    let environment = mpirun.environment(hosts, &processes.args.dir)?;
     let first = agents.first().map_or(0, |(host, _)| *host);
-    processes.start_part(AGENTS, Some((hosts, first)), &line, &[])?;
+    processes.start_part(AGENTS, Some((hosts, first)), &line, &environment)?;
     let count = u32::try_from(agents.len()).unwrap_or(u32::MAX);
     let offered = wait_for_nodes(processes, signals, START_MAX, count, client)?;
     let wanted = devices.all();

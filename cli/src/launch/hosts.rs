@@ -35,6 +35,9 @@ struct Space {
 }
 
 impl Hosts {
+    /// Every host's interface to [`Hosts::network`].
+    pub(super) const INTERFACE: &str = "eth0";
+
     /// Sets hosts h1 to h`count` up. With namespaces this process moves into new mount, network
     /// and UTS namespaces, where the bridge between the hosts is; it must have one thread.
     pub(crate) fn new(count: u32, separation: Separation) -> Result<Self> {
@@ -139,6 +142,7 @@ fn namespaces(count: u32) -> Result<Vec<Space>> {
         address(BRIDGE_ADDRESS)
     ))?;
     let mut ports = String::new();
+    let interface = Hosts::INTERFACE;
     for index in 0..count {
         let name = Hosts::name(index);
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS)
@@ -146,9 +150,9 @@ fn namespaces(count: u32) -> Result<Vec<Space>> {
         sethostname(&name).map_err(system("can't name a host"))?;
         ip(&format!(
             "link set lo up\n\
-             link add eth0 type veth peer name {name} netns {}\n\
-             addr add {}/24 dev eth0\n\
-             link set eth0 up\n",
+             link add {interface} type veth peer name {name} netns {}\n\
+             addr add {}/24 dev {interface}\n\
+             link set {interface} up\n",
             home_net.display(),
             address(u8::try_from(index + 1).unwrap_or(u8::MAX)),
         ))?;

@@ -1,10 +1,11 @@
 //! The command line of this machine's mpirun.
 
+use super::host_list::HostFile;
 use super::hosts::Hosts;
 use super::parts::own_program;
 use crate::failure::{Failure, Result};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// This machine's mpirun.
@@ -26,7 +27,7 @@ impl Mpirun {
     /// Finds out which mpirun is installed.
     pub(crate) fn find() -> Result<Self> {
         let output = Command::new("mpirun").arg("--version").stdin(Stdio::null()).output().map_err(|error| {
-            Failure::new(format!("-np needs mpirun, which can't be started ({error}); install openmpi-bin"))
+            Failure::new(format!("-np needs mpirun, which can't be started ({error}); install openmpi-bin or mpich"))
         })?;
         Ok(Self { kind: Kind::of(&String::from_utf8_lossy(&output.stdout)) })
     }
@@ -73,17 +74,10 @@ impl Mpirun {
         step: &[OsString],
         program: &[OsString],
     ) -> Result<Vec<OsString>> {
-        if hosts.separate() && !self.is_open_mpi() {
-            return Err(Failure::new(
-                "mpirun over the hosts of a local cluster needs Open MPI; \
-                 with --loopback any mpirun will do",
-            ));
-        }
+        self.knows_hosts(hosts)?;
         let mut line = self.base(ranks);
+        self.unbound(&mut line, dir);
         if self.is_open_mpi() {
-            // Ranks of a local cluster share cores: binding would put all on the same ones.
-            line.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
-            mca(&mut line, "orte_tmpdir_base", dir.as_os_str().to_owned());
             for name in exported {
                 line.extend(["-x".into(), OsString::from(name)]);
             }
@@ -91,8 +85,13 @@ impl Mpirun {
         if hosts.separate() {
             let used = hosts.count().min(ranks);
             let list: Vec<_> = (0..used).map(|index| format!("{}:{ranks}", Hosts::name(index))).collect();
-            line.extend(["--host".into(), OsString::from(list.join(",")), "--map-by".into(), "node".into()]);
-            over_namespaces(&mut line, hosts, dir)?;
+            let list = OsString::from(list.join(","));
+            if self.is_open_mpi() {
+                line.extend(["--host".into(), list, "--map-by".into(), "node".into()]);
+                over_namespaces(&mut line, hosts, dir)?;
+            } else {
+                line.extend(["-hosts".into(), list, "-ppn".into(), "1".into()]);
+            }
             line.extend(wrapped(step, None, program)?);
         } else {
             line.extend(wrapped(step, Some(hosts.count()), program)?);
@@ -102,28 +101,27 @@ impl Mpirun {
 
     /// `mpirun` for one agent on each of `hosts`, to be started on the first of them, with these commands.
     pub(crate) fn agents(&self, hosts: &Hosts, dir: &Path, agents: &[(u32, Vec<OsString>)]) -> Result<Vec<OsString>> {
-        if hosts.separate() && !self.is_open_mpi() {
-            return Err(Failure::new(
-                "--fabric mpi over namespaces needs Open MPI; with --loopback any mpirun will do",
-            ));
-        }
+        self.knows_hosts(hosts)?;
         let mut line: Vec<OsString> = vec!["mpirun".into()];
-        if self.is_open_mpi() {
-            if nix::unistd::geteuid().is_root() {
-                line.push("--allow-run-as-root".into());
-            }
-            line.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
-            mca(&mut line, "orte_tmpdir_base", dir.as_os_str().to_owned());
+        if self.is_open_mpi() && nix::unistd::geteuid().is_root() {
+            line.push("--allow-run-as-root".into());
         }
+        self.unbound(&mut line, dir);
         if hosts.separate() {
-            over_namespaces(&mut line, hosts, dir)?;
+            if self.is_open_mpi() {
+                over_namespaces(&mut line, hosts, dir)?;
+            } else {
+                // It has one list for all parts, and goes through it.
+                let list: Vec<_> = agents.iter().map(|(host, _)| Hosts::name(*host)).collect();
+                line.extend(["-hosts".into(), OsString::from(list.join(",")), "-ppn".into(), "1".into()]);
+            }
         }
         for (at, (host, command)) in agents.iter().enumerate() {
             if at > 0 {
                 line.push(":".into());
             }
             line.extend(["-np".into(), "1".into()]);
-            if hosts.separate() {
+            if hosts.separate() && self.is_open_mpi() {
                 line.extend(["--host".into(), OsString::from(Hosts::name(*host))]);
             }
             line.extend_from_slice(command);
@@ -143,7 +141,7 @@ impl Mpirun {
         match self.kind {
             // They take no core of their own: what mpirun binds is left to the program's ranks.
             Kind::OpenMpi => line.extend(["--map-by", "ppr:1:node", "--bind-to", "none"].map(OsString::from)),
-            Kind::Hydra => line.extend(["-ppn", "1"].map(OsString::from)),
+            Kind::Hydra => line.extend(["-ppn", "1", "-bind-to", "none"].map(OsString::from)),
             Kind::Other => {}
         }
         self.over_site(&mut line, hostfile, exported);
@@ -177,6 +175,50 @@ impl Mpirun {
         }
     }
 
+    /// The user's file of hosts as this mpirun reads it: the file itself, or one in `dir`.
+    pub(super) fn hostfile(&self, file: &Path, text: &str, dir: &Path) -> Result<PathBuf> {
+        let parsed = HostFile::parse(text);
+        let own = match self.kind {
+            Kind::OpenMpi => parsed.for_open_mpi(),
+            Kind::Hydra => parsed.for_hydra().map(Some),
+            Kind::Other => Ok(None),
+        };
+        let Some(own) = own.map_err(|why| Failure::new(format!("{}, {why}", file.display())))? else {
+            return Ok(file.to_owned());
+        };
+        let path = dir.join("hostfile");
+        std::fs::write(&path, own)
+            .map_err(|error| Failure::system(format!("can't write {}", path.display()), error))?;
+        Ok(path)
+    }
+
+    /// What mpirun's environment has to have, so that it comes to these hosts.
+    pub(super) fn environment(&self, hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
+        if hosts.separate() && self.kind == Kind::Hydra { of_hydra(hosts, dir) } else { Ok(Vec::new()) }
+    }
+
+    fn knows_hosts(&self, hosts: &Hosts) -> Result<()> {
+        if hosts.separate() && self.kind == Kind::Other {
+            return Err(Failure::new(
+                "MPI over the hosts of a local cluster needs the mpirun of Open MPI or MPICH; \
+                 with --loopback any mpirun will do",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Processes of a local cluster share cores: binding would put all on the same ones.
+    fn unbound(&self, line: &mut Vec<OsString>, dir: &Path) {
+        match self.kind {
+            Kind::OpenMpi => {
+                line.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
+                mca(line, "orte_tmpdir_base", dir.as_os_str().to_owned());
+            }
+            Kind::Hydra => line.extend(["-bind-to", "none"].map(OsString::from)),
+            Kind::Other => {}
+        }
+    }
+
     fn base(&self, ranks: u32) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["mpirun".into(), "-np".into(), ranks.to_string().into()];
         if self.is_open_mpi() && nix::unistd::geteuid().is_root() {
@@ -199,20 +241,51 @@ impl Kind {
 
 /// Has Open MPI come to hosts that are namespaces, and go between them as between machines.
 fn over_namespaces(line: &mut Vec<OsString>, hosts: &Hosts, dir: &Path) -> Result<()> {
-    for (name, value) in between_namespaces(hosts, dir)? {
+    for (name, value) in of_open_mpi(hosts, dir)? {
         mca(line, name, value);
     }
     Ok(())
 }
 
-/// Open MPI's parameters for that.
-pub(super) fn between_namespaces(hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
+/// The environment by which a program's own mpirun, whichever it is, does the same.
+pub(super) fn between_namespaces(hosts: &Hosts, dir: &Path) -> Result<Vec<(String, OsString)>> {
+    let open_mpi = of_open_mpi(hosts, dir)?.into_iter().map(|(name, value)| (format!("OMPI_MCA_{name}"), value));
+    Ok(open_mpi.chain(of_hydra(hosts, dir)?.into_iter().map(|(name, value)| (name.to_owned(), value))).collect())
+}
+
+/// `accord __rsh`, which comes to a host: the program, and its first arguments.
+fn remote_shell(hosts: &Hosts, dir: &Path) -> Result<(OsString, OsString)> {
     let table = dir.join("hosts");
     std::fs::write(&table, hosts.table())
         .map_err(|error| Failure::system(format!("can't write {}", table.display()), error))?;
-    let mut agent = own_program()?.into_os_string();
-    agent.push(" __rsh --hosts ");
-    agent.push(&table);
+    let mut arguments = OsString::from("__rsh --hosts ");
+    arguments.push(&table);
+    Ok((own_program()?.into(), arguments))
+}
+
+/// MPICH's variables for that; its mpirun hands them on to all ranks.
+fn of_hydra(hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
+    let (program, arguments) = remote_shell(hosts, dir)?;
+    let mut all = vec![
+        ("HYDRA_LAUNCHER", "rsh".into()),
+        ("HYDRA_LAUNCHER_EXEC", program),
+        ("HYDRA_LAUNCHER_EXTRA_ARGS", arguments),
+        // Hosts' names have no addresses.
+        ("HYDRA_IFACE", Hosts::INTERFACE.into()),
+    ];
+    // Whoever has chosen something may have chosen for a reason. UCX finds that the hosts share memory, and may use it: by TCP
+    // alone Debian's MPICH 4.0.2 hangs in MPI_Finalize now and then, with Accord and without.
+    let between = [("UCX_NET_DEVICES", Hosts::INTERFACE), ("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", Hosts::INTERFACE)];
+    let unset = between.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    all.extend(unset.map(|(name, value)| (name, value.into())));
+    Ok(all)
+}
+
+/// Open MPI's parameters for that.
+fn of_open_mpi(hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
+    let (mut agent, arguments) = remote_shell(hosts, dir)?;
+    agent.push(" ");
+    agent.push(arguments);
     Ok(vec![
         ("plm", "rsh".into()),
         ("plm_rsh_agent", agent),
@@ -240,4 +313,50 @@ pub(super) fn wrapped(step: &[OsString], node_by_rank: Option<u32>, program: &[O
     line.push("--".into());
     line.extend_from_slice(program);
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &[OsString]) -> String {
+        line.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_mpirun_says_of_itself_tells_whose_it_is() {
+        assert_eq!(Kind::of("mpirun (Open MPI) 4.1.4\n\nReport bugs to ..."), Kind::OpenMpi);
+        assert_eq!(Kind::of("HYDRA build details:\n    Version:           4.0.2\n"), Kind::Hydra);
+        assert_eq!(Kind::of("Intel(R) MPI Library for Linux* OS, Version 2021.11"), Kind::Hydra);
+        assert_eq!(Kind::of(""), Kind::Other);
+    }
+
+    #[test]
+    fn one_agent_a_node_is_said_in_the_words_of_each() {
+        let line = |kind| words(&Mpirun { kind }.on_each(Some(Path::new("f")), 2, &["ACCORD_LOG"], &["agent".into()]));
+        let open_mpi = line(Kind::OpenMpi);
+        assert!(
+            open_mpi.ends_with("--map-by ppr:1:node --bind-to none --hostfile f -x ACCORD_LOG agent"),
+            "{open_mpi}"
+        );
+        // It hands the environment on by itself.
+        assert_eq!(line(Kind::Hydra), "mpirun -np 2 -ppn 1 -bind-to none -f f agent");
+        assert_eq!(line(Kind::Other), "mpirun -np 2 --hostfile f agent");
+    }
+
+    #[test]
+    fn the_file_of_hosts_becomes_one_of_the_launchers_own() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(|error| Failure::system("a folder", error))?;
+        let file = folder.path().join("user");
+        let own = |kind, text: &str| Mpirun { kind }.hostfile(&file, text, folder.path());
+        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(read(own(Kind::Hydra, "# all\nn1 slots=2\nn2\n")?), "n1:2\nn2\n");
+        assert_eq!(read(own(Kind::OpenMpi, "n1:2\n")?), "n1 slots=2\n");
+        assert_eq!(own(Kind::OpenMpi, "n1 slots=2 max_slots=4\n")?, file);
+        assert_eq!(own(Kind::Other, "n1 slots=2\n")?, file);
+        let why =
+            own(Kind::Hydra, "n1\nn2 max_slots=4\n").map_or_else(|failure| failure.to_string(), |_| String::new());
+        assert!(why.starts_with(&format!("{}, line 2: ", file.display())) && why.contains("max_slots=4"), "{why}");
+        Ok(())
+    }
 }

@@ -43,6 +43,14 @@ impl MpiPart {
         }
     }
 
+    /// The MPI that it was built for.
+    pub(crate) fn built_for(&self) -> Option<&str> {
+        match self {
+            Self::Here { built_for, .. } => Some(built_for),
+            Self::None(_) => None,
+        }
+    }
+
     /// Whether a launcher that answers for an MPI by name starts ranks of this one; else why not.
     pub(crate) fn started_by(&self, launcher: impl FnOnce(&str) -> Result<(), String>) -> Result<(), String> {
         match self {

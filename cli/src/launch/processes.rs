@@ -5,6 +5,7 @@ use super::parts::own_program;
 use crate::args::{Separation, SuperviseArgs};
 use crate::failure::{Failure, Result};
 use crate::output::tell;
+use accord_types::settings;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
@@ -56,6 +57,8 @@ impl<'a> Processes<'a> {
             .stderr(again)
             .process_group(0)
             .env_remove("LD_PRELOAD")
+            // The name of one node, which launchers would hand on to all.
+            .env_remove(settings::NODE.name)
             .envs(environment.iter().map(|(name, value)| (name, value)));
         let child = command.spawn().map_err(|error| Failure::start(name, &error))?;
         self.parts.push(Part { pid: pid_of(&child), name: name.to_owned() });

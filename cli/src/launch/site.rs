@@ -1,7 +1,8 @@
 //! The nodes that a run is spread over, and who starts processes on them: the site's mpirun with a file of hosts, or Slurm.
 
-use super::host_list::parse_hosts;
+use super::host_list::HostFile;
 use super::mpi::Mpirun;
+use super::mpi_part::MpiPart;
 use super::srun::Srun;
 use crate::args::{Launcher, RunArgs};
 use crate::failure::{Failure, Result};
@@ -16,8 +17,10 @@ const NODELIST: &str = "SLURM_JOB_NODELIST";
 /// See the module.
 pub(crate) struct Site {
     nodes: Vec<String>,
+    /// As the starter reads it.
     hostfile: Option<PathBuf>,
     starter: Starter,
+    part: MpiPart,
 }
 
 /// Who starts processes on the nodes.
@@ -54,25 +57,39 @@ impl Site {
         Source::of(args).is_some()
     }
 
-    /// Where a run goes that asks for several nodes; none if it does not.
+    /// Where a run goes that asks for several nodes; none if it does not. In `dir` is what has to be written for its launcher.
     ///
     /// # Errors
     /// The hosts can't be read; there is no such launcher.
-    pub(crate) fn find(args: &RunArgs) -> Result<Option<Self>> {
-        let nodes = match Source::of(args) {
+    pub(crate) fn find(args: &RunArgs, dir: &Path) -> Result<Option<Self>> {
+        let (nodes, file) = match Source::of(args) {
             None => return Ok(None),
-            Some(Source::File(file)) => hosts_of_file(file)?,
-            Some(Source::Slurm(list)) => hosts_of_slurm(&list)?,
+            Some(Source::File(file)) => {
+                let text = read(file)?;
+                (hosts_of_file(file, &text)?, Some((file, text)))
+            }
+            Some(Source::Slurm(list)) => (hosts_of_slurm(&list)?, None),
         };
+        let part = MpiPart::find();
+        let srun = || Srun::find(part.built_for());
         let starter = match args.launcher {
-            Launcher::Srun => Starter::Srun(Srun::find()?),
-            Launcher::Auto if args.hostfile.is_none() => match Srun::find().ok().filter(Srun::speaks_to_ranks) {
+            Launcher::Srun => Starter::Srun(srun()?),
+            Launcher::Auto if args.hostfile.is_none() => match srun().ok().filter(Srun::speaks_to_ranks) {
                 Some(srun) => Starter::Srun(srun),
                 None => Starter::Mpirun(Mpirun::find()?),
             },
             Launcher::Auto | Launcher::Mpirun => Starter::Mpirun(Mpirun::find()?),
         };
-        Ok(Some(Self { nodes, hostfile: args.hostfile.clone(), starter }))
+        let hostfile = match (&starter, file) {
+            (Starter::Mpirun(mpirun), Some((file, text))) => Some(mpirun.hostfile(file, &text, dir)?),
+            (Starter::Mpirun(_) | Starter::Srun(_), _) => None,
+        };
+        Ok(Some(Self { nodes, hostfile, starter, part }))
+    }
+
+    /// The MPI of the agents' part.
+    pub(super) fn part(&self) -> &MpiPart {
+        &self.part
     }
 
     /// How many nodes.
@@ -88,12 +105,12 @@ impl Site {
         }
     }
 
-    /// Whether the MPI of the agents' part, as it names itself, is one that this launcher starts ranks of; else why not.
-    pub(crate) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
-        match &self.starter {
+    /// Whether the MPI of the agents' part is one that this launcher starts ranks of; else why not.
+    pub(super) fn starts_ranks_of_part(&self) -> Result<(), String> {
+        self.part.started_by(|mpi| match &self.starter {
             Starter::Mpirun(mpirun) => mpirun.starts_ranks_of(mpi),
             Starter::Srun(srun) => srun.starts_ranks_of(mpi),
-        }
+        })
     }
 
     /// The command that starts one agent on each node. `exported` names what of the environment they need.
@@ -143,10 +160,13 @@ fn is_of_network(address: &IpAddr) -> bool {
     }
 }
 
-fn hosts_of_file(file: &Path) -> Result<Vec<String>> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::system(format!("can't read the hosts in {}", file.display()), error))?;
-    let hosts = parse_hosts(&text);
+fn read(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file)
+        .map_err(|error| Failure::system(format!("can't read the hosts in {}", file.display()), error))
+}
+
+fn hosts_of_file(file: &Path, text: &str) -> Result<Vec<String>> {
+    let hosts = HostFile::parse(text).names();
     if hosts.is_empty() {
         return Err(Failure::new(format!("{} names no host", file.display())));
     }

@@ -2,7 +2,6 @@
 
 use super::cluster::{Certificates, end, job_name, start_coordinator, user_name, wait_for_nodes};
 use super::fabric::{Known, choose};
-use super::mpi_part::MpiPart;
 use super::parts::find_program;
 use super::processes::{AGENTS, Processes};
 use super::signals::Signals;
@@ -34,9 +33,8 @@ pub(super) fn start(
 ) -> Result<Vec<(&'static str, OsString)>> {
     let begin = Instant::now();
     let run = &processes.args.run;
-    let part = MpiPart::find();
-    let launcher = part.started_by(|mpi| site.starts_ranks_of(mpi));
-    let known = Known { nodes: site.count(), part: &part, launcher, is_local: false };
+    let launcher = site.starts_ranks_of_part();
+    let known = Known { nodes: site.count(), part: site.part(), launcher, is_local: false };
     let fabric = choose(run.fabric, &known).map_err(Failure::new)?;
     processes.say(format_args!("fabric: {fabric}"));
     processes.say(format_args!("{} nodes, by {}", site.count(), site.launcher()));

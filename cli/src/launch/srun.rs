@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
 /// How srun tells ranks of each other, the best first.
-const WAYS: &[&str] = &["pmix", "pmi2"];
+const WAYS: [&str; 2] = ["pmix", "pmi2"];
+/// The same for MPICH, and those who have it from there: most are built without PMIx, and then each rank would be a world of its own.
+const WAYS_OF_MPICH: [&str; 2] = ["pmi2", "pmix"];
 /// How Slurm's PMIx lets ranks wait for each other. By itself it takes a tree for a barrier, and a step of fewer nodes than `TreeWidth`
 /// (50) has none there: each node is let go at once. Open MPI's MPI_Init trusts the barrier: a rank that is late gets messages before
 /// it can take them, and dies.
@@ -19,10 +21,10 @@ pub(crate) struct Srun {
 }
 
 impl Srun {
-    /// Asks srun what it can.
-    pub(crate) fn find() -> Result<Self> {
+    /// Asks srun what it can. `mpi` is whose ranks it is to start, where that is known.
+    pub(crate) fn find(mpi: Option<&str>) -> Result<Self> {
         let listed = ways().ok_or_else(|| Failure::new("no srun that answers; use --launcher mpirun"))?;
-        Ok(Self { way: best(&listed), fence_chosen: std::env::var_os(FENCE).is_some() })
+        Ok(Self { way: best(&listed, mpi), fence_chosen: std::env::var_os(FENCE).is_some() })
     }
 
     /// Whether it has a way that the usual MPIs know.
@@ -86,8 +88,9 @@ fn ways() -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn best(listed: &str) -> Option<&'static str> {
-    WAYS.iter().copied().find(|way| listed.split_whitespace().any(|word| word == *way))
+fn best(listed: &str, mpi: Option<&str>) -> Option<&'static str> {
+    let ways = if mpi.is_none_or(|mpi| mpi.starts_with("Open MPI")) { WAYS } else { WAYS_OF_MPICH };
+    ways.into_iter().find(|way| listed.split_whitespace().any(|word| word == *way))
 }
 
 #[cfg(test)]
@@ -96,12 +99,13 @@ mod tests {
 
     #[test]
     fn the_best_way_is_chosen_and_what_it_does_not_do_is_said() {
-        assert_eq!(
-            best("MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions: pmix_v4"),
-            Some("pmix")
-        );
-        assert_eq!(best("none cray_shasta pmi2"), Some("pmi2"));
-        assert_eq!(best("none"), None);
+        let both = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions: pmix_v4";
+        assert_eq!(best(both, None), Some("pmix"));
+        assert_eq!(best(both, Some("Open MPI 4.1.4")), Some("pmix"));
+        assert_eq!(best(both, Some("MPICH 4.0.2")), Some("pmi2"));
+        assert_eq!(best("none cray_shasta pmi2", None), Some("pmi2"));
+        assert_eq!(best("none pmix", Some("MPICH 5.0.2")), Some("pmix"));
+        assert_eq!(best("none", None), None);
         let of = |way| Srun { way, fence_chosen: false };
         assert!(of(Some("pmix")).starts_ranks_of("Open MPI 4.1.4").is_ok());
         assert!(of(Some("pmi2")).starts_ranks_of("Open MPI 4.1.4").unwrap_err().contains("PMIx"));

@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 
 /// How long the program has to end after it was asked to.
 const PROGRAM_GRACE: Duration = Duration::from_secs(2);
+/// How long ranks have to say what they have lost, once the agents of their MPI job are gone. Not every launcher ends the others when one
+/// fails, and those that use devices of their own node only notice nothing.
+const ALONE_MAX: Duration = Duration::from_secs(3);
 /// How long coordinator and agents have to end after the program.
 const PARTS_GRACE: Duration = Duration::from_millis(500);
 /// The same where a launcher has to end them on other nodes.
@@ -40,7 +43,8 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     // Whoever has stopped this process before the launcher was killed keeps it from taking the run down.
     set_pdeathsig(Signal::SIGCONT).map_err(|error| Failure::system("can't follow the launcher", error))?;
     let folder = RunFolder::make(&args.dir)?;
-    let mut supervisor = Supervisor { args, processes: Processes::new(args), is_over_nodes: false };
+    let mut supervisor =
+        Supervisor { args, processes: Processes::new(args), is_over_nodes: false, ends_with_agents: false };
     let result = supervisor.run(&mut signals);
     lift();
     supervisor.take_down(&mut signals);
@@ -56,6 +60,8 @@ struct Supervisor<'a> {
     processes: Processes<'a>,
     /// A launcher has started agents on other nodes.
     is_over_nodes: bool,
+    /// The program's ranks end when the agents do.
+    ends_with_agents: bool,
 }
 
 impl Supervisor<'_> {
@@ -78,11 +84,13 @@ impl Supervisor<'_> {
                 environment.extend(cluster::start(&mut self.processes, signals, hosts, &devices, libacc)?);
             }
         }
-        let site = Site::find(run)?;
+        let site = Site::find(run, &self.args.dir)?;
         if let (Some(site), Some(libacc)) = (&site, &libacc) {
             self.is_over_nodes = true;
             environment.extend(site_cluster::start(&mut self.processes, signals, site, libacc)?);
         }
+        self.ends_with_agents =
+            run.np.is_some() && environment.iter().any(|(name, _)| *name == settings::TRANSPORT.name);
         // Ranks on other hosts get what is named here only.
         for setting in [settings::TIME, settings::NOTIFY] {
             if let Some((_, value)) = setting.find(|name| std::env::var(name).ok()) {
@@ -143,11 +151,8 @@ impl Supervisor<'_> {
                     environment.push((settings::NODE.name, Hosts::name(0).into()));
                 }
                 // The program may use mpirun as if the hosts were machines.
-                for (name, value) in hosts
-                    .filter(|hosts| run.bare && hosts.separate())
-                    .map_or_else(|| Ok(Vec::new()), |hosts| between_namespaces(hosts, &self.args.dir))?
-                {
-                    of_mpirun.push((format!("OMPI_MCA_{name}"), value));
+                if let Some(hosts) = hosts.filter(|hosts| run.bare && hosts.separate()) {
+                    of_mpirun = between_namespaces(hosts, &self.args.dir)?;
                 }
                 run.program.clone()
             }
@@ -164,7 +169,10 @@ impl Supervisor<'_> {
             },
             (Some(ranks), Some(hosts)) => {
                 let exported: Vec<&str> = environment.iter().map(|(name, _)| *name).collect();
-                Mpirun::find()?.over(hosts, &self.args.dir, ranks, &exported, step, &run.program)?
+                let mpirun = Mpirun::find()?;
+                let own = mpirun.environment(hosts, &self.args.dir)?;
+                of_mpirun = own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+                mpirun.over(hosts, &self.args.dir, ranks, &exported, step, &run.program)?
             }
         };
         let mut command = self.processes.command(hosts, 0, &line)?;
@@ -184,13 +192,12 @@ impl Supervisor<'_> {
     fn watch(&mut self, signals: &mut Signals, program: Pid) -> Result<u8> {
         let mut asked: Option<(Signal, Instant)> = None;
         let mut agents_ended = None;
+        let mut alone = None;
         loop {
-            match signals.next(asked.map(|(_, deadline)| deadline))? {
+            match signals.next(asked.map(|(_, deadline)| deadline).or(alone))? {
                 Event::Ended(pid, status) if pid == program => {
                     self.processes.say(format_args!("the program ended: {}", ending(status)));
-                    if let Some(why) = self.who_died().filter(|_| exit_code(status) != 0).or(agents_ended) {
-                        tell(format_args!("the run has ended early: {why}"));
-                    }
+                    self.tell_why_early(exit_code(status), agents_ended);
                     return Ok(exit_code(status));
                 }
                 Event::Ended(pid, status) => {
@@ -200,6 +207,7 @@ impl Supervisor<'_> {
                         if name == AGENTS {
                             let how = ending(status);
                             agents_ended = Some(format!("the launcher of its agents has ended: {how}"));
+                            alone = self.ends_with_agents.then(|| Instant::now() + ALONE_MAX);
                         }
                         tell(format_args!(
                             "{name} ended while the program ran: {}\n{}",
@@ -215,13 +223,26 @@ impl Supervisor<'_> {
                     }
                     asked = Some((signal, Instant::now() + PROGRAM_GRACE));
                 }
+                Event::Timeout if asked.is_none() => {
+                    self.processes.say(format_args!("the program goes on without its agents; it is asked to end"));
+                    let _ = kill(program, Signal::SIGTERM);
+                    asked = Some((Signal::SIGTERM, Instant::now() + PROGRAM_GRACE));
+                }
                 Event::Timeout => {
                     let signal = asked.map_or(Signal::SIGKILL, |(signal, _)| signal);
                     self.processes.say(format_args!("the program did not end upon {signal}; it is killed"));
+                    self.tell_why_early(ended_by(signal), agents_ended);
                     return Ok(ended_by(signal));
                 }
                 Event::Orphaned => return Ok(ended_by(Signal::SIGKILL)),
             }
+        }
+    }
+
+    /// The last line of a run that has lost its agents or one of their nodes.
+    fn tell_why_early(&self, code: u8, agents_ended: Option<String>) {
+        if let Some(why) = self.who_died().filter(|_| code != 0).or(agents_ended) {
+            tell(format_args!("the run has ended early: {why}"));
         }
     }
 

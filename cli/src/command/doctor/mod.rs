@@ -120,7 +120,7 @@ fn launcher(part: &MpiPart) -> Item {
 /// Nothing where there is no Slurm.
 fn slurm(part: &MpiPart) -> Option<Item> {
     const WHAT: &str = "srun";
-    let srun = Srun::find().ok()?;
+    let srun = Srun::find(part.built_for()).ok()?;
     Some(match part.started_by(|mpi| srun.starts_ranks_of(mpi)) {
         Ok(()) => Item::well(WHAT, srun.name()),
         Err(why) => Item::wrong(WHAT, why, "start runs with --launcher mpirun"),
