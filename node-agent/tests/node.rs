@@ -192,6 +192,9 @@ fn a_second_command_lane_waits_for_the_end_of_the_first_ones_executor() {
     let next = bench.begin(&mut second).unwrap().unwrap();
     assert_ne!(next, first);
     assert!(bench.begin(&mut third).unwrap_err().contains("just being opened"));
+    // Its program, which may be the second one's, asks again.
+    let mut again = CommandLane::new(bench.now, A);
+    assert!(bench.node.begin(bench.now, &mut again, &mut bench.ends).unwrap_err().is_transient());
     bench.node.started(bench.now, A, next, &mut bench.ends);
     assert_eq!(bench.node.executor_of(bench.now, A).unwrap(), next);
     assert!(bench.ends.is_empty() && bench.poll().is_empty());

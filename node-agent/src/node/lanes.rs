@@ -143,7 +143,11 @@ impl Node {
             Stage::Runs | Stage::Ending if !is_anothers => {
                 Err(refused(format!("the executor of session {session} does not end")).remedy("try again"))
             }
-            _ => Err(refused(format!("session {session} has a command lane that is just being opened"))),
+            // It may be of the same program, which has given that attempt up after a cut.
+            _ => {
+                let why = format!("session {session} has a command lane that is just being opened");
+                Err(refused(why).remedy("try again").transient())
+            }
         }
     }
 
