@@ -127,7 +127,7 @@ fn ranks_wait_at_a_barrier_for_the_last_one() -> Result<()> {
         cat $W/out
         left
     "#;
-    let ranks = repository_file("tests/programs/python/pmix_barrier.py");
+    let ranks = repository_file("tests/programs/support/pmix_barrier.py");
     let Some(finished) = in_slurm(script, &[&ranks, &repository_file("examples/jobs")])? else { return Ok(()) };
     well(&finished);
     for rank in 0..3 {
