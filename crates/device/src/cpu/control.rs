@@ -116,7 +116,14 @@ pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() ->
     let mut coming = WhileLooking { socket, look, given_up: None };
     match receive_answer(&mut coming) {
         Ok(Answer::Done(a, b)) => Ok((a, b)),
-        Ok(Answer::Failed(why)) => Err(Error::new(ErrorCode::DeviceInit, why)),
+        Ok(Answer::Failed(why)) => {
+            let remedy = accord_types::scarce::remedy_of_words(&why);
+            let error = Error::new(ErrorCode::DeviceInit, why);
+            Err(match remedy {
+                Some(remedy) => error.remedy(remedy),
+                None => error,
+            })
+        }
         Err(error) => Err(coming.given_up.unwrap_or_else(|| gone(error))),
     }
 }
