@@ -167,10 +167,7 @@ fn ask(
         Ok(None) => return Err(broken(ErrorKind::UnexpectedEof.into())),
         Err(error) => {
             let told = unavailable(format!("the coordinator at {address}: {}", error.cause()));
-            let told = match error.remedy_text() {
-                Some(remedy) => told.remedy(remedy.to_owned()),
-                None => told,
-            };
+            let told = told.remedy_if(error.remedy_text());
             // What does not follow the protocol, or does not believe this side, won't the next time.
             return Err(if error.code() == ErrorCode::System { Failure::Again(told) } else { Failure::Final(told) });
         }

@@ -191,6 +191,15 @@ impl Error {
         self
     }
 
+    /// The same, where there is something that the user can do.
+    #[must_use]
+    pub fn remedy_if(self, remedy: Option<impl Into<String>>) -> Self {
+        match remedy {
+            Some(remedy) => self.remedy(remedy),
+            None => self,
+        }
+    }
+
     /// The same may succeed a moment later, with nobody doing anything about it.
     #[must_use]
     pub fn transient(mut self) -> Self {

@@ -181,11 +181,7 @@ impl Runtime {
         if self.settings.device_num.is_none() || error.code() != ErrorCode::DeviceUnavailable {
             return error;
         }
-        let blamed = Error::new(error.code(), format!("ACC_DEVICE_NUM: {}", error.cause()));
-        match error.remedy_text() {
-            Some(remedy) => blamed.remedy(remedy),
-            None => blamed,
-        }
+        Error::new(error.code(), format!("ACC_DEVICE_NUM: {}", error.cause())).remedy_if(error.remedy_text())
     }
 
     /// The error for a type that has no device here.

@@ -118,11 +118,7 @@ pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() ->
         Ok(Answer::Done(a, b)) => Ok((a, b)),
         Ok(Answer::Failed(why)) => {
             let remedy = accord_types::scarce::remedy_of_words(&why);
-            let error = Error::new(ErrorCode::DeviceInit, why);
-            Err(match remedy {
-                Some(remedy) => error.remedy(remedy),
-                None => error,
-            })
+            Err(Error::new(ErrorCode::DeviceInit, why).remedy_if(remedy))
         }
         Err(error) => Err(coming.given_up.unwrap_or_else(|| gone(error))),
     }

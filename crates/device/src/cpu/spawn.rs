@@ -31,11 +31,8 @@ pub(crate) struct Worker {
 /// Starts a worker for `program` on the memory of `arena`.
 pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> Result<Worker> {
     let fail = |what: &str, error: std::io::Error| {
-        let failed = Error::new(ErrorCode::DeviceInit, format!("{what} for the worker of {}: {error}", info.id));
-        match scarce(&error) {
-            Some(remedy) => failed.remedy(remedy),
-            None => failed,
-        }
+        Error::new(ErrorCode::DeviceInit, format!("{what} for the worker of {}: {error}", info.id))
+            .remedy_if(scarce(&error))
     };
     let (mut socket, theirs) = UnixStream::pair().map_err(|e| fail("socket pair", e))?;
     let theirs = above_stdio(theirs.into()).map_err(|e| fail("socket pair", e))?;
@@ -134,16 +131,15 @@ const WORDS_MAX: usize = 1 << 10;
 
 /// The error for a worker that has ended before it was ready, with what it has written here; none if that is where its owner's goes.
 fn ended(device: &str, exe: &str, written: Option<&OwnedFd>) -> Error {
-    let (mut words, mut more) = (Vec::new(), [0; WORDS_MAX]);
-    // What it has started may live on, and is not waited for.
-    while let Some(from) =
-        written.filter(|from| words.len() < WORDS_MAX && process::readable(*from, Some(Duration::ZERO)))
-    {
-        // SAFETY: the buffer is valid for its length.
-        let len = unsafe { libc::read(from.as_raw_fd(), more.as_mut_ptr().cast(), WORDS_MAX - words.len()) };
-        match usize::try_from(len) {
-            Ok(len) if len > 0 => words.extend_from_slice(&more[..len]),
-            _ => break,
+    let mut words = Vec::new();
+    if let Some(mut from) = written.and_then(|from| from.try_clone().ok()).map(File::from) {
+        let mut more = [0; WORDS_MAX];
+        // What it has started may live on, and is not waited for.
+        while words.len() < WORDS_MAX && process::readable(&from, Some(Duration::ZERO)) {
+            match from.read(&mut more[..WORDS_MAX - words.len()]) {
+                Ok(len) if len > 0 => words.extend_from_slice(&more[..len]),
+                _ => break,
+            }
         }
     }
     let words = String::from_utf8_lossy(&words);
