@@ -5,9 +5,8 @@
 //! if the kernel says `EFAULT` is there a look at what it was given. Where memory is copied instead, the fault is told of
 //! (`device_address.rs`).
 
-use crate::device_address;
+use crate::{device_address, mappings};
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, pid_t, size_t, ssize_t};
-use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -124,9 +123,7 @@ fn next(slot: &AtomicPtr<c_void>, name: &str) -> Option<*mut c_void> {
     if !known.is_null() {
         return Some(known);
     }
-    let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
-    // SAFETY: the name is terminated.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    let found = mappings::next(name);
     slot.store(found, Ordering::Relaxed);
     (!found.is_null()).then_some(found)
 }

@@ -77,26 +77,30 @@ extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
 const REMEDY: &str = "only regions, data clauses and acc_ routines reach it. Before MPI or other libraries get data of devices \
                       elsewhere, update it (update self) and pass the host's address\n";
 
-/// Prints a line if `address` is a device's. Nothing here takes memory or waits: the fault may be anywhere.
-fn say_whose(address: u64, what: fmt::Arguments<'_>) {
+/// Prints a line if `address` is a device's; whether it is known to be. Nothing here takes memory or waits: the fault may be anywhere.
+fn say_whose(address: u64, what: fmt::Arguments<'_>) -> bool {
     if !AddressRange::WINDOW.holds(address) {
-        return;
+        return false;
     }
     let mut line = Line { text: [0; LINE_MAX], len: 0 };
     let _ = write!(line, "accord: {what}. It is memory of ");
     // SAFETY: `watch_faults` was given what lives as long as the process.
     let runtime = unsafe { RUNTIME.load(Ordering::Acquire).as_ref() };
-    if runtime.is_some_and(|runtime| runtime.name_owner(address, &mut line)) {
+    let is_known = runtime.is_some_and(|runtime| runtime.name_owner(address, &mut line));
+    if is_known {
         let _ = write!(line, ", where this process has none: {REMEDY}");
         output::print(line.as_str());
     }
+    is_known
 }
 
 /// The kernel has refused memory that begins at `address`, in `call`. Who called tries again: there is a line once a process.
 pub(crate) fn given(call: &str, address: u64) {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    if AddressRange::WINDOW.holds(address) && !TOLD.swap(true, Ordering::Relaxed) {
-        say_whose(address, format_args!("the program, or a library it uses, gives {call} the address {address:#x}"));
+    if !TOLD.load(Ordering::Relaxed)
+        && say_whose(address, format_args!("the program, or a library it uses, gives {call} the address {address:#x}"))
+    {
+        TOLD.store(true, Ordering::Relaxed);
     }
 }
 

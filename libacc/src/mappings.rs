@@ -120,7 +120,7 @@ fn from_kernel<T: Returned>(value: c_long) -> T {
 }
 
 /// The function that the libraries behind this one have.
-fn next(name: &str) -> Pointer {
+pub(crate) fn next(name: &str) -> Pointer {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
     // SAFETY: the name is terminated.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
