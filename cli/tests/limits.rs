@@ -3,9 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod common;
+// A part of the end-to-end tests, which show it.
+#[allow(unreachable_pub)]
+#[path = "../../tests/src/process_group.rs"]
+mod process_group;
 
 use common::{Run, ways};
-use std::path::{Path, PathBuf};
+use process_group::ProcessGroup;
+use std::path::Path;
 use std::process::Command;
 
 /// What the loader says where a program can't even begin.
@@ -83,26 +88,6 @@ fn too_little_room_in_files() {
     }
 }
 
-/// A control group for so many processes; removed at the end.
-struct ProcessGroup(PathBuf);
-
-impl ProcessGroup {
-    fn new(most: u32) -> Option<Self> {
-        let roots = [Path::new("/sys/fs/cgroup/pids"), Path::new("/sys/fs/cgroup")];
-        let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
-        let group = Self(root.join(format!("accord-limits-{}-{most}", std::process::id())));
-        std::fs::create_dir(&group.0).ok()?;
-        std::fs::write(group.0.join("pids.max"), most.to_string()).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn too_few_processes_and_threads() {
     if !is_built() {
@@ -120,7 +105,7 @@ fn too_few_processes_and_threads() {
         println!("skipped: there is no control group for processes");
         return;
     }
-    let limits = groups.iter().map(|group| format!("echo $$ > {}/cgroup.procs", group.0.display()));
+    let limits = groups.iter().map(ProcessGroup::enter);
     let told = told(limits, "ulimit -u");
     assert!(told > 8, "{told} times");
 }

@@ -12,6 +12,7 @@ mod mpi;
 mod munge;
 mod outcome;
 mod process;
+mod process_group;
 mod program;
 mod workspace;
 
@@ -24,6 +25,7 @@ pub use mpi::{is_mpich, no_mpi};
 pub use munge::Munged;
 pub use outcome::Outcome;
 pub use process::{Finished, Job, Running, leftovers};
+pub use process_group::ProcessGroup;
 pub use program::{Expect, Language, Program, programs};
 pub use workspace::{Tool, libacc, root, tool};
 

@@ -1,6 +1,6 @@
 //! Too few descriptors and too little memory: programs say what they lack, and whom the system has ended for it.
 
-use accord_tests::{Cluster, Finished, Job, Tool, libacc, test_program, tool};
+use accord_tests::{Cluster, Finished, Job, ProcessGroup, Tool, libacc, test_program, tool};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,26 +98,6 @@ fn an_executor_that_the_system_has_ended_for_memory_is_said_to_be() {
     failed_with(&finished, &words);
 }
 
-/// A control group for so many processes and threads; removed at the end.
-struct ProcessGroup(PathBuf);
-
-impl ProcessGroup {
-    fn new(most: u32) -> Option<Self> {
-        let roots = [Path::new("/sys/fs/cgroup/pids"), Path::new("/sys/fs/cgroup")];
-        let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
-        let group = Self(root.join(format!("accord-scarce-{}-{most}", std::process::id())));
-        std::fs::create_dir(&group.0).ok()?;
-        std::fs::write(group.0.join("pids.max"), most.to_string()).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
 /// Two ranks, each of which does `limit` before it becomes the program. Whether it was too little, which it has to say with this word of the remedy.
 fn ranks_are_told(limit: &str, remedy: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
@@ -166,6 +146,6 @@ fn ranks_that_have_too_little_say_what_and_leave_nothing() {
         println!("skipped: there is no control group for processes");
         return;
     }
-    let limits: Vec<_> = groups.iter().map(|group| format!("echo $$ > {}/cgroup.procs", group.0.display())).collect();
+    let limits: Vec<_> = groups.iter().map(ProcessGroup::enter).collect();
     assert!(told(&limits, "ulimit -u") > 0);
 }

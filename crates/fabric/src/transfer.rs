@@ -27,4 +27,7 @@ pub use outbox::{Outbox, Outgoing};
 pub use rendezvous::{PushStep, TRANSFERS_MAX};
 
 #[cfg(test)]
+pub(crate) use rendezvous::simulation::Random;
+
+#[cfg(test)]
 mod tests;

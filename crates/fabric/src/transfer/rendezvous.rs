@@ -412,4 +412,4 @@ fn too_many() -> Error {
 #[cfg(test)]
 mod losses;
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;

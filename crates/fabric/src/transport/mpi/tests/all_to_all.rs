@@ -1,11 +1,11 @@
 //! A program copies from each device of 256 agents to every other one, in an order of its own: the agents' exchanges, their pools of lanes and
-//! their lanes over MPI are the real ones, and what happens when is a seed's. Nothing stands still, and nobody has to remember more than
-//! the bounds say.
+//! their lanes over MPI are the real ones, and what happens when is a seed's. Nothing stands still, nobody reads another
+//! copy's bytes, and nobody asks for more rooms than there are tags.
 
 use super::super::{HEADER_LEN, LaneKey, Lent, Loan, Next, Streams};
 use crate::frame::EXCHANGE_WINDOW;
 use crate::peer::PeerId;
-use crate::transfer::{ControlMessage, ExchangeCore, ExchangeEffect, LanePool, PushStep};
+use crate::transfer::{ControlMessage, ExchangeCore, ExchangeEffect, LanePool, PushStep, Random};
 use accord_types::TransferId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
@@ -24,24 +24,6 @@ const ROOMS_MAX: usize = 32;
 const WORD: usize = 9;
 /// Before a copy's bytes: which, and how many.
 const HEAD: usize = 16;
-
-/// A small generator: what happens next.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
-    }
-}
 
 /// A copy on a queue of one of its devices.
 #[derive(Clone, Copy)]
@@ -373,13 +355,19 @@ impl World {
     }
 }
 
-/// Copies between all pairs of devices, a part of them at a time as a program's windows let them, in this order of a seed's.
+fn shuffle<T>(items: &mut [T], chance: &mut Random) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, chance.below(last + 1));
+    }
+}
+
+/// Copies between all pairs of devices, all of them asked for at once, in an order of a seed's.
 fn copy_all(seed: u64) {
-    let mut chance = Chance(seed);
+    let mut chance = Random(seed);
     let mut world = World::new();
     let mut pairs: Vec<(u32, u32)> = (0..AGENTS).flat_map(|from| (0..AGENTS).map(move |to| (from, to))).collect();
     pairs.retain(|(from, to)| from != to);
-    chance.shuffle(&mut pairs);
+    shuffle(&mut pairs, &mut chance);
     let copies = pairs.len();
     // All copies of the program are on their way at once: each agent has 510 of them.
     for (number, (from, to)) in pairs.into_iter().enumerate() {
@@ -394,7 +382,7 @@ fn copy_all(seed: u64) {
     let mut moved = true;
     while moved {
         moved = false;
-        chance.shuffle(&mut order);
+        shuffle(&mut order, &mut chance);
         for &at in &order {
             moved |= world.work(at);
             for _ in 0..=chance.below(2 * SENDS_MAX) {
