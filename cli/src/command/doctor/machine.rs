@@ -1,10 +1,11 @@
-//! What the kernel tells of this machine: huge pages, network interfaces and adapters, GPUs' links.
+//! What the kernel tells of this machine: huge pages, cores' clock rates, network interfaces and adapters, GPUs' links.
 
 use super::item::Item;
 use std::path::Path;
 
 /// Where it tells it.
 const PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const CORES: &str = "/sys/devices/system/cpu/cpufreq";
 const NET: &str = "/sys/class/net";
 const INFINIBAND: &str = "/sys/class/infiniband";
 const PCI: &str = "/sys/bus/pci/devices";
@@ -15,6 +16,7 @@ const GPU_CLASSES: [&str; 2] = ["0x0300", "0x0302"];
 /// Looks at all of it.
 pub(super) fn items() -> Vec<Item> {
     let mut items = vec![huge_pages(&text(Path::new(PAGES)))];
+    items.push(core_clocks(Path::new(CORES)));
     items.extend(interfaces().iter().map(|(name, speed, duplex)| line_rate(name, speed, duplex)));
     items.extend(ports().into_iter().map(|(name, rate)| Item::well(format!("network adapter {name}"), rate)));
     items.extend(folders(PCI).iter().filter_map(|folder| gpu(folder)));
@@ -26,7 +28,7 @@ fn text(path: &Path) -> String {
 }
 
 /// By name.
-fn folders(of: &str) -> Vec<std::path::PathBuf> {
+fn folders(of: impl AsRef<Path>) -> Vec<std::path::PathBuf> {
     let mut all: Vec<_> = std::fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     all.sort();
     all
@@ -46,6 +48,46 @@ fn huge_pages(setting: &str) -> Item {
     }
 }
 
+/// What sets the cores' clock rates, by the folder of its policies. Drivers called pstate raise them under `powersave` too; others keep the
+/// lowest one there is.
+fn core_clocks(folder: &Path) -> Item {
+    const WHAT: &str = "cores' clock rates";
+    let policies: Vec<_> =
+        folders(folder).into_iter().filter(|policy| policy.join("scaling_governor").exists()).collect();
+    let read = |policy: &Path, file: &str| text(&policy.join(file));
+    let mhz = |policy: &Path, file: &str| read(policy, file).parse::<u64>().unwrap_or_default() / 1000;
+    for policy in &policies {
+        let (governor, driver) = (read(policy, "scaling_governor"), read(policy, "scaling_driver"));
+        if governor == "powersave" && !driver.contains("pstate") {
+            let is = format!("powersave by {driver}: the lowest rate there is");
+            return Item::wrong(
+                WHAT,
+                is,
+                "have root run cpupower frequency-set -g performance, or tuned-adm profile hpc-compute",
+            );
+        }
+        let (now, most) = (mhz(policy, "scaling_max_freq"), mhz(policy, "cpuinfo_max_freq"));
+        if now < most {
+            let is = format!("at most {now} MHz, of {most} that the cores can");
+            return Item::wrong(WHAT, is, format!("have root run cpupower frequency-set -u {most}MHz"));
+        }
+    }
+    match policies.first() {
+        None => {
+            Item::unseen(WHAT, "the kernel does not set them here", "look on the host, if this is a virtual machine")
+        }
+        Some(first) => Item::well(
+            WHAT,
+            format!(
+                "{} by {}, up to {} MHz",
+                read(first, "scaling_governor"),
+                read(first, "scaling_driver"),
+                mhz(first, "scaling_max_freq")
+            ),
+        ),
+    }
+}
+
 /// Those that are up, but for the loopback: name, line rate and duplex.
 fn interfaces() -> Vec<(String, String, String)> {
     let up = folders(NET).into_iter().filter(|folder| text(&folder.join("operstate")) == "up");
@@ -60,7 +102,7 @@ fn interfaces() -> Vec<(String, String, String)> {
 fn ports() -> Vec<(String, String)> {
     let mut all = Vec::new();
     for adapter in folders(INFINIBAND) {
-        for port in folders(&adapter.join("ports").to_string_lossy()) {
+        for port in folders(adapter.join("ports")) {
             if text(&port.join("state")).ends_with("ACTIVE") {
                 let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 all.push((format!("{} port {}", name(&adapter), name(&port)), text(&port.join("rate"))));
@@ -131,6 +173,32 @@ mod tests {
         assert_eq!(huge_pages("always [madvise] never").verdict, Verdict::Well);
         assert!(huge_pages("always madvise [never]").remedy().is_some_and(|remedy| remedy.contains("madvise")));
         assert!(matches!(huge_pages("").verdict, Verdict::Unseen(_)));
+    }
+
+    #[test]
+    fn cores_that_are_held_at_low_rates_are_found() {
+        let of = |governor: &str, driver: &str, limit: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            for policy in ["policy0", "policy1"] {
+                let policy = folder.path().join(policy);
+                std::fs::create_dir(&policy).unwrap();
+                let limits = [("scaling_max_freq", limit), ("cpuinfo_max_freq", "3700000")];
+                for (file, text) in
+                    [("scaling_governor", governor), ("scaling_driver", driver)].into_iter().chain(limits)
+                {
+                    std::fs::write(policy.join(file), format!("{text}\n")).unwrap();
+                }
+            }
+            core_clocks(folder.path())
+        };
+        let well = of("powersave", "intel_pstate", "3700000");
+        assert_eq!((well.is.as_str(), &well.verdict), ("powersave by intel_pstate, up to 3700 MHz", &Verdict::Well));
+        assert!(
+            of("powersave", "acpi-cpufreq", "3700000").remedy().is_some_and(|remedy| remedy.contains("performance"))
+        );
+        let limited = of("performance", "acpi-cpufreq", "2000000");
+        assert!(limited.is.starts_with("at most 2000 MHz, of 3700") && limited.remedy().is_some());
+        assert!(matches!(core_clocks(Path::new("/nowhere")).verdict, Verdict::Unseen(_)));
     }
 
     #[test]
