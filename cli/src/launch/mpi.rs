@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 pub(crate) struct Mpirun {
     /// Whose options are known.
     kind: Kind,
+    /// It ends all ranks at once when one dies, and can be told not to.
+    lets_others_live: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +31,13 @@ impl Mpirun {
         let output = Command::new("mpirun").arg("--version").stdin(Stdio::null()).output().map_err(|error| {
             Failure::new(format!("-np needs mpirun, which can't be started ({error}); install openmpi-bin or mpich"))
         })?;
-        Ok(Self { kind: Kind::of(&String::from_utf8_lossy(&output.stdout)) })
+        Ok(Self::of(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Of what it prints for `--version`.
+    fn of(version: &str) -> Self {
+        // Intel's has the rest of MPICH's options.
+        Self { kind: Kind::of(version), lets_others_live: version.contains("HYDRA") }
     }
 
     /// For people.
@@ -106,6 +114,7 @@ impl Mpirun {
         if self.is_open_mpi() && nix::unistd::geteuid().is_root() {
             line.push("--allow-run-as-root".into());
         }
+        self.let_others_live(&mut line);
         self.unbound(&mut line, dir);
         if hosts.separate() {
             if self.is_open_mpi() {
@@ -138,6 +147,7 @@ impl Mpirun {
         command: &[OsString],
     ) -> Vec<OsString> {
         let mut line = self.base(hosts);
+        self.let_others_live(&mut line);
         match self.kind {
             // They take no core of their own: what mpirun binds is left to the program's ranks.
             Kind::OpenMpi => line.extend(["--map-by", "ppr:1:node", "--bind-to", "none"].map(OsString::from)),
@@ -216,6 +226,13 @@ impl Mpirun {
             }
             Kind::Hydra => line.extend(["-bind-to", "none"].map(OsString::from)),
             Kind::Other => {}
+        }
+    }
+
+    /// Agents end by the coordinator's word, which knows by then whose end it was.
+    fn let_others_live(&self, line: &mut Vec<OsString>) {
+        if self.lets_others_live {
+            line.push("-disable-auto-cleanup".into());
         }
     }
 
@@ -333,22 +350,24 @@ mod tests {
 
     #[test]
     fn one_agent_a_node_is_said_in_the_words_of_each() {
-        let line = |kind| words(&Mpirun { kind }.on_each(Some(Path::new("f")), 2, &["ACCORD_LOG"], &["agent".into()]));
-        let open_mpi = line(Kind::OpenMpi);
+        let line =
+            |version| words(&Mpirun::of(version).on_each(Some(Path::new("f")), 2, &["ACCORD_LOG"], &["agent".into()]));
+        let open_mpi = line("mpirun (Open MPI) 4.1.4");
         assert!(
             open_mpi.ends_with("--map-by ppr:1:node --bind-to none --hostfile f -x ACCORD_LOG agent"),
             "{open_mpi}"
         );
         // It hands the environment on by itself.
-        assert_eq!(line(Kind::Hydra), "mpirun -np 2 -ppn 1 -bind-to none -f f agent");
-        assert_eq!(line(Kind::Other), "mpirun -np 2 --hostfile f agent");
+        assert_eq!(line("Intel(R) MPI Library"), "mpirun -np 2 -ppn 1 -bind-to none -f f agent");
+        assert_eq!(line("HYDRA build details:"), "mpirun -np 2 -disable-auto-cleanup -ppn 1 -bind-to none -f f agent");
+        assert_eq!(line(""), "mpirun -np 2 --hostfile f agent");
     }
 
     #[test]
     fn the_file_of_hosts_becomes_one_of_the_launchers_own() -> Result<()> {
         let folder = tempfile::tempdir().map_err(|error| Failure::system("a folder", error))?;
         let file = folder.path().join("user");
-        let own = |kind, text: &str| Mpirun { kind }.hostfile(&file, text, folder.path());
+        let own = |kind, text: &str| Mpirun { kind, lets_others_live: false }.hostfile(&file, text, folder.path());
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         assert_eq!(read(own(Kind::Hydra, "# all\nn1 slots=2\nn2\n")?), "n1:2\nn2\n");
         assert_eq!(read(own(Kind::OpenMpi, "n1:2\n")?), "n1 slots=2\n");
