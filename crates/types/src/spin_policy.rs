@@ -21,8 +21,8 @@ const SHIFT: u32 = 3;
 const CROWDED: Duration = Duration::from_micros(30);
 /// So many waits are slept through then.
 const PAUSE: u32 = 16;
-/// Looks before the core is given away once: less than a microsecond.
-const LOOKS: u32 = 16;
+/// Looks at memory before the core is given away once, which takes about as long: less than a microsecond.
+pub const LOOKS: u32 = 16;
 
 /// What is known of recent waits.
 #[derive(Clone, Copy, Debug)]
@@ -95,27 +95,23 @@ pub enum Looked {
     Crowded,
 }
 
-/// Looks for as long as `limit` says.
+/// Looks at memory for as long as `limit` says.
 pub fn look(limit: Duration, ready: impl Fn() -> bool) -> Looked {
-    let found = look_for(limit, || {
-        let is_ready = (0..LOOKS).any(|_| {
-            std::hint::spin_loop();
-            ready()
-        });
-        is_ready.then_some(())
-    });
-    found.err().unwrap_or(Looked::Ready)
+    look_for(limit, LOOKS, || ready().then_some(())).err().unwrap_or(Looked::Ready)
 }
 
-/// As [`look`], for something that takes a while to look for: the core is given away after each look.
+/// As [`look`], for something to be found; `looks` times before the core is given away once.
 ///
 /// # Errors
 /// How looking has ended without it.
-pub fn look_for<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Result<T, Looked> {
+pub fn look_for<T>(limit: Duration, looks: u32, mut found: impl FnMut() -> Option<T>) -> Result<T, Looked> {
     let start = Instant::now();
     loop {
-        if let Some(found) = found() {
-            return Ok(found);
+        for _ in 0..looks {
+            if let Some(found) = found() {
+                return Ok(found);
+            }
+            std::hint::spin_loop();
         }
         let given = Instant::now();
         if given - start >= limit {
@@ -183,7 +179,7 @@ mod tests {
         assert_eq!(look(Duration::from_secs(60), || true), Looked::Ready);
         assert_ne!(look(Duration::from_micros(50), || false), Looked::Ready);
         let mut looks = 0..3;
-        assert_eq!(look_for(Duration::from_secs(60), || looks.next().filter(|&look| look == 2)), Ok(2));
-        assert_ne!(look_for(Duration::from_micros(50), || None::<()>), Ok(()));
+        assert_eq!(look_for(Duration::from_secs(60), 1, || looks.next().filter(|&look| look == 2)), Ok(2));
+        assert_ne!(look_for(Duration::from_micros(50), 1, || None::<()>), Ok(()));
     }
 }

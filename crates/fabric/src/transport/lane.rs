@@ -70,6 +70,11 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// the beginning of one is there; then [`Lane::try_read`] may find nothing yet.
     fn is_readable(&self) -> bool;
 
+    /// How many times whoever waits may ask for bytes before it gives its core away once: as many as take about as long as that.
+    fn looks(&self) -> u32 {
+        1
+    }
+
     /// Writes as much of `parts`, in their order, as there is room for, at least a byte, and waits for that. Never raises a signal:
     /// a program may not have it ignored.
     ///

@@ -25,7 +25,8 @@ impl EventReader {
             came => Some(came),
         };
         let limit = self.spin.limit();
-        let looked = if limit > Duration::ZERO { look_for(limit, &mut try_read) } else { Err(Looked::Late) };
+        let looked =
+            if limit > Duration::ZERO { look_for(limit, lane.looks(), &mut try_read) } else { Err(Looked::Late) };
         let came = match looked {
             Ok(came) => came,
             Err(why) => {
