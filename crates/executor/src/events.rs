@@ -28,6 +28,8 @@ struct EventBuffer {
     frames: Vec<u8>,
     /// Somebody writes, without the lock.
     writing: bool,
+    /// How many wait for that.
+    waiting: u32,
     /// Frames that were written; kept for its space.
     spare: Vec<u8>,
     text: Vec<u8>,
@@ -104,8 +106,15 @@ impl Events {
     fn room(&self) -> ShortGuard<'_, EventBuffer> {
         let mut state = self.state.lock();
         while state.frames.len() >= WAITING_MAX {
-            state = ShortGuard::wait(state, &self.written);
+            state = self.await_written(state);
         }
+        state
+    }
+
+    fn await_written<'a>(&'a self, mut state: ShortGuard<'a, EventBuffer>) -> ShortGuard<'a, EventBuffer> {
+        state.waiting += 1;
+        let mut state = ShortGuard::wait(state, &self.written);
+        state.waiting -= 1;
         state
     }
 
@@ -129,7 +138,10 @@ impl Events {
             state = self.state.lock();
             state.writing = false;
             state.spare = frames;
-            self.written.notify_all();
+            // To wake nobody costs a system call.
+            if state.waiting > 0 {
+                self.written.notify_all();
+            }
         }
     }
 
@@ -137,7 +149,7 @@ impl Events {
     pub(crate) fn finish(&self) {
         let mut state = self.state.lock();
         while state.writing {
-            state = ShortGuard::wait(state, &self.written);
+            state = self.await_written(state);
         }
     }
 }

@@ -61,7 +61,7 @@ impl SharedSpinPolicy {
 
     fn look(&self, is_news: impl Fn() -> bool) {
         let limit = self.policy().limit();
-        if limit > Duration::ZERO && look(limit, is_news) == Looked::Crowded {
+        if limit > Duration::ZERO && look(Instant::now(), limit, is_news) == Looked::Crowded {
             self.policy().crowded();
         }
     }

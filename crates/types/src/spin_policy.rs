@@ -95,17 +95,23 @@ pub enum Looked {
     Crowded,
 }
 
-/// Looks at memory for as long as `limit` says.
-pub fn look(limit: Duration, ready: impl Fn() -> bool) -> Looked {
-    look_for(limit, LOOKS, || ready().then_some(())).err().unwrap_or(Looked::Ready)
+/// Looks at memory until `limit` after `since`, which is just now.
+pub fn look(since: Instant, limit: Duration, ready: impl Fn() -> bool) -> Looked {
+    look_for(since, limit, LOOKS, || ready().then_some(())).err().unwrap_or(Looked::Ready)
 }
 
-/// As [`look`], for something to be found; `looks` times before the core is given away once.
+/// As [`look`], for something to be found; `looks` times before the core is given away once. The time is taken once for that, too: it takes
+/// as long as several looks.
 ///
 /// # Errors
 /// How looking has ended without it.
-pub fn look_for<T>(limit: Duration, looks: u32, mut found: impl FnMut() -> Option<T>) -> Result<T, Looked> {
-    let start = Instant::now();
+pub fn look_for<T>(
+    since: Instant,
+    limit: Duration,
+    looks: u32,
+    mut found: impl FnMut() -> Option<T>,
+) -> Result<T, Looked> {
+    let mut before = since;
     loop {
         for _ in 0..looks {
             if let Some(found) = found() {
@@ -113,14 +119,15 @@ pub fn look_for<T>(limit: Duration, looks: u32, mut found: impl FnMut() -> Optio
             }
             std::hint::spin_loop();
         }
-        let given = Instant::now();
-        if given - start >= limit {
-            return Err(Looked::Late);
-        }
         std::thread::yield_now();
-        if given.elapsed() > CROWDED {
+        let now = Instant::now();
+        if now - before > CROWDED {
             return found().ok_or(Looked::Crowded);
         }
+        if now - since >= limit {
+            return found().ok_or(Looked::Late);
+        }
+        before = now;
     }
 }
 
@@ -176,10 +183,13 @@ mod tests {
 
     #[test]
     fn looking_ends_by_what_is_waited_for_or_in_time() {
-        assert_eq!(look(Duration::from_secs(60), || true), Looked::Ready);
-        assert_ne!(look(Duration::from_micros(50), || false), Looked::Ready);
+        assert_eq!(look(Instant::now(), Duration::from_secs(60), || true), Looked::Ready);
+        assert_ne!(look(Instant::now(), Duration::from_micros(50), || false), Looked::Ready);
         let mut looks = 0..3;
-        assert_eq!(look_for(Duration::from_secs(60), 1, || looks.next().filter(|&look| look == 2)), Ok(2));
-        assert_ne!(look_for(Duration::from_micros(50), 1, || None::<()>), Ok(()));
+        assert_eq!(
+            look_for(Instant::now(), Duration::from_secs(60), 1, || looks.next().filter(|&look| look == 2)),
+            Ok(2)
+        );
+        assert_ne!(look_for(Instant::now(), Duration::from_micros(50), 1, || None::<()>), Ok(()));
     }
 }

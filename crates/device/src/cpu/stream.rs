@@ -321,7 +321,7 @@ impl Stream {
         }
         let spin = || self.spin.lock();
         let (start, limit) = (Instant::now(), spin().limit());
-        let looked = if limit.is_zero() { Looked::Late } else { look(limit, || self.reached() >= seq) };
+        let looked = if limit.is_zero() { Looked::Late } else { look(start, limit, || self.reached() >= seq) };
         if looked != Looked::Ready {
             self.sleep_until(seq);
         }

@@ -46,7 +46,7 @@ fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
     let is_over = || stream.is_wanted();
     let has_rung = || block.owner_doorbell.load(Ordering::Acquire) != doorbell;
     let (start, limit) = (Instant::now(), spin.limit());
-    let looked = if limit.is_zero() { Looked::Late } else { look(limit, || is_over() || has_rung()) };
+    let looked = if limit.is_zero() { Looked::Late } else { look(start, limit, || is_over() || has_rung()) };
     if looked != Looked::Ready {
         // The worker rings only for positions that it knew to be wanted when it got there.
         fence(Ordering::SeqCst);

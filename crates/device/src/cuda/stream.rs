@@ -323,7 +323,7 @@ impl Stream {
         let is_news = || self.news.load(Ordering::Acquire) != seen;
         if limit > Duration::ZERO {
             drop(state);
-            if look(limit, is_news) == Looked::Crowded {
+            if look(start, limit, is_news) == Looked::Crowded {
                 spin.crowded();
             }
             state = self.lock();

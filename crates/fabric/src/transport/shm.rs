@@ -184,7 +184,7 @@ impl Shm {
         let start = Instant::now();
         if position.spin.limit() > Duration::ZERO {
             let at = position.at;
-            match look(position.spin.limit(), || is_news(at)) {
+            match look(start, position.spin.limit(), || is_news(at)) {
                 Looked::Crowded => position.spin.crowded(),
                 Looked::Ready | Looked::Late => {}
             }

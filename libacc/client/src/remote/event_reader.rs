@@ -20,13 +20,20 @@ impl EventReader {
     /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.
     pub(super) fn fill(&mut self, lane: &dyn Lane) -> std::io::Result<bool> {
         let start = Instant::now();
-        let mut try_read = || match self.frames.fill(|bytes| lane.try_read(bytes)) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
-            came => Some(came),
+        let looks = lane.looks();
+        let mut try_read = || {
+            // Where a look is no system call it comes first: to try to read takes longer.
+            if looks > 1 && !lane.is_readable() {
+                return None;
+            }
+            match self.frames.fill(|bytes| lane.try_read(bytes)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+                came => Some(came),
+            }
         };
         let limit = self.spin.limit();
         let looked =
-            if limit > Duration::ZERO { look_for(limit, lane.looks(), &mut try_read) } else { Err(Looked::Late) };
+            if limit > Duration::ZERO { look_for(start, limit, looks, &mut try_read) } else { Err(Looked::Late) };
         let came = match looked {
             Ok(came) => came,
             Err(why) => {

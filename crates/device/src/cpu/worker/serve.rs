@@ -183,7 +183,7 @@ fn wait(control: &Control, index: u32, spin: &mut SpinPolicy, ready: impl Fn() -
     if limit.is_zero() {
         sleep(control, index, ready);
     } else {
-        match look(limit, &ready) {
+        match look(start, limit, &ready) {
             Looked::Ready => {}
             Looked::Late => sleep(control, index, ready),
             Looked::Crowded => {
