@@ -112,6 +112,27 @@ fn both_executors() {
     stopped(Part::Executor, &[SOURCE, TARGET]);
 }
 
+/// It reads nothing meanwhile of what is on its way, and the system takes no more for it: their lane bears that.
+#[test]
+fn a_target_may_stand_still_for_less_than_that() {
+    /// Longer than a host may be silent.
+    const STOPPED: Duration = Duration::from_secs(9);
+    let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").env("ACCORD_TRANSPORT", "tls").start().unwrap();
+    let (input, release) = std::io::pipe().unwrap();
+    let job = cluster.job(0, &test_program("cluster/first_d2d.c").unwrap()).unwrap();
+    let job = job.args([&*SOURCE.to_string(), &*TARGET.to_string(), "200"]).stdin(input).timeout(LIMIT);
+    let running = job.start().unwrap();
+    running.await_output("ready").unwrap();
+    let target = executor(&cluster, TARGET);
+    drop(release);
+    // In the middle of a copy, most likely.
+    std::thread::sleep(Duration::from_millis(300));
+    kill(target, Signal::SIGSTOP).unwrap();
+    std::thread::sleep(STOPPED);
+    kill(target, Signal::SIGCONT).unwrap();
+    running.finish().unwrap().success().unwrap();
+}
+
 /// Its thread is not needed: who only sends bytes has them in shared memory.
 #[test]
 fn the_sources_worker_is_not_missed() {

@@ -122,7 +122,8 @@ impl Peers {
         if let Some(local) = &self.local {
             local.discover(own, to);
         }
-        let identity = Identity { session: self.session, peer: own.on_lane(to.lane()), key: self.key.clone() };
+        let identity =
+            Identity { session: self.session, peer: own.on_lane(to.lane()), key: self.key.clone(), patience: None };
         let outcome = link
             .connect_to_push(&identity, route(agent, self.transport))
             .and_then(|reader| reader.run(|message| self.exchange.on_control(to, message, link.outbox())));

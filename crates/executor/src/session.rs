@@ -17,8 +17,9 @@ use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::SharedLane;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::SpinPolicy;
-use accord_types::threads;
 use accord_types::{Error, ErrorCode, Result};
+use accord_types::{scarce, threads};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
@@ -102,7 +103,7 @@ impl Session {
             state.introducing.push(lane.clone());
         }
         let session = self.clone();
-        match admitted {
+        let started = match admitted {
             Admitted::Commands(own) => {
                 self.peers.set_own(own);
                 let commands = move || {
@@ -112,19 +113,36 @@ impl Session {
                         }
                     });
                 };
-                state.commands = threads::spawn("accord-commands", commands).ok();
-                return state.commands.is_some();
+                threads::spawn("accord-commands", commands).map(|thread| state.commands = Some(thread))
             }
-            Admitted::Peer => self.peers.accept(client, lane),
+            Admitted::Peer => {
+                self.peers.accept(client, lane);
+                Ok(())
+            }
             Admitted::Bulk => session.start_reader("accord-bulk", lane, client),
             Admitted::Control => session.start_reader("accord-control", lane, client),
+        };
+        drop(state);
+        if let Err(error) = started {
+            self.unthreaded(&error);
+            return false;
         }
-        false
+        matches!(admitted, Admitted::Commands(_))
     }
 
-    /// Reads a lane on a thread. Without one it is as good as lost, and dropped with the closure.
-    fn start_reader(self: Arc<Self>, name: &str, lane: SharedLane, client: Introduced) {
-        let _ = threads::spawn(name, move || self.guard(|| self.read(lane, &client)));
+    /// Reads a lane on a thread.
+    fn start_reader(self: Arc<Self>, name: &str, lane: SharedLane, client: Introduced) -> io::Result<()> {
+        threads::spawn(name, move || self.guard(|| self.read(lane, &client))).map(drop)
+    }
+
+    /// A lane has no thread: the program is told, if there is a lane for that, and the session ends with all lanes. Else whoever has opened this one
+    /// would wait for an answer.
+    fn unthreaded(&self, error: &io::Error) {
+        let error = Error::new(ErrorCode::DeviceUnavailable, format!("the executor cannot start a thread: {error}"))
+            .remedy(scarce::THREADS);
+        self.events.failed(ALL, ALL, error.node(&self.config.node_name));
+        self.events.finish();
+        self.end();
     }
 
     /// Does what the thread of a lane does, and ends the session: without its lanes it is over. Of a panic the program is told why, and in a

@@ -34,26 +34,41 @@ use server::{CLIENT, SERVER};
 pub(crate) use server::{Challenge, Greeting};
 use std::time::Duration;
 
+/// How long connecting may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectLimits {
+    /// Until the server has let this side in.
+    pub introduced: Duration,
+    /// After that, until TLS stands, if it follows: an executor may have to be started for it.
+    pub secured: Duration,
+}
+
+impl From<Duration> for ConnectLimits {
+    /// So long until this side is let in.
+    fn from(introduced: Duration) -> Self {
+        Self { introduced, secured: secret::TIMEOUT }
+    }
+}
+
 /// Connects by TCP to an address of this machine, whoever's that is, see [`connect_by`].
 ///
 /// # Errors
 /// As for [`connect_by`].
 pub fn connect(to: &PeerAddress, hello: &Hello, key: &Key, timeout: Duration) -> Result<SharedLane> {
-    connect_with(&Route::tcp(to.clone()), hello, key, timeout)
+    connect_with(&Route::tcp(to.clone()), hello, key, timeout.into())
 }
 
-/// Connects to the server as `route` says and introduces itself to the node that it names. `timeout` bounds that. TLS may follow, for
-/// which an executor has some seconds more.
+/// Connects to the server as `route` says and introduces itself to the node that it names, within `limits`.
 ///
 /// # Errors
 /// `acc_error_device_unavailable`, with the reason: nobody there, another key or version, refused; transient if refused for now.
-pub fn connect_by(route: &Route, hello: &Hello, key: &Key, timeout: Duration) -> Result<SharedLane> {
+pub fn connect_by(route: &Route, hello: &Hello, key: &Key, limits: impl Into<ConnectLimits>) -> Result<SharedLane> {
     let secure = route.transport == Transport::Tls;
-    connect_with(route, &Hello { to: Some(route.endpoint.node), secure, ..*hello }, key, timeout)
+    connect_with(route, &Hello { to: Some(route.endpoint.node), secure, ..*hello }, key, limits.into())
 }
 
-fn connect_with(route: &Route, hello: &Hello, key: &Key, timeout: Duration) -> Result<SharedLane> {
-    let deadline = Deadline::after(timeout);
+fn connect_with(route: &Route, hello: &Hello, key: &Key, limits: ConnectLimits) -> Result<SharedLane> {
+    let deadline = Deadline::after(limits.introduced);
     let name = hello.purpose.server();
     let remedy = match hello.purpose {
         Purpose::Session => "set ACCORD_COORDINATOR to host:port",
@@ -61,12 +76,12 @@ fn connect_with(route: &Route, hello: &Hello, key: &Key, timeout: Duration) -> R
     };
     let server = format!("the {name} at {}", route.endpoint);
     let mut secret = None;
-    let lane = transport::connect(route, name, remedy, timeout, |lane| {
+    let lane = transport::connect(route, name, remedy, limits.introduced, |lane| {
         secret = Some(introduce(lane, hello, key, deadline, &server)?);
-        lane.introduced(hello.purpose.reads_at_once()).map_err(|error| unavailable(format!("{server}: {error}")))
+        lane.introduced(hello.purpose.unread_max()).map_err(|error| unavailable(format!("{server}: {error}")))
     })?;
     match secret {
-        Some(secret) if hello.secure => secret.connect(lane, &server),
+        Some(secret) if hello.secure => secret.connect(lane, &server, limits.secured),
         _ => Ok(lane),
     }
 }
@@ -208,7 +223,7 @@ impl Proven {
         let welcomed = condition(&self.hello).and_then(|()| welcome());
         welcomed.inspect_err(|error| refuse(lane, error, timeout))?;
         let untunable = |error: std::io::Error| unavailable(format!("cannot tune the connection: {error}"));
-        lane.introduced(self.hello.purpose.reads_at_once()).map_err(untunable)?;
+        lane.introduced(self.hello.purpose.unread_max()).map_err(untunable)?;
         Ok(Introduced { hello: self.hello, secret: self.secret })
     }
 }

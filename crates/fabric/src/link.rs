@@ -18,7 +18,7 @@
 //! What a link promises: each lane keeps its order, or the link is lost, never a part of it. A link that is lost, by either end or
 //! by what lies between, ends all its readers; [`Link::close`] then ends whoever waits to send.
 
-use crate::handshake::{self, Hello, Purpose};
+use crate::handshake::{self, ConnectLimits, Hello, Purpose};
 use crate::key::Key;
 use crate::peer::PeerId;
 use crate::route::Route;
@@ -44,6 +44,8 @@ pub struct Identity {
     pub peer: PeerId,
     /// What proves that it belongs to the session.
     pub key: Key,
+    /// How long it waits for a peer that was reached and says nothing; none: as usual.
+    pub patience: Option<Duration>,
 }
 
 /// Bulk lanes of a program.
@@ -190,7 +192,9 @@ impl Link {
         let replaces = purpose == Purpose::Command && index > 0;
         let timeout = if replaces { REPLACE_TIMEOUT } else { CONNECT_TIMEOUT };
         let hello = Hello::new(purpose, of.session, index, of.peer);
-        let lane = handshake::connect_by(route, &hello, &of.key, timeout)?;
+        let limits = ConnectLimits::from(timeout);
+        let limits = ConnectLimits { secured: of.patience.unwrap_or(limits.secured), ..limits };
+        let lane = handshake::connect_by(route, &hello, &of.key, limits)?;
         let reader = self.add(lane.clone(), purpose, Opened::Here { eager: usize::from(index) < bulk.eager })?;
         Ok((lane, reader))
     }

@@ -14,6 +14,7 @@
 //! or Refused.
 
 use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
+use crate::handshake::Purpose;
 use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane};
 use accord_trust::attest::{self, NONCE_LEN, TAKEN};
 use accord_trust::munge::Munge;
@@ -200,7 +201,7 @@ fn reach(address: &PeerAddress, identity: &Identity, timeout: Duration) -> Resul
     let below = transport::connect_tcp(address, "coordinator", remedy, timeout).map_err(Failure::Again)?;
     let secured = transport::connect_tls(below, identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
     let lane = secured.map_err(shaken)?;
-    lane.introduced(true).map_err(shaken)?;
+    lane.introduced(Purpose::Session.unread_max()).map_err(shaken)?;
     if let Some(munge) = identity.munge() {
         lane.limit(Some(timeout)).map_err(shaken)?;
         show_credential(&*lane, munge, &shaken)?;

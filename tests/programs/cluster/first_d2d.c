@@ -1,13 +1,13 @@
-// Copies between two devices for the first time when its input ends, `first_d2d FROM TO`; says "ready" before.
+// Copies between two devices for the first time when its input ends, `first_d2d FROM TO`; says "ready" before. `first_d2d FROM TO TIMES` goes on copying.
 #include "check.h"
 #include <unistd.h>
 
-enum { N = 1 << 18 };
+enum { N = 1 << 22 };
 static int a[N];
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
+    CHECK(argc == 3 || argc == 4);
     acc_device_t type = device_type();
     int from = atoi(argv[1]), to = atoi(argv[2]);
     acc_set_device_num(to, type);
@@ -23,7 +23,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     char byte;
     CHECK(read(0, &byte, 1) == 0);
-    acc_memcpy_d2d(a, a, sizeof a, to, from);
+    for (int times = argc == 4 ? atoi(argv[3]) : 1; times > 0; times--)
+        acc_memcpy_d2d(a, a, sizeof a, to, from);
     memset(a, 0, sizeof a);
     acc_set_device_num(to, type);
 #pragma acc update self(a)

@@ -3,6 +3,7 @@
 use super::io;
 use crate::peer::PeerId;
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
+use std::time::Duration;
 
 /// First bytes of every connection; no HTTP/2 preface begins so.
 pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
@@ -45,6 +46,12 @@ pub enum Purpose {
     Measure = 6,
 }
 
+/// For whoever always reads at once. After a cut of 2 s TCP's next try comes after 3 s at most.
+const READ_AT_ONCE: Duration = Duration::from_secs(6);
+/// For executors, which read at once too, but may be stopped for as long as programs bear it (30 s if nothing else is set). A dead host is found
+/// before: by the side that has nothing to send, whose keep-alive probes nobody answers, and by the program.
+const READ_BY_EXECUTORS: Duration = Duration::from_secs(60);
+
 impl Purpose {
     fn from_raw(raw: u8) -> Option<Self> {
         Some(match raw {
@@ -58,9 +65,14 @@ impl Purpose {
         })
     }
 
-    /// Whether both sides of such a lane always read at once. Programs may sit in a debugger, and executors behind a full stream.
-    pub fn reads_at_once(self) -> bool {
-        matches!(self, Self::Peer | Self::Session | Self::Measure)
+    /// How long what one side has sent on such a lane may stand unread; none: for ever. Programs may sit in a debugger, and executors behind a
+    /// full stream.
+    pub fn unread_max(self) -> Option<Duration> {
+        match self {
+            Self::Session | Self::Measure => Some(READ_AT_ONCE),
+            Self::Peer => Some(READ_BY_EXECUTORS),
+            Self::Command | Self::Bulk | Self::Control => None,
+        }
     }
 
     /// Who serves such connections, for messages.

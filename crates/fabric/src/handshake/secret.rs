@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// What lanes are called in their TLS. Its number is the handshake's.
 const PROTOCOL: &str = "accord-lane/2";
-/// How long the other side may take. It may be a process that is just being started, on a machine that is busy.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the other side may take, if nobody says. It may be a process that is just being started, on a machine that is busy.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const LANE: &[u8] = b"accord lane";
 const CLIENT: &[u8] = b"accord lane client";
 const SERVER: &[u8] = b"accord lane server";
@@ -34,11 +34,11 @@ impl LaneSecret {
         Ok(LaneSeeds { client: key.prove(&[CLIENT]), server: key.prove(&[SERVER]) })
     }
 
-    /// Goes on as the client, with `server`, by which it is known in messages.
-    pub(super) fn connect(&self, lane: SharedLane, server: &str) -> Result<SharedLane> {
+    /// Goes on as the client within `limit`, with `server`, by which it is known in messages.
+    pub(super) fn connect(&self, lane: SharedLane, server: &str, limit: Duration) -> Result<SharedLane> {
         let broken = |error: std::io::Error| explain::broken(&error, server);
         let config = self.seeds()?.to_connect(PROTOCOL.as_bytes())?;
-        let lane = connect_tls(lane, config, TIMEOUT).map_err(broken)?;
+        let lane = connect_tls(lane, config, limit).map_err(broken)?;
         lane.limit(None).map_err(broken)?;
         Ok(lane)
     }

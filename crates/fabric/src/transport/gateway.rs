@@ -148,7 +148,7 @@ fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<(
         }
     };
     lane.send(&[0; ANSWER_LEN])?;
-    lane.introduced(false)?;
+    lane.introduced(None)?;
     let lane = accepted.into_lane()?;
     match to {
         Some(far) => relay(lane, far),

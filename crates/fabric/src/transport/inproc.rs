@@ -133,7 +133,7 @@ impl Lane for Inproc {
         self.limit.set(time)
     }
 
-    fn introduced(&self, _reads_at_once: bool) -> io::Result<()> {
+    fn introduced(&self, _unread_max: Option<Duration>) -> io::Result<()> {
         self.limit(None)
     }
 

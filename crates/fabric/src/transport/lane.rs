@@ -181,12 +181,12 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// If the system refuses; a time of 0 is refused.
     fn limit(&self, time: Option<Duration>) -> io::Result<()>;
 
-    /// The handshake is over. `reads_at_once` says whether the peer always reads what comes at once, so that one which does not
-    /// is dead; see [`crate::handshake::Purpose::reads_at_once`].
+    /// The handshake is over. What was sent may stand unread for `unread_max`, see [`crate::handshake::Purpose::unread_max`]; after that the peer is
+    /// dead.
     ///
     /// # Errors
-    /// If what the transport does then fails.
-    fn introduced(&self, reads_at_once: bool) -> io::Result<()>;
+    /// If the system refuses.
+    fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()>;
 
     /// What carries it.
     fn transport(&self) -> Transport;

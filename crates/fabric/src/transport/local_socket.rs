@@ -161,7 +161,7 @@ impl Lane for Accepted {
     }
 
     /// Takes the memory, within the time of the limit.
-    fn introduced(&self, _reads_at_once: bool) -> io::Result<()> {
+    fn introduced(&self, _unread_max: Option<Duration>) -> io::Result<()> {
         let mut byte = [0];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -326,7 +326,7 @@ impl Lane for Shm {
         Ok(())
     }
 
-    fn introduced(&self, _reads_at_once: bool) -> io::Result<()> {
+    fn introduced(&self, _unread_max: Option<Duration>) -> io::Result<()> {
         self.limit(None)
     }
 

@@ -19,11 +19,10 @@ use std::time::{Duration, Instant};
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Unanswered probes that end a silent connection. A link that is cut for 2 s must not.
 const KEEP_ALIVE_PROBES: u32 = 5;
-/// How long sent bytes may stay unacknowledged where the peer always reads at once. After a cut of 2 s TCP's next try comes after 3 s at most.
+/// How long sent bytes may stay unacknowledged during handshakes. After a cut of 2 s TCP's next try comes after 3 s at most.
 ///
-/// It also ends connections whose peer is well but does not read, so lanes to programs do
-/// without: a program may sit in a debugger, an executor behind a full stream. There are
-/// several of them, and one that is silent at the time finds a dead host by its probes.
+/// It also ends connections whose peer is well but does not read, so each lane has its own afterwards, and lanes to programs do
+/// without. There are several of them, and one that is silent at the time finds a dead host by its probes.
 const USER_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Silence of a host after which a connection of [`find_dead_host_soon`] ends. A little less than the second of two probes takes.
@@ -178,9 +177,9 @@ impl Lane for Socket {
         Ok(set_socket_timeout(&self.fd, Timeout::Send, time)?)
     }
 
-    fn introduced(&self, reads_at_once: bool) -> io::Result<()> {
+    fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()> {
         if self.tcp {
-            SockRef::from(&self.fd).set_tcp_user_timeout(reads_at_once.then_some(USER_TIMEOUT))?;
+            SockRef::from(&self.fd).set_tcp_user_timeout(unread_max)?;
         }
         self.limit(None)
     }

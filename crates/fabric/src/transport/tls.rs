@@ -327,8 +327,8 @@ impl Lane for Tls {
         self.below.limit(time)
     }
 
-    fn introduced(&self, reads_at_once: bool) -> io::Result<()> {
-        self.below.introduced(reads_at_once)
+    fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()> {
+        self.below.introduced(unread_max)
     }
 
     fn transport(&self) -> Transport {

@@ -76,7 +76,8 @@ impl Connection {
     /// `acc_error_device_unavailable` with the reason.
     pub(super) fn connect(spec: Arc<NodeSpec>, peer: PeerId, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
         let route = transport::route(&spec.endpoint, spec.transport);
-        let identity = Identity { session: spec.session, peer: PeerId::PROGRAM, key: spec.key.clone() };
+        let patience = spec.watchdog.timeout;
+        let identity = Identity { session: spec.session, peer: PeerId::PROGRAM, key: spec.key.clone(), patience };
         let Connected { link, records, transfers, control } = Link::connect(&identity, peer, route, BULK_LANES)?;
         let connection = Arc::new(Self {
             link,
