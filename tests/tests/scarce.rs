@@ -1,9 +1,9 @@
 //! Too few descriptors and too little memory: programs say what they lack, and whom the system has ended for it.
 
-use accord_tests::{Cluster, Finished, Job, ProcessGroup, Tool, libacc, test_program, tool};
+use accord_tests::{Cluster, Finished, Job, ProcessGroup, Tool, compile_support, libacc, test_program, tool};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn failed_with(finished: &Finished, words: &[&str]) {
     assert!(!finished.timed_out, "hangs: {}", finished.report());
@@ -57,6 +57,38 @@ fn too_few_descriptors_are_said_to_be_too_few() {
         }
     }
     assert!(told > 3, "{told} times");
+}
+
+/// However far an executor gets: whoever has opened a lane that nobody reads is told, and does not wait.
+#[test]
+fn executors_without_threads_say_so_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let few_threads = compile_support("few_threads", folder.path()).unwrap();
+    let program = test_program("c/devices_each.c").unwrap();
+    let (mut worked, mut told) = (0, 0);
+    for transport in ["shm", "tls"] {
+        for threads in [0, 1, 2, 3, 4, 6, 8, 40] {
+            let builder = Cluster::builder().hosts(2).devices(1).memory("256M").preload(&few_threads);
+            let builder = builder.env("EXECUTOR_THREADS", threads.to_string()).env("ACCORD_TRANSPORT", transport);
+            let cluster = builder.start().unwrap();
+            let job = cluster.job(0, &program).unwrap().env("ACCORD_OPEN_TIMEOUT", "4").env("ACCORD_TIMEOUT", "7");
+            let begun = Instant::now();
+            let finished = job.timeout(Duration::from_secs(60)).run().unwrap();
+            let what = format!("{threads} threads, {transport}, {:?}: {}", begun.elapsed(), finished.report());
+            println!("{what}");
+            assert!(!finished.timed_out && finished.left_behind.is_empty(), "{what}");
+            // Shorter than silence is borne.
+            assert!(begun.elapsed() < Duration::from_secs(6), "{what}");
+            if finished.code() == 0 {
+                worked += 1;
+            } else {
+                assert!(finished.stderr.contains("[acc_error_"), "{what}");
+                told += usize::from(finished.stderr.contains("cannot start a thread"));
+            }
+        }
+    }
+    // Without the first one there is no lane to say it on.
+    assert_eq!((worked, told), (2, 12));
 }
 
 #[test]

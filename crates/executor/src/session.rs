@@ -19,10 +19,11 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::SpinPolicy;
 use accord_types::{Error, ErrorCode, Result};
 use accord_types::{scarce, threads};
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// One session.
 pub(crate) struct Session {
@@ -140,9 +141,22 @@ impl Session {
     fn unthreaded(&self, error: &io::Error) {
         let error = Error::new(ErrorCode::DeviceUnavailable, format!("the executor cannot start a thread: {error}"))
             .remedy(scarce::THREADS);
+        // For the agent's log: there may be no lane yet to tell the program.
+        let _ = writeln!(io::stderr(), "accord-node-agent executor: {error}");
+        self.await_records();
         self.events.failed(ALL, ALL, error.node(&self.config.node_name));
         self.events.finish();
         self.end();
+    }
+
+    /// The command lane comes first, but its thread may not have got so far yet. Waits for a moment.
+    fn await_records(&self) {
+        const MOMENT: Duration = Duration::from_millis(200);
+        const PAUSE: Duration = Duration::from_millis(2);
+        let end = Instant::now() + MOMENT;
+        while self.lock().commands.is_some() && self.link.records().is_none() && Instant::now() < end {
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Does what the thread of a lane does, and ends the session: without its lanes it is over. Of a panic the program is told why, and in a

@@ -18,6 +18,7 @@
 //! What a link promises: each lane keeps its order, or the link is lost, never a part of it. A link that is lost, by either end or
 //! by what lies between, ends all its readers; [`Link::close`] then ends whoever waits to send.
 
+use crate::frame::{self, Event, FrameReader};
 use crate::handshake::{self, ConnectLimits, Hello, Purpose};
 use crate::key::Key;
 use crate::peer::PeerId;
@@ -155,14 +156,23 @@ impl Link {
         let _ = link.route.set(route);
         // First of all: the agent starts an executor for it, and tells it which one it is.
         let (records, _) = link.open(of, Purpose::Command, to.incarnation(), bulk)?;
+        match link.open_others(of, bulk) {
+            Ok((transfers, control)) => Ok(Connected { link, records, transfers, control }),
+            // It may have said why it takes no more lanes.
+            Err(error) => Err(said_before_its_end(&*records).unwrap_or(error)),
+        }
+    }
+
+    /// Those of a program's that come after the first.
+    fn open_others(self: &Arc<Self>, of: &Identity, bulk: BulkLanes) -> Result<(Vec<TransferReader>, ControlReader)> {
         let mut transfers = Vec::new();
         for index in (0..).take(bulk.eager + bulk.asked) {
-            if let (_, Reader::Transfers(reader)) = link.open(of, Purpose::Bulk, index, bulk)? {
+            if let (_, Reader::Transfers(reader)) = self.open(of, Purpose::Bulk, index, bulk)? {
                 transfers.push(reader);
             }
         }
-        match link.open(of, Purpose::Control, 0, bulk)? {
-            (_, Reader::Control(control)) => Ok(Connected { link, records, transfers, control }),
+        match self.open(of, Purpose::Control, 0, bulk)? {
+            (_, Reader::Control(control)) => Ok((transfers, control)),
             _ => Err(Error::new(ErrorCode::ImplementationDefined, "a control lane that is none")),
         }
     }
@@ -318,6 +328,23 @@ impl Link {
 
     fn lanes(&self) -> ShortGuard<'_, Lanes> {
         self.lanes.lock()
+    }
+}
+
+/// The error that an executor has sent before it ended its lanes, if it did. Nothing was asked of it yet, so that nothing else comes.
+fn said_before_its_end(records: &dyn Lane) -> Option<Error> {
+    /// It was written before the lanes ended.
+    const SOON: Duration = Duration::from_millis(200);
+    records.limit(Some(SOON)).ok()?;
+    let mut reader = FrameReader::default();
+    loop {
+        if let Some(frame) = reader.take::<Event>().ok()? {
+            let Event::Failed { failure, .. } = frame.record else { return None };
+            return Some(frame::decode_error(failure, frame.payload));
+        }
+        if !reader.fill(|bytes| records.read(bytes)).ok()? {
+            return None;
+        }
     }
 }
 

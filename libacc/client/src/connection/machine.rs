@@ -377,6 +377,11 @@ impl<W: Clone> Machine<W> {
         self.waits.try_read(false)
     }
 
+    /// As [`Machine::try_read`], also if somebody wants it: whoever finds a lane lost may be the one who does.
+    pub fn try_read_the_last(&mut self) -> bool {
+        self.waits.try_read(true)
+    }
+
     /// Whether something hangs on events that nobody may be reading.
     fn is_urgent(&self) -> bool {
         self.copies_out.is_holding() || self.waits.is_room_wanted()

@@ -173,7 +173,7 @@ impl Connection {
     pub(super) fn lose_aside(self: &Arc<Self>, why: &str) -> Error {
         let begin = Instant::now();
         while self.machine().check().is_ok() && begin.elapsed() < REASON_MAX {
-            self.look();
+            self.look(|machine| machine.try_read_the_last());
             std::thread::sleep(REASON_LOOK);
         }
         self.lose_lane(why)

@@ -2,13 +2,14 @@
 
 use super::connection::Connection;
 use super::event_reader::EventReader;
-use crate::connection::{LOOK, Reply, Turn, WaitId, WatchStep};
+use crate::connection::{LOOK, Machine, Reply, Turn, WaitId, WatchStep};
 use accord_fabric::frame::{self, Event, FrameReader};
 use accord_fabric::stats::LinkStats;
 use accord_types::short_lock::assert_none_held;
 use accord_types::{DeviceId, Result, Span, TransferId};
 use std::io::ErrorKind;
 use std::sync::{Arc, MutexGuard};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// Only after so long a wait somebody looks whether the executor lives.
@@ -58,7 +59,7 @@ impl Connection {
             self.act(machine);
             match step {
                 WatchStep::Look => {
-                    self.look();
+                    self.look(|machine| machine.try_read());
                     std::thread::park_timeout(LOOK);
                 }
                 WatchStep::Read => {
@@ -79,9 +80,9 @@ impl Connection {
         }
     }
 
-    /// Handles what has come, without waiting, if nobody else is about to.
-    pub(super) fn look(self: &Arc<Self>) {
-        if !self.machine().try_read() {
+    /// Handles what has come, without waiting, if `takes` takes the reading side.
+    pub(super) fn look(self: &Arc<Self>, takes: impl FnOnce(&mut Machine<Thread>) -> bool) {
+        if !takes(&mut self.machine()) {
             return;
         }
         let mut reader = self.reader();
