@@ -88,6 +88,35 @@ fn a_program_without_devices_of_its_own_goes_by_its_hosts_agent() {
     succeeded(&job.run().unwrap());
 }
 
+/// The agents' MPI has files for memory that they share, and its launcher removes them if it is given the time.
+#[test]
+fn no_shared_memory_is_left_however_a_run_ends() {
+    if is_skipped() {
+        return;
+    }
+    for killed in [false, true] {
+        let running = run(&test_program("cluster/endless.c").unwrap()).args(["launch", "1"]).start().unwrap();
+        running.await_output("ready").unwrap();
+        let run = Pid::from_raw(running.id().cast_signed());
+        let agent = agent_of(run, "h2").expect("the agent of the node");
+        let maps = std::fs::read_to_string(format!("/proc/{agent}/maps")).unwrap();
+        let named = maps.lines().filter_map(|line| Some(&line[line.find("/dev/shm/")?..]));
+        // A name is gone at once where nobody needs it any more.
+        let files: Vec<&Path> = named.filter(|name| !name.ends_with(" (deleted)")).map(Path::new).collect();
+        println!("{files:?}");
+        let signal = if killed { Signal::SIGKILL } else { Signal::SIGTERM };
+        kill(run, signal).unwrap();
+        let finished = running.finish().unwrap();
+        assert!(finished.left_behind.is_empty(), "{signal}: {}", finished.report());
+        // Who is killed leaves that to its supervisor.
+        let end = Instant::now() + SLACK;
+        while files.iter().any(|file| file.exists()) {
+            assert!(Instant::now() < end, "{signal}: {files:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
 #[test]
 fn routes_say_that_they_go_by_mpi() {
     if is_skipped() {

@@ -3,6 +3,7 @@
 use super::host_list::HostFile;
 use super::hosts::Hosts;
 use super::parts::own_program;
+use super::run_folder::RunFolder;
 use crate::failure::{Failure, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -223,6 +224,13 @@ impl Mpirun {
             Kind::OpenMpi => {
                 line.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
                 mca(line, "orte_tmpdir_base", dir.as_os_str().to_owned());
+                let shared_memory = RunFolder::of_shared_memory(dir);
+                if shared_memory.is_dir() {
+                    // What it is called up to Open MPI 4, and since.
+                    for name in ["btl_vader_backing_directory", "btl_sm_backing_directory"] {
+                        mca(line, name, shared_memory.as_os_str().to_owned());
+                    }
+                }
             }
             Kind::Hydra => line.extend(["-bind-to", "none"].map(OsString::from)),
             Kind::Other => {}

@@ -30,6 +30,11 @@ impl RunFolder {
         Ok(parent.unwrap_or_else(std::env::temp_dir).join(format!("{PREFIX}{:016x}", u64::from_le_bytes(random))))
     }
 
+    /// The run's folder for memory that its processes share, beside its own folder `path`: a launcher that is killed at the run's end leaves such files.
+    pub(crate) fn of_shared_memory(path: &Path) -> PathBuf {
+        Path::new("/dev/shm").join(path.file_name().unwrap_or_default())
+    }
+
     /// Makes it, and removes what runs before have left.
     pub(crate) fn make(path: &Path) -> Result<Self> {
         let failed =

@@ -43,6 +43,9 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     // Whoever has stopped this process before the launcher was killed keeps it from taking the run down.
     set_pdeathsig(Signal::SIGCONT).map_err(|error| Failure::system("can't follow the launcher", error))?;
     let folder = RunFolder::make(&args.dir)?;
+    // Files there are not as quick elsewhere, but the run can do without.
+    let shared_memory =
+        args.run.local_cluster.and_then(|_| RunFolder::make(&RunFolder::of_shared_memory(&args.dir)).ok());
     let mut supervisor =
         Supervisor { args, processes: Processes::new(args), is_over_nodes: false, ends_with_agents: false };
     let result = supervisor.run(&mut signals);
@@ -50,7 +53,7 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     supervisor.take_down(&mut signals);
     // Removing the folder takes a few descriptors.
     drop(signals);
-    drop(folder);
+    drop((folder, shared_memory));
     result
 }
 
