@@ -48,9 +48,8 @@ pub enum Purpose {
 
 /// For whoever always reads at once. After a cut of 2 s TCP's next try comes after 3 s at most.
 const READ_AT_ONCE: Duration = Duration::from_secs(6);
-/// For executors, which read at once too, but may be stopped for as long as programs bear it (30 s if nothing else is set). A dead host is found
-/// before: by the side that has nothing to send, whose keep-alive probes nobody answers, and by the program.
-const READ_BY_EXECUTORS: Duration = Duration::from_secs(60);
+/// For executors, which read at once too, but may be stopped for as long as programs bear it (30 s if nothing else is set).
+const READ_BY_EXECUTORS: Duration = Duration::from_secs(40);
 
 impl Purpose {
     fn from_raw(raw: u8) -> Option<Self> {

@@ -25,6 +25,12 @@ pub(super) fn at_least_once_a_second(socket: impl AsFd) -> io::Result<bool> {
     }
 }
 
+/// Whether [`at_least_once_a_second`] was done.
+pub(super) fn is_at_least_once_a_second(socket: impl AsFd) -> bool {
+    socket_option::get(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS)
+        .is_ok_and(|longest| longest == LONGEST.as_millis() as libc::c_int)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +45,7 @@ mod tests {
             return println!("skipped: this Linux is older than 6.15");
         }
         assert_eq!(socket_option::get(&socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS).unwrap(), 1_000);
+        assert!(is_at_least_once_a_second(&socket) && !is_at_least_once_a_second(listener.accept().unwrap().0));
     }
 
     #[test]

@@ -179,7 +179,11 @@ impl Lane for Socket {
 
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()> {
         if self.tcp {
-            SockRef::from(&self.fd).set_tcp_user_timeout(unread_max)?;
+            // With a time-out the system gives up by nothing else, be it probes that nobody answers. Where lost bytes are sent again each second it
+            // needs none: it tries 15 times, and who is well answers.
+            let waits =
+                unread_max.filter(|max| *max <= USER_TIMEOUT || !retransmit::is_at_least_once_a_second(&self.fd));
+            SockRef::from(&self.fd).set_tcp_user_timeout(waits)?;
         }
         self.limit(None)
     }

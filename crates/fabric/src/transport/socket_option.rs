@@ -21,8 +21,10 @@ pub(super) fn set(socket: impl AsFd, level: libc::c_int, option: libc::c_int, va
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What it is.
-#[cfg(test)]
+/// What such an option is.
+///
+/// # Errors
+/// As for [`set`].
 pub(super) fn get(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<libc::c_int> {
     let (mut value, mut len) = (0 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
     // SAFETY: the descriptor is open while it is borrowed, and the option is written to an integer of the length that is said.
