@@ -8,7 +8,7 @@ mod serve;
 use super::config::{WORKER_ENV, WORKER_SAYS};
 use super::control::{self, Answer, Request};
 use super::layout::{ARENA_OFFSET, CONTROL_BYTES, Control, LAYOUT_VERSION};
-use accord_types::threads;
+use accord_types::{scarce, threads};
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -110,7 +110,8 @@ fn follow_owner(owner: i32, control: Control) -> Result<(), String> {
         // SAFETY: ends the process at once; destructors of a program that never ran stay unrun.
         unsafe { libc::_exit(EXIT_OWNER_GONE) }
     };
-    threads::spawn("accord-owner", follow).map(drop).map_err(|e| format!("starting a thread: {e}"))
+    let started = threads::spawn("accord-owner", follow).map(drop);
+    started.map_err(|error| format!("starting a thread: {error}; {}", scarce::THREADS))
 }
 
 fn serve(mut worker: Worker) -> i32 {
