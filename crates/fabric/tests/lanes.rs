@@ -1,7 +1,7 @@
 //! Lanes that leave a machine: TLS whose ends have proven the session's key, and somebody in between who has not.
 
 use accord_fabric::Key;
-use accord_fabric::handshake::{self, HELLO_LEN, Hello, Introduced, Purpose, check_secure};
+use accord_fabric::handshake::{self, ConnectLimits, HELLO_LEN, Hello, Introduced, Purpose, check_secure};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, Found, LaneTerms, Nearness, Route, Wanted};
 use accord_fabric::transport::{self, Listener, SharedLane, Transport};
@@ -10,7 +10,7 @@ use accord_types::{NodeId, Result, SessionId};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(10);
 const PROTOCOL: &[u8] = b"accord-lane/2";
@@ -267,6 +267,24 @@ fn who_has_no_key_of_the_session_is_not_spoken_to() {
         client.join().unwrap().unwrap_err().to_string()
     });
     assert!(error.contains("has another key"), "{error}");
+}
+
+/// An executor that is stopped when a lane has been handed to it.
+#[test]
+fn who_stops_before_tls_is_waited_for_as_long_as_is_said() {
+    let key = Key::random().unwrap();
+    let (listener, address) = listen();
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let limits = ConnectLimits { introduced: SOON, secured: Duration::from_millis(200) };
+            let begun = Instant::now();
+            (handshake::connect_by(&route(&address), &hello(Purpose::Bulk, 0), &key, limits), begun.elapsed())
+        });
+        let (lane, _) = listener.accept().unwrap();
+        handshake::accept(&*lane, &key, SOON).unwrap();
+        let (connected, took) = client.join().unwrap();
+        assert!(connected.is_err() && took < SOON, "{took:?}");
+    });
 }
 
 #[test]
