@@ -3,7 +3,7 @@
 use crate::config::Work;
 use crate::copies::{FromLane, ToEvent, ToLane};
 use crate::copy::{End, copy_here};
-use crate::executor::{ALL, CopyTarget, Effect, ExecutorCore, Facts, Operation, Push, Request, Words};
+use crate::executor::{CopyTarget, Effect, ExecutorCore, Facts, Operation, Push, Request, Words};
 use crate::hosted::Hosted;
 use crate::incoming_transfers::{Destination, due_after};
 use crate::push::ToPeer;
@@ -37,9 +37,7 @@ pub(crate) fn serve(session: &Arc<Session>) {
         waiting: None,
     };
     if let Err(error) = driver.run(lane) {
-        // The program is told why, if it still listens.
-        session.events.failed(ALL, ALL, error);
-        session.events.finish();
+        session.events.over(error);
     }
     // What happens to streams from here on is no news; lanes end before devices do.
     driver.world.devices.values().for_each(Started::forget);

@@ -80,6 +80,12 @@ impl Events {
         self.flush(state);
     }
 
+    /// Says why all is over, and waits until that is written. The program hears it if it still listens.
+    pub(crate) fn over(&self, error: Error) {
+        self.failed(ALL, ALL, error);
+        self.finish();
+    }
+
     /// Passes a worker's output on.
     pub(crate) fn output(&self, descriptor: u8, bytes: &[u8]) {
         for piece in bytes.chunks(PAYLOAD_MAX) {

@@ -4,7 +4,6 @@ use crate::admission::{Admission, Admitted};
 use crate::asked::Asking;
 use crate::config::ExecutorConfig;
 use crate::events::Events;
-use crate::executor::ALL;
 use crate::lane_source::LaneSource;
 use crate::peers::Peers;
 use crate::same_host::Local;
@@ -144,8 +143,7 @@ impl Session {
         // For the agent's log: there may be no lane yet to tell the program.
         let _ = writeln!(io::stderr(), "accord-node-agent executor: {error}");
         self.await_records();
-        self.events.failed(ALL, ALL, error.node(&self.config.node_name));
-        self.events.finish();
+        self.events.over(error.node(&self.config.node_name));
         self.end();
     }
 
@@ -165,8 +163,7 @@ impl Session {
         if let Err(panic) = threads::caught(work) {
             let cause = format!("in the executor, {panic}");
             let error = Error::new(ErrorCode::ImplementationDefined, cause).remedy(threads::REMEDY);
-            self.events.failed(ALL, ALL, error.node(&self.config.node_name));
-            self.events.finish();
+            self.events.over(error.node(&self.config.node_name));
         }
         self.end();
     }
@@ -194,9 +191,7 @@ impl Session {
             Some(Reader::Records) | None => Ok(()),
         };
         if let Err(error) = outcome {
-            // The program is told why, if it still listens.
-            self.events.failed(ALL, ALL, error);
-            self.events.finish();
+            self.events.over(error);
         }
     }
 

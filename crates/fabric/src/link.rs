@@ -19,7 +19,7 @@
 //! by what lies between, ends all its readers; [`Link::close`] then ends whoever waits to send.
 
 use crate::frame::{self, Event, FrameReader};
-use crate::handshake::{self, ConnectLimits, Hello, Purpose};
+use crate::handshake::{self, ConnectLimits, Deadline, Hello, Purpose};
 use crate::key::Key;
 use crate::peer::PeerId;
 use crate::route::Route;
@@ -335,13 +335,13 @@ impl Link {
 fn said_before_its_end(records: &dyn Lane) -> Option<Error> {
     /// It was written before the lanes ended.
     const SOON: Duration = Duration::from_millis(200);
-    records.limit(Some(SOON)).ok()?;
-    let mut reader = FrameReader::default();
+    let (deadline, mut reader) = (Deadline::after(SOON), FrameReader::default());
     loop {
         if let Some(frame) = reader.take::<Event>().ok()? {
             let Event::Failed { failure, .. } = frame.record else { return None };
             return Some(frame::decode_error(failure, frame.payload));
         }
+        records.limit(Some(deadline.left().ok()?)).ok()?;
         if !reader.fill(|bytes| records.read(bytes)).ok()? {
             return None;
         }

@@ -17,7 +17,11 @@ impl Deadline {
         Self(Instant::now() + timeout)
     }
 
-    fn left(self) -> io::Result<Duration> {
+    /// How long that is from now.
+    ///
+    /// # Errors
+    /// If it is over.
+    pub(crate) fn left(self) -> io::Result<Duration> {
         match self.0.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
             left => Ok(left),
