@@ -22,7 +22,6 @@ pub mod peer;
 mod program;
 pub mod route;
 pub mod session_endpoint;
-mod signal;
 pub mod stalls;
 pub mod stats;
 pub mod transfer;

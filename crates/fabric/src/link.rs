@@ -230,6 +230,9 @@ impl Link {
         }
         lanes.all.push(lane.clone());
         drop(lanes);
+        if purpose.is_waited_for() {
+            lane.be_patient();
+        }
         let (link, read) = (self.clone(), lane.clone());
         let control = |link| Reader::Control(ControlReader { link, lane: read.clone() });
         let transfers = |link| Reader::Transfers(TransferReader { link, lane: read.clone() });

@@ -27,6 +27,7 @@ mod session;
 mod session_key;
 pub mod settings;
 pub mod short_lock;
+pub mod signal;
 pub mod spin_policy;
 pub mod threads;
 mod trace;

@@ -18,7 +18,7 @@ const CORES_MIN: usize = 4;
 /// Weight of the latest wait in the average: 1 / 8.
 const SHIFT: u32 = 3;
 /// Somebody who keeps the core that long has use for it.
-const CROWDED: Duration = Duration::from_micros(30);
+pub const CROWDED: Duration = Duration::from_micros(30);
 /// So many waits are slept through then.
 const PAUSE: u32 = 16;
 /// Looks at memory before the core is given away once, which takes about as long: less than a microsecond.
@@ -55,6 +55,11 @@ impl SpinPolicy {
     /// For whoever waits for a device in a program's name, in this process.
     pub fn patient() -> Self {
         Self::patient_with(cores())
+    }
+
+    /// For looks that are system calls each. None where there are not cores enough for that.
+    pub fn where_cores_abound() -> Option<Self> {
+        (cores() >= CORES_MIN).then(Self::default)
     }
 
     fn patient_with(cores: usize) -> Self {

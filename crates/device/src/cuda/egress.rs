@@ -5,6 +5,8 @@ use super::shared::Shared;
 use super::staging::pinned_pool::Slot;
 use crate::CopySink;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::signal::Signal;
+use accord_types::spin_policy::SpinPolicy;
 use accord_types::threads;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar};
@@ -32,7 +34,8 @@ pub(crate) struct Egress(Arc<PartQueue>);
 #[derive(Default)]
 struct PartQueue {
     state: ShortLock<WaitingParts>,
-    changed: Condvar,
+    /// There are parts, or it is closed.
+    changed: Signal,
     /// There is room again.
     taken: Condvar,
 }
@@ -73,8 +76,8 @@ impl Egress {
         let mut state = self.0.lock();
         if !state.closed {
             state.parts.push_back(part);
+            self.0.changed.raise();
             drop(state);
-            self.0.changed.notify_one();
         }
     }
 
@@ -83,9 +86,9 @@ impl Egress {
         let mut state = self.0.lock();
         state.closed = true;
         let dropped = std::mem::take(&mut state.parts);
+        self.0.changed.raise();
         drop(state);
         drop(dropped);
-        self.0.changed.notify_one();
         self.0.taken.notify_all();
     }
 }
@@ -101,10 +104,11 @@ impl PartQueue {
         let Ok(_current) = shared.context.enter() else { return };
         // The sink of the copy that it is at, unless that has failed.
         let mut sink = None;
+        let mut spin = SpinPolicy::patient();
         let mut state = self.lock();
         while !state.closed {
             let Some(part) = state.parts.pop_front() else {
-                state = ShortGuard::wait(state, &self.changed);
+                state = self.changed.look_then_wait(&self.state, state, None, &mut spin);
                 continue;
             };
             drop(state);

@@ -4,12 +4,14 @@
 use super::stream::Stream;
 use crate::failure::shut_down;
 use accord_types::Result;
-use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::short_lock::ShortLock;
+use accord_types::signal::Signal;
+use accord_types::spin_policy::{CROWDED, SpinPolicy};
 use accord_types::threads;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks while somebody waits for work that is under way.
+/// How often the thread looks while somebody waits for work that is under way and takes longer than recent work did.
 const LOOK: Duration = Duration::from_micros(20);
 /// How often it looks for those who want to hear of a failure only.
 const LOOK_FOR_FAILURES: Duration = Duration::from_millis(100);
@@ -22,12 +24,21 @@ pub(crate) struct Notifier(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: ShortLock<Waiting>,
-    work_available: Condvar,
+    /// There is somebody more, or it is to end.
+    work_available: Signal,
+}
+
+/// Somebody who waits.
+struct Awaited {
+    stream: Arc<Stream>,
+    seq: u64,
+    since: Instant,
+    done: Done,
 }
 
 #[derive(Default)]
 struct Waiting {
-    waiting: Vec<(Arc<Stream>, u64, Done)>,
+    waiting: Vec<Awaited>,
     started: bool,
     closing: bool,
 }
@@ -50,9 +61,9 @@ impl Notifier {
                 }
             }
         }
-        state.waiting.push((Arc::clone(stream), seq, done));
+        state.waiting.push(Awaited { stream: Arc::clone(stream), seq, since: Instant::now(), done });
+        self.0.work_available.raise();
         drop(state);
-        self.0.work_available.notify_one();
     }
 
     /// Ends the thread; everybody who waits is told.
@@ -60,10 +71,10 @@ impl Notifier {
         let mut state = self.0.state.lock();
         state.closing = true;
         let left = std::mem::take(&mut state.waiting);
+        self.0.work_available.raise();
         drop(state);
-        self.0.work_available.notify_one();
-        for (_, _, done) in left {
-            done(Err(shut_down()));
+        for awaited in left {
+            (awaited.done)(Err(shut_down()));
         }
     }
 }
@@ -72,11 +83,12 @@ impl Shared {
     fn serve(&self) {
         // SAFETY: changes this thread's timers only.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+        let (mut idle, mut work) = (SpinPolicy::patient(), SpinPolicy::default());
         let mut state = self.state.lock();
         let mut looked_for_failures = Instant::now();
         while !state.closing {
             if state.waiting.is_empty() {
-                state = ShortGuard::wait(state, &self.work_available);
+                state = self.work_available.look_then_wait(&self.state, state, None, &mut idle);
                 continue;
             }
             // Without the lock: a stream that is asked may wait for the driver, and whoever adds something must not.
@@ -84,31 +96,35 @@ impl Shared {
             drop(state);
             let all = looked_for_failures.elapsed() >= LOOK_FOR_FAILURES;
             // What was never put in can't be reached.
-            let under_way = |(stream, seq, _): &(Arc<Stream>, u64, Done)| *seq <= stream.last().0;
-            let sleeps = !all && !waiting.iter().any(under_way);
+            let sleeps = !all && !waiting.iter().any(Awaited::is_under_way);
             if all {
                 looked_for_failures = Instant::now();
             }
             let mut left = Vec::with_capacity(waiting.len());
-            let mut none = true;
+            let mut newest = None;
             if sleeps {
                 left.append(&mut waiting);
             }
-            for (stream, seq, done) in waiting {
-                let sleeps = seq > stream.last().0;
-                match if sleeps && !all { Ok(false) } else { look(&stream, seq) } {
+            for awaited in waiting {
+                let under_way = awaited.is_under_way();
+                match if under_way || all { look(&awaited.stream, awaited.seq) } else { Ok(false) } {
                     Ok(false) => {
-                        none &= sleeps;
-                        left.push((stream, seq, done));
+                        if under_way {
+                            newest = newest.max(Some(awaited.since));
+                        }
+                        left.push(awaited);
                     }
-                    result => done(result.map(drop)),
+                    result => {
+                        work.waited(awaited.since.elapsed());
+                        (awaited.done)(result.map(drop));
+                    }
                 }
             }
             state = self.state.lock();
             if state.closing {
                 drop(state);
-                for (_, _, done) in left {
-                    done(Err(shut_down()));
+                for awaited in left {
+                    (awaited.done)(Err(shut_down()));
                 }
                 return;
             }
@@ -117,13 +133,33 @@ impl Shared {
             left.append(&mut state.waiting);
             state.waiting = left;
             if sleeps && !more {
-                (state, _) = ShortGuard::wait_timeout(state, &self.work_available, LOOK_FOR_FAILURES);
-            } else if !none {
+                let end = Some(Instant::now() + LOOK_FOR_FAILURES);
+                state = self.work_available.look_then_wait(&self.state, state, end, &mut idle);
+            } else if let Some(since) = newest {
                 drop(state);
-                std::thread::sleep(LOOK);
+                pause(since, &mut work);
                 state = self.state.lock();
             }
         }
+    }
+}
+
+impl Awaited {
+    /// Its position was put in.
+    fn is_under_way(&self) -> bool {
+        self.seq <= self.stream.last().0
+    }
+}
+
+/// Between two looks: none but for others to have the core, while what came last may be there as soon as others were.
+fn pause(since: Instant, work: &mut SpinPolicy) {
+    let now = Instant::now();
+    if now - since >= work.limit() {
+        return std::thread::sleep(LOOK);
+    }
+    std::thread::yield_now();
+    if now.elapsed() > CROWDED {
+        work.crowded();
     }
 }
 

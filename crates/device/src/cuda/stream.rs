@@ -284,7 +284,7 @@ impl Stream {
     /// The worker.
     fn serve(&self) {
         let Ok(_current) = self.shared.context.enter() else { return };
-        let mut spin = SpinPolicy::default();
+        let mut spin = SpinPolicy::patient();
         let mut state = self.lock();
         loop {
             let seen = self.news.load(Ordering::Acquire);

@@ -74,6 +74,11 @@ impl Purpose {
         }
     }
 
+    /// Whether a program waits for what comes, mostly: not for chunks of transfers, for which its engines and threads wait.
+    pub(crate) fn is_waited_for(self) -> bool {
+        matches!(self, Self::Command | Self::Peer | Self::Control)
+    }
+
     /// Who serves such connections, for messages.
     pub(super) fn server(self) -> &'static str {
         match self {

@@ -6,6 +6,8 @@ use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::signal::Signal;
+use accord_types::spin_policy::SpinPolicy;
 use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar};
@@ -106,6 +108,7 @@ impl Inbox {
     /// # Errors
     /// When the lane fails or the peer breaks the protocol.
     pub fn serve(&self, lane: &SharedLane) -> Result<()> {
+        let mut spin = SpinPolicy::default();
         while let Some(chunk) = read_chunk(&**lane)? {
             if !matches!(chunk.kind, ChunkKind::Data | ChunkKind::Abort) || chunk.offset != 0 {
                 return Err(broken("a transfer did not begin with its first chunk"));
@@ -121,7 +124,7 @@ impl Inbox {
             };
             incoming.begin(chunk)?;
             receive(incoming);
-            loan.wait()?.discard(&**lane, &self.stats)?;
+            loan.wait(&mut spin)?.discard(&**lane, &self.stats)?;
         }
         Ok(())
     }
@@ -204,26 +207,18 @@ impl Progress {
 /// Brings a lane back to its thread.
 #[derive(Default)]
 struct Loan {
-    state: ShortLock<LoanState>,
-    returned: Condvar,
-}
-
-#[derive(Default)]
-struct LoanState {
-    back: Option<Result<Progress>>,
-    /// The lane's thread sleeps.
-    waiting: bool,
+    back: ShortLock<Option<Result<Progress>>>,
+    returned: Signal,
 }
 
 impl Loan {
-    fn wait(&self) -> Result<Progress> {
-        let mut state = self.state.lock();
+    fn wait(&self, spin: &mut SpinPolicy) -> Result<Progress> {
+        let mut back = self.back.lock();
         loop {
-            if let Some(progress) = state.back.take() {
+            if let Some(progress) = back.take() {
                 return progress;
             }
-            state.waiting = true;
-            state = ShortGuard::wait(state, &self.returned);
+            back = self.returned.look_then_wait(&self.back, back, None, spin);
         }
     }
 }
@@ -327,13 +322,10 @@ impl Drop for Incoming {
             None => Ok(Progress { transfer, len, received, chunk_left, aborted }),
             Some(error) => Err(error),
         };
-        let mut state = self.loan.state.lock();
-        state.back = Some(back);
-        let wake = state.waiting;
-        drop(state);
-        if wake {
-            self.loan.returned.notify_one();
-        }
+        let mut returned = self.loan.back.lock();
+        *returned = Some(back);
+        self.loan.returned.raise();
+        drop(returned);
     }
 }
 

@@ -3,8 +3,8 @@
 use super::lane::{Lane, SharedLane, Transport};
 use super::time_limit::TimeLimit;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN};
-use crate::signal::wait_until;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::signal::wait_until;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::os::fd::BorrowedFd;

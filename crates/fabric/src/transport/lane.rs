@@ -75,6 +75,10 @@ pub trait Lane: fmt::Debug + Send + Sync {
         1
     }
 
+    /// What comes is waited for in a program's name: whoever reads looks for longer before it sleeps, where there are cores enough and a look is no
+    /// system call. See [`accord_types::spin_policy::SpinPolicy::patient`].
+    fn be_patient(&self) {}
+
     /// Writes as much of `parts`, in their order, as there is room for, at least a byte, and waits for that. Never raises a signal:
     /// a program may not have it ignored.
     ///

@@ -291,6 +291,13 @@ impl Lane for Shm {
         LOOKS
     }
 
+    fn be_patient(&self) {
+        // Somebody reads already: then it stays as it is.
+        if let Some(mut reader) = self.reader.try_take() {
+            reader.spin = SpinPolicy::patient();
+        }
+    }
+
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut writer = self.writer.take();
         let doorbell = (self.outgoing, Word::WriterSleeps, &self.out_doorbell);

@@ -4,6 +4,8 @@ use super::address::{PeerAddress, is_loopback};
 use super::lane::{Lane, SharedLane, Transport};
 use super::retransmit;
 use accord_types::short_lock::assert_none_held;
+use accord_types::signal::SharedSpinPolicy;
+use accord_types::spin_policy::SpinPolicy;
 use accord_types::{Error, ErrorCode, Result, scarce};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -12,7 +14,7 @@ use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Silence before the first keep-alive probe, and between probes.
@@ -34,6 +36,8 @@ pub(super) struct Socket {
     fd: OwnedFd,
     /// Of TCP, and tuned as such.
     tcp: bool,
+    /// How long what comes is looked for, if it is: [`Lane::be_patient`].
+    spin: OnceLock<SharedSpinPolicy>,
 }
 
 /// A lane over a TCP connection that somebody else has made. It has no delay and keep-alive then: a dead host is found within
@@ -50,7 +54,7 @@ pub fn adopt(connection: OwnedFd) -> io::Result<SharedLane> {
     socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
     // Better with it, but as good as ever without.
     let _ = retransmit::at_least_once_a_second(&connection);
-    Ok(Arc::new(Socket { fd: connection, tcp: true }))
+    Ok(Arc::new(Socket::new(connection, true)))
 }
 
 /// Has a connection end 2 s after its peer's machine, or the way there, has gone silent. A process that stands still is not silent: its
@@ -97,15 +101,35 @@ pub fn pair() -> io::Result<(SharedLane, SharedLane)> {
 
 /// A lane whose descriptor has come from another process, which has adopted it before.
 pub(super) fn received(fd: OwnedFd) -> SharedLane {
-    Arc::new(Socket { fd, tcp: true })
+    Arc::new(Socket::new(fd, true))
 }
 
 /// A lane over a stream socket that is none of TCP.
 pub(super) fn plain(fd: OwnedFd) -> Socket {
-    Socket { fd, tcp: false }
+    Socket::new(fd, false)
 }
 
 impl Socket {
+    fn new(fd: OwnedFd, tcp: bool) -> Self {
+        Self { fd, tcp, spin: OnceLock::new() }
+    }
+
+    /// Waits for the first of `wanted` bytes, or the end: to wake a thread takes longer than the network, so a patient one does not sleep where it comes soon.
+    ///
+    /// # Errors
+    /// When that takes longer than reads may. All else whoever reads is told.
+    fn await_first(&self, wanted: usize) -> io::Result<()> {
+        let Some(spin) = self.spin.get().filter(|_| wanted > 0) else { return Ok(()) };
+        let start = Instant::now();
+        if !spin.look(|| self.is_readable())
+            && let Err(Errno::AGAIN) = recv(&self.fd, &mut [0u8; 1], RecvFlags::PEEK)
+        {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        spin.waited(start);
+        Ok(())
+    }
+
     pub(super) fn into_fd(self) -> OwnedFd {
         self.fd
     }
@@ -129,6 +153,7 @@ impl Socket {
 impl Lane for Socket {
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         assert_none_held();
+        self.await_first(bytes.len())?;
         Ok(recv(&self.fd, bytes, RecvFlags::empty())?.1)
     }
 
@@ -138,6 +163,7 @@ impl Lane for Socket {
 
     fn read_exact(&self, mut bytes: &mut [u8]) -> io::Result<()> {
         assert_none_held();
+        self.await_first(bytes.len())?;
         while !bytes.is_empty() {
             match recv(&self.fd, &mut *bytes, RecvFlags::WAITALL) {
                 Ok((_, 0)) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -152,6 +178,12 @@ impl Lane for Socket {
     fn is_readable(&self) -> bool {
         let looked = recv(&self.fd, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         !matches!(looked, Err(Errno::AGAIN | Errno::INTR))
+    }
+
+    fn be_patient(&self) {
+        if let Some(policy) = SpinPolicy::where_cores_abound() {
+            let _ = self.spin.set(policy.into());
+        }
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -199,5 +231,60 @@ impl Lane for Socket {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.fd.as_fd()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    /// Two ends; the first one is patient, however few cores there are.
+    fn patient_pair() -> (Socket, Socket) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (near, far) = (plain(near.into()), plain(far.into()));
+        near.spin.set(SpinPolicy::new(8).into()).unwrap();
+        (near, far)
+    }
+
+    #[test]
+    fn a_patient_one_reads_what_comes_whether_it_looks_or_sleeps() {
+        let (near, far) = patient_pair();
+        let answers = thread::spawn(move || {
+            let mut message = [0; 4];
+            for round in 0..2_000_u32 {
+                // Now and then so late that whoever waits sleeps.
+                if round % 500 == 499 {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                (&far as &dyn Lane).send(&round.to_le_bytes()).unwrap();
+                far.read_exact(&mut message).unwrap();
+                assert_eq!(u32::from_le_bytes(message), round);
+            }
+            far
+        });
+        let mut message = [0; 4];
+        for round in 0..2_000_u32 {
+            if round % 2 == 0 {
+                near.read_exact(&mut message).unwrap();
+            } else {
+                assert_eq!(near.read(&mut message).unwrap(), 4);
+            }
+            assert_eq!(u32::from_le_bytes(message), round);
+            (&near as &dyn Lane).send(&message).unwrap();
+        }
+        drop(answers.join().unwrap());
+        assert_eq!(near.read(&mut message).unwrap(), 0, "the end");
+        assert_eq!(near.read_exact(&mut message).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_patient_one_waits_for_nothing_where_nothing_is_wanted_and_for_the_rest_as_long_as_it_may() {
+        let (near, _far) = patient_pair();
+        near.read_exact(&mut []).unwrap();
+        near.limit(Some(Duration::from_millis(20))).unwrap();
+        assert_eq!(near.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(near.try_read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 }

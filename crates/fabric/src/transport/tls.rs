@@ -327,6 +327,10 @@ impl Lane for Tls {
         self.below.limit(time)
     }
 
+    fn be_patient(&self) {
+        self.below.be_patient();
+    }
+
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()> {
         self.below.introduced(unread_max)
     }

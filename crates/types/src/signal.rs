@@ -1,7 +1,7 @@
 //! Who waits for something of a table, and how that one is told: without a system call if nobody sleeps.
 
-use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use crate::short_lock::{ShortGuard, ShortLock};
+use crate::spin_policy::{Looked, SpinPolicy, look};
 use std::io::{self, ErrorKind};
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Raised after each change of the table that it is about, which is made with the table locked.
 #[derive(Debug, Default)]
-pub(crate) struct Signal {
+pub struct Signal {
     changed: Condvar,
     /// Those that sleep, or are about to; changed with the table locked.
     sleepers: AtomicU32,
@@ -19,7 +19,7 @@ pub(crate) struct Signal {
 
 impl Signal {
     /// Tells all who wait.
-    pub(crate) fn raise(&self) {
+    pub fn raise(&self) {
         self.raised.fetch_add(1, Ordering::Release);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
@@ -30,7 +30,7 @@ impl Signal {
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] at `end`.
-    pub(crate) fn wait<'a, T>(&self, table: ShortGuard<'a, T>, end: Option<Instant>) -> io::Result<ShortGuard<'a, T>> {
+    pub fn wait<'a, T>(&self, table: ShortGuard<'a, T>, end: Option<Instant>) -> io::Result<ShortGuard<'a, T>> {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         let woken = wait_until(&self.changed, table, end);
         // The table is locked again, or nobody looks at it any more.
@@ -38,36 +38,68 @@ impl Signal {
         woken
     }
 
+    /// Gives the table up until it is raised, or until `end`: looks for as long as recent waits were before it sleeps. Raised with the table locked.
+    pub fn look_then_wait<'a, T>(
+        &self,
+        table: &'a ShortLock<T>,
+        mut guard: ShortGuard<'a, T>,
+        end: Option<Instant>,
+        spin: &mut SpinPolicy,
+    ) -> ShortGuard<'a, T> {
+        let (start, seen, limit) = (Instant::now(), self.raised(), spin.limit());
+        if limit > Duration::ZERO {
+            drop(guard);
+            if look(start, limit, || self.raised() != seen) == Looked::Crowded {
+                spin.crowded();
+            }
+            guard = table.lock();
+        }
+        if self.raised() == seen {
+            guard = self.wait(guard, end).unwrap_or_else(|_| table.lock());
+        }
+        spin.waited(start.elapsed());
+        guard
+    }
+
     /// How often it was raised, to be asked with the table locked.
-    pub(crate) fn raised(&self) -> u32 {
+    pub fn raised(&self) -> u32 {
         self.raised.load(Ordering::Acquire)
     }
 
     /// Looks for as long as recent waits were, without the table's lock, whether it was raised since `seen`.
-    pub(crate) fn look(&self, seen: u32, spin: &SharedSpinPolicy) {
+    pub fn look(&self, seen: u32, spin: &SharedSpinPolicy) {
         spin.look(|| self.raised() != seen);
     }
 }
 
 /// How long a kind of wait was lately.
 #[derive(Debug, Default)]
-pub(crate) struct SharedSpinPolicy(ShortLock<SpinPolicy>);
+pub struct SharedSpinPolicy(ShortLock<SpinPolicy>);
+
+impl From<SpinPolicy> for SharedSpinPolicy {
+    fn from(policy: SpinPolicy) -> Self {
+        Self(ShortLock::new(policy))
+    }
+}
 
 impl SharedSpinPolicy {
     /// Whether looking is worth it.
-    pub(crate) fn has_any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         self.policy().limit() > Duration::ZERO
     }
 
-    fn look(&self, is_news: impl Fn() -> bool) {
+    /// Looks for as long as recent waits were; whether there was news.
+    pub fn look(&self, is_news: impl Fn() -> bool) -> bool {
         let limit = self.policy().limit();
-        if limit > Duration::ZERO && look(Instant::now(), limit, is_news) == Looked::Crowded {
+        let looked = if limit > Duration::ZERO { look(Instant::now(), limit, is_news) } else { Looked::Late };
+        if looked == Looked::Crowded {
             self.policy().crowded();
         }
+        looked == Looked::Ready
     }
 
     /// A wait has ended that began at `start`.
-    pub(crate) fn waited(&self, start: Instant) {
+    pub fn waited(&self, start: Instant) {
         self.policy().waited(start.elapsed());
     }
 
@@ -77,7 +109,7 @@ impl SharedSpinPolicy {
 }
 
 /// Waits for news, until `end`.
-pub(crate) fn wait_until<'a, T>(
+pub fn wait_until<'a, T>(
     changed: &Condvar,
     state: ShortGuard<'a, T>,
     end: Option<Instant>,
