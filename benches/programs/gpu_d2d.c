@@ -6,7 +6,7 @@
 #include "gpu_server.h"
 #include <openacc.h>
 
-enum { ROUNDS = 9, ROW = 4, SMALL_ROUNDS = 15, SMALL = 200 };
+enum { ROUNDS = 9, ROW = 4, SMALL_ROUNDS = 15, SMALL = 200, MIBS = 16 };
 
 extern void acc_memcpy_d2d(void *dst_host, void *src_host, size_t bytes, int dst_device, int src_device)
     __attribute__((weak));
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     acc_set_device_num(1, acc_device_nvidia);
     acc_copyin(to, bytes);
 
-    double stream[ROUNDS], raw_big[ROUNDS], big[ROUNDS], mib[ROUNDS];
+    double stream[ROUNDS], raw_big[ROUNDS], big[ROUNDS], mib[ROUNDS], mibs[ROUNDS];
     for (int r = -2; r < ROUNDS; r++) {
         double s = server_stream(server, 's', from, bytes);
         double p = 1;
@@ -39,12 +39,16 @@ int main(int argc, char **argv)
         for (int i = 0; i < ROW; i++)
             acc_memcpy_d2d(to, from, bytes, 1, 0);
         double t1 = now_us();
-        for (int i = 0; i < 16; i++)
+        for (int i = 0; i < MIBS; i++)
             acc_memcpy_d2d(to, from, 1 << 20, 1, 0);
         double t2 = now_us();
+        for (int i = 0; i < SMALL; i++)
+            acc_memcpy_d2d(to, from, 1 << 20, 1, 0);
+        double t3 = now_us();
         if (r >= 0) {
             stream[r] = bytes / s / 1e3, raw_big[r] = bytes / p / 1e3;
-            big[r] = ROW * bytes / (t1 - t0) / 1e3, mib[r] = (16 << 20) / (t2 - t1) / 1e3;
+            big[r] = ROW * bytes / (t1 - t0) / 1e3, mib[r] = (MIBS << 20) / (t2 - t1) / 1e3;
+            mibs[r] = ((double)SMALL * (1 << 20)) / (t3 - t2) / 1e3;
         }
     }
     double ping[SMALL_ROUNDS], raw_small[SMALL_ROUNDS], small[SMALL_ROUNDS];
@@ -67,6 +71,7 @@ int main(int argc, char **argv)
     }
     report("acc_memcpy_d2d", "all", "GB/s", big, ROUNDS);
     report("acc_memcpy_d2d", "1 MiB", "GB/s", mib, ROUNDS);
+    report("acc_memcpy_d2d", "1 MiB, many in a row", "GB/s", mibs, ROUNDS);
     report("acc_memcpy_d2d", "8 B", "us", small, SMALL_ROUNDS);
     acc_copyout(to, bytes);
     size_t wrong = 0;

@@ -80,6 +80,30 @@ static CUdeviceptr take(const char *kind)
     return at;
 }
 
+/* Whether a message from rank 0 to rank 1 that crosses pieces comes whole. Where not: the first word that differs, in bytes. */
+static int sent_whole(CUdeviceptr p, int rank, size_t from, size_t len)
+{
+    size_t words = len / sizeof(unsigned);
+    unsigned *host = malloc(len);
+    for (size_t i = 0; i < words; i++)
+        host[i] = rank == 0 ? (unsigned)(i * 2654435761u) : 0;
+    CU(cuMemcpyHtoD(p + from, host, len));
+    if (rank == 0)
+        MPI_Send((void *)(p + from), (int)len, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+    else
+        MPI_Recv((void *)(p + from), (int)len, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CU(cuMemcpyDtoH(host, p + from, len));
+    long long wrong = -1;
+    for (size_t i = 0; i < words && wrong < 0; i++)
+        if (host[i] != (unsigned)(i * 2654435761u))
+            wrong = (long long)(i * sizeof(unsigned));
+    free(host);
+    MPI_Bcast(&wrong, 1, MPI_LONG_LONG, 1, MPI_COMM_WORLD);
+    if (rank == 0 && wrong >= 0)
+        printf(", WRONG at byte %lld of %zu MiB from %zu MiB on", wrong, len / MIB, from / MIB);
+    return wrong < 0;
+}
+
 static int hints(void)
 {
     size_t tib = (size_t)1 << 40, len = 564 * 1024 * MIB;
@@ -146,8 +170,10 @@ int main(int argc, char **argv)
             else if (rank == 0)
                 printf(", %d MiB %.0f GB/s", n >> 20, n / seconds / 1e9);
         }
+        int whole = sent_whole((CUdeviceptr)p, rank, 0, BYTES_MIB * MIB) & sent_whole((CUdeviceptr)p, rank, 100 * MIB, 700 * MIB) &
+                    sent_whole((CUdeviceptr)p, rank, 255 * MIB, 2 * MIB);
         if (rank == 0)
-            printf("\n");
+            printf("%s\n", whole ? ", right" : "");
         fflush(stdout);
     }
     MPI_Finalize();
