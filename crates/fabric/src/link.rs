@@ -370,3 +370,6 @@ impl ControlReader {
         receive_control(&*self.lane, &self.link.stats, take)
     }
 }
+
+#[cfg(test)]
+mod tests;
