@@ -121,9 +121,7 @@ impl Socket {
     fn await_first(&self, wanted: usize) -> io::Result<()> {
         let Some(spin) = self.spin.get().filter(|_| wanted > 0) else { return Ok(()) };
         let start = Instant::now();
-        if !spin.look(|| self.is_readable())
-            && let Err(Errno::AGAIN) = recv(&self.fd, &mut [0u8; 1], RecvFlags::PEEK)
-        {
+        if !spin.look(|| self.is_readable()) && recv(&self.fd, &mut [0u8; 1], RecvFlags::PEEK) == Err(Errno::AGAIN) {
             return Err(ErrorKind::WouldBlock.into());
         }
         spin.waited(start);
