@@ -1,5 +1,6 @@
 //! `accord doctor`: looks at what this machine has for Accord, and says for each thing that is wrong the one to do.
 
+mod gpu_clocks;
 mod item;
 mod machine;
 mod measured;
@@ -37,6 +38,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     items.push(limit("locked memory (ulimit -l)", Resource::RLIMIT_MEMLOCK, LOCKED_MIN));
     items.push(limit("open files (ulimit -n)", Resource::RLIMIT_NOFILE, FILES_MIN));
     items.extend(machine::items());
+    items.extend(gpu_clocks::items());
     let of_cluster = cluster(setting(&settings::TLS).as_deref(), setting(&settings::COORDINATOR).as_deref());
     if !of_cluster.iter().any(|item| item.what.starts_with(measured::GPU_AWARE)) {
         items.push(gpu_aware(&part));

@@ -1,0 +1,156 @@
+//! What the driver's own tool tells of the clock rates of this machine's GPUs, and whether the driver stays loaded for them.
+
+use super::item::Item;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// The driver's tool. Its own library has no promise of a form that stays.
+const TOOL: &str = "nvidia-smi";
+/// A driver that hangs is another finding.
+const LIMIT: Duration = Duration::from_secs(10);
+/// What is asked for, in this order; what holds clocks down has another name since driver 535.
+const FIELDS: &str =
+    "index,persistence_mode,clocks.sm,clocks.max.sm,clocks.applications.graphics,clocks.default_applications.graphics";
+const REASONS: [&str; 2] = ["clocks_event_reasons.active", "clocks_throttle_reasons.active"];
+
+/// Reasons that are none of a GPU that works as it should, with what they are; a cap on power and idleness are.
+const SLOWED: [(u64, &str, &str); 4] = [
+    (0x40, "it is too hot", "see to its cooling (nvidia-smi -q -d TEMPERATURE)"),
+    (0x80, "its power supply asks for it", "see to the machine's power supply (nvidia-smi -q -d POWER)"),
+    (0x20, "the driver finds it too hot", "see to its cooling (nvidia-smi -q -d TEMPERATURE)"),
+    (0x08, "the hardware asks for it", "see to its cooling and power (nvidia-smi -q -d PERFORMANCE)"),
+];
+
+/// Asks for this machine's GPUs; nothing where there is no such tool.
+pub(super) fn items() -> Vec<Item> {
+    for reasons in REASONS {
+        let query = [format!("--query-gpu={FIELDS},{reasons}"), "--format=csv,noheader,nounits".to_owned()];
+        match told(Command::new(TOOL).args(query)) {
+            Told::Lines(lines) => return lines.lines().flat_map(of_gpu).collect(),
+            Told::Nothing => return Vec::new(),
+            Told::Late => {
+                let is = format!("{TOOL} says nothing in {} s", LIMIT.as_secs());
+                return vec![Item::wrong(
+                    "GPUs' clock rates",
+                    is,
+                    "look at the kernel's messages (dmesg): a GPU may be lost",
+                )];
+            }
+            Told::Refused => {}
+        }
+    }
+    vec![Item::unseen("GPUs' clock rates", format!("{TOOL} does not tell them"), "nvidia-smi -q -d CLOCK,PERFORMANCE")]
+}
+
+enum Told {
+    Lines(String),
+    Refused,
+    /// There is no such tool.
+    Nothing,
+    Late,
+}
+
+fn told(command: &mut Command) -> Told {
+    let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let Ok(mut tool) = started else { return Told::Nothing };
+    let (said, hears) = mpsc::channel();
+    let output = tool.stdout.take();
+    let reads = accord_types::threads::spawn("accord-doctor", move || {
+        let mut text = String::new();
+        let read = output.map(|mut output| output.read_to_string(&mut text));
+        // Nobody hears it who has waited for too long.
+        let _ = said.send(read.is_some_and(|read| read.is_ok()).then_some(text));
+    });
+    let Some(text) = reads.ok().and_then(|_| hears.recv_timeout(LIMIT).ok()) else {
+        // In a driver that hangs it does not end by that, so nobody waits for it.
+        let _ = tool.kill();
+        return Told::Late;
+    };
+    match (text, tool.wait()) {
+        (Some(text), Ok(status)) if status.success() => Told::Lines(text),
+        _ => Told::Refused,
+    }
+}
+
+/// Of a line of the tool's.
+fn of_gpu(line: &str) -> Vec<Item> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    let [index, persistence, now, most, set, usual, reasons] = fields[..] else { return Vec::new() };
+    let clocks = format!("clock rates of GPU {index}");
+    let mhz = |field: &str| field.parse::<u32>().ok();
+    let active = reasons.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default();
+    let slowed = SLOWED.iter().find(|(reason, ..)| active & reason != 0);
+    let clocks = match (slowed, mhz(set), mhz(usual), mhz(now), mhz(most)) {
+        (Some((_, why, remedy)), _, _, Some(now), _) => {
+            Item::wrong(clocks, format!("held at {now} MHz, of {most}: {why}"), *remedy)
+        }
+        (_, Some(set), Some(usual), ..) if set < usual => {
+            let is = format!("programs get at most {set} MHz, where {usual} is usual");
+            Item::wrong(clocks, is, format!("have root run nvidia-smi -i {index} -rac"))
+        }
+        (.., Some(now), Some(most)) => Item::well(clocks, format!("{now} MHz now, at most {most}")),
+        _ => Item::unseen(clocks, format!("{TOOL} does not tell them"), "nvidia-smi -q -d CLOCK,PERFORMANCE"),
+    };
+    let stays = format!("driver of GPU {index}");
+    let stays = match persistence {
+        "Enabled" => Some(Item::well(stays, "stays loaded")),
+        "Disabled" => {
+            let is = "is unloaded when nobody uses the GPU: the next program waits for it";
+            Some(Item::wrong(stays, is, "have root start nvidia-persistenced, or run nvidia-smi -pm 1"))
+        }
+        _ => None,
+    };
+    std::iter::once(clocks).chain(stays).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::item::Verdict;
+    use super::*;
+
+    fn clocks(line: &str) -> Item {
+        of_gpu(line).into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn a_gpu_that_is_held_back_is_found_and_one_that_has_nothing_to_do_is_not() {
+        let idle = clocks("0, Enabled, 345, 1980, 1980, 1980, 0x0000000000000001");
+        assert_eq!((idle.what.as_str(), idle.is.as_str()), ("clock rates of GPU 0", "345 MHz now, at most 1980"));
+        assert_eq!(idle.verdict, Verdict::Well);
+        // Under load a cap on power is as it should be.
+        assert_eq!(clocks("1, Enabled, 1755, 1980, 1980, 1980, 0x0000000000000004").verdict, Verdict::Well);
+        let hot = clocks("2, Enabled, 600, 1980, 1980, 1980, 0x0000000000000048");
+        assert!(
+            hot.is == "held at 600 MHz, of 1980: it is too hot"
+                && hot.remedy().is_some_and(|remedy| remedy.contains("cooling"))
+        );
+        for reason in ["0x80", "0x20", "0x8"] {
+            assert!(clocks(&format!("0, Enabled, 600, 1980, 1980, 1980, {reason}")).remedy().is_some(), "{reason}");
+        }
+        let lowered = clocks("3, Enabled, 345, 1980, 900, 1980, 0x0000000000000003");
+        assert!(
+            lowered.is.contains("at most 900 MHz")
+                && lowered.remedy().is_some_and(|remedy| remedy.contains("-i 3 -rac"))
+        );
+    }
+
+    #[test]
+    fn a_driver_that_does_not_stay_is_found_and_what_is_not_told_is_said() {
+        let of = |persistence: &str| of_gpu(&format!("0, {persistence}, 345, 1980, [N/A], [N/A], 0x1"));
+        assert!(of("Enabled").iter().all(|item| item.verdict == Verdict::Well));
+        assert!(of("Disabled")[1].remedy().is_some_and(|remedy| remedy.contains("-pm 1")));
+        assert_eq!(of("[N/A]").len(), 1);
+        assert!(matches!(clocks("0, Enabled, [N/A], [N/A], [N/A], [N/A], [N/A]").verdict, Verdict::Unseen(_)));
+        assert!(of_gpu("No devices were found").is_empty() && of_gpu("").is_empty());
+    }
+
+    #[test]
+    fn a_tool_that_fails_or_is_not_there_is_borne() {
+        let shell = |script: &str| told(Command::new("sh").args(["-c", script]));
+        assert!(matches!(shell("echo a line"), Told::Lines(text) if text == "a line\n"));
+        assert!(matches!(shell("echo no such field; exit 2"), Told::Refused));
+        assert!(matches!(told(&mut Command::new("/nowhere/nvidia-smi")), Told::Nothing));
+    }
+}
