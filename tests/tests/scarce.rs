@@ -87,10 +87,8 @@ fn executors_without_threads_say_so_in_time() {
             }
         }
     }
-    // Without the first one there is no lane to say it on. With few of them the agent may say first that there is no executor any more (once in
-    // seven runs).
-    assert_eq!(worked, 2);
-    assert!((10..=12).contains(&told), "{told} times");
+    // Without the first one there is no lane to say it on.
+    assert_eq!((worked, told), (2, 12));
 }
 
 #[test]
