@@ -41,7 +41,11 @@ pub(super) fn items() -> Vec<Item> {
             Told::Refused => {}
         }
     }
-    vec![Item::unseen("GPUs' clock rates", format!("{TOOL} does not tell them"), "nvidia-smi -q -d CLOCK,PERFORMANCE")]
+    vec![untold("GPUs' clock rates")]
+}
+
+fn untold(what: impl Into<String>) -> Item {
+    Item::unseen(what, format!("{TOOL} does not tell them"), "nvidia-smi -q -d CLOCK,PERFORMANCE")
 }
 
 enum Told {
@@ -63,7 +67,11 @@ fn told(command: &mut Command) -> Told {
         // Nobody hears it who has waited for too long.
         let _ = said.send(read.is_some_and(|read| read.is_ok()).then_some(text));
     });
-    let Some(text) = reads.ok().and_then(|_| hears.recv_timeout(LIMIT).ok()) else {
+    if reads.is_err() {
+        let _ = tool.kill();
+        return Told::Refused;
+    }
+    let Ok(text) = hears.recv_timeout(LIMIT) else {
         // In a driver that hangs it does not end by that, so nobody waits for it.
         let _ = tool.kill();
         return Told::Late;
@@ -91,7 +99,7 @@ fn of_gpu(line: &str) -> Vec<Item> {
             Item::wrong(clocks, is, format!("have root run nvidia-smi -i {index} -rac"))
         }
         (.., Some(now), Some(most)) => Item::well(clocks, format!("{now} MHz now, at most {most}")),
-        _ => Item::unseen(clocks, format!("{TOOL} does not tell them"), "nvidia-smi -q -d CLOCK,PERFORMANCE"),
+        _ => untold(clocks),
     };
     let stays = format!("driver of GPU {index}");
     let stays = match persistence {
