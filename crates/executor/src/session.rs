@@ -51,6 +51,8 @@ struct Running {
     /// Devices that are being started, one at a time, by their ordinals.
     starting: Option<(u32, Arc<WorkerStart>)>,
     commands: Option<JoinHandle<()>>,
+    /// Why a lane that came before the command lane has no thread: it is told on that.
+    unthreaded: Option<io::Error>,
     /// Lanes that may still have TLS to begin.
     introducing: Vec<SharedLane>,
 }
@@ -69,6 +71,7 @@ impl Session {
             devices: Vec::new(),
             starting: None,
             commands: None,
+            unthreaded: None,
             introducing: Vec::new(),
         };
         Arc::new(Self {
@@ -103,9 +106,11 @@ impl Session {
             state.introducing.push(lane.clone());
         }
         let session = self.clone();
-        let started = match admitted {
-            Admitted::Commands(own) => {
+        let started = match (admitted, state.unthreaded.take()) {
+            (_, Some(error)) => Err(error),
+            (Admitted::Commands(own), None) => {
                 self.peers.set_own(own);
+                let (lane, client) = (lane.clone(), client.clone());
                 let commands = move || {
                     session.guard(|| {
                         if matches!(session.join_link(lane, &client), Some(Reader::Records)) {
@@ -115,19 +120,29 @@ impl Session {
                 };
                 threads::spawn("accord-commands", commands).map(|thread| state.commands = Some(thread))
             }
-            Admitted::Peer => {
+            (Admitted::Peer, None) => {
                 self.peers.accept(client, lane);
-                Ok(())
+                return false;
             }
-            Admitted::Bulk => session.start_reader("accord-bulk", lane, client),
-            Admitted::Control => session.start_reader("accord-control", lane, client),
+            (Admitted::Bulk, None) => session.start_reader("accord-bulk", lane.clone(), client.clone()),
+            (Admitted::Control, None) => session.start_reader("accord-control", lane.clone(), client.clone()),
+        };
+        let error = match started {
+            Ok(()) => return matches!(admitted, Admitted::Commands(_)),
+            // The command lane may come after others, and it does come: there this is told.
+            Err(error) if state.commands.is_none() && !matches!(admitted, Admitted::Commands(_)) => {
+                state.unthreaded = Some(error);
+                return false;
+            }
+            Err(error) => error,
         };
         drop(state);
-        if let Err(error) = started {
-            self.unthreaded(&error);
-            return false;
+        if matches!(admitted, Admitted::Commands(_)) {
+            // No thread of its own makes it a lane of the link.
+            self.join_link(lane, &client);
         }
-        matches!(admitted, Admitted::Commands(_))
+        self.unthreaded(&error);
+        false
     }
 
     /// Reads a lane on a thread.
@@ -135,12 +150,11 @@ impl Session {
         threads::spawn(name, move || self.guard(|| self.read(lane, &client))).map(drop)
     }
 
-    /// A lane has no thread: the program is told, if there is a lane for that, and the session ends with all lanes. Else whoever has opened this one
-    /// would wait for an answer.
+    /// A lane has no thread: the program is told, and the session ends with all lanes. Else whoever has opened this one would wait for an answer.
     fn unthreaded(&self, error: &io::Error) {
         let error = Error::new(ErrorCode::DeviceUnavailable, format!("the executor cannot start a thread: {error}"))
             .remedy(scarce::THREADS);
-        // For the agent's log: there may be no lane yet to tell the program.
+        // For the agent's log: the program may be gone.
         let _ = writeln!(io::stderr(), "accord-node-agent executor: {error}");
         self.await_records();
         self.events.over(error.node(&self.config.node_name));
