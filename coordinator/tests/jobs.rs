@@ -3,7 +3,7 @@
 #[allow(dead_code)]
 mod bench;
 
-use accord_coordinator::cluster::{AgentOrder, Effect, Input, LinkId, Registration};
+use accord_coordinator::cluster::{AgentOrder, Effect, Input, Joiner, LinkId, Registration};
 use accord_types::NodeId;
 use bench::{Bench, registration};
 
@@ -106,4 +106,34 @@ fn the_next_run_of_a_job_is_not_told_of_the_last_ones_losses() {
     assert_eq!(pass(&mut bench, GONE, &[3]), []);
     rank(&mut bench, 4, "h2", 11);
     assert_eq!(pass(&mut bench, 60_000, &[3, 4]), []);
+}
+
+/// Who is told, by connection, that the agent of which node won't come.
+fn told(effects: Vec<Effect>) -> Vec<(u64, String)> {
+    let told = |effect| match effect {
+        Effect::ToAgent(link, AgentOrder::RankLost(name)) => Some((link.0, name)),
+        _ => None,
+    };
+    effects.into_iter().filter_map(told).collect()
+}
+
+#[test]
+fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
+    let mut bench = Bench::new();
+    let lost = |bench: &mut Bench, link| told(bench.give(Input::LinkLost { link: LinkId(link) }));
+    for (link, name, job) in [(1, "h1", "job"), (2, "h2", "job"), (3, "h3", "job"), (4, "h4", "other")] {
+        let joiner = Joiner { node_name: name.into(), job: job.into() };
+        bench.give(Input::Join { link: LinkId(link), joiner });
+    }
+    // h1 has registered, and h2 dies in MPI's start.
+    rank(&mut bench, 11, "h1", 10);
+    assert_eq!(lost(&mut bench, 2), [(1, "h2".into()), (3, "h2".into())]);
+    // h1 is told of h3 too, and h3 of nobody: it has gone.
+    assert_eq!(lost(&mut bench, 3), [(1, "h3".into())]);
+    // When all are in each says so, and later ends are those of nodes.
+    assert_eq!(told(bench.give(Input::Goodbye { link: LinkId(1) })), []);
+    assert_eq!(lost(&mut bench, 1), []);
+    assert_eq!(lost(&mut bench, 11), []);
+    assert_eq!(lost(&mut bench, 4), []);
+    bench.cluster.check_invariants().unwrap();
 }

@@ -4,7 +4,7 @@
 mod bench;
 mod requests;
 
-use accord_coordinator::cluster::{ClientId, Effect, Input, LinkId, NodeState, Registration};
+use accord_coordinator::cluster::{ClientId, Effect, Input, Joiner, LinkId, NodeState, Registration};
 use accord_types::{NodeFigures, NodeId, SessionGrant, SessionId, SessionKey};
 use bench::{ALICE, Bench, KEY, grant, registration};
 use requests::request;
@@ -81,7 +81,8 @@ fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
         let registration = Registration { sessions, previous: Some(NodeId(0)), ..registration("h2") };
         lies.push(Input::Register { link, registration });
     }
-    lies.extend([Input::LinkLost { link }, Input::Goodbye { link }]);
+    let joiner = Joiner { node_name: "h2".into(), job: "job".into() };
+    lies.extend([Input::Join { link, joiner }, Input::LinkLost { link }, Input::Goodbye { link }]);
     lies
 }
 
@@ -127,7 +128,7 @@ fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: 
         AgentOrder::SessionOpened(grant) => grant.session != session && grant.key == MADE_UP,
         AgentOrder::SessionClosed(closed) => *closed != session,
         AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
-        AgentOrder::Registered(_) | AgentOrder::NodeLost(..) | AgentOrder::Drain(_) => false,
+        AgentOrder::Registered(_) | AgentOrder::NodeLost(..) | AgentOrder::RankLost(_) | AgentOrder::Drain(_) => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Wires the parts of an agent together.
 
 use crate::config::{Config, Fabric, Gpus, Ipc, Measure};
-use crate::control::{self, CONNECT_TIMEOUT, Identity};
+use crate::control::{self, CONNECT_TIMEOUT, Identity, Joining};
 use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
 use crate::hosting::Hosting;
@@ -40,6 +40,13 @@ pub fn run(config: &Config) -> Result<(), String> {
             "lanes of other machines are taken in clear where the coordinator allows it: --insecure-plain-tcp"
         );
     }
+    let coordinator = Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT)
+        .telling(|error| tracing::warn!("the certificates stay as they were: {error}"));
+    // First of all: whatever fails below is told to the job's other ranks.
+    let joining = match config.fabric {
+        Fabric::Tcp => None,
+        Fabric::Mpi => Joining::begin(coordinator.clone(), node_name.clone(), config.job.clone()),
+    };
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let topology = topology();
     let gpus = match config.gpus {
@@ -93,8 +100,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
     let supervisor = Supervisor::new(settings, hosting);
     let identity = Identity {
-        coordinator: Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT)
-            .telling(|error| tracing::warn!("the certificates stay as they were: {error}")),
+        coordinator,
         node_name: node_name.clone(),
         incarnation: incarnation(&boot_id(), since_boot_ms()),
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
@@ -115,7 +121,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     threads::spawn("accord-near", move || accept_near(&near)).map_err(no_thread)?;
     threads::spawn("accord-accept", move || accept::accept(acceptor, &port)).map_err(no_thread)?;
     if let Some(job) = &job {
-        job.serve(&supervisor)?;
+        job.serve(&supervisor, joining)?;
         job.await_turn()?;
         job.open_gateway()?;
     }

@@ -2,6 +2,7 @@
 
 use crate::accept_of_job::accept_of_job;
 use crate::config::Config;
+use crate::control::Joining;
 use crate::mpi_native;
 use crate::supervise::Supervisor;
 use accord_fabric::route::{GatewayName, Wanted};
@@ -125,8 +126,8 @@ impl MpiJob {
         }
     }
 
-    /// Takes lanes of other agents.
-    pub(crate) fn serve(&self, supervisor: &Arc<Supervisor>) -> Result<(), String> {
+    /// Takes lanes of other agents. The job has begun when all ranks are nodes of the cluster: `joining` ends then.
+    pub(crate) fn serve(&self, supervisor: &Arc<Supervisor>, joining: Option<Joining>) -> Result<(), String> {
         let (fabric, lanes_to) = (self.fabric.clone(), supervisor.clone());
         let leaving = self.leaving.clone();
         start("accord-accept", move || {
@@ -142,6 +143,8 @@ impl MpiJob {
             if let Some(endpoint) = supervisor.await_node() {
                 fabric.announce(endpoint.node);
             }
+            fabric.await_ranks();
+            drop(joining);
         })
     }
 

@@ -158,6 +158,57 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
     }
 }
 
+/// Has an agent stand still once it is there, and gives it.
+fn held(supervisor: Pid, host: &str) -> Pid {
+    let begun = Instant::now();
+    loop {
+        if let Some(agent) = agent_of(supervisor, host) {
+            kill(agent, Signal::SIGSTOP).unwrap();
+            return agent;
+        }
+        assert!(begun.elapsed() < SLACK, "no agent of {host}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn has_thread(process: Pid, name: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.any(|known| known.trim_end() == name)
+}
+
+/// A rank that comes late, and one that waits in MPI's start, end with the one that dies there.
+#[test]
+fn a_job_whose_agent_dies_before_all_have_begun_ends_in_time() {
+    if is_skipped() {
+        return;
+    }
+    for _ in 0..3 {
+        let running = run(&test_program("c/devices_each.c").unwrap()).start().unwrap();
+        let supervisor = Pid::from_raw(running.id().cast_signed());
+        // Nobody gets beyond MPI's start without it.
+        let late = held(supervisor, "h3");
+        let begun = Instant::now();
+        let dies = loop {
+            match agent_of(supervisor, "h2") {
+                Some(agent) if has_thread(agent, "accord-mpi") => break agent,
+                _ => assert!(begun.elapsed() < SLACK, "h2 does not start MPI"),
+            }
+        };
+        kill(dies, Signal::SIGKILL).unwrap();
+        let died = Instant::now();
+        std::thread::sleep(Duration::from_millis(200));
+        let _ = kill(late, Signal::SIGCONT);
+        let finished = running.finish().unwrap();
+        assert!(died.elapsed() < LOST + SLACK, "it took {:?}: {}", died.elapsed(), finished.report());
+        assert_eq!(finished.code(), 125, "{}", finished.report());
+        // Where mpirun ends the others first it says why.
+        let named =
+            ["the agent of node h2 has ended", "rank 1 with PID"].iter().any(|words| finished.stderr.contains(words));
+        assert!(named && finished.left_behind.is_empty(), "{}", finished.report());
+    }
+}
+
 /// Whether hosts' links can't be cut here; says so.
 fn is_without_links() -> bool {
     let has = |tool: &str| Command::new(tool).arg("-V").output().is_ok();

@@ -12,6 +12,7 @@ use crate::args::Fabric;
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
 use crate::output::tell;
+use accord_proto::RANK_LOST;
 use accord_proto::v1::{ClusterView, NodeState};
 use accord_trust::issue::Authority;
 use accord_trust::name::word;
@@ -231,15 +232,23 @@ pub(super) fn wait_for_nodes(
 ) -> Result<usize> {
     let (mut up, mut offered) = (0, 0);
     let mut refused = None;
-    wait_until(processes, signals, limit, |_| match client.describe_if_up() {
-        Ok(view) => {
-            up = view.as_ref().map_or(0, nodes_up);
-            offered = view.iter().flat_map(|view| &view.nodes).map(|node| node.devices.len()).sum();
-            (up == u64::from(count)).then_some(())
+    wait_until(processes, signals, limit, |processes| {
+        let log = processes.last_log();
+        if log.contains(RANK_LOST) {
+            // Those who come late would wait for it, and not every mpirun ends them.
+            refused = Some(Failure::new(format!("the agents' job has failed:\n{}", end(&log))));
+            return Some(());
         }
-        Err(failure) => {
-            refused = Some(failure);
-            Some(())
+        match client.describe_if_up() {
+            Ok(view) => {
+                up = view.as_ref().map_or(0, nodes_up);
+                offered = view.iter().flat_map(|view| &view.nodes).map(|node| node.devices.len()).sum();
+                (up == u64::from(count)).then_some(())
+            }
+            Err(failure) => {
+                refused = Some(failure);
+                Some(())
+            }
         }
     })?;
     match refused {

@@ -22,6 +22,14 @@ const TICK_LATE_MS: u64 = 1_000;
 /// So long after a coordinator's start programs of earlier sessions may still be about to come back.
 const BACK_WITHIN_MS: u64 = 60_000;
 
+/// Whether a node may be called so.
+pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
+    if name.is_empty() || name.len() > NODE_NAME_MAX || name.chars().any(char::is_control) {
+        return Err(Refusal::Malformed("the node's name is empty, too long or not printable"));
+    }
+    Ok(())
+}
+
 impl Cluster {
     pub(super) fn register(&mut self, now: Millis, link: LinkId, registration: Registration, out: &mut Vec<Effect>) {
         if let Err(refusal) = self.check_registration(now, link, &registration) {
@@ -63,13 +71,11 @@ impl Cluster {
     }
 
     fn check_registration(&mut self, now: Millis, link: LinkId, registration: &Registration) -> Result<(), Refusal> {
-        if self.links.contains_key(&link) {
+        if self.links.contains_key(&link) || self.joining.contains_key(&link) {
             return Err(Refusal::Malformed("registered twice on one connection"));
         }
         let name = &registration.node_name;
-        if name.is_empty() || name.len() > NODE_NAME_MAX || name.chars().any(char::is_control) {
-            return Err(Refusal::Malformed("the node's name is empty, too long or not printable"));
-        }
+        check_name(name)?;
         if registration.address.is_empty() {
             return Err(Refusal::Malformed("no address"));
         }
@@ -260,6 +266,7 @@ impl Cluster {
     }
 
     pub(super) fn link_lost(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) {
+        self.rank_lost(link, out);
         let Some(id) = self.links.remove(&link) else { return };
         if let Some(node) = self.nodes.get_mut(&id) {
             node.state = NodeState::Up { link: None };
@@ -270,6 +277,7 @@ impl Cluster {
     }
 
     pub(super) fn goodbye(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) {
+        self.joining.remove(&link);
         if let Some(&id) = self.links.get(&link) {
             self.lose(now, id, NodeState::Gone, out);
             self.changed(out);

@@ -49,6 +49,8 @@ pub enum AgentOrder {
     SessionClosed(SessionId),
     /// Another node is lost.
     NodeLost(NodeId, String),
+    /// To one that joins an MPI job: the agent of this node won't come.
+    RankLost(String),
     /// New sessions leave the node out, or no longer do.
     Drain(bool),
     /// Measure within the node now.

@@ -34,9 +34,20 @@ pub struct Registration {
     pub draining: bool,
 }
 
+/// An agent that is about to join an MPI job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Joiner {
+    /// Its node's name.
+    pub node_name: String,
+    /// The job.
+    pub job: String,
+}
+
 /// Something happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
+    /// An agent joins an MPI job, on a connection of its own. It says goodbye there when all ranks have registered.
+    Join { link: LinkId, joiner: Joiner },
     /// An agent registers, for the first time or again.
     Register { link: LinkId, registration: Registration },
     /// An agent lives, and these sessions have an executor there.

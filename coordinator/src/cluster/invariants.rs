@@ -20,7 +20,7 @@ impl Cluster {
             return Err(format!("{} names for {} nodes", self.by_name.len(), self.nodes.len()));
         }
         for (link, id) in &self.links {
-            if self.nodes.get(id).and_then(Node::link) != Some(*link) {
+            if self.nodes.get(id).and_then(Node::link) != Some(*link) || self.joining.contains_key(link) {
                 return Err(format!("{link:?} leads to {id}, which has another connection"));
             }
         }
@@ -51,6 +51,7 @@ impl Cluster {
         let limits = &self.limits;
         for (what, count, max) in [
             ("nodes", self.nodes.len(), limits.nodes_max),
+            ("agents that join", self.joining.len(), limits.nodes_max),
             ("sessions", self.sessions.len(), limits.sessions_max),
             ("ended sessions", self.ended.len(), limits.ended_max),
         ] {

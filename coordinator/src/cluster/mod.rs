@@ -14,6 +14,7 @@ mod held;
 mod input;
 mod invariants;
 mod jobs;
+mod joining;
 mod measured_path;
 mod node;
 mod order;
@@ -26,7 +27,7 @@ mod state;
 mod time;
 
 pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};
-pub use input::{ClientId, Input, LinkId, Registration};
+pub use input::{ClientId, Input, Joiner, LinkId, Registration};
 pub use measured_path::MeasuredPath;
 pub use node::{Node, NodeState};
 pub use order::{Viewer, number_devices};

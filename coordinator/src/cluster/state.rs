@@ -1,7 +1,7 @@
 //! The state, the one way in, and the questions that may be asked of it.
 
 use super::effect::Effect;
-use super::input::{ClientId, Input, LinkId};
+use super::input::{ClientId, Input, Joiner, LinkId};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::path_table::Paths;
@@ -72,6 +72,8 @@ pub struct Cluster {
     pub(super) nodes: BTreeMap<NodeId, Node>,
     pub(super) by_name: BTreeMap<String, NodeId>,
     pub(super) links: BTreeMap<LinkId, NodeId>,
+    /// Ranks of MPI jobs that have not said that all have registered.
+    pub(super) joining: BTreeMap<LinkId, Joiner>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) clients: BTreeMap<ClientId, SessionId>,
     /// Those who wait for an answer, in the order in which they came.
@@ -107,6 +109,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             by_name: BTreeMap::new(),
             links: BTreeMap::new(),
+            joining: BTreeMap::new(),
             sessions: BTreeMap::new(),
             clients: BTreeMap::new(),
             held: Vec::new(),
@@ -121,6 +124,7 @@ impl Cluster {
     /// Takes an input; what is to be done is added to `out`.
     pub fn handle(&mut self, now: Millis, input: Input, out: &mut Vec<Effect>) {
         match input {
+            Input::Join { link, joiner } => self.join(link, joiner, out),
             Input::Register { link, registration } => self.register(now, link, registration, out),
             Input::Heartbeat { link, sessions } => self.heartbeat(now, link, &sessions, out),
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),

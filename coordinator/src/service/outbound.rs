@@ -24,6 +24,7 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
         AgentOrder::SessionOpened(grant) => Body::SessionOpened(v1::SessionOpened { grant: Some(grant.into()) }),
         AgentOrder::SessionClosed(session) => Body::SessionClosed(v1::SessionClosed { session: session.0 }),
         AgentOrder::NodeLost(node, node_name) => Body::NodeLost(v1::NodeLost { node: node.0, node_name }),
+        AgentOrder::RankLost(node_name) => Body::RankLost(v1::RankLost { node_name }),
         AgentOrder::Drain(draining) => Body::Drain(v1::Drain { draining }),
         AgentOrder::MeasureNode => Body::MeasureNode(v1::MeasureNode {}),
         AgentOrder::MeasurePath { measurement, to, address, key } => {

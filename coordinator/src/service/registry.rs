@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
-use crate::cluster::{Input, LinkId, MeasuredPath, Registration};
+use crate::cluster::{Input, Joiner, LinkId, MeasuredPath, Registration};
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_trust::access::Act;
@@ -42,17 +42,28 @@ impl v1::registry_server::Registry for Registry {
         let first = tokio::time::timeout(REGISTER_TIMEOUT, inbound.message())
             .await
             .map_err(|_| Status::deadline_exceeded("no registration came"))??;
-        let Some(Body::Register(register)) = first.and_then(|message| message.body) else {
-            return Err(Malformed("the first message is no registration").into());
+        let Some(first) = first.and_then(|message| message.body) else {
+            return Err(Malformed("the first message is empty").into());
         };
-        check_version(register.version)?;
-        caller.check_node(&register.node_name)?;
-        let registration = registration(register, caller.ip())?;
-
         let (outbox, replies) = mpsc::channel(AGENT_OUTBOX_MAX);
-        let link = self.driver.add_agent(outbox);
-        let name = registration.node_name.clone();
-        self.driver.input(Input::Register { link, registration });
+        let (link, name) = match first {
+            Body::Register(register) => {
+                check_version(register.version)?;
+                caller.check_node(&register.node_name)?;
+                let registration = registration(register, caller.ip())?;
+                let (link, name) = (self.driver.add_agent(outbox), registration.node_name.clone());
+                self.driver.input(Input::Register { link, registration });
+                (link, name)
+            }
+            Body::JoinJob(v1::JoinJob { version, node_name, job }) => {
+                check_version(version)?;
+                caller.check_node(&node_name)?;
+                let (link, name) = (self.driver.add_agent(outbox), node_name.clone());
+                self.driver.input(Input::Join { link, joiner: Joiner { node_name, job } });
+                (link, name)
+            }
+            _ => return Err(Malformed("the first message is no registration").into()),
+        };
         let driver = self.driver.clone();
         tokio::spawn(async move {
             if let Err(status) = listen(&driver, link, &mut inbound).await {
@@ -69,7 +80,7 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
     while driver.has_agent(link) {
         let Some(message) = inbound.message().await? else { return Ok(()) };
         let input = match message.body.ok_or(Malformed("an empty message"))? {
-            Body::Register(_) => return Err(Malformed("registered twice").into()),
+            Body::Register(_) | Body::JoinJob(_) => return Err(Malformed("registered twice").into()),
             Body::Heartbeat(beat) => {
                 Input::Heartbeat { link, sessions: beat.sessions.into_iter().map(SessionId).collect() }
             }

@@ -106,11 +106,13 @@ pub(super) async fn register(
     Ok(connection)
 }
 
+/// A connection whose end is noticed.
+pub(super) fn probed(endpoint: Endpoint) -> Endpoint {
+    endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
+}
+
 async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Registration, v1::Registered), Status> {
-    let tune = |endpoint: Endpoint| {
-        endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
-    };
-    let mut client = RegistryClient::new(identity.coordinator.connect(tune).await?);
+    let mut client = RegistryClient::new(identity.coordinator.connect(probed).await?);
 
     let (outbox, messages) = mpsc::channel(OUTBOX_MAX);
     let body = agent_message::Body::Register(registration);
@@ -160,7 +162,8 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
         },
         Some(Body::MeasurePath(order)) => identity.measure_path(supervisor, order),
         Some(Body::Stop(_)) => supervisor.tell(|node, _, _| node.leave(Ending::StoppedByCoordinator)),
-        Some(Body::Registered(_) | Body::SessionOpened(_)) | None => {}
+        // A rank that joins has a connection for that.
+        Some(Body::Registered(_) | Body::SessionOpened(_) | Body::RankLost(_)) | None => {}
     }
 }
 

@@ -2,8 +2,10 @@
 //! never on the data path.
 
 mod connection;
+mod joining;
 
 pub(crate) use connection::{CONNECT_TIMEOUT, Identity};
+pub(crate) use joining::Joining;
 
 use crate::node::{Disconnect, Effect, Ending};
 use crate::supervise::Supervisor;

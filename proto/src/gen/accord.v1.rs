@@ -286,7 +286,7 @@ impl OrderPolicy {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentMessage {
-    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub body: ::core::option::Option<agent_message::Body>,
 }
 /// Nested message and enum types in `AgentMessage`.
@@ -308,7 +308,22 @@ pub mod agent_message {
         NodeFigures(super::NodeFigures),
         #[prost(message, tag = "7")]
         PathMeasured(super::PathMeasured),
+        #[prost(message, tag = "8")]
+        JoinJob(super::JoinJob),
     }
+}
+/// The agent is about to join an MPI job, whose ranks wait for each other. On this stream it says nothing else but Goodbye, when all ranks have
+/// registered. If the stream ends before, the job's others are told RankLost.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JoinJob {
+    /// Version of this contract.
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub job: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -367,7 +382,7 @@ pub struct SessionEnded {
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
 }
-/// The agent stops; its node leaves the cluster.
+/// The agent stops; its node leaves the cluster. On a stream of JoinJob: all ranks have registered.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Goodbye {}
@@ -390,7 +405,7 @@ pub struct PathMeasured {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CoordinatorMessage {
-    #[prost(oneof = "coordinator_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "coordinator_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub body: ::core::option::Option<coordinator_message::Body>,
 }
 /// Nested message and enum types in `CoordinatorMessage`.
@@ -416,6 +431,8 @@ pub mod coordinator_message {
         MeasurePath(super::MeasurePath),
         #[prost(message, tag = "9")]
         ExpectMeasurement(super::ExpectMeasurement),
+        #[prost(message, tag = "10")]
+        RankLost(super::RankLost),
     }
 }
 #[allow(clippy::all)]
@@ -455,6 +472,13 @@ pub struct NodeLost {
     #[prost(uint32, tag = "1")]
     pub node: u32,
     #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+}
+/// To an agent that joins an MPI job: another one's agent has ended before all had registered.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RankLost {
+    #[prost(string, tag = "1")]
     pub node_name: ::prost::alloc::string::String,
 }
 /// The node takes part in no new session while this is in force.
@@ -588,7 +612,8 @@ pub mod registry_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// One stream for the life of an agent's connection. The agent's first message is Register.
+        /// One stream for the life of an agent's connection. The agent's first message is Register, or on a stream of its own, before its MPI
+        /// starts, JoinJob.
         pub async fn attend(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::AgentMessage>,
@@ -633,7 +658,8 @@ pub mod registry_server {
             >
             + std::marker::Send
             + 'static;
-        /// One stream for the life of an agent's connection. The agent's first message is Register.
+        /// One stream for the life of an agent's connection. The agent's first message is Register, or on a stream of its own, before its MPI
+        /// starts, JoinJob.
         async fn attend(
             &self,
             request: tonic::Request<tonic::Streaming<super::AgentMessage>>,

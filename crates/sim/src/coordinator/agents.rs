@@ -119,7 +119,7 @@ impl World {
                     let is_of_job = state.job.is_some_and(|job| self.jobs[job].nodes.contains(&id));
                     rules.node_lost(&name, is_of_job);
                 }
-                AgentOrder::Drain(_) => {}
+                AgentOrder::RankLost(_) | AgentOrder::Drain(_) => {}
                 AgentOrder::MeasureNode => rules.measure_soon(),
                 AgentOrder::ExpectMeasurement { measurement, key } => rules.expect(time, measurement, key),
                 // It takes no time here.

@@ -192,6 +192,17 @@ impl MpiFabric {
         known(&self.await_news(limit, |state| known(state) || state.ended.is_some()))
     }
 
+    /// Waits until each rank has said which node it is, or the world has ended.
+    pub fn await_ranks(&self) {
+        let mut state = self.shared.lock();
+        while state.ranks.len() < self.size as usize && state.ended.is_none() {
+            match self.shared.news.wait(state, None) {
+                Ok(news) => state = news,
+                Err(_) => return,
+            }
+        }
+    }
+
     /// The table once it is as `wanted`, or after `limit`.
     fn await_news(&self, limit: Duration, wanted: impl Fn(&LaneTable) -> bool) -> ShortGuard<'_, LaneTable> {
         let end = Some(Instant::now() + limit);
