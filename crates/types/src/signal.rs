@@ -1,7 +1,7 @@
 //! Who waits for something of a table, and how that one is told: without a system call if nobody sleeps.
 
 use crate::short_lock::{ShortGuard, ShortLock};
-use crate::spin_policy::{Looked, SpinPolicy, look};
+use crate::spin_policy::{LOOKS, Looked, SpinPolicy, look, look_for};
 use std::io::{self, ErrorKind};
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -88,14 +88,26 @@ impl SharedSpinPolicy {
         self.policy().limit() > Duration::ZERO
     }
 
+    /// Goes by another policy, of which it knows no waits yet.
+    pub fn set(&self, policy: SpinPolicy) {
+        *self.policy() = policy;
+    }
+
     /// Looks for as long as recent waits were; whether there was news.
     pub fn look(&self, is_news: impl Fn() -> bool) -> bool {
+        self.look_for(LOOKS, is_news)
+    }
+
+    /// As [`SharedSpinPolicy::look`], where `looks` of them take about as long as to give the core away once.
+    pub fn look_for(&self, looks: u32, is_news: impl Fn() -> bool) -> bool {
         let limit = self.policy().limit();
-        let looked = if limit > Duration::ZERO { look(Instant::now(), limit, is_news) } else { Looked::Late };
-        if looked == Looked::Crowded {
+        let found = || is_news().then_some(());
+        let looked =
+            if limit > Duration::ZERO { look_for(Instant::now(), limit, looks, found) } else { Err(Looked::Late) };
+        if looked == Err(Looked::Crowded) {
             self.policy().crowded();
         }
-        looked == Looked::Ready
+        looked.is_ok()
     }
 
     /// A wait has ended that began at `start`.

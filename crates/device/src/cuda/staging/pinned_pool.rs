@@ -3,11 +3,13 @@
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::numa::NumaAffinity;
+use accord_types::signal::SharedSpinPolicy;
 use accord_types::turn_lock::{self, TurnLock};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, MutexGuard};
+use std::time::Instant;
 
 /// Size of a slot for small copies; larger ones take the large slots.
 pub(crate) const SMALL_SLOT: usize = 64 << 10;
@@ -19,6 +21,8 @@ pub(crate) const RELAY_SLOT: usize = 2 << 20;
 
 /// Slots in use that are asked about before one is waited for.
 const LOOKS: usize = 3;
+/// Looks at a slot that is waited for before the core is given away once: each is a call of the driver.
+const WAIT_LOOKS: u32 = 1;
 
 /// Slots of one size, made as they are needed up to a number.
 pub(crate) struct PinnedPool {
@@ -30,6 +34,8 @@ pub(crate) struct PinnedPool {
     batch: usize,
     state: TurnLock<PinnedSlots>,
     given_back: Condvar,
+    /// How long slots were waited for lately.
+    waits: SharedSpinPolicy,
 }
 
 #[derive(Default)]
@@ -74,6 +80,7 @@ impl PinnedPool {
             batch,
             state: TurnLock::default(),
             given_back: Condvar::new(),
+            waits: SharedSpinPolicy::default(),
         })
     }
 
@@ -193,8 +200,15 @@ impl Slot {
 
     /// Blocks until the device has got to the recorded point.
     pub(crate) fn wait(&self) -> Result<(), DriverError> {
+        let (driver, waits, start) = (self.home.context.driver, &self.home.waits, Instant::now());
         // SAFETY: the event is the slot's own.
-        unsafe { self.home.context.driver.cuEventSynchronize(self.raw.event) }
+        let asked = || unsafe { driver.cuEventQuery(self.raw.event) };
+        // The driver sleeps until an interrupt, which takes longer than a small copy.
+        waits.look_for(WAIT_LOOKS, || !matches!(asked(), Err(DriverError { code: DriverError::NOT_READY, .. })));
+        // SAFETY: likewise.
+        let waited = unsafe { driver.cuEventSynchronize(self.raw.event) };
+        waits.waited(start);
+        waited
     }
 
     /// Gives the slot back once the device has got to the recorded point.

@@ -11,6 +11,7 @@ use crate::transport::time_limit::TimeLimit;
 use accord_types::NativeRange;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::{SharedSpinPolicy, Signal};
+use accord_types::spin_policy::SpinPolicy;
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -35,8 +36,9 @@ pub(super) struct MpiLane {
     reading: ShortLock<Reading>,
     /// Whether that has something left.
     has_left: AtomicBool,
-    /// How long reads wait, and loans.
+    /// How long reads wait, room that is lent, and bytes that are.
     reads: SharedSpinPolicy,
+    rooms: SharedSpinPolicy,
     loans: SharedSpinPolicy,
 }
 
@@ -74,8 +76,8 @@ enum Goes {
 impl MpiLane {
     pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>, lends: bool) -> Self {
         let (limit, reading, has_left) = (TimeLimit::default(), ShortLock::default(), AtomicBool::new(false));
-        let (reads, loans) = (SharedSpinPolicy::default(), SharedSpinPolicy::default());
-        Self { shared, key, changed, limit, lends, reading, has_left, reads, loans }
+        let [reads, rooms, loans] = std::array::from_fn(|_| SharedSpinPolicy::default());
+        Self { shared, key, changed, limit, lends, reading, has_left, reads, rooms, loans }
     }
 
     fn reading(&self) -> ShortGuard<'_, Reading> {
@@ -165,7 +167,7 @@ impl MpiLane {
 
     /// Waits until lent room is this side's again, however long that takes: MPI may be writing there.
     fn await_room(&self, len: usize) -> io::Result<usize> {
-        let filled = self.wait(None, Some(&self.loans), |state, key| {
+        let filled = self.wait(None, Some(&self.rooms), |state, key| {
             let filled = state.streams.filled(key);
             if filled.is_some() {
                 state.rooms.remove(&key);
@@ -256,6 +258,11 @@ impl Lane for MpiLane {
 
     fn is_readable(&self) -> bool {
         self.has_left.load(Ordering::Acquire) || self.shared.lock().streams.is_readable(self.key)
+    }
+
+    fn be_patient(&self) {
+        self.reads.set(SpinPolicy::patient());
+        self.rooms.set(SpinPolicy::patient());
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
