@@ -9,12 +9,13 @@ use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
 use accord_fabric::{ProgramSpec, session_endpoint};
 use accord_runtime::ports::{Cluster as _, DeviceClient, ReadWhen};
-use accord_tests::{Cluster, Finished, Job};
+use accord_tests::{Cluster, Finished, Job, Tool, tool};
 use accord_trust::Identity;
 use accord_types::{DevicePtr, HostRange, OrderPolicy, QueueId, SessionRequest};
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +52,7 @@ fn main() {
         ("lanes_are_used_if_people_say_so", switched_off),
         ("lanes_are_used_if_the_driver_refuses", driver_refuses),
         ("lanes_are_used_if_only_one_side_can", one_side_cannot),
+        ("lanes_are_used_where_they_were_measured_to_take_less", measured),
         ("the_death_of_an_executor_is_an_error_and_no_hang", death_of_an_executor),
         ("an_executor_that_takes_anothers_place_is_a_neighbor_too", new_executor),
     ];
@@ -288,6 +290,48 @@ fn one_side_cannot() -> Test {
     many(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 2)?;
     // What the executor can't give, the program can.
     many(&program(&cluster, driver.path(), "h0", "copies")?.run()?, 2)
+}
+
+/// Has the agents measure their nodes, or read what is kept of that; which way they say that a copy between two of them takes.
+fn way_by_figures(cluster: &Cluster) -> Result<String, Failed> {
+    let explain = Job::new(tool(Tool::Accord)?).args(["explain", "d2d", "0", "2", "64M", "--json"]);
+    let explain = explain.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls());
+    let finished = explain.env("ACCORD_NODE", ELSEWHERE).timeout(Duration::from_secs(60)).run()?;
+    let told: Value = serde_json::from_str(&finished.stdout).map_err(|_| finished.report())?;
+    match (&told["taken"]["source"], told["taken"]["way"].as_str()) {
+        (source, Some(way)) if source != "default" => Ok(way.to_owned()),
+        _ => Err(finished.report().into()),
+    }
+}
+
+/// What agents find decides, and not the usual order: they are made to believe that memory is mapped at a byte a second.
+fn measured() -> Test {
+    let driver = driver::driver();
+    let cache = tempfile::tempdir()?;
+    let folder = cache.path().to_string_lossy();
+    let start = || cluster(driver.path(), &[2, 2], &[("ACCORD_CACHE", &folder), ("ACCORD_MEASURE", "on")]);
+    {
+        let cluster = start()?;
+        assert_eq!(way_by_figures(&cluster)?, "mapped");
+        few(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 4)?;
+    }
+    let mut slowed = 0;
+    for file in std::fs::read_dir(cache.path().join("figures"))? {
+        let file = file?.path();
+        let slow = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
+            ["pair", from, to, small, medium, _] => format!("pair {from} {to} {small} {medium} 1\n"),
+            _ => format!("{line}\n"),
+        };
+        let text = std::fs::read_to_string(&file)?;
+        slowed += usize::from(text.contains("\npair "));
+        std::fs::write(&file, text.lines().map(slow).collect::<String>())?;
+    }
+    if slowed == 0 {
+        return Err("no agent has measured copies between its GPUs".into());
+    }
+    let cluster = start()?;
+    assert_eq!(way_by_figures(&cluster)?, "lane");
+    many(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 4)
 }
 
 /// Executors of an agent: its children.
