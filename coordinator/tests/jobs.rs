@@ -3,7 +3,7 @@
 #[allow(dead_code)]
 mod bench;
 
-use accord_coordinator::cluster::{AgentOrder, Effect, Input, Joiner, LinkId, Registration};
+use accord_coordinator::cluster::{AgentOrder, Cluster, Effect, Input, Joiner, Limits, LinkId, Registration};
 use accord_types::NodeId;
 use bench::{Bench, registration};
 
@@ -136,4 +136,26 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
     assert_eq!(lost(&mut bench, 11), []);
     assert_eq!(lost(&mut bench, 4), []);
     bench.cluster.check_invariants().unwrap();
+}
+
+#[test]
+fn whoever_joins_twice_or_nothing_or_is_one_too_many_is_refused() {
+    let cluster = Cluster::new(Limits { nodes_max: 2, ..Limits::default() }, 1_000);
+    let mut bench = Bench { cluster, now: 0 };
+    let mut join = |link, name: &str, job: &str| {
+        let joiner = Joiner { node_name: name.into(), job: job.into() };
+        let effects = bench.give(Input::Join { link: LinkId(link), joiner });
+        bench.cluster.check_invariants().unwrap();
+        match &effects[..] {
+            [] => None,
+            [Effect::RefuseAgent(refused, why)] if refused.0 == link => Some(why.to_string()),
+            effects => panic!("{effects:?}"),
+        }
+    };
+    assert_eq!(join(1, "h1", "job"), None);
+    assert!(join(1, "h1", "job").is_some_and(|why| why.contains("joins twice")));
+    assert!(join(2, "h2", "").is_some_and(|why| why.contains("joins no job")));
+    assert!(join(2, "", "job").is_some_and(|why| why.contains("name")));
+    assert_eq!(join(2, "h2", "job"), None);
+    assert!(join(3, "h3", "job").is_some_and(|why| why.contains("2 agents that join MPI jobs")));
 }

@@ -25,7 +25,9 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_rustls::rustls;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status};
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+use v1::agent_message::Body;
 
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -43,6 +45,13 @@ fn roles() -> [Role; 4] {
     [Role::Coordinator, Role::Agent("h1".into()), Role::Tenant("eva".into()), Role::Admin("root".into())]
 }
 
+/// An agent's connection that begins with this word.
+async fn attend(channel: Channel, first: Body) -> Result<Streaming<v1::CoordinatorMessage>, Status> {
+    let (outbox, messages) = tokio::sync::mpsc::channel(1);
+    outbox.try_send(v1::AgentMessage { body: Some(first) }).unwrap();
+    Ok(RegistryClient::new(channel).attend(ReceiverStream::new(messages)).await?.into_inner())
+}
+
 /// Does that over gRPC, and says what came of it.
 fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(), Status> {
     let coordinator = channel::Coordinator::new(address, Arc::new(Trust::fixed(own)), SOON);
@@ -53,15 +62,7 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
         match act {
             Act::Register => {
                 let register = v1::Register { version, node_name: "h1".into(), ..Default::default() };
-                let body = Some(v1::agent_message::Body::Register(register));
-                let (outbox, messages) = tokio::sync::mpsc::channel(1);
-                outbox.try_send(v1::AgentMessage { body }).unwrap();
-                RegistryClient::new(channel)
-                    .attend(ReceiverStream::new(messages))
-                    .await?
-                    .into_inner()
-                    .message()
-                    .await?;
+                attend(channel, Body::Register(register)).await?.message().await?;
             }
             Act::Describe => {
                 let request = v1::DescribeRequest { version, ..v1::DescribeRequest::default() };
@@ -98,6 +99,26 @@ fn every_call_of_every_role_is_answered_as_the_table_says() {
             }
         }
     }
+}
+
+/// Else whoever has a certificate could end jobs while they begin.
+#[test]
+fn jobs_are_joined_by_agents_only_and_in_their_own_names() {
+    let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
+    let coordinator = start(&authority);
+    let join = |role: &Role, node_name: &str, version| {
+        let own = authority.identity(role.clone(), HOUR).unwrap();
+        let address = coordinator.address().to_string();
+        let coordinator = channel::Coordinator::new(&address, Arc::new(Trust::fixed(own)), SOON);
+        let join = v1::JoinJob { version, node_name: node_name.into(), job: "job".into() };
+        runtime.block_on(async { attend(coordinator.connect(|endpoint| endpoint).await?, Body::JoinJob(join)).await })
+    };
+    for role in roles() {
+        assert_eq!(join(&role, "h1", VERSION).is_ok(), may(&role, Act::Register), "{role}");
+    }
+    let agent = Role::Agent("h1".into());
+    assert_eq!(join(&agent, "h2", VERSION).unwrap_err().code(), Code::PermissionDenied);
+    assert_eq!(join(&agent, "h1", VERSION + 1).unwrap_err().code(), Code::FailedPrecondition);
 }
 
 /// Who shows no certificate hears so, gets no session, and costs nobody else one.

@@ -71,7 +71,7 @@ impl Cluster {
     }
 
     fn check_registration(&mut self, now: Millis, link: LinkId, registration: &Registration) -> Result<(), Refusal> {
-        if self.links.contains_key(&link) || self.joining.contains_key(&link) {
+        if self.is_taken(link) {
             return Err(Refusal::Malformed("registered twice on one connection"));
         }
         let name = &registration.node_name;

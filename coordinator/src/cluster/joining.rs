@@ -14,17 +14,23 @@ impl Cluster {
     }
 
     fn check_joiner(&self, link: LinkId, joiner: &Joiner) -> Result<(), Refusal> {
-        if self.links.contains_key(&link) || self.joining.contains_key(&link) {
+        if self.is_taken(link) {
             return Err(Refusal::Malformed("joins twice on one connection"));
         }
         check_name(&joiner.node_name)?;
         if joiner.job.is_empty() {
             return Err(Refusal::Malformed("joins no job"));
         }
-        match self.limits.nodes_max {
-            max if self.joining.len() >= max => Err(Refusal::Full { what: "agents that join MPI jobs", max }),
-            _ => Ok(()),
+        let max = self.limits.nodes_max;
+        if self.joining.len() >= max {
+            return Err(Refusal::Full { what: "agents that join MPI jobs", max });
         }
+        Ok(())
+    }
+
+    /// Whether a connection is a node's, or one that joins a job.
+    pub(super) fn is_taken(&self, link: LinkId) -> bool {
+        self.links.contains_key(&link) || self.joining.contains_key(&link)
     }
 
     /// The connection of an agent that joined a job has ended without a word: it has died, and the others that join would wait for it.
