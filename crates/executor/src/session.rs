@@ -106,11 +106,12 @@ impl Session {
             state.introducing.push(lane.clone());
         }
         let session = self.clone();
+        // On it a lack of threads is told, its own too.
+        let commands = matches!(admitted, Admitted::Commands(_)).then(|| (lane.clone(), client.clone()));
         let started = match (admitted, state.unthreaded.take()) {
             (_, Some(error)) => Err(error),
             (Admitted::Commands(own), None) => {
                 self.peers.set_own(own);
-                let (lane, client) = (lane.clone(), client.clone());
                 let commands = move || {
                     session.guard(|| {
                         if matches!(session.join_link(lane, &client), Some(Reader::Records)) {
@@ -122,22 +123,22 @@ impl Session {
             }
             (Admitted::Peer, None) => {
                 self.peers.accept(client, lane);
-                return false;
+                Ok(())
             }
-            (Admitted::Bulk, None) => session.start_reader("accord-bulk", lane.clone(), client.clone()),
-            (Admitted::Control, None) => session.start_reader("accord-control", lane.clone(), client.clone()),
+            (Admitted::Bulk, None) => session.start_reader("accord-bulk", lane, client),
+            (Admitted::Control, None) => session.start_reader("accord-control", lane, client),
         };
         let error = match started {
-            Ok(()) => return matches!(admitted, Admitted::Commands(_)),
-            // The command lane may come after others, and it does come: there this is told.
-            Err(error) if state.commands.is_none() && !matches!(admitted, Admitted::Commands(_)) => {
+            Ok(()) => return commands.is_some(),
+            // The command lane may come after others, and it does come.
+            Err(error) if commands.is_none() && state.commands.is_none() => {
                 state.unthreaded = Some(error);
                 return false;
             }
             Err(error) => error,
         };
         drop(state);
-        if matches!(admitted, Admitted::Commands(_)) {
+        if let Some((lane, client)) = commands {
             // No thread of its own makes it a lane of the link.
             self.join_link(lane, &client);
         }
