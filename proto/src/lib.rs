@@ -21,6 +21,3 @@ pub mod v1 {
 
 /// Version of this contract. Peers with another one are refused.
 pub const VERSION: u32 = 1;
-
-/// What an agent prints, after its node's name, of another one that has ended while their MPI job began. `accord run` looks for it.
-pub const RANK_LOST: &str = "has ended while the MPI job began";

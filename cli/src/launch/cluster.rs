@@ -1,6 +1,7 @@
 //! The coordinator and the agents of a local cluster.
 
 use super::devices::HostDevices;
+use super::died::who_died;
 use super::fabric::{Known, choose};
 use super::hosts::Hosts;
 use super::mpi::Mpirun;
@@ -12,7 +13,6 @@ use crate::args::Fabric;
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
 use crate::output::tell;
-use accord_proto::RANK_LOST;
 use accord_proto::v1::{ClusterView, NodeState};
 use accord_trust::issue::Authority;
 use accord_trust::name::word;
@@ -233,10 +233,9 @@ pub(super) fn wait_for_nodes(
     let (mut up, mut offered) = (0, 0);
     let mut refused = None;
     wait_until(processes, signals, limit, |processes| {
-        let log = processes.last_log();
-        if log.contains(RANK_LOST) {
+        if let Some(why) = who_died(processes) {
             // Those who come late would wait for it, and not every mpirun ends them.
-            refused = Some(Failure::new(format!("the agents' job has failed:\n{}", end(&log))));
+            refused = Some(Failure::new(format!("{why}\n{}", end(&processes.last_log()))));
             return Some(());
         }
         match client.describe_if_up() {
@@ -278,8 +277,9 @@ fn wait_until<T>(
         match signals.next(Some(Instant::now() + LOOK_AGAIN))? {
             Event::Ended(pid, status) => {
                 if let Some(name) = processes.ended_part(pid) {
+                    let why = who_died(processes).map_or_else(String::new, |why| format!(" {why}"));
                     let log = processes.log(&name);
-                    return Err(Failure::new(format!("{name} ended at its start ({status:?}):\n{}", end(&log))));
+                    return Err(Failure::new(format!("{name} ended at its start ({status:?}):{why}\n{}", end(&log))));
                 }
             }
             Event::Signal { signal, .. } => return Err(Failure::interrupted(signal as i32)),

@@ -10,6 +10,7 @@
 mod cluster;
 mod descendants;
 mod devices;
+mod died;
 mod exec;
 mod fabric;
 mod host_list;

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 use v1::registry_client::RegistryClient;
 use v1::{agent_message, coordinator_message};
@@ -60,13 +60,22 @@ pub(crate) struct Identity {
     pub(crate) draining: AtomicBool,
 }
 
-/// The coordinator has taken the node in.
-pub(super) struct Registration {
+/// A connection on which the coordinator has heard who comes.
+pub(super) struct Attendance {
     outbox: mpsc::Sender<v1::AgentMessage>,
     inbound: Streaming<v1::CoordinatorMessage>,
 }
 
-impl Registration {
+impl Attendance {
+    /// Says the first word.
+    pub(super) async fn begin(channel: Channel, first: agent_message::Body) -> Result<Self, Status> {
+        let (outbox, messages) = mpsc::channel(OUTBOX_MAX);
+        let first = v1::AgentMessage { body: Some(first) };
+        outbox.try_send(first).map_err(|_| Status::internal("an empty outbox is full"))?;
+        let inbound = RegistryClient::new(channel).attend(ReceiverStream::new(messages)).await?.into_inner();
+        Ok(Self { outbox, inbound })
+    }
+
     /// Whether there is room for it.
     pub(super) fn send(&self, body: agent_message::Body) -> bool {
         self.outbox.try_send(v1::AgentMessage { body: Some(body) }).is_ok()
@@ -97,7 +106,7 @@ pub(super) async fn register(
     identity: &Identity,
     supervisor: &Supervisor,
     registration: v1::Register,
-) -> Result<Registration, Disconnect> {
+) -> Result<Attendance, Disconnect> {
     let (connection, registered) = attend(identity, registration).await.map_err(disconnect)?;
     identity.report(&registered);
     let endpoint = route::Endpoint::new(NodeId(registered.node), registered.address);
@@ -111,26 +120,21 @@ pub(super) fn probed(endpoint: Endpoint) -> Endpoint {
     endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
 }
 
-async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Registration, v1::Registered), Status> {
-    let mut client = RegistryClient::new(identity.coordinator.connect(probed).await?);
-
-    let (outbox, messages) = mpsc::channel(OUTBOX_MAX);
-    let body = agent_message::Body::Register(registration);
-    let first = v1::AgentMessage { body: Some(body) };
-    outbox.try_send(first).map_err(|_| Status::internal("an empty outbox is full"))?;
+async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Attendance, v1::Registered), Status> {
+    let channel = identity.coordinator.connect(probed).await?;
     let answer = async {
-        let mut inbound = client.attend(ReceiverStream::new(messages)).await?.into_inner();
-        let first = inbound.message().await?;
-        Ok::<_, Status>((inbound, first))
+        let mut connection = Attendance::begin(channel, agent_message::Body::Register(registration)).await?;
+        let first = connection.inbound.message().await?;
+        Ok::<_, Status>((connection, first))
     };
-    let (inbound, first) = tokio::time::timeout(CONNECT_TIMEOUT, answer)
+    let (connection, first) = tokio::time::timeout(CONNECT_TIMEOUT, answer)
         .await
         .map_err(|_| Status::unavailable("it did not answer the registration in time"))??;
     let Some(coordinator_message::Body::Registered(registered)) = first.and_then(|first| first.body) else {
         return Err(Status::unavailable("it did not answer the registration"));
     };
     check_version(registered.version)?;
-    Ok((Registration { outbox, inbound }, registered))
+    Ok((connection, registered))
 }
 
 /// Tells the rules what the coordinator says.

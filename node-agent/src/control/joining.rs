@@ -1,16 +1,14 @@
 //! An agent that joins an MPI job. Its ranks wait in MPI's start for each other, and not every launcher ends the others when one has ended: so each has
 //! a connection to the coordinator before it begins, and the coordinator tells the others when one breaks.
 
-use super::connection::{CONNECT_TIMEOUT, probed};
+use super::connection::{Attendance, CONNECT_TIMEOUT, probed};
+use crate::node::Disconnect;
 use accord_proto::channel::Coordinator;
-use accord_proto::{RANK_LOST, VERSION, v1};
+use accord_proto::{VERSION, v1};
 use accord_types::threads;
 use std::io::{self, Write as _};
 use std::sync::mpsc;
 use tokio::sync::oneshot;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
-use v1::registry_client::RegistryClient;
 use v1::{agent_message, coordinator_message};
 
 /// The coordinator knows that this agent joins its job. Dropped when all ranks have registered.
@@ -27,11 +25,15 @@ impl Joining {
         let (all_are_in, ended) = oneshot::channel();
         let (told, is_told) = mpsc::channel();
         let attend = async move {
-            match tokio::time::timeout(CONNECT_TIMEOUT, connect(&coordinator, join)).await {
-                Ok(Ok((outbox, inbound))) => {
+            let connect = async {
+                let channel = coordinator.connect(probed).await?;
+                Attendance::begin(channel, agent_message::Body::JoinJob(join)).await
+            };
+            match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
+                Ok(Ok(connection)) => {
                     // Whoever asked waits for it.
                     let _ = told.send(());
-                    listen(outbox, inbound, ended).await;
+                    listen(connection, ended).await;
                 }
                 Ok(Err(status)) => tracing::warn!("{NOT_TOLD}: {}", status.message()),
                 Err(_) => tracing::warn!("{NOT_TOLD}: no answer in time"),
@@ -51,56 +53,29 @@ impl Joining {
 
 const NOT_TOLD: &str = "the coordinator is not told that this agent joins its job";
 
-async fn connect(
-    coordinator: &Coordinator,
-    join: v1::JoinJob,
-) -> Result<(tokio::sync::mpsc::Sender<v1::AgentMessage>, Streaming<v1::CoordinatorMessage>), Status> {
-    /// This message, and the goodbye.
-    const OUTBOX_MAX: usize = 2;
-    let mut client = RegistryClient::new(coordinator.connect(probed).await?);
-    let (outbox, messages) = tokio::sync::mpsc::channel(OUTBOX_MAX);
-    let body = Some(agent_message::Body::JoinJob(join));
-    outbox.try_send(v1::AgentMessage { body }).map_err(|_| Status::internal("an empty outbox is full"))?;
-    let inbound = client.attend(ReceiverStream::new(messages)).await?.into_inner();
-    Ok((outbox, inbound))
-}
-
-async fn listen(
-    outbox: tokio::sync::mpsc::Sender<v1::AgentMessage>,
-    mut inbound: Streaming<v1::CoordinatorMessage>,
-    ended: oneshot::Receiver<()>,
-) {
+async fn listen(mut connection: Attendance, ended: oneshot::Receiver<()>) {
     let watch = async {
         loop {
-            match inbound.message().await {
-                Ok(Some(v1::CoordinatorMessage { body: Some(coordinator_message::Body::RankLost(lost)) })) => {
+            match connection.message().await {
+                Ok(v1::CoordinatorMessage { body: Some(coordinator_message::Body::RankLost(lost)) }) => {
                     give_up(&lost.node_name);
                 }
-                Ok(Some(_)) => {}
+                Ok(_) => {}
                 // It has been stopped, or can't be reached: the job may go on.
-                Ok(None) => return "it has closed the connection".to_owned(),
-                Err(status) => return status.message().to_owned(),
+                Err(Disconnect::Unreachable(why) | Disconnect::Refused(why) | Disconnect::Replaced(why)) => return why,
             }
         }
     };
     tokio::select! {
         why = watch => tracing::info!("the coordinator does not say any more whether a rank dies while the job begins: {why}"),
-        _ = ended => {
-            let body = Some(agent_message::Body::Goodbye(v1::Goodbye {}));
-            if outbox.try_send(v1::AgentMessage { body }).is_ok() {
-                drop(outbox);
-                // The coordinator answers by closing the stream.
-                let _ = tokio::time::timeout(CONNECT_TIMEOUT, async { while let Ok(Some(_)) = inbound.message().await {} }).await;
-            }
-        }
+        _ = ended => connection.say_goodbye().await,
     }
 }
 
 /// MPI's start waits for a rank that does not come, and can't be called off.
 fn give_up(node_name: &str) -> ! {
-    let why = "and such a job is of all its nodes; its own messages say why";
-    let line = format!("accord-node-agent: the agent of node {node_name} {RANK_LOST}, {why}\n");
+    let why = "has ended while the MPI job began, which is of all its nodes; its own messages say why";
     // In one piece: the others say it too.
-    let _ = io::stderr().write_all(line.as_bytes());
+    let _ = io::stderr().write_all(format!("accord-node-agent: the agent of node {node_name} {why}\n").as_bytes());
     std::process::exit(1)
 }

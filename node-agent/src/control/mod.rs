@@ -9,19 +9,19 @@ pub(crate) use joining::Joining;
 
 use crate::node::{Disconnect, Effect, Ending};
 use crate::supervise::Supervisor;
-use connection::{Registration, obey, words};
+use connection::{Attendance, obey, words};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// A connection that is being made.
-type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Registration, Disconnect>> + 'a>>;
+type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Attendance, Disconnect>> + 'a>>;
 
 /// Keeps the node in the cluster until it must not be any more: when `stop` is done, when the
 /// coordinator says so, or refuses the node for good.
 pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop: impl Future<Output = ()>) -> Ending {
     let mut stop = std::pin::pin!(stop);
-    let (mut connecting, mut connection): (Option<Connecting<'_>>, Option<Registration>) = (None, None);
+    let (mut connecting, mut connection): (Option<Connecting<'_>>, Option<Attendance>) = (None, None);
     loop {
         let (effects, next) = supervisor.poll();
         identity.registered.set(supervisor.look(|node, _| node.is_in()));
@@ -82,7 +82,7 @@ pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop:
 }
 
 /// The connection that is being made, if there is one.
-async fn made(connecting: &mut Option<Connecting<'_>>) -> Result<Registration, Disconnect> {
+async fn made(connecting: &mut Option<Connecting<'_>>) -> Result<Attendance, Disconnect> {
     match connecting {
         Some(connecting) => connecting.await,
         None => std::future::pending().await,
@@ -90,7 +90,7 @@ async fn made(connecting: &mut Option<Connecting<'_>>) -> Result<Registration, D
 }
 
 /// What the coordinator says, if it is connected.
-async fn message(connection: &mut Option<Registration>) -> Result<accord_proto::v1::CoordinatorMessage, Disconnect> {
+async fn message(connection: &mut Option<Attendance>) -> Result<accord_proto::v1::CoordinatorMessage, Disconnect> {
     match connection {
         Some(connection) => connection.message().await,
         None => std::future::pending().await,
