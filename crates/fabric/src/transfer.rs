@@ -16,6 +16,7 @@ mod lane_pool;
 mod outbox;
 mod rendezvous;
 
+pub(crate) use chunk_io::LENT_MIN;
 pub use chunk_io::{read_bytes, read_chunk, write_chunk};
 pub use control::{ControlMessage, ControlSender, TransferControl, receive_control};
 pub use exchange::{

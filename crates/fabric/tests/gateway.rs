@@ -3,36 +3,15 @@
 mod common;
 
 use accord_fabric::Key;
-use accord_fabric::handshake::{self, Hello, Purpose};
-use accord_fabric::peer::PeerId;
+use accord_fabric::handshake::{self, Hello};
 use accord_fabric::route::{Endpoint, Wanted};
-use accord_fabric::transport::gateway::Gateway;
-use accord_fabric::transport::mpi::MpiFabric;
 use accord_fabric::transport::{Handover, Transport, route};
-use accord_types::{NodeId, SessionId};
+use accord_types::NodeId;
+use common::gateways::{NODE, hello, job};
 use common::worlds::two_ranks;
 use common::{SHORT, SOON, pattern};
-use std::io::{ErrorKind, IoSlice};
-use std::sync::{Arc, mpsc};
-
-const NODE: NodeId = NodeId(7);
-
-/// Two ranks, of which the second is [`NODE`], and the first's gateway.
-fn job(name: &str) -> (Arc<MpiFabric>, MpiFabric, Wanted) {
-    let [here, there] = two_ranks();
-    let (name, here) = (format!("test-{}-{name}", std::process::id()), Arc::new(here));
-    there.announce(NODE);
-    assert!(here.await_rank(1, SOON));
-    let (gateway, fabric) = (Gateway::bind(&name.parse().unwrap()).unwrap(), here.clone());
-    let again = Gateway::bind(&name.parse().unwrap()).unwrap_err();
-    assert_eq!(again.kind(), ErrorKind::AddrInUse);
-    std::thread::spawn(move || gateway.serve(&fabric));
-    (here, there, format!("mpi:{name}").parse().unwrap())
-}
-
-fn hello() -> Hello {
-    Hello::new(Purpose::Bulk, SessionId(3), 0, PeerId::PROGRAM)
-}
+use std::io::IoSlice;
+use std::sync::mpsc;
 
 #[test]
 fn a_process_goes_by_its_gateway_to_another_rank() {
@@ -84,6 +63,7 @@ fn a_process_goes_by_its_gateway_to_that_ones_own_node() {
     let before = here.counts();
     let route = route(&Endpoint::new(OWN, "nowhere:1"), wanted.into());
     let lane = handshake::connect_by(&route, &hello(), &key, SOON).unwrap();
+    assert!(!lane.lends());
     let (bytes, mut back) = (pattern(10 << 20, 3), Vec::new());
     lane.send(&bytes).unwrap();
     lane.finish().unwrap();

@@ -70,7 +70,7 @@ fn lanes(mut bytes: &[u8]) {
                 match next {
                     // What is told below are bytes of this one value.
                     Next::Message(message) => assert!(message[HEADER_LEN..].iter().all(|byte| *byte == 9)),
-                    Next::Offered => _ = streams.ask(lane, room + 1),
+                    Next::Offered(_) => _ = streams.ask(lane, room + 1),
                     Next::Nothing | Next::End => {}
                 }
             }

@@ -45,6 +45,7 @@ const UNSAFE: &[&str] = &[
     "crates/device/tests/",
     "crates/fabric/src/transport/shared_memory.rs",
     "crates/fabric/src/transport/socket_option.rs",
+    "crates/fabric/src/transport/window.rs",
     "crates/fabric/src/transport/mpi/object.rs",
     "crates/fabric/src/transport/mpi/lent.rs",
     "mpi/src/",

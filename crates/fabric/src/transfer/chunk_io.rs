@@ -8,7 +8,7 @@ use accord_types::{Error, ErrorCode, NativeRange, Result};
 use std::io::{ErrorKind, IoSlice};
 
 /// Fewer bytes are not lent: the other side has to ask for those, which takes longer than to copy so few.
-const LENT_MIN: usize = 256 << 10;
+pub(crate) const LENT_MIN: usize = 256 << 10;
 
 /// Whether so many bytes are lent by a device's own memory, if the lane does that. Fewer are sooner copied to the host by the device, and sent
 /// from there.

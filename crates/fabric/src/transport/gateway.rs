@@ -136,7 +136,7 @@ fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<(
     let wanted = read_request(lane)?;
     let to = rank_of(fabric, wanted).and_then(|rank| {
         // This node's own agent is this process.
-        Ok(if rank == fabric.rank() { None } else { Some(fabric.connect_to_pass_on(rank)?) })
+        Ok(if rank == fabric.rank() { None } else { Some(fabric.connect(rank)?) })
     });
     let to = match to {
         Ok(to) => to,

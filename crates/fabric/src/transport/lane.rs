@@ -1,5 +1,6 @@
 //! What all transports have in common.
 
+use super::window::{MovesWindows, Windows};
 use accord_types::NativeRange;
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
@@ -110,7 +111,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether [`Lane::lend`] takes bytes from where they are. Else it is no better than [`Lane::write_all`].
+    /// Whether [`Lane::lend`] takes bytes from where they are, or somebody on their way does. Else it is no better than [`Lane::write_all`].
     fn lends(&self) -> bool {
         false
     }
@@ -153,12 +154,12 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Reads into `piece`, as [`Lane::read`]: as much as it has room for, or what the lane has as one. The number of bytes.
+    /// Reads into `piece`, as [`Lane::read`]: as much as it has room for, or what the lane has as one. Bytes that are lent are told of only.
     ///
     /// # Errors
     /// As for [`Lane::read`].
-    fn read_piece(&self, piece: &mut Piece) -> io::Result<usize> {
-        piece.fill(|room| self.read(room))
+    fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
+        Ok(if piece.fill(|room| self.read(room))? == 0 { NextPiece::End } else { NextPiece::Here })
     }
 
     /// Writes all that is in `piece`, which may be another one then.
@@ -167,6 +168,16 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// As for [`Lane::write`].
     fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
         self.write_all(&mut [IoSlice::new(piece.bytes())])
+    }
+
+    /// Where its bytes lie in memory that both ends see.
+    fn windows(&self) -> Option<&dyn Windows> {
+        None
+    }
+
+    /// Where a library moves its bytes.
+    fn moves_windows(&self) -> Option<&dyn MovesWindows> {
+        None
     }
 
     /// Nothing more will be written. What was written arrives.
@@ -206,6 +217,17 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// For [`super::Handover`]: the lane's descriptors; none if it can only be this process's.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
+}
+
+/// What [`Lane::read_piece`] has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NextPiece {
+    /// Bytes, which are in the piece.
+    Here,
+    /// So many that come when there is room for them: to a window, or by [`Lane::read`].
+    Lent(usize),
+    /// Nothing more comes.
+    End,
 }
 
 /// Bytes on their way from one lane to another, with room before them for what a lane puts there.

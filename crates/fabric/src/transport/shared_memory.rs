@@ -14,6 +14,7 @@
 //! Its size is sealed, so that no access can fault, and each side keeps its own position to itself. What the other side writes here is
 //! taken for what it is: numbers are checked by whoever reads them, and bytes are copied out before anybody looks at them.
 
+use super::window::Window;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
@@ -47,6 +48,8 @@ pub(super) enum Word {
     WriterSleeps = 384,
     Finished = 512,
     Unread = 640,
+    /// Whoever reads lends bytes from where they lie.
+    Lent = 768,
 }
 
 /// The mapping.
@@ -132,6 +135,14 @@ impl SharedMemory {
             data.add(start).copy_to_nonoverlapping(bytes.as_mut_ptr(), first);
             data.copy_to_nonoverlapping(bytes.as_mut_ptr().add(first), bytes.len() - first);
         }
+    }
+
+    /// The bytes from position `at` on that lie together, `most` of them or fewer.
+    pub(super) fn window(&self, ring: Ring, at: u64, most: usize) -> Window<'_> {
+        let (start, len) = split(at, most.min(ROOM));
+        // SAFETY: `split` gives parts within the ring, which is mapped, to be written too, as long as `self` is there; nobody has references into
+        // it but to the words before its bytes.
+        unsafe { Window::new(NonNull::new_unchecked(self.data(ring).add(start)), len) }
     }
 
     fn data(&self, ring: Ring) -> *mut u8 {

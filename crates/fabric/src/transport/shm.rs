@@ -4,8 +4,11 @@
 //! sleeps, and sleeps on the doorbell; the other side writes a byte to the doorbell only then. A side that dies closes its doorbells, so that nobody
 //! sleeps on. Both sides keep their positions to themselves, and believe nothing that stands in the ring.
 
-use super::lane::{Lane, Piece, SharedLane, Transport};
+mod windows;
+
+use super::lane::{Lane, NextPiece, Piece, SharedLane, Transport};
 use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
+use super::window::Windows;
 use accord_types::spin_policy::{LOOKS, Looked, SpinPolicy, look};
 use accord_types::turn_lock::TurnLock;
 use rustix::io::Errno;
@@ -126,6 +129,12 @@ impl Shm {
             return Ok(over.then_some(0));
         }
         self.memory.take(self.incoming, reader.at, &mut bytes[..n]);
+        self.has_read(reader, n)?;
+        Ok(Some(n))
+    }
+
+    /// The next bytes are not needed here any more.
+    fn has_read(&self, reader: &mut Position, n: usize) -> io::Result<()> {
         reader.at = reader.at.wrapping_add(n as u64);
         self.memory.word(self.incoming, Word::Read).store(reader.at, Ordering::Release);
         // The writer looks for room after it has said that it sleeps.
@@ -133,14 +142,12 @@ impl Shm {
         if self.is(self.incoming, Word::WriterSleeps) && ROOM - self.available(reader.at)? >= WAKE_ROOM {
             self.ring(self.incoming, Word::WriterSleeps, &self.in_doorbell);
         }
-        Ok(Some(n))
+        Ok(())
     }
 
     /// Writes as much as there is room for; none if there may be later.
     fn put(&self, writer: &mut Position, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-        if self.closed.load(Ordering::Acquire) || writer.alone || self.is(self.outgoing, Word::Unread) {
-            return Err(ErrorKind::BrokenPipe.into());
-        }
+        self.check_read(writer)?;
         let wanted = parts.iter().map(|part| part.len()).sum::<usize>().min(STEP);
         let room = self.room_for(writer, wanted)?;
         let mut written = 0;
@@ -153,13 +160,24 @@ impl Shm {
         if written == 0 {
             return Ok((wanted == 0).then_some(0));
         }
+        self.has_written(writer);
+        Ok(Some(written))
+    }
+
+    /// Whether anybody reads what is written.
+    fn check_read(&self, writer: &Position) -> io::Result<()> {
+        let is_over = self.closed.load(Ordering::Acquire) || writer.alone || self.is(self.outgoing, Word::Unread);
+        if is_over { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+
+    /// All bytes before the writer's position are there.
+    fn has_written(&self, writer: &Position) {
         self.memory.word(self.outgoing, Word::Written).store(writer.at, Ordering::Release);
         // The reader looks for bytes after it has said that it sleeps.
         fence(Ordering::SeqCst);
         if self.is(self.outgoing, Word::ReaderSleeps) {
             self.ring(self.outgoing, Word::ReaderSleeps, &self.out_doorbell);
         }
-        Ok(Some(written))
     }
 
     /// Wakes the other side, once for each time that it sleeps.
@@ -274,12 +292,21 @@ impl Lane for Shm {
     }
 
     /// All that is there, up to a whole message: whoever passes it on pays for each.
-    fn read_piece(&self, piece: &mut Piece) -> io::Result<usize> {
-        if piece.fill(|room| self.read(room))? > 0 {
-            let mut reader = self.reader.take();
-            piece.fill_up(|room| Ok(self.take(&mut reader, room)?.unwrap_or(0)));
+    fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
+        if piece.fill(|room| self.read(room))? == 0 {
+            return Ok(NextPiece::End);
         }
-        Ok(piece.bytes().len())
+        let mut reader = self.reader.take();
+        piece.fill_up(|room| Ok(self.take(&mut reader, room)?.unwrap_or(0)));
+        Ok(NextPiece::Here)
+    }
+
+    fn windows(&self) -> Option<&dyn Windows> {
+        Some(self)
+    }
+
+    fn lends(&self) -> bool {
+        self.is(self.outgoing, Word::Lent)
     }
 
     fn is_readable(&self) -> bool {
@@ -367,105 +394,4 @@ impl Drop for Shm {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn two() -> (Shm, Shm) {
-        let memory = SharedMemory::create().unwrap();
-        let same = SharedMemory::open(memory.file().try_clone().unwrap()).unwrap();
-        let (up, up_there) = UnixStream::pair().unwrap();
-        let (down, down_there) = UnixStream::pair().unwrap();
-        let near = Shm::new(memory, Side::Client, up.into(), down.into());
-        (near, Shm::new(same, Side::Server, up_there.into(), down_there.into()))
-    }
-
-    #[test]
-    fn a_peer_that_lies_about_its_position_is_found_out() {
-        for lie in [1 << 60, u64::MAX, ROOM as u64 + 1] {
-            let (liar, victim) = two();
-            liar.memory.word(Ring::ToServer, Word::Written).store(lie, Ordering::SeqCst);
-            assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
-            assert!(victim.is_readable());
-            liar.memory.word(Ring::ToClient, Word::Read).store(lie, Ordering::SeqCst);
-            // It is asked for only when the ring would be full else.
-            let steps = [STEP; ROOM / STEP].map(|step| victim.write(&[IoSlice::new(&vec![0; step])]).unwrap());
-            assert_eq!(steps, [STEP; ROOM / STEP]);
-            assert_eq!(victim.write(&[IoSlice::new(b"x")]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
-        }
-    }
-
-    #[test]
-    fn whoever_passes_on_gets_all_that_is_there() {
-        let (near, far) = two();
-        let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
-        near.write_all(&mut [IoSlice::new(&bytes)]).unwrap();
-        near.finish().unwrap();
-        let (mut piece, mut lens, mut all) = (Piece::default(), Vec::new(), Vec::new());
-        while far.read_piece(&mut piece).unwrap() > 0 {
-            lens.push(piece.bytes().len());
-            all.extend_from_slice(piece.bytes());
-        }
-        assert_eq!(lens, [Piece::MAX, Piece::MAX, 300_000 - 2 * Piece::MAX]);
-        assert!(all == bytes);
-        // A liar is found out, and what was true before is passed on.
-        let (liar, victim) = two();
-        liar.write(&[IoSlice::new(b"true")]).unwrap();
-        assert_eq!(victim.read_piece(&mut piece).unwrap(), 4);
-        liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
-        assert_eq!(victim.read_piece(&mut piece).unwrap_err().kind(), ErrorKind::InvalidData);
-    }
-
-    #[test]
-    fn a_peer_that_takes_its_words_back_moves_nobody_backwards() {
-        let (liar, victim) = two();
-        liar.write(&[IoSlice::new(b"12345678")]).unwrap();
-        assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
-        liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
-        assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData);
-    }
-
-    proptest! {
-        /// Whatever a peer writes into whichever word: bytes come, or room, or nothing, or an error.
-        #[test]
-        fn a_peer_that_writes_anything_anywhere_is_found_out_or_borne(
-            steps in prop::collection::vec((0..6usize, any::<bool>(), prop_oneof![0..600u64, any::<u64>()], 0..90_000usize), 1..60),
-        ) {
-            const WORDS: [Word; 6] =
-                [Word::Written, Word::Read, Word::ReaderSleeps, Word::WriterSleeps, Word::Finished, Word::Unread];
-            let (liar, victim) = two();
-            let mut bytes = vec![0; 90_000];
-            for (word, up, value, len) in steps {
-                let ring = if up { Ring::ToServer } else { Ring::ToClient };
-                liar.memory.word(ring, WORDS[word]).store(value, Ordering::SeqCst);
-                let _ = victim.is_readable();
-                for done in [victim.try_read(&mut bytes[..len]), victim.try_write(&[IoSlice::new(&bytes[..len])])] {
-                    match done {
-                        Ok(done) => prop_assert!(done <= len),
-                        Err(error) => prop_assert!(matches!(
-                            error.kind(),
-                            ErrorKind::WouldBlock | ErrorKind::InvalidData | ErrorKind::BrokenPipe
-                        )),
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_peer_that_rings_without_end_or_not_at_all_hurts_itself() {
-        let (liar, victim) = two();
-        // It says that it sleeps, again and again, and never takes the bytes off its doorbell.
-        for _ in 0..100_000 {
-            liar.memory.word(Ring::ToClient, Word::ReaderSleeps).store(1, Ordering::SeqCst);
-            if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(victim.writer.take().at).unwrap() < 8 {
-                break;
-            }
-        }
-        // It writes, and says to nobody that it has: who waits ends by the limit.
-        victim.limit(Some(Duration::from_millis(20))).unwrap();
-        assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
-        liar.memory.word(Ring::ToServer, Word::Written).store(8, Ordering::SeqCst);
-        assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
-    }
-}
+mod tests;

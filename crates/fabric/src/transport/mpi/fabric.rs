@@ -108,25 +108,13 @@ impl MpiFabric {
     /// # Errors
     /// When there are too many lanes, or the world has ended.
     pub fn connect(&self, rank: u32) -> io::Result<SharedLane> {
-        self.open(rank, true)
-    }
-
-    /// As [`MpiFabric::connect`], for a lane whose bytes are passed on from elsewhere: they are in messages already.
-    ///
-    /// # Errors
-    /// As for [`MpiFabric::connect`].
-    pub fn connect_to_pass_on(&self, rank: u32) -> io::Result<SharedLane> {
-        self.open(rank, false)
-    }
-
-    fn open(&self, rank: u32, lends: bool) -> io::Result<SharedLane> {
         if rank >= self.size {
             return Err(io::Error::new(ErrorKind::NotFound, format!("there is no rank {rank}")));
         }
         let mut state = self.shared.lock();
         state.check()?;
         let key = state.streams.open(rank)?;
-        let lane = self.lane(&mut state, key, lends);
+        let lane = self.lane(&mut state, key);
         self.shared.has_changed(state);
         Ok(lane)
     }
@@ -158,17 +146,17 @@ impl MpiFabric {
                 return Ok((lane, self.rank));
             }
             if let Some(key) = state.streams.next_opened() {
-                return Ok((self.lane(&mut state, key, false), key.peer));
+                return Ok((self.lane(&mut state, key), key.peer));
             }
             state.check()?;
             state = self.shared.news.wait(state, None)?;
         }
     }
 
-    fn lane(&self, state: &mut LaneTable, key: LaneKey, lends: bool) -> SharedLane {
+    fn lane(&self, state: &mut LaneTable, key: LaneKey) -> SharedLane {
         let changed = Arc::<Signal>::default();
         state.changed.insert(key, changed.clone());
-        Arc::new(MpiLane::new(self.shared.clone(), key, changed, lends))
+        Arc::new(MpiLane::new(self.shared.clone(), key, changed))
     }
 
     /// Tells all ranks which node this one is.

@@ -6,8 +6,9 @@ use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use super::shared::{Counters, LaneTable, Shared};
 use super::spare;
 use super::streams::{Next, Streams};
-use crate::transport::lane::{Lane, Piece, Transport};
+use crate::transport::lane::{Lane, NextPiece, Piece, Transport};
 use crate::transport::time_limit::TimeLimit;
+use crate::transport::window::{MovesWindows, Window};
 use accord_types::NativeRange;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::{SharedSpinPolicy, Signal};
@@ -31,8 +32,6 @@ pub(super) struct MpiLane {
     key: LaneKey,
     changed: Arc<Signal>,
     limit: TimeLimit,
-    /// Whether the other side reads into memory that bytes may go to as they are: what is passed on by others does not.
-    lends: bool,
     reading: ShortLock<Reading>,
     /// Whether that has something left.
     has_left: AtomicBool,
@@ -74,10 +73,10 @@ enum Goes {
 }
 
 impl MpiLane {
-    pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>, lends: bool) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>) -> Self {
         let (limit, reading, has_left) = (TimeLimit::default(), ShortLock::default(), AtomicBool::new(false));
         let [reads, rooms, loans] = std::array::from_fn(|_| SharedSpinPolicy::default());
-        Self { shared, key, changed, limit, lends, reading, has_left, reads, rooms, loans }
+        Self { shared, key, changed, limit, reading, has_left, reads, rooms, loans }
     }
 
     fn reading(&self) -> ShortGuard<'_, Reading> {
@@ -143,7 +142,7 @@ impl MpiLane {
         self.wait(end, Some(&self.reads), |state, key| {
             Ok(match state.streams.next(key) {
                 Next::Message(message) => Some(Goes::On(message)),
-                Next::Offered => state.streams.ask(key, most).map(|(_, len)| {
+                Next::Offered(_) => state.streams.ask(key, most).map(|(_, len)| {
                     state.rooms.insert(key, room(len));
                     Goes::Into(len)
                 }),
@@ -175,6 +174,22 @@ impl MpiLane {
             Ok(filled)
         })?;
         Ok(if filled { len } else { 0 })
+    }
+
+    /// Has lent bytes come to `room`, which is asked for `most` of them or fewer: how many. None if something else comes next, which is kept.
+    fn fill(&self, most: usize, room: impl FnMut(usize) -> LentRoom) -> io::Result<Option<usize>> {
+        match self.await_next(None, most, room)? {
+            Goes::On(message) => {
+                *self.reading() = Reading { message, at: HEADER_LEN };
+                self.has_left.store(true, Ordering::Release);
+                Ok(None)
+            }
+            Goes::Into(len) => match self.await_room(len)? {
+                0 => Err(ErrorKind::UnexpectedEof.into()),
+                len => Ok(Some(len)),
+            },
+            Goes::End => Err(ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     fn put(&self, parts: &[IoSlice<'_>], end: Option<Instant>) -> io::Result<usize> {
@@ -273,21 +288,23 @@ impl Lane for MpiLane {
         self.put(parts, Some(Instant::now()))
     }
 
-    fn read_piece(&self, piece: &mut Piece) -> io::Result<usize> {
+    fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
         let end = self.limit.end();
         if self.has_left.load(Ordering::Acquire) {
-            return piece.fill(|room| self.take(room, end));
+            piece.fill(|room| self.take(room, end))?;
+            return Ok(NextPiece::Here);
         }
-        let message = self.wait(end, Some(&self.reads), |LaneTable { streams, .. }, key| {
+        self.wait(end, Some(&self.reads), |LaneTable { streams, .. }, key| {
             Ok(match streams.next(key) {
-                Next::Message(message) => Some(Some(message)),
+                Next::Message(message) => {
+                    spare::done(piece.replace(message));
+                    Some(NextPiece::Here)
+                }
+                Next::Offered(len) => Some(NextPiece::Lent(usize::try_from(len).unwrap_or(usize::MAX))),
                 Next::Nothing => None,
-                Next::Offered | Next::End => Some(None),
+                Next::End => Some(NextPiece::End),
             })
-        })?;
-        let Some(message) = message else { return piece.fill(|room| self.take(room, end)) };
-        spare::done(piece.replace(message));
-        Ok(piece.bytes().len())
+        })
     }
 
     fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
@@ -303,7 +320,7 @@ impl Lane for MpiLane {
     }
 
     fn lends(&self) -> bool {
-        self.lends
+        true
     }
 
     fn lend(&self, bytes: &[u8]) -> io::Result<()> {
@@ -311,7 +328,7 @@ impl Lane for MpiLane {
     }
 
     fn lends_native(&self) -> bool {
-        self.lends && self.shared.takes_native()
+        self.shared.takes_native()
     }
 
     fn lend_native(&self, bytes: NativeRange) -> io::Result<()> {
@@ -330,19 +347,11 @@ impl Lane for MpiLane {
             return Ok(None);
         }
         // The lane gives no more than is wanted.
-        let part = |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room });
-        match self.await_next(None, room.len, part)? {
-            Goes::On(message) => {
-                *self.reading() = Reading { message, at: HEADER_LEN };
-                self.has_left.store(true, Ordering::Release);
-                Ok(None)
-            }
-            Goes::Into(len) => match self.await_room(len)? {
-                0 => Err(ErrorKind::UnexpectedEof.into()),
-                len => Ok(Some(len)),
-            },
-            Goes::End => Err(ErrorKind::UnexpectedEof.into()),
-        }
+        self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
+    }
+
+    fn moves_windows(&self) -> Option<&dyn MovesWindows> {
+        Some(self)
     }
 
     fn finish(&self) -> io::Result<()> {
@@ -372,6 +381,17 @@ impl Lane for MpiLane {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
+    }
+}
+
+impl MovesWindows for MpiLane {
+    fn lend_window(&self, bytes: Window<'_>) -> io::Result<()> {
+        self.lend_all(LentBytes::window(bytes))
+    }
+
+    fn fill_window(&self, room: Window<'_>) -> io::Result<usize> {
+        let none = || io::Error::new(ErrorKind::InvalidInput, "bytes come that were not lent");
+        self.fill(room.len(), |len| LentRoom::window(room, len))?.ok_or_else(none)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Memory that a thread lends to the one that owns MPI, and waits until it has it back: see [`super::lane`], which alone lends.
 
+use crate::transport::window::Window;
 use accord_types::{NativeContext, NativeRange};
 use std::ptr;
 
@@ -24,6 +25,10 @@ impl Lent {
         Self { start: range.address as usize, len: range.len, context: Some(range.context) }
     }
 
+    fn window(window: Window<'_>) -> Self {
+        Self { start: window.start().expose_provenance(), len: window.len(), context: None }
+    }
+
     fn part(self, offset: usize, len: usize) -> Option<Self> {
         let fits = offset.checked_add(len).is_some_and(|end| end <= self.len);
         fits.then(|| Self { start: self.start + offset, len, ..self })
@@ -38,6 +43,11 @@ impl LentBytes {
     /// Whoever lends them neither changes nor frees them until they are back.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self(Lent { start: bytes.as_ptr().expose_provenance(), len: bytes.len(), context: None })
+    }
+
+    /// The same in memory that another process has too.
+    pub(super) fn window(bytes: Window<'_>) -> Self {
+        Self(Lent::window(bytes))
     }
 
     /// The same in a device's own memory.
@@ -74,6 +84,12 @@ impl LentRoom {
     /// Whoever lends it does not look at it until it is back.
     pub(super) fn of(room: &mut [u8]) -> Self {
         Self(Lent { start: room.as_mut_ptr().expose_provenance(), len: room.len(), context: None })
+    }
+
+    /// The same in memory that another process has too, of which no more than `len` bytes.
+    pub(super) fn window(room: Window<'_>, len: usize) -> Self {
+        let lent = Lent::window(room);
+        Self(Lent { len: lent.len.min(len), ..lent })
     }
 
     /// The same in a device's own memory.

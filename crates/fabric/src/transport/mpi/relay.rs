@@ -1,6 +1,7 @@
 //! Passes the bytes of one lane on to another, both ways, without a look at them.
 
-use crate::transport::lane::{Lane, Piece, SharedLane};
+use crate::transfer::LENT_MIN;
+use crate::transport::lane::{Lane, NextPiece, Piece, SharedLane};
 use accord_types::threads;
 use std::io;
 
@@ -9,6 +10,11 @@ use std::io;
 /// # Errors
 /// When the system has no threads; both lanes end.
 pub fn relay(one: SharedLane, other: SharedLane) -> io::Result<()> {
+    for (from, to) in [(&one, &other), (&other, &one)] {
+        if let (Some(from), Some(_)) = (from.windows(), to.moves_windows()) {
+            from.will_lend();
+        }
+    }
     let started = start(one.clone(), other.clone()).and_then(|()| start(other.clone(), one.clone()));
     if started.is_err() {
         one.shutdown();
@@ -24,15 +30,51 @@ fn start(from: SharedLane, to: SharedLane) -> io::Result<()> {
 fn pass_on(from: &dyn Lane, to: &dyn Lane) {
     let mut piece = Piece::default();
     loop {
-        match from.read_piece(&mut piece) {
-            Ok(0) => break,
+        let mut taken = Ok(());
+        match pass_next(from, to, &mut piece, &mut taken) {
             // Nobody takes it: whoever sends is to know.
-            Ok(_) if to.write_piece(&mut piece).is_err() => return from.shutdown(),
-            Ok(_) => {}
+            _ if taken.is_err() => return from.shutdown(),
+            Ok(true) => {}
+            Ok(false) => break,
             Err(_) => return to.shutdown(),
         }
     }
     if to.finish().is_err() {
         from.shutdown();
     }
+}
+
+/// Passes on what comes next; false at the end. An error of `to` is in `taken`, whatever is returned then.
+fn pass_next(from: &dyn Lane, to: &dyn Lane, piece: &mut Piece, taken: &mut io::Result<()>) -> io::Result<bool> {
+    if let (Some(from), Some(to)) = (from.windows(), to.moves_windows()) {
+        let lent = from.read_in_place(LENT_MIN, &mut |bytes| {
+            *taken = to.lend_window(bytes);
+            // It is of no use to anybody then.
+            taken.as_ref().map_or_else(|error| Err(error.kind().into()), |()| Ok(()))
+        })?;
+        if lent > 0 {
+            return Ok(true);
+        }
+    }
+    match from.read_piece(piece)? {
+        NextPiece::End => return Ok(false),
+        NextPiece::Here => {}
+        NextPiece::Lent(len) => {
+            if let (Some(from), Some(to)) = (from.moves_windows(), to.windows()) {
+                let mut given = Ok(0);
+                let written = to.write_in_place(len, &mut |room| {
+                    given = from.fill_window(room);
+                    given.as_ref().map_or_else(|error| Err(error.kind().into()), |n| Ok(*n))
+                });
+                given?;
+                *taken = written;
+                return Ok(true);
+            }
+            if piece.fill(|room| from.read(room))? == 0 {
+                return Ok(false);
+            }
+        }
+    }
+    *taken = to.write_piece(piece);
+    Ok(true)
 }

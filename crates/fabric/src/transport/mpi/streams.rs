@@ -58,8 +58,8 @@ pub struct Streams {
 pub enum Next {
     /// A message, with its header; it is the reader's now.
     Message(Vec<u8>),
-    /// Bytes for which [`Streams::ask`] has to be told where they go.
-    Offered,
+    /// So many bytes for which [`Streams::ask`] has to be told where they go.
+    Offered(u64),
     /// Nothing yet.
     Nothing,
     /// Nothing more.
@@ -208,10 +208,10 @@ impl Streams {
             self.credits.take(key, cost(message.len() - HEADER_LEN));
             return Next::Message(message);
         }
-        match (lane.finished, lane.borrowing.is_offered()) {
+        match (lane.finished, lane.borrowing.offered) {
             (true, _) => Next::End,
-            (false, true) => Next::Offered,
-            (false, false) => Next::Nothing,
+            (false, 0) => Next::Nothing,
+            (false, offered) => Next::Offered(offered),
         }
     }
 

@@ -71,7 +71,7 @@ fn read(world: &mut World, rank: u32, lane: LaneKey, to: &mut Vec<u8>) -> bool {
         match world.rank(rank).next(lane) {
             Next::Message(message) => to.extend_from_slice(&message[HEADER_LEN..]),
             Next::End => return true,
-            Next::Nothing | Next::Offered => return false,
+            Next::Nothing | Next::Offered(_) => return false,
         }
     }
 }

@@ -205,7 +205,7 @@ impl World {
                     let bytes = &message[HEADER_LEN..];
                     if lane.opened_here { self.hear(at, lane, bytes) } else { self.take(at, lane, bytes) }
                 }
-                Next::Offered => {
+                Next::Offered(_) => {
                     let reading = self.at(at).reading.get_mut(&lane).unwrap();
                     if !reading.room {
                         let left = reading.left;

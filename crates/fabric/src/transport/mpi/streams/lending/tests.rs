@@ -131,7 +131,7 @@ proptest! {
                 3 => _ = world.deliver(from, to),
                 4 => _ = world.deliver(to, from),
                 5 => {
-                    if matches!(world.rank(to).next(far), Next::Offered) {
+                    if matches!(world.rank(to).next(far), Next::Offered(_)) {
                         world.rank(to).ask(far, len);
                     }
                 }
@@ -159,7 +159,7 @@ proptest! {
             let mut rounds = 0;
             while lent[which] > 0 && world.rank(from).loan(near) == Loan::UnderWay {
                 world.settle();
-                if matches!(world.rank(to).next(far), Next::Offered) {
+                if matches!(world.rank(to).next(far), Next::Offered(_)) {
                     world.rank(to).ask(far, 1 << 20);
                 }
                 rounds += 1;
@@ -191,7 +191,7 @@ proptest! {
                 4 => world.tell_sent(),
                 5 => world.end_writing(),
                 _ => {
-                    if matches!(world.rank(1).next(far), Next::Offered) {
+                    if matches!(world.rank(1).next(far), Next::Offered(_)) {
                         world.rank(1).ask(far, 1000);
                     }
                 }
@@ -292,7 +292,7 @@ fn all_to_all_between_256_ranks_ends_with_few_messages_on_their_way() {
         ways.into_iter().for_each(|(from, to)| while world.deliver(from, to) {});
         world.end_writing();
         for (_, _, to, far, _) in &lanes {
-            if matches!(world.rank(*to).next(*far), Next::Offered) {
+            if matches!(world.rank(*to).next(*far), Next::Offered(_)) {
                 world.rank(*to).ask(*far, 1 << 20);
             }
         }

@@ -1,0 +1,214 @@
+//! Both ends of a ring, of which one may lie.
+
+use super::*;
+use crate::transport::window::Window;
+use proptest::prelude::*;
+
+fn two() -> (Shm, Shm) {
+    let memory = SharedMemory::create().unwrap();
+    let same = SharedMemory::open(memory.file().try_clone().unwrap()).unwrap();
+    let (up, up_there) = UnixStream::pair().unwrap();
+    let (down, down_there) = UnixStream::pair().unwrap();
+    let near = Shm::new(memory, Side::Client, up.into(), down.into());
+    (near, Shm::new(same, Side::Server, up_there.into(), down_there.into()))
+}
+
+#[test]
+fn a_peer_that_lies_about_its_position_is_found_out() {
+    for lie in [1 << 60, u64::MAX, ROOM as u64 + 1] {
+        let (liar, victim) = two();
+        liar.memory.word(Ring::ToServer, Word::Written).store(lie, Ordering::SeqCst);
+        assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
+        assert!(victim.is_readable());
+        liar.memory.word(Ring::ToClient, Word::Read).store(lie, Ordering::SeqCst);
+        // It is asked for only when the ring would be full else.
+        let steps = [STEP; ROOM / STEP].map(|step| victim.write(&[IoSlice::new(&vec![0; step])]).unwrap());
+        assert_eq!(steps, [STEP; ROOM / STEP]);
+        assert_eq!(victim.write(&[IoSlice::new(b"x")]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
+    }
+}
+
+#[test]
+fn whoever_passes_on_gets_all_that_is_there() {
+    let (near, far) = two();
+    let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
+    near.write_all(&mut [IoSlice::new(&bytes)]).unwrap();
+    near.finish().unwrap();
+    let (mut piece, mut lens, mut all) = (Piece::default(), Vec::new(), Vec::new());
+    while far.read_piece(&mut piece).unwrap() == NextPiece::Here {
+        lens.push(piece.bytes().len());
+        all.extend_from_slice(piece.bytes());
+    }
+    assert_eq!(lens, [Piece::MAX, Piece::MAX, 300_000 - 2 * Piece::MAX]);
+    assert!(all == bytes);
+    // A liar is found out, and what was true before is passed on.
+    let (liar, victim) = two();
+    liar.write(&[IoSlice::new(b"true")]).unwrap();
+    assert_eq!(victim.read_piece(&mut piece).unwrap(), NextPiece::Here);
+    assert_eq!(piece.bytes(), b"true");
+    liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
+    assert_eq!(victim.read_piece(&mut piece).unwrap_err().kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_peer_that_takes_its_words_back_moves_nobody_backwards() {
+    let (liar, victim) = two();
+    liar.write(&[IoSlice::new(b"12345678")]).unwrap();
+    assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
+    liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
+    assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData);
+}
+
+proptest! {
+    /// Whatever a peer writes into whichever word: bytes come, or room, or nothing, or an error.
+    #[test]
+    fn a_peer_that_writes_anything_anywhere_is_found_out_or_borne(
+        steps in prop::collection::vec((0..7usize, any::<bool>(), prop_oneof![0..600u64, any::<u64>()], 0..90_000usize), 1..60),
+    ) {
+        const WORDS: [Word; 7] =
+            [Word::Written, Word::Read, Word::ReaderSleeps, Word::WriterSleeps, Word::Finished, Word::Unread, Word::Lent];
+        let (liar, victim) = two();
+        let mut bytes = vec![0; 90_000];
+        for (word, up, value, len) in steps {
+            let ring = if up { Ring::ToServer } else { Ring::ToClient };
+            liar.memory.word(ring, WORDS[word]).store(value, Ordering::SeqCst);
+            let _ = victim.is_readable();
+            let lent = victim.read_in_place(len, &mut |window| {
+                assert!(window.len() >= len && window.len() <= ROOM);
+                Ok(())
+            });
+            prop_assert!(!matches!(lent, Err(error) if error.kind() != ErrorKind::InvalidData));
+            // It does not wait then.
+            let has_room = matches!(victim.room_for(&mut victim.writer.take(), ROOM), Err(_) | Ok(WAKE_ROOM..));
+            if has_room {
+                let written = victim.write_in_place(len, &mut |window| {
+                    assert!(window.len() <= len);
+                    Ok(window.len())
+                });
+                prop_assert!(!matches!(written, Err(error) if !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::BrokenPipe)));
+            }
+            for done in [victim.try_read(&mut bytes[..len]), victim.try_write(&[IoSlice::new(&bytes[..len])])] {
+                match done {
+                    Ok(done) => prop_assert!(done <= len),
+                    Err(error) => prop_assert!(matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::InvalidData | ErrorKind::BrokenPipe
+                    )),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_rings_without_end_or_not_at_all_hurts_itself() {
+    let (liar, victim) = two();
+    // It says that it sleeps, again and again, and never takes the bytes off its doorbell.
+    for _ in 0..100_000 {
+        liar.memory.word(Ring::ToClient, Word::ReaderSleeps).store(1, Ordering::SeqCst);
+        if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(victim.writer.take().at).unwrap() < 8 {
+            break;
+        }
+    }
+    // It writes, and says to nobody that it has: who waits ends by the limit.
+    victim.limit(Some(Duration::from_millis(20))).unwrap();
+    assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    liar.memory.word(Ring::ToServer, Word::Written).store(8, Ordering::SeqCst);
+    assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Bytes that are copied and bytes that stay where they lie come in order, wherever in the ring they are.
+    #[test]
+    fn bytes_in_windows_are_those_that_were_written(
+        steps in prop::collection::vec((any::<bool>(), any::<bool>(), 1..ROOM), 1..24),
+    ) {
+        let (near, far) = two();
+        // The ring's bytes, twice, so that any run of them lies together.
+        let all: Vec<u8> = (0..2 * ROOM).map(|at| (at % ROOM * 7 + at % ROOM / 251) as u8).collect();
+        let (mut written, mut read) = (0, 0);
+        for (in_place, lent, len) in steps {
+            let room = ROOM - (written - read);
+            if in_place && room >= WAKE_ROOM {
+                near.write_in_place(len, &mut |window| {
+                    let n = window.copy_in(&all[written % ROOM..][..len]);
+                    written += n;
+                    Ok(n)
+                }).unwrap();
+            } else if !in_place && room > 0 {
+                written += near.try_write(&[IoSlice::new(&all[written % ROOM..][..len])]).unwrap();
+            }
+            let there = written - read;
+            if lent {
+                let least = len.min(there);
+                let n = far.read_in_place(least, &mut |window| {
+                    assert!(window.len() >= least && window.len() <= windows::WINDOW_MAX);
+                    assert!(window.copy_out() == all[read % ROOM..][..window.len()]);
+                    Ok(())
+                }).unwrap();
+                // Not so many need to lie together.
+                prop_assert!(n <= there && (n > 0 || least == 0 || least > windows::WINDOW_MAX || read % ROOM + least > ROOM));
+                read += n;
+            } else if there > 0 {
+                let mut bytes = vec![0; len];
+                let n = far.try_read(&mut bytes).unwrap();
+                prop_assert!(n > 0 && bytes[..n] == all[read % ROOM..][..n]);
+                read += n;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_of_which_nothing_became_counts_as_neither_read_nor_written() {
+    let (near, far) = two();
+    let fails = |_: Window<'_>| Err(ErrorKind::ConnectionReset.into());
+    assert_eq!(
+        near.write_in_place(8, &mut |window| fails(window).map(|()| 8)).unwrap_err().kind(),
+        ErrorKind::ConnectionReset
+    );
+    assert_eq!(far.read_in_place(1, &mut |_| panic!("nothing has come")).unwrap(), 0);
+    near.write(&[IoSlice::new(b"12345678")]).unwrap();
+    assert_eq!(far.read_in_place(8, &mut |window| fails(window)).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(far.read_in_place(9, &mut |_| panic!("so many have not come")).unwrap(), 0);
+    let mut bytes = [0; 8];
+    assert_eq!((far.read(&mut bytes).unwrap(), &bytes), (8, b"12345678"));
+    // Who has shut it down gets nothing more; nobody writes to who is gone.
+    near.write(&[IoSlice::new(b"more")]).unwrap();
+    far.shutdown();
+    assert_eq!(far.read_in_place(1, &mut |_| panic!("it was shut down")).unwrap(), 0);
+    assert_eq!(near.write_in_place(8, &mut |_| panic!("nobody reads")).unwrap_err().kind(), ErrorKind::BrokenPipe);
+}
+
+/// A writer into the ring waits for room as any other, and is woken.
+#[test]
+fn who_waits_for_a_window_is_woken_by_room_and_by_the_end() {
+    let (near, far) = two();
+    let piece = vec![1; ROOM];
+    near.write_all(&mut [IoSlice::new(&piece)]).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| near.write_in_place(4, &mut |window| Ok(window.copy_in(b"last"))));
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waits.is_finished());
+        let mut all = vec![0; ROOM];
+        (&far as &dyn Lane).read_exact(&mut all).unwrap();
+        waits.join().unwrap().unwrap();
+        (&far as &dyn Lane).read_exact(&mut all[..4]).unwrap();
+        assert_eq!(&all[..4], b"last");
+        near.write_all(&mut [IoSlice::new(&piece)]).unwrap();
+        let waits = scope.spawn(|| near.write_in_place(4, &mut |_| panic!("nobody reads")));
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waits.is_finished());
+        far.shutdown();
+        assert_eq!(waits.join().unwrap().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
+fn an_end_is_told_that_its_bytes_are_lent() {
+    let (near, far) = two();
+    assert!(!near.lends() && !far.lends());
+    far.will_lend();
+    assert!(near.lends() && !far.lends());
+}
