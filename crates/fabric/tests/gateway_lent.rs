@@ -3,46 +3,19 @@
 
 mod common;
 
-use accord_fabric::transfer::{Inbox, Incoming, Outbox};
 use accord_fabric::transport::mpi::{Counts, MpiFabric};
 use accord_fabric::transport::{Lane, SharedLane};
-use accord_types::{Error, ErrorCode, TransferId};
 use common::gateways::lanes;
-use common::{SHORT, SOON, pattern};
+use common::{SHORT, SOON, pattern, transfers};
 use std::io::IoSlice;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Instant;
 
 const MIB: usize = 1 << 20;
 
-/// Sends a transfer from one end of a lane to the other. What the ranks have done for it.
-fn transfer(ranks: &[Arc<MpiFabric>; 2], from: &SharedLane, to: &SharedLane, bytes: &[u8]) -> [Counts; 2] {
-    let inbox = Inbox::new(Arc::default(), false);
-    let (taken, takes) = mpsc::channel();
-    let len = bytes.len();
-    let take = move |mut incoming: Incoming| {
-        let mut all = vec![0; len];
-        incoming.fill(&mut all).unwrap();
-        taken.send(all).unwrap();
-    };
-    inbox.post(TransferId(7), len as u64, Box::new(take));
-    let before = ranks.each_ref().map(|rank| rank.counts());
-    let outbox = Outbox::new(Arc::default());
-    outbox.add(from.clone());
-    let to = to.clone();
-    let reader = std::thread::spawn(move || inbox.serve(&to));
-    outbox.begin(TransferId(7), len as u64).unwrap().send(bytes).unwrap();
-    assert!(takes.recv_timeout(SOON).unwrap() == bytes);
-    let after = ranks.each_ref().map(|rank| rank.counts());
-    outbox.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
-    let _ = reader.join().unwrap();
-    std::array::from_fn(|rank| Counts {
-        messages: after[rank].messages - before[rank].messages,
-        lent_messages: after[rank].lent_messages - before[rank].lent_messages,
-        lent_bytes: after[rank].lent_bytes - before[rank].lent_bytes,
-        copied_bytes: after[rank].copied_bytes - before[rank].copied_bytes,
-        news: after[rank].news - before[rank].news,
-    })
+/// What the ranks have done for a transfer from one end of a lane to the other.
+fn transfer([gateway, other]: &[Arc<MpiFabric>; 2], from: &SharedLane, to: &SharedLane, bytes: &[u8]) -> [Counts; 2] {
+    transfers::transfer([gateway, other], (from.clone(), to.clone()), bytes, bytes.len()).0
 }
 
 #[test]

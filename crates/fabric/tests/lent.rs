@@ -3,13 +3,12 @@
 mod common;
 
 use accord_fabric::frame::transfer::{Chunk, ChunkKind};
-use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{Inbox, Outbox};
 use accord_fabric::transport::mpi::{Counts, MpiFabric};
 use accord_fabric::transport::{Lane, SharedLane};
 use accord_types::{NativeContext, NativeRange, TransferId};
 use common::worlds::two_ranks;
-use common::{SHORT, SOON, pattern};
+use common::{SHORT, SOON, pattern, transfers};
 use std::io::ErrorKind;
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -48,36 +47,12 @@ fn lent_bytes_come_in_order_among_others_however_they_are_read() {
     }
 }
 
-/// Sends a transfer as a push does, and takes it as its target does. What both ranks have done for it.
+/// What both ranks have done for a transfer.
 fn transfer(bytes: &[u8], piece: usize) -> [Counts; 2] {
-    let (ranks, near, far) = lane();
-    let (stats, inbox) = (Arc::<LinkStats>::default(), Inbox::new(Arc::default(), false));
-    let (taken, takes) = mpsc::channel();
-    let len = bytes.len();
-    let take = move |mut incoming: accord_fabric::transfer::Incoming| {
-        let mut all = vec![0; len];
-        all.chunks_mut(piece).for_each(|room| incoming.fill(room).unwrap());
-        taken.send(all).unwrap();
-    };
-    inbox.post(TransferId(7), len as u64, Box::new(take));
-    let before = ranks.each_ref().map(MpiFabric::counts);
-    let outbox = Outbox::new(stats.clone());
-    outbox.add(near);
-    let reader = std::thread::spawn(move || inbox.serve(&far));
-    outbox.begin(TransferId(7), len as u64).unwrap().send(bytes).unwrap();
-    assert!(takes.recv_timeout(SOON).unwrap() == bytes);
-    assert!(stats.read().bulk_sent >= len as u64);
-    let after = ranks.each_ref().map(MpiFabric::counts);
-    outbox.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceShutdown, "over"));
-    reader.join().unwrap().unwrap();
-    let since = |after: Counts, before: Counts| Counts {
-        messages: after.messages - before.messages,
-        lent_messages: after.lent_messages - before.lent_messages,
-        lent_bytes: after.lent_bytes - before.lent_bytes,
-        copied_bytes: after.copied_bytes - before.copied_bytes,
-        news: after.news - before.news,
-    };
-    [since(after[0], before[0]), since(after[1], before[1])]
+    let ([here, there], near, far) = lane();
+    let (counts, ended) = transfers::transfer([&here, &there], (near, far), bytes, piece);
+    ended.unwrap();
+    counts
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 pub(crate) mod gateways;
+pub(crate) mod transfers;
 pub(crate) mod worlds;
 
 use accord_fabric::transport::{Lane, SharedLane, Transport, accept_tls, connect_tls, inproc_pair, pair, shm_pair};
