@@ -8,7 +8,7 @@ const LOOKS: Duration = Duration::from_micros(200);
 /// The same while lent bytes are under way, as many MPIs copy only when they are asked: as long as most of them take. Then it sleeps as shortly as it can.
 const MOVES_LOOKS: Duration = Duration::from_millis(500);
 /// The share of the time since the last event that it sleeps: what comes then is late by that at most.
-const SHARE: u32 = 32;
+const SHARE: u32 = 128;
 /// The shortest sleep; the system's own is about as long.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 /// The longest sleep. A look takes a few microseconds, with the sleep's own cost: well below 1 % of this.
@@ -62,8 +62,8 @@ mod tests {
         let pause = |idle| Backoff::default().pause(idle, false);
         assert_eq!(pause(Duration::from_micros(199)), Pause::Yield);
         assert_eq!(pause(Duration::from_micros(200)), Pause::Sleep(SLEEP_MIN));
-        assert_eq!(pause(Duration::from_millis(32)), Pause::Sleep(Duration::from_millis(1)));
-        assert_eq!(pause(Duration::from_millis(512)), Pause::Sleep(SLEEP_MAX));
+        assert_eq!(pause(Duration::from_millis(128)), Pause::Sleep(Duration::from_millis(1)));
+        assert_eq!(pause(Duration::from_millis(2048)), Pause::Sleep(SLEEP_MAX));
         assert_eq!(pause(Duration::from_secs(8)), Pause::Sleep(SLEEP_MAX));
     }
 

@@ -12,6 +12,7 @@ use accord_types::short_lock::ShortGuard;
 use accord_types::signal::Signal;
 use accord_types::threads;
 use std::io::{self, ErrorKind};
+use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ const SENDS_MAX: usize = 32;
 const LENT_SENDS_MAX: usize = 32;
 /// Messages that are taken before others get their turn.
 const BATCH: usize = 32;
+/// How late the thread may wake up.
+const TIMER_SLACK_NS: u64 = 1_000;
 /// How long leaving may take: other ranks may not let this one go.
 const STOP_MAX: Duration = Duration::from_millis(400);
 /// How long what was written has to leave when the fabric stops.
@@ -234,6 +237,8 @@ struct Turn {
 impl Shared {
     /// Sends and receives until the fabric is stopped.
     fn drive(&self, world: &mut dyn World) -> io::Result<()> {
+        // Else the system would make its shortest sleeps twice as long. Where it does not listen they are.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(TIMER_SLACK_NS));
         let (mut last, mut backoff) = (Instant::now(), Backoff::default());
         let mut swept = false;
         let mut stop_at: Option<Instant> = None;

@@ -14,6 +14,8 @@ pub fn relay(one: SharedLane, other: SharedLane) -> io::Result<()> {
         if let (Some(from), Some(_)) = (from.windows(), to.moves_windows()) {
             from.will_lend();
         }
+        // A program waits behind each of them, as it does behind its executor's threads.
+        from.be_patient();
     }
     let started = start(one.clone(), other.clone()).and_then(|()| start(other.clone(), one.clone()));
     if started.is_err() {
