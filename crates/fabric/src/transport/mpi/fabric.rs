@@ -23,6 +23,8 @@ const SENDS_MAX: usize = 32;
 const LENT_SENDS_MAX: usize = 32;
 /// Messages that are taken before others get their turn.
 const BATCH: usize = 32;
+/// Looks before the core is given away once, which takes longer than one of them.
+const LOOKS: u32 = 8;
 /// How late the thread may wake up.
 const TIMER_SLACK_NS: u64 = 1_000;
 /// How long leaving may take: other ranks may not let this one go.
@@ -244,6 +246,7 @@ impl Shared {
         let mut stop_at: Option<Instant> = None;
         // Nobody says what there is to send after these.
         let mut asks = true;
+        let mut looks = 0;
         loop {
             let turn = if asks || self.has_work.load(Ordering::Acquire) { self.send(world)? } else { Turn::default() };
             let received = self.receive(world)?;
@@ -262,6 +265,10 @@ impl Shared {
             let now = Instant::now();
             match backoff.pause(now - last, world.moves_lent()) {
                 Pause::Yield => {
+                    looks += 1;
+                    if looks % LOOKS != 0 {
+                        continue;
+                    }
                     std::thread::yield_now();
                     backoff.has_yielded(now.elapsed());
                 }
