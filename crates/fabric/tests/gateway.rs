@@ -7,7 +7,7 @@ use accord_fabric::handshake::{self, Hello};
 use accord_fabric::route::{Endpoint, Wanted};
 use accord_fabric::transport::{Handover, Transport, route};
 use accord_types::NodeId;
-use common::gateways::{NODE, hello, job};
+use common::gateways::{NODE, hello, job, lanes};
 use common::worlds::two_ranks;
 use common::{SHORT, SOON, pattern};
 use std::io::IoSlice;
@@ -143,4 +143,25 @@ fn the_end_of_the_world_ends_lanes_by_the_gateway() {
         here.stop();
         ends.recv_timeout(SOON).expect("it waits on");
     }
+}
+
+/// Short answers do not wait for a thread of the gateway: whoever has received them writes them to the process.
+#[test]
+fn short_messages_to_a_process_are_passed_on_as_they_come() {
+    const ROUNDS: u64 = 400;
+    let ([gateway, _there], near, far) = lanes("short");
+    let before = gateway.counts().passed;
+    for round in 0..ROUNDS {
+        let bytes = pattern(usize::try_from(round % 90).unwrap() + 1, 3);
+        for (from, to) in [(&near, &far), (&far, &near)] {
+            let mut came = vec![0; bytes.len()];
+            from.send(&bytes).unwrap();
+            to.read_exact(&mut came).unwrap();
+            assert!(came == bytes);
+        }
+    }
+    let passed = gateway.counts().passed - before;
+    println!("{passed} of {ROUNDS}");
+    // A thread that has been at the first ones may be late.
+    assert!(passed > ROUNDS / 2 && passed < ROUNDS);
 }

@@ -170,6 +170,11 @@ pub trait Lane: fmt::Debug + Send + Sync {
         self.write_all(&mut [IoSlice::new(piece.bytes())])
     }
 
+    /// Whoever reads here writes all of it to `to`, and reads on when that is written: the lane may do so itself, where nobody has to wait for it.
+    fn is_passed_on(&self, to: &SharedLane) {
+        let _ = to;
+    }
+
     /// Where its bytes lie in memory that both ends see.
     fn windows(&self) -> Option<&dyn Windows> {
         None

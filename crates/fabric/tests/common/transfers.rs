@@ -41,6 +41,7 @@ pub(crate) fn transfer(
         lent_bytes: after[rank].lent_bytes - before[rank].lent_bytes,
         copied_bytes: after[rank].copied_bytes - before[rank].copied_bytes,
         news: after[rank].news - before[rank].news,
+        passed: after[rank].passed - before[rank].passed,
     };
     ([since(0), since(1)], ended)
 }

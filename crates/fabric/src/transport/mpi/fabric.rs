@@ -2,7 +2,7 @@
 
 use super::backoff::{Backoff, Pause};
 use super::lane::MpiLane;
-use super::message::LaneKey;
+use super::message::{HEADER_LEN, LaneKey};
 use super::shared::{Counters, Counts, LaneTable, Shared};
 use super::streams::OPENED_MAX;
 use super::world::{Came, World};
@@ -11,7 +11,7 @@ use accord_types::NodeId;
 use accord_types::short_lock::ShortGuard;
 use accord_types::signal::Signal;
 use accord_types::threads;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -349,9 +349,28 @@ impl Shared {
                 Counters::add(&self.counts.news, 1);
                 self.news.raise();
             }
+            let passable = state.streams.take_to_pass();
+            let onward = passable.as_ref().and_then(|(key, _)| state.onward.get(key)?.upgrade());
             drop(state);
+            if let Some((key, message)) = passable {
+                self.pass_on(key, message, onward);
+            }
         }
         Ok(true)
+    }
+
+    /// Writes a message that has just come to another lane, without waiting. What is left is the lane's reader's, and so are errors.
+    fn pass_on(&self, key: LaneKey, message: Vec<u8>, onward: Option<SharedLane>) {
+        let bytes = &message[HEADER_LEN..];
+        let written = onward.and_then(|onward| onward.try_write(&[IoSlice::new(bytes)]).ok()).unwrap_or(0);
+        let left = bytes.len() - written.min(bytes.len());
+        if left == 0 {
+            Counters::add(&self.counts.passed, 1);
+        }
+        let mut state = self.lock();
+        state.streams.passed(key, message, left);
+        state.wake();
+        drop(state);
     }
 
     /// MPI is not called any more.

@@ -6,7 +6,7 @@ use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use super::shared::{Counters, LaneTable, Shared};
 use super::spare;
 use super::streams::{Next, Streams};
-use crate::transport::lane::{Lane, NextPiece, Piece, Transport};
+use crate::transport::lane::{Lane, NextPiece, Piece, SharedLane, Transport};
 use crate::transport::time_limit::TimeLimit;
 use crate::transport::window::{MovesWindows, Window};
 use accord_types::NativeRange;
@@ -351,6 +351,12 @@ impl Lane for MpiLane {
         self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
     }
 
+    fn is_passed_on(&self, to: &SharedLane) {
+        let mut state = self.shared.lock();
+        state.onward.insert(self.key, Arc::downgrade(to));
+        state.streams.pass_on(self.key);
+    }
+
     fn moves_windows(&self) -> Option<&dyn MovesWindows> {
         Some(self)
     }
@@ -401,6 +407,7 @@ impl Drop for MpiLane {
         let mut state = self.shared.lock();
         state.streams.close(self.key);
         state.changed.remove(&self.key);
+        state.onward.remove(&self.key);
         self.shared.has_changed(state);
     }
 }

@@ -4,14 +4,14 @@ use super::lent::{LentBytes, LentRoom};
 use super::loan::Lent;
 use super::message::LaneKey;
 use super::streams::Streams;
-use crate::transport::lane::SharedLane;
+use crate::transport::lane::{Lane, SharedLane};
 use accord_types::NodeId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Nodes that one rank may say to be: the cluster's coordinators, one after the other, may have called it so.
 const NODES_OF_A_RANK_MAX: usize = 16;
@@ -39,6 +39,7 @@ pub(super) struct Counters {
     pub(super) lent_bytes: AtomicU64,
     pub(super) copied_bytes: AtomicU64,
     pub(super) news: AtomicU64,
+    pub(super) passed: AtomicU64,
 }
 
 /// The values of a rank's counters at one moment.
@@ -54,6 +55,8 @@ pub struct Counts {
     pub copied_bytes: u64,
     /// How often those were told who wait for another rank's lanes or its node.
     pub news: u64,
+    /// Messages that whoever brings them has passed on to another lane.
+    pub passed: u64,
 }
 
 impl Counters {
@@ -69,6 +72,7 @@ impl Counters {
             lent_bytes: read(&self.lent_bytes),
             copied_bytes: read(&self.copied_bytes),
             news: read(&self.news),
+            passed: read(&self.passed),
         }
     }
 }
@@ -82,6 +86,8 @@ pub(super) struct LaneTable {
     pub(super) lent: BTreeMap<LaneKey, LentBytes>,
     /// Room that is lent by a lane's reader. Not by its tag, which may be another lane's before the reader knows that it is filled.
     pub(super) rooms: BTreeMap<LaneKey, LentRoom>,
+    /// Where all that comes by a lane is written, in its order.
+    pub(super) onward: BTreeMap<LaneKey, Weak<dyn Lane>>,
     /// At most [`NODES_OF_A_RANK_MAX`] of each rank.
     pub(super) ranks: BTreeMap<NodeId, u32>,
     /// Lanes of this machine that are for this rank, and nobody has taken yet.
@@ -98,6 +104,7 @@ impl Shared {
             changed: BTreeMap::new(),
             lent: BTreeMap::new(),
             rooms: BTreeMap::new(),
+            onward: BTreeMap::new(),
             ranks: BTreeMap::new(),
             brought: VecDeque::new(),
             stopping: false,

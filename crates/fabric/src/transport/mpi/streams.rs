@@ -2,7 +2,9 @@
 //! has something to look at come out. No I/O, threads or clocks, so that worlds of many ranks can be simulated.
 
 mod lending;
+mod passing;
 
+use self::passing::Passing;
 use super::credit::{Credits, Outflow, cost};
 use super::loan::{Borrowing, Lending, Loans};
 use super::message::{DATA_MAX, HEADER_LEN, Header, LaneKey, MessageKind};
@@ -48,6 +50,8 @@ pub struct Streams {
     opened: VecDeque<LaneKey>,
     /// Whose reader or writer has to look.
     woken: BTreeSet<LaneKey>,
+    /// Whose message has just come and is to be passed on.
+    passable: Option<LaneKey>,
     loans: Loans,
     numbers: u32,
     until_sweep: u32,
@@ -80,6 +84,7 @@ struct Stream {
     inbox: VecDeque<Vec<u8>>,
     lending: Lending,
     borrowing: Borrowing,
+    passing: Passing,
     /// The peer sends nothing more.
     finished: bool,
     /// This side takes nothing more, and sends nothing more.
@@ -106,6 +111,7 @@ impl Default for Streams {
             turns: VecDeque::new(),
             opened: VecDeque::new(),
             woken: BTreeSet::new(),
+            passable: None,
             loans: Loans::default(),
             numbers: 0,
             until_sweep: SWEEP,
@@ -204,14 +210,21 @@ impl Streams {
         if lane.closed {
             return Next::End;
         }
+        if lane.passing.reader_comes() {
+            return Next::Nothing;
+        }
         if let Some(message) = lane.inbox.pop_front() {
+            lane.passing.reader_takes();
             self.credits.take(key, cost(message.len() - HEADER_LEN));
             return Next::Message(message);
         }
         match (lane.finished, lane.borrowing.offered) {
             (true, _) => Next::End,
             (false, 0) => Next::Nothing,
-            (false, offered) => Next::Offered(offered),
+            (false, offered) => {
+                lane.passing.reader_takes();
+                Next::Offered(offered)
+            }
         }
     }
 
@@ -294,8 +307,13 @@ impl Streams {
                     return Err(io::Error::new(ErrorKind::InvalidData, "bytes came after the last ones"));
                 }
                 if !lane.closed {
-                    self.credits.receive(key, cost(message.len() - HEADER_LEN))?;
+                    let bytes = message.len() - HEADER_LEN;
+                    self.credits.receive(key, cost(bytes))?;
                     lane.inbox.push_back(message);
+                    if lane.passing.comes(bytes) && lane.inbox.len() == 1 {
+                        self.passable = Some(key);
+                        return Ok(());
+                    }
                 }
             }
             MessageKind::Credit => {

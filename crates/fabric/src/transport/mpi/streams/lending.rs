@@ -138,6 +138,7 @@ impl Streams {
             return Err(io::Error::new(ErrorKind::InvalidData, "a rank lends out of turn"));
         }
         if !lane.closed {
+            lane.passing.offered();
             lane.borrowing.offered += len;
             self.woken.insert(key);
         }
