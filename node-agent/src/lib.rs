@@ -11,6 +11,7 @@ mod agent;
 mod ask;
 pub mod config;
 mod control;
+mod cores;
 mod devices;
 mod executor_here;
 pub mod executor_process;

@@ -3,6 +3,7 @@
 use crate::accept_of_job::accept_of_job;
 use crate::config::Config;
 use crate::control::Joining;
+use crate::cores;
 use crate::mpi_native;
 use crate::supervise::Supervisor;
 use accord_fabric::route::{GatewayName, Wanted};
@@ -74,6 +75,9 @@ impl MpiJob {
                 news.built_for,
                 news.here
             );
+        }
+        if let Some(warning) = cores::given().and_then(cores::too_few) {
+            tracing::warn!("{warning}");
         }
         let fabric = MpiFabric::start(move || object.join()).map_err(|error| format!("{error}; {remedy}"))?;
         let gpu_aware = reaches_gpus.map(|looks| match looks.map(JoinHandle::join) {

@@ -21,6 +21,7 @@
 mod backoff;
 mod credit;
 mod fabric;
+mod intake;
 mod lane;
 #[allow(unsafe_code)]
 mod lent;
@@ -28,6 +29,7 @@ mod loan;
 mod message;
 #[allow(unsafe_code)]
 mod object;
+mod passing;
 mod relay;
 mod shared;
 mod spare;

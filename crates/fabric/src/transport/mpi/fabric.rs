@@ -1,6 +1,7 @@
 //! The thread that owns a world of ranks, and what others ask of it.
 
 use super::backoff::{Backoff, Pause};
+use super::intake::Roomy;
 use super::lane::MpiLane;
 use super::message::{HEADER_LEN, LaneKey};
 use super::shared::{Counters, Counts, LaneTable, Shared};
@@ -159,9 +160,10 @@ impl MpiFabric {
     }
 
     fn lane(&self, state: &mut LaneTable, key: LaneKey) -> SharedLane {
-        let changed = Arc::<Signal>::default();
+        let (changed, roomy) = (Arc::<Signal>::default(), Arc::<Roomy>::default());
         state.changed.insert(key, changed.clone());
-        Arc::new(MpiLane::new(self.shared.clone(), key, changed))
+        state.roomy.insert(key, roomy.clone());
+        Arc::new(MpiLane::new(self.shared.clone(), key, changed, roomy))
     }
 
     /// Tells all ranks which node this one is.
@@ -248,7 +250,7 @@ impl Shared {
         let mut asks = true;
         let mut looks = 0;
         loop {
-            let turn = if asks || self.has_work.load(Ordering::Acquire) { self.send(world)? } else { Turn::default() };
+            let turn = if asks || self.has_work() { self.send(world)? } else { Turn::default() };
             let received = self.receive(world)?;
             asks = received || turn.full || turn.stopping;
             if turn.stopping {
@@ -279,13 +281,19 @@ impl Shared {
                         asks = true;
                         continue;
                     }
-                    if !self.has_work.load(Ordering::Relaxed) {
+                    self.sleeps.store(true, Ordering::SeqCst);
+                    if !self.has_work() {
                         // It looks again then, as when it is told.
                         drop(self.work.wait(state, Some(Instant::now() + time)));
                     }
+                    self.sleeps.store(false, Ordering::SeqCst);
                 }
             }
         }
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_work.load(Ordering::SeqCst) || !self.intake.is_empty()
     }
 
     /// Sends what may be sent.
@@ -293,8 +301,9 @@ impl Shared {
         let (sending, of_lent) = world.sending();
         let (room, lent_room) = (SENDS_MAX.saturating_sub(sending - of_lent), LENT_SENDS_MAX.saturating_sub(of_lent));
         let (mut messages, mut lent) = (Vec::new(), Vec::new());
-        let mut state = self.lock();
-        self.has_work.store(false, Ordering::Relaxed);
+        // Before anything is looked at.
+        self.has_work.store(false, Ordering::SeqCst);
+        let mut state = self.lock_to_write();
         // What was asked for goes before an end that is said.
         while lent.len() < lent_room
             && let Some(part) = state.streams.next_lent()
@@ -384,6 +393,7 @@ impl Shared {
     }
 
     fn end(&self, why: &str) {
+        self.intake.close();
         let mut state = self.lock();
         state.ended = Some(format!("the MPI world has ended: {why}"));
         state.streams.end();

@@ -1,5 +1,6 @@
 //! What a lane over messages promises, for the threads that read and write.
 
+use super::intake::{self, Roomy};
 use super::lent::{LentBytes, LentRoom};
 use super::loan::Loan;
 use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 /// The most that one write takes.
 const STEP: usize = DATA_MAX;
 /// Fewer bytes are gathered in messages: they are copied while others wait for the lock.
-const GATHERED_MAX: usize = 4 << 10;
+const GATHERED_MAX: usize = intake::WRITE_MAX;
 const _: () = assert!(Piece::BEFORE == HEADER_LEN && Piece::MAX == DATA_MAX, "pieces are messages");
 
 /// This rank's end.
@@ -31,6 +32,7 @@ pub(super) struct MpiLane {
     shared: Arc<Shared>,
     key: LaneKey,
     changed: Arc<Signal>,
+    roomy: Arc<Roomy>,
     limit: TimeLimit,
     reading: ShortLock<Reading>,
     /// Whether that has something left.
@@ -73,12 +75,12 @@ enum Goes {
 }
 
 impl MpiLane {
-    pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>, roomy: Arc<Roomy>) -> Self {
         let (limit, reading, has_left) = (TimeLimit::default(), ShortLock::default(), AtomicBool::new(false));
         // Lent bytes are about as fast as a device copies, which takes longer than a message: to be woken up would cost a fourth of that.
         let [rooms, loans] = std::array::from_fn(|_| SharedSpinPolicy::from(SpinPolicy::patient()));
         let reads = SharedSpinPolicy::default();
-        Self { shared, key, changed, limit, reading, has_left, reads, rooms, loans }
+        Self { shared, key, changed, roomy, limit, reading, has_left, reads, rooms, loans }
     }
 
     fn reading(&self) -> ShortGuard<'_, Reading> {
@@ -198,6 +200,9 @@ impl MpiLane {
         let all: usize = parts.iter().map(|part| part.len()).sum();
         if all < GATHERED_MAX {
             Counters::add(&self.shared.counts.copied_bytes, all);
+            if self.hand_in(parts, all) {
+                return Ok(all);
+            }
             return self.wait_for_room(end, |streams, key| streams.write(key, parts));
         }
         let room = self.wait_for_room(end, Streams::room)?;
@@ -213,9 +218,20 @@ impl MpiLane {
         self.put_message(message)
     }
 
+    /// Whether a short write was handed in.
+    fn hand_in(&self, parts: &[IoSlice<'_>], len: usize) -> bool {
+        if !self.roomy.get() {
+            return false;
+        }
+        let mut message = spare::empty(HEADER_LEN + len);
+        message.extend_from_slice(&[0; HEADER_LEN]);
+        parts.iter().for_each(|part| message.extend_from_slice(part));
+        self.shared.hand_in(self.key, message).is_none()
+    }
+
     fn put_message(&self, message: Vec<u8>) -> io::Result<usize> {
         let len = message.len() - HEADER_LEN;
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock_to_write();
         state.streams.write_message(self.key, message)?;
         self.shared.has_changed(state);
         Ok(len)
@@ -228,12 +244,19 @@ impl MpiLane {
         mut work: impl FnMut(&mut Streams, LaneKey) -> io::Result<Option<usize>>,
     ) -> io::Result<usize> {
         let mut waited = false;
-        self.wait(end, None, |LaneTable { streams, .. }, key| {
+        self.wait(end, None, |state, key| {
+            // They go before.
+            state.take_in(&self.shared.intake);
+            let LaneTable { streams, roomy, .. } = state;
             if waited && !streams.has_room(key) {
                 return Ok(None);
             }
             waited = true;
-            work(streams, key)
+            let done = work(streams, key)?;
+            if let Some(roomy) = roomy.get(&key) {
+                roomy.set(streams.queued(key));
+            }
+            Ok(done)
         })
     }
 
@@ -241,7 +264,7 @@ impl MpiLane {
         if bytes.is_empty() {
             return Ok(());
         }
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock_to_write();
         state.streams.lend(self.key, bytes.len() as u64)?;
         state.lent.insert(self.key, bytes);
         self.shared.has_changed(state);
@@ -258,7 +281,7 @@ impl MpiLane {
     }
 
     fn tell(&self, tell: impl FnOnce(&mut Streams, LaneKey)) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock_to_write();
         tell(&mut state.streams, self.key);
         self.shared.has_changed(state);
     }
@@ -404,9 +427,10 @@ impl MovesWindows for MpiLane {
 
 impl Drop for MpiLane {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock_to_write();
         state.streams.close(self.key);
         state.changed.remove(&self.key);
+        state.roomy.remove(&self.key);
         state.onward.remove(&self.key);
         self.shared.has_changed(state);
     }

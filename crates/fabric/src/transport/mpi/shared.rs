@@ -1,5 +1,6 @@
 //! What the lanes of a rank and the thread that owns MPI share.
 
+use super::intake::{Intake, Roomy};
 use super::lent::{LentBytes, LentRoom};
 use super::loan::Lent;
 use super::message::LaneKey;
@@ -10,6 +11,7 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -22,8 +24,11 @@ pub(super) struct Shared {
     state: ShortLock<LaneTable>,
     /// The thread has something to send, or is to stop.
     pub(super) work: Signal,
-    /// It was told so, and has not looked since; changed with the table locked.
-    pub(super) has_work: AtomicBool,
+    /// It was told so, and has not looked since.
+    pub(super) has_work: Apart<AtomicBool>,
+    /// It sleeps, or is about to; changed with the table locked.
+    pub(super) sleeps: Apart<AtomicBool>,
+    pub(super) intake: Intake,
     /// A lane was opened by another rank, a node has said which rank it is, or the world has ended.
     pub(super) news: Signal,
     pub(super) counts: Counters,
@@ -37,9 +42,23 @@ pub(super) struct Counters {
     pub(super) messages: AtomicU64,
     pub(super) lent_messages: AtomicU64,
     pub(super) lent_bytes: AtomicU64,
-    pub(super) copied_bytes: AtomicU64,
     pub(super) news: AtomicU64,
     pub(super) passed: AtomicU64,
+    /// The lanes' threads count it.
+    pub(super) copied_bytes: Apart<AtomicU64>,
+}
+
+/// In cache lines of its own: what one thread looks at again and again, and others change.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Apart<T>(T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
 /// The values of a rank's counters at one moment.
@@ -82,6 +101,8 @@ pub(super) struct LaneTable {
     pub(super) streams: Streams,
     /// Who reads or writes a lane waits here.
     pub(super) changed: BTreeMap<LaneKey, Arc<Signal>>,
+    /// Which lanes' short writes may be handed in.
+    pub(super) roomy: BTreeMap<LaneKey, Arc<Roomy>>,
     /// What is lent for a lane to be sent.
     pub(super) lent: BTreeMap<LaneKey, LentBytes>,
     /// Room that is lent by a lane's reader. Not by its tag, which may be another lane's before the reader knows that it is filled.
@@ -102,6 +123,7 @@ impl Shared {
         let state = LaneTable {
             streams: Streams::default(),
             changed: BTreeMap::new(),
+            roomy: BTreeMap::new(),
             lent: BTreeMap::new(),
             rooms: BTreeMap::new(),
             onward: BTreeMap::new(),
@@ -114,7 +136,9 @@ impl Shared {
         Self {
             state: ShortLock::new(state),
             work: Signal::default(),
-            has_work: AtomicBool::new(false),
+            has_work: Apart::default(),
+            sleeps: Apart::default(),
+            intake: Intake::default(),
             news: Signal::default(),
             counts: Counters::default(),
             native: AtomicBool::new(false),
@@ -133,17 +157,48 @@ impl Shared {
         self.state.lock()
     }
 
+    /// The table with all that was handed in, for whoever writes more or ends a lane.
+    pub(super) fn lock_to_write(&self) -> ShortGuard<'_, LaneTable> {
+        let mut state = self.lock();
+        state.take_in(&self.intake);
+        state
+    }
+
     /// Lanes were read, written or ended: wakes whom that concerns, and the thread.
     pub(super) fn has_changed(&self, mut state: ShortGuard<'_, LaneTable>) {
         state.wake();
-        if !self.has_work.swap(true, Ordering::Release) {
+        if !self.has_work.swap(true, Ordering::SeqCst) {
             self.work.raise();
         }
         drop(state);
     }
+
+    /// Hands a short write in; gives it back if it has to be written with the table locked.
+    pub(super) fn hand_in(&self, key: LaneKey, message: Vec<u8>) -> Option<Vec<u8>> {
+        let refused = self.intake.put(key, message);
+        // The thread says that it sleeps before it looks here for the last time.
+        if refused.is_none() && self.sleeps.load(Ordering::SeqCst) {
+            let state = self.lock();
+            self.work.raise();
+            drop(state);
+        }
+        refused
+    }
 }
 
 impl LaneTable {
+    /// Writes what was handed in to its lanes.
+    pub(super) fn take_in(&mut self, intake: &Intake) {
+        let Self { streams, roomy, .. } = self;
+        intake.take_each(|key, message| {
+            // Its writer is told with the next write.
+            let taken = streams.take_write(key, message);
+            if let Some(roomy) = roomy.get(&key) {
+                roomy.set(taken.ok().and_then(|()| streams.queued(key)));
+            }
+        });
+    }
+
     /// Wakes those whose lanes have something for them.
     pub(super) fn wake(&mut self) {
         for key in self.streams.take_woken() {

@@ -3,18 +3,18 @@
 
 mod lending;
 mod passing;
+mod writing;
 
-use self::passing::Passing;
 use super::credit::{Credits, Outflow, cost};
 use super::loan::{Borrowing, Lending, Loans};
-use super::message::{DATA_MAX, HEADER_LEN, Header, LaneKey, MessageKind};
-use super::spare;
+use super::message::{HEADER_LEN, Header, LaneKey, MessageKind};
+use super::passing::Passing;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind};
 
 /// Bytes of a lane that wait to be sent.
-const QUEUE_MAX: usize = 2 << 20;
+pub(super) const QUEUE_MAX: usize = 2 << 20;
 /// A small copy leaves the hands of its sender at once.
 const _: () = assert!(QUEUE_MAX > CHUNK_HEADER_LEN + CHUNK_MAX);
 /// A writer that waits goes on with so much room.
@@ -154,54 +154,6 @@ impl Streams {
     pub fn tell_node(&mut self, rank: u32, node: u32) {
         let header = Header { kind: MessageKind::Node, by_opener: false, number: 0, value: node.into(), tag: 0 };
         self.notes.push_back((rank, header));
-    }
-
-    /// Takes as much of `parts` as there is room for; none if there is none.
-    ///
-    /// # Errors
-    /// When nobody reads them, or this side has said that no more comes.
-    pub fn write(&mut self, key: LaneKey, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-        let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
-        lane.check_open()?;
-        let written: usize = parts.iter().map(|part| lane.put(part)).sum();
-        if written == 0 {
-            let nothing = parts.iter().all(|part| part.is_empty());
-            return Ok(nothing.then_some(0));
-        }
-        self.take_turn(key);
-        Ok(Some(written))
-    }
-
-    /// How many bytes [`Streams::write_message`] takes; none if there is no room.
-    ///
-    /// # Errors
-    /// As for [`Streams::write`].
-    pub fn room(&mut self, key: LaneKey) -> io::Result<Option<usize>> {
-        let Some(lane) = self.lanes.get(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
-        lane.check_open()?;
-        Ok(Some(QUEUE_MAX - lane.queued).filter(|room| *room > 0))
-    }
-
-    /// Takes bytes that are in a message already, with anything in the place of its header: no more than there is room for.
-    ///
-    /// # Errors
-    /// As for [`Streams::write`].
-    pub fn write_message(&mut self, key: LaneKey, message: Vec<u8>) -> io::Result<()> {
-        let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
-        lane.check_open()?;
-        if message.len() > HEADER_LEN {
-            lane.queued += message.len() - HEADER_LEN;
-            lane.queue.push_back(message);
-            self.take_turn(key);
-        }
-        Ok(())
-    }
-
-    /// Whether a writer that waits should go on.
-    pub fn has_room(&self, key: LaneKey) -> bool {
-        self.lanes
-            .get(&key)
-            .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_ROOM)
     }
 
     /// What the reader of a lane is to take next. A message counts as read when it is taken.
@@ -463,34 +415,6 @@ impl Streams {
     fn note(&mut self, key: LaneKey, kind: MessageKind, value: u64) {
         let header = Header { kind, by_opener: key.opened_here, number: key.number, value, tag: 0 };
         self.notes.push_back((key.peer, header));
-    }
-}
-
-impl Stream {
-    /// Whether something may be written.
-    fn check_open(&self) -> io::Result<()> {
-        if self.unread || self.finish != Finish::Open { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
-    }
-
-    /// Queues as much of `bytes` as there is room for.
-    fn put(&mut self, bytes: &[u8]) -> usize {
-        let room = QUEUE_MAX - self.queued;
-        let mut left = &bytes[..bytes.len().min(room)];
-        let taken = left.len();
-        while !left.is_empty() {
-            let full = self.queue.back().is_none_or(|last| last.len() >= HEADER_LEN + DATA_MAX);
-            if full {
-                let mut message = spare::empty(HEADER_LEN + left.len().min(DATA_MAX));
-                message.extend_from_slice(&[0; HEADER_LEN]);
-                self.queue.push_back(message);
-            }
-            let Some(last) = self.queue.back_mut() else { break };
-            let (now, later) = left.split_at(left.len().min(HEADER_LEN + DATA_MAX - last.len()));
-            last.extend_from_slice(now);
-            left = later;
-        }
-        self.queued += taken;
-        taken
     }
 }
 

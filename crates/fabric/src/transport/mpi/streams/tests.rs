@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::io::IoSlice;
 
 /// Ranks with queues between them.
 struct World {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::transport::mpi::passing::{PASSED_MAX, SHORT_RUN};
 use crate::transport::mpi::streams::Next;
 use proptest::prelude::*;
 use std::collections::VecDeque;
