@@ -164,4 +164,7 @@ fn short_messages_to_a_process_are_passed_on_as_they_come() {
     println!("{passed} of {ROUNDS}");
     // A thread that has been at the first ones may be late.
     assert!(passed > ROUNDS / 2 && passed < ROUNDS);
+    far.finish().unwrap();
+    assert!(far.send(b"one more").is_err(), "however short it is");
+    assert_eq!(near.read(&mut [0; 9]).unwrap(), 0);
 }

@@ -280,8 +280,10 @@ impl MpiLane {
         }
     }
 
+    /// Says that no more is written, after what was.
     fn tell(&self, tell: impl FnOnce(&mut Streams, LaneKey)) {
         let mut state = self.shared.lock_to_write();
+        self.roomy.set(None);
         tell(&mut state.streams, self.key);
         self.shared.has_changed(state);
     }
