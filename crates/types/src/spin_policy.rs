@@ -4,9 +4,11 @@
 //! thread that reads looks again and again for a while, giving its core to whoever wants it in between,
 //! if recent waits were so short that this is likely to end the wait. It never does where it has only one core, and
 //! not for a while after somebody else has wanted its core for long. Whoever waits for a device in a program's name looks for longer
-//! where there are cores enough, as the device's driver would.
+//! where there are cores enough, as the device's driver would; but no more threads of a process do so at one time than half as many as it has cores: an agent
+//! has some for each rank of its node, and the cores are the ranks'.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Waits longer than this on average are slept through.
@@ -100,6 +102,27 @@ pub enum Looked {
     Crowded,
 }
 
+/// Threads of this process that look for longer than whoever is not patient.
+static LONG_LOOKS: AtomicUsize = AtomicUsize::new(0);
+
+/// One of [`LONG_LOOKS`].
+struct LongLook;
+
+impl LongLook {
+    /// None if there are as many as may be.
+    fn begin() -> Option<Self> {
+        let max = (cores() / 2).max(1);
+        let take = |looks: usize| (looks < max).then_some(looks + 1);
+        LONG_LOOKS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self)
+    }
+}
+
+impl Drop for LongLook {
+    fn drop(&mut self) {
+        LONG_LOOKS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Looks at memory until `limit` after `since`, which is just now.
 pub fn look(since: Instant, limit: Duration, ready: impl Fn() -> bool) -> Looked {
     look_for(since, limit, LOOKS, || ready().then_some(())).err().unwrap_or(Looked::Ready)
@@ -116,7 +139,7 @@ pub fn look_for<T>(
     looks: u32,
     mut found: impl FnMut() -> Option<T>,
 ) -> Result<T, Looked> {
-    let mut before = since;
+    let (mut before, mut long) = (since, None);
     loop {
         for _ in 0..looks {
             if let Some(found) = found() {
@@ -131,6 +154,12 @@ pub fn look_for<T>(
         }
         if now - since >= limit {
             return found().ok_or(Looked::Late);
+        }
+        if now - since >= 2 * SHORT && long.is_none() {
+            long = LongLook::begin();
+            if long.is_none() {
+                return found().ok_or(Looked::Late);
+            }
         }
         before = now;
     }
@@ -187,14 +216,28 @@ mod tests {
     }
 
     #[test]
+    fn few_threads_look_for_long_at_one_time() {
+        let held: Vec<_> = std::iter::from_fn(LongLook::begin).collect();
+        assert!(!held.is_empty() && held.len() <= cores());
+        // It would end by its limit only, or by another thread's wish.
+        assert_ne!(look(Instant::now(), Duration::from_secs(3600), || false), Looked::Ready);
+        let begun = Instant::now();
+        drop(held);
+        // Nor is a short look held up by those.
+        assert_eq!(look(begun, Duration::from_secs(3600), || true), Looked::Ready);
+        assert_eq!(LONG_LOOKS.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn looking_ends_by_what_is_waited_for_or_in_time() {
         assert_eq!(look(Instant::now(), Duration::from_secs(60), || true), Looked::Ready);
         assert_ne!(look(Instant::now(), Duration::from_micros(50), || false), Looked::Ready);
-        let mut looks = 0..3;
-        assert_eq!(
-            look_for(Instant::now(), Duration::from_secs(60), 1, || looks.next().filter(|&look| look == 2)),
-            Ok(2)
-        );
+        // Others may want the core meanwhile.
+        let third = || {
+            let mut looks = 0..3;
+            look_for(Instant::now(), Duration::from_secs(60), 1, || looks.next().filter(|&look| look == 2))
+        };
+        assert!((0..1000).any(|_| third() == Ok(2)));
         assert_ne!(look_for(Instant::now(), Duration::from_micros(50), 1, || None::<()>), Ok(()));
     }
 }
