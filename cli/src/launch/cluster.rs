@@ -1,7 +1,7 @@
 //! The coordinator and the agents of a local cluster.
 
 use super::devices::HostDevices;
-use super::died::who_died;
+use super::died::{who_died, who_died_by};
 use super::fabric::{Known, choose};
 use super::hosts::Hosts;
 use super::mpi::Mpirun;
@@ -30,6 +30,8 @@ const PORT: u16 = 7000;
 const CERTIFICATES_LAST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// How long all agents have to register.
 const START_MAX: Duration = Duration::from_secs(20);
+/// A coordinator that is not given a core at once may see later than a launcher that an agent has gone: so long at most.
+const WORD_MAX: Duration = Duration::from_millis(500);
 /// Pause between two looks whether they have.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// End of a part's log that is shown when it fails.
@@ -277,7 +279,9 @@ fn wait_until<T>(
         match signals.next(Some(Instant::now() + LOOK_AGAIN))? {
             Event::Ended(pid, status) => {
                 if let Some(name) = processes.ended_part(pid) {
-                    let why = who_died(processes).map_or_else(String::new, |why| format!(" {why}"));
+                    let wait = if name == AGENTS { WORD_MAX } else { Duration::ZERO };
+                    let why = who_died_by(processes, Instant::now() + wait);
+                    let why = why.map_or_else(String::new, |why| format!(" {why}"));
                     let log = processes.log(&name);
                     return Err(Failure::new(format!("{name} ended at its start ({status:?}):{why}\n{}", end(&log))));
                 }

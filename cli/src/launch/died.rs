@@ -1,10 +1,25 @@
 //! Whose agent has ended an MPI job, which the coordinator sees first.
 
 use super::processes::Processes;
+use std::time::{Duration, Instant};
+
+/// Between two looks into the log.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The node whose agent has taken the others along, in a line: MPI's launcher may not have ended yet.
 pub(super) fn who_died(processes: &Processes<'_>) -> Option<String> {
     first_dead(&processes.log("coordinator")).map(str::to_owned)
+}
+
+/// The same, as soon as the coordinator says so; none if it does not until `end`.
+pub(super) fn who_died_by(processes: &Processes<'_>, end: Instant) -> Option<String> {
+    loop {
+        let died = who_died(processes);
+        if died.is_some() || Instant::now() >= end {
+            return died;
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// What a coordinator's log says of the first agent that has gone and did not come back.
