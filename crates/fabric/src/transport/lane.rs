@@ -171,7 +171,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     }
 
     /// Whoever reads here writes all of it to `to`, and reads on when that is written: the lane may do so itself, where nobody has to wait for it.
-    fn is_passed_on(&self, to: &SharedLane) {
+    fn pass_on_to(&self, to: &SharedLane) {
         let _ = to;
     }
 

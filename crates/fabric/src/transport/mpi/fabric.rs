@@ -362,14 +362,14 @@ impl Shared {
             let onward = passable.as_ref().and_then(|(key, _)| state.onward.get(key)?.upgrade());
             drop(state);
             if let Some((key, message)) = passable {
-                self.pass_on(key, message, onward);
+                self.forward(key, message, onward);
             }
         }
         Ok(true)
     }
 
     /// Writes a message that has just come to another lane, without waiting. What is left is the lane's reader's, and so are errors.
-    fn pass_on(&self, key: LaneKey, message: Vec<u8>, onward: Option<SharedLane>) {
+    fn forward(&self, key: LaneKey, message: Vec<u8>, onward: Option<SharedLane>) {
         let bytes = &message[HEADER_LEN..];
         let written = onward.and_then(|onward| onward.try_write(&[IoSlice::new(bytes)]).ok()).unwrap_or(0);
         let left = bytes.len() - written.min(bytes.len());

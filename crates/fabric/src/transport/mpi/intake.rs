@@ -1,7 +1,7 @@
 //! Short writes on their way to the thread that owns MPI. The lanes' table is that thread's, most of the time: whoever locks it on another
 //! core takes a dozen of its cache lines along, and it takes them back. So short writes are handed in without it.
 
-use super::message::LaneKey;
+use super::message::{DATA_MAX, LaneKey};
 use super::streams::QUEUE_MAX;
 use accord_types::short_lock::ShortLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const WRITES_MAX: usize = 64;
 /// Most bytes of one.
 pub(super) const WRITE_MAX: usize = 4 << 10;
-/// What a lane may have queued whose writes are handed in: all that may be there fit.
+/// What a lane may have queued whose writes are handed in: all that may be there fit, and a message that was written since its room was looked at.
 const ROOMY: usize = QUEUE_MAX / 2;
-const _: () = assert!(ROOMY + WRITES_MAX * WRITE_MAX <= QUEUE_MAX);
+const _: () = assert!(ROOMY + DATA_MAX + WRITES_MAX * WRITE_MAX <= QUEUE_MAX);
 
 /// A lane's writes, as messages with room for their headers.
 type Writes = Vec<(LaneKey, Vec<u8>)>;

@@ -376,7 +376,7 @@ impl Lane for MpiLane {
         self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
     }
 
-    fn is_passed_on(&self, to: &SharedLane) {
+    fn pass_on_to(&self, to: &SharedLane) {
         let mut state = self.shared.lock();
         state.onward.insert(self.key, Arc::downgrade(to));
         state.streams.pass_on(self.key);

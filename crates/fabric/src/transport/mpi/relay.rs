@@ -16,7 +16,7 @@ pub fn relay(one: SharedLane, other: SharedLane) -> io::Result<()> {
         }
         // A program waits behind each of them, as it does behind its executor's threads.
         from.be_patient();
-        from.is_passed_on(to);
+        from.pass_on_to(to);
     }
     let started = start(one.clone(), other.clone()).and_then(|()| start(other.clone(), one.clone()));
     if started.is_err() {

@@ -64,7 +64,8 @@ impl Streams {
             return self.write_message(key, message);
         }
         lane.check_open()?;
-        lane.put(&message[HEADER_LEN..]);
+        let taken = lane.put(&message[HEADER_LEN..]);
+        debug_assert_eq!(taken, message.len() - HEADER_LEN, "what is handed in has room");
         Ok(())
     }
 
