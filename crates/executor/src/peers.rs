@@ -130,6 +130,7 @@ impl Peers {
         let gone = |why: &str| {
             Error::new(ErrorCode::DeviceUnavailable, format!("{name}: {why}"))
                 .remedy("the nodes have lost each other; later copies between them take a new connection")
+                .lane_ended()
         };
         let error = match outcome {
             Ok(()) => gone("it closed the connection"),

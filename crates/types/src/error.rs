@@ -137,13 +137,15 @@ struct ErrorParts {
     cause: String,
     remedy: Option<String>,
     transient: bool,
+    lane_ended: bool,
 }
 
 impl Error {
     /// An error with its cause: one clause, no full stop, naming addresses, sizes and native error numbers.
     pub fn new(code: ErrorCode, cause: impl Into<String>) -> Self {
         let (place, cause) = (ErrorPlace::default(), cause.into());
-        Self(Box::new(ErrorParts { code, place, subject: None, cause, remedy: None, transient: false }))
+        let (subject, remedy, transient, lane_ended) = (None, None, false, false);
+        Self(Box::new(ErrorParts { code, place, subject, cause, remedy, transient, lane_ended }))
     }
 
     /// An error about data of the program's: what it "is" (`not present`), and more about it if there is any. Whoever knows
@@ -177,6 +179,13 @@ impl Error {
         self
     }
 
+    /// Adds to the cause what it is of.
+    #[must_use]
+    pub fn in_front(mut self, of: impl fmt::Display) -> Self {
+        self.0.cause = format!("{of}: {}", self.0.cause);
+        self
+    }
+
     /// Says what the user can do, in place of what was said: for whoever knows more of the cause.
     #[must_use]
     pub fn instead(mut self, remedy: impl Into<String>) -> Self {
@@ -204,6 +213,13 @@ impl Error {
     #[must_use]
     pub fn transient(mut self) -> Self {
         self.0.transient = true;
+        self
+    }
+
+    /// A lane has ended, and its end does not say why: somebody else may know.
+    #[must_use]
+    pub fn lane_ended(mut self) -> Self {
+        self.0.lane_ended = true;
         self
     }
 
@@ -264,6 +280,11 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         self.0.transient
     }
+
+    /// Whether all that is known is that a lane has ended.
+    pub fn is_lane_end(&self) -> bool {
+        self.0.lane_ended
+    }
 }
 
 impl fmt::Display for Error {
@@ -271,7 +292,7 @@ impl fmt::Display for Error {
     /// known. About a variable whose name is known:
     /// `parallel (laplace.c:52, main): grid (laplace.c:41, main) is not present on dev3 (node h2): 800 bytes at 0x1000 [...]`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ErrorParts { code, place, subject, cause, remedy, transient: _ } = &*self.0;
+        let ErrorParts { code, place, subject, cause, remedy, transient: _, lane_ended: _ } = &*self.0;
         let site = place.site.as_ref().map(|site| format!(" ({site})")).unwrap_or_default();
         let call = place.call.as_ref().map(|call| format!("{call}{site}")).unwrap_or_default();
         let at = match (&place.node, place.queue) {

@@ -13,36 +13,44 @@ const COUNTS: Duration = Duration::from_secs(10);
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct JobNews {
-    died: ShortLock<Option<(Instant, String)>>,
+    state: ShortLock<State>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    died: Option<(Instant, String)>,
+    /// Since when somebody waits for the word, or has waited.
+    awaited: Option<Instant>,
+}
+
+impl State {
+    fn known(&self) -> Option<&str> {
+        self.died.as_ref().filter(|(when, _)| when.elapsed() < COUNTS).map(|(_, name)| &**name)
+    }
 }
 
 impl JobNews {
     /// The coordinator has lost the agent of a node.
     pub(crate) fn has_died(&self, node_name: &str) {
-        let mut died = self.lock();
-        if !matches!(&*died, Some((when, _)) if when.elapsed() < COUNTS) {
-            *died = Some((Instant::now(), node_name.to_owned()));
+        let mut state = self.state.lock();
+        if state.known().is_none() {
+            state.died = Some((Instant::now(), node_name.to_owned()));
         }
-        drop(died);
+        drop(state);
         self.changed.notify_all();
     }
 
-    /// Why a lane has ended that went over MPI and of which it is known that `why`. Waits for the coordinator's word.
-    pub(crate) fn explain(&self, why: &str) -> String {
-        let unknown =
-            |died: &mut Option<(Instant, String)>| !matches!(died, Some((when, _)) if when.elapsed() < COUNTS);
-        let (died, is_late) = ShortGuard::wait_timeout_while(self.lock(), &self.changed, WORD_MAX, unknown);
-        match &*died {
-            Some((_, name)) if !is_late => {
-                format!("{why}; the agent of node {name} has died, and an MPI job ends with any of its nodes")
-            }
-            _ => why.to_owned(),
-        }
-    }
-
-    fn lock(&self) -> ShortGuard<'_, Option<(Instant, String)>> {
-        self.died.lock()
+    /// What is to be said of a lane that has ended, and that went over MPI. Waits for the coordinator's word, but not again if that did not come.
+    pub(crate) fn of_a_lane_that_ended(&self) -> Option<String> {
+        let mut state = self.state.lock();
+        let awaited = state.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);
+        state.awaited = Some(awaited);
+        let left = WORD_MAX.saturating_sub(awaited.elapsed());
+        let (state, _) = ShortGuard::wait_timeout_while(state, &self.changed, left, |state| state.known().is_none());
+        state
+            .known()
+            .map(|name| format!("the agent of node {name} has died, and an MPI job ends with any of its nodes"))
     }
 }
 
@@ -60,14 +68,21 @@ mod tests {
             later.has_died("h2");
             later.has_died("h3");
         });
-        let why = news.explain("it was closed");
-        assert!(why.starts_with("it was closed; the agent of node h2 has died"), "{why}");
+        let why = news.of_a_lane_that_ended().expect("the word");
+        assert!(why.starts_with("the agent of node h2 has died"), "{why}");
         thread.join().unwrap();
-        assert!(news.explain("it was closed").contains("node h2"));
+        assert_eq!(news.of_a_lane_that_ended(), Some(why));
     }
 
     #[test]
-    fn without_a_word_it_is_what_is_known() {
-        assert_eq!(JobNews::default().explain("it was closed"), "it was closed");
+    fn who_has_waited_in_vain_does_not_wait_again() {
+        let news = JobNews::default();
+        let begun = Instant::now();
+        for _ in 0..20 {
+            assert_eq!(news.of_a_lane_that_ended(), None);
+        }
+        assert!(begun.elapsed() < 10 * WORD_MAX, "{:?}", begun.elapsed());
+        news.has_died("h2");
+        assert!(news.of_a_lane_that_ended().is_some());
     }
 }

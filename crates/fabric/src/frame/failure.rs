@@ -12,13 +12,20 @@ const NO_QUEUE: u32 = 0xffff_fff1;
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
     code: u16,
+    /// As [`Error::is_lane_end`].
+    lane_ended: bool,
     queue: u32,
 }
 
 impl Failure {
     /// The record of an error with this wire number, of no queue.
     pub fn new(code: u16) -> Self {
-        Self { code, queue: NO_QUEUE }
+        Self { code, lane_ended: false, queue: NO_QUEUE }
+    }
+
+    /// Whether all that is known is that a lane has ended.
+    pub fn is_lane_end(&self) -> bool {
+        self.lane_ended
     }
 }
 
@@ -42,7 +49,8 @@ pub fn encode_error(error: &Error, text: &mut Vec<u8>) -> Failure {
         // A zero byte would end the part early.
         text.extend(part.as_bytes()[..end].iter().filter(|&&byte| byte != 0));
     }
-    Failure { code: error.code().to_wire(), queue: place.queue.map_or(NO_QUEUE, |queue| queue.0) }
+    let queue = place.queue.map_or(NO_QUEUE, |queue| queue.0);
+    Failure { code: error.code().to_wire(), lane_ended: error.is_lane_end(), queue }
 }
 
 /// The error behind a record and its payload; whatever the peer sent, it is some error.
@@ -64,6 +72,9 @@ pub fn decode_error(failure: Failure, text: &[u8]) -> Error {
     if failure.queue != NO_QUEUE {
         error = error.queue(QueueId(failure.queue));
     }
+    if failure.lane_ended {
+        error = error.lane_ended();
+    }
     error
 }
 
@@ -76,7 +87,7 @@ mod tests {
     fn an_error_comes_back_whole() {
         let plain = Error::new(ErrorCode::OutOfMemory, "4 GiB wanted, 1 GiB left");
         let full = plain.clone().remedy("ask for less").node("h2").queue(QueueId::SYNC).call("launch");
-        for error in [plain, full] {
+        for error in [plain, full.clone(), full.lane_ended()] {
             let mut text = Vec::new();
             let failure = encode_error(&error, &mut text);
             assert_eq!(decode_error(failure, &text), error);
@@ -85,8 +96,8 @@ mod tests {
 
     #[test]
     fn any_bytes_are_some_error() {
-        proptest!(|(code: u16, queue: u32, text: Vec<u8>)| {
-            let _ = decode_error(Failure { code, queue }, &text).to_string();
+        proptest!(|(code: u16, lane_ended: bool, queue: u32, text: Vec<u8>)| {
+            let _ = decode_error(Failure { code, lane_ended, queue }, &text).to_string();
         });
     }
 }

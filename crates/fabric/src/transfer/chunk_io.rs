@@ -101,5 +101,5 @@ fn lost(error: &std::io::Error) -> Error {
         ErrorKind::UnexpectedEof => "it ended within a transfer".to_owned(),
         _ => error.to_string(),
     };
-    Error::new(ErrorCode::DeviceUnavailable, format!("the connection was lost: {why}"))
+    Error::new(ErrorCode::DeviceUnavailable, format!("the connection was lost: {why}")).lane_ended()
 }

@@ -64,7 +64,7 @@ impl Outbox {
     fn lost(&self, error: Error) -> Error {
         self.report_loss();
         self.closed().unwrap_or_else(|| match self.peer_name.get() {
-            Some(name) => Error::new(error.code(), format!("{name}: {}", error.cause())),
+            Some(name) => error.in_front(name),
             None => error,
         })
     }

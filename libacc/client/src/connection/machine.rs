@@ -644,14 +644,14 @@ impl<W: Clone> Machine<W> {
                 waits.replied(ticket, Ok(Reply { value, extra, payload: payload.to_vec() }), effects)?;
             }
             Event::ReplyFailed { ticket, failure } => {
-                waits.replied(ticket, Err(frame::decode_error(failure, payload)), effects)?;
+                waits.replied(ticket, Err(place(frame::decode_error(failure, payload))), effects)?;
             }
             Event::Failed { device, queue, failure } => {
-                let error = frame::decode_error(failure, payload);
+                let error = place(frame::decode_error(failure, payload));
                 if device == ALL {
                     return Err(error);
                 }
-                self.fail(device, (queue != ALL).then_some(QueueId(queue)), &place(error));
+                self.fail(device, (queue != ALL).then_some(QueueId(queue)), &error);
             }
             Event::Credit { bytes } => {
                 self.credit.give_back(bytes);

@@ -185,9 +185,16 @@ impl Connection {
         if self.machine().check().is_err() {
             return self.lose(why);
         }
-        let is_mpi = self.link.route().is_some_and(|route| route.transport == Transport::Mpi);
-        let spec = &self.spec;
-        self.lose(&if is_mpi { spec.job_news.explain(why) } else { spec.executor_ends.explain(spec.node, why) })
+        if !self.goes_by_mpi() {
+            return self.lose(&self.spec.executor_ends.explain(self.spec.node, why));
+        }
+        let news = self.spec.job_news.of_a_lane_that_ended();
+        self.lose(&news.map_or_else(|| why.to_owned(), |news| format!("{why}; {news}")))
+    }
+
+    /// Whether other nodes' ends are its end.
+    pub(super) fn goes_by_mpi(&self) -> bool {
+        self.link.route().is_some_and(|route| route.transport == Transport::Mpi)
     }
 
     /// Starts a thread of the connection; without it the connection is lost.

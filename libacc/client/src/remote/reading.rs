@@ -148,14 +148,26 @@ impl Connection {
             Event::Output { descriptor } => output(descriptor, payload),
             Event::Spans => self.spans(payload)?,
             event => {
+                let news = self.news_of(&event);
                 let mut machine = self.machine();
-                let handled = machine.event(event, payload, |error| self.place(error));
+                let handled = machine.event(event, payload, |error| match &news {
+                    Some(news) => self.place(error.more(news)),
+                    None => self.place(error),
+                });
                 let done = waiter.is_some_and(|id| machine.is_done(id));
                 self.act(machine);
                 return handled.map(|()| done);
             }
         }
         Ok(false)
+    }
+
+    /// What is known beside an event that tells an error. An executor whose lanes end, one after the other, says of a queue or of itself only
+    /// that. Waits for the coordinator's word.
+    fn news_of(&self, event: &Event) -> Option<String> {
+        let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return None };
+        let may_be_the_jobs_end = failure.is_lane_end() && self.goes_by_mpi();
+        may_be_the_jobs_end.then(|| self.spec.job_news.of_a_lane_that_ended()).flatten()
     }
 
     fn spans(&self, payload: &[u8]) -> Result<()> {
