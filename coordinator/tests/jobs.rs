@@ -122,7 +122,7 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
     let mut bench = Bench::new();
     let lost = |bench: &mut Bench, link| told(bench.give(Input::LinkLost { link: LinkId(link) }));
     for (link, name, job) in [(1, "h1", "job"), (2, "h2", "job"), (3, "h3", "job"), (4, "h4", "other")] {
-        let joiner = Joiner { node_name: name.into(), job: job.into() };
+        let joiner = Joiner { node_name: name.into(), job: job.into(), run: 0 };
         bench.give(Input::Join { link: LinkId(link), joiner });
     }
     // h1 has registered, and h2 dies in MPI's start.
@@ -139,11 +139,23 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
 }
 
 #[test]
+fn ranks_that_join_are_not_told_of_those_of_another_run() {
+    let mut bench = Bench::new();
+    // The machine of the first run's h2 has been turned off, and that is noticed when the job is there again.
+    for (link, name, run) in [(1, "h1", 7), (2, "h2", 7), (3, "h1", 8), (4, "h2", 8)] {
+        let joiner = Joiner { node_name: name.into(), job: "job".into(), run };
+        bench.give(Input::Join { link: LinkId(link), joiner });
+    }
+    assert_eq!(told(bench.give(Input::LinkLost { link: LinkId(2) })), [(1, "h2".into())]);
+    assert_eq!(told(bench.give(Input::LinkLost { link: LinkId(4) })), [(3, "h2".into())]);
+}
+
+#[test]
 fn whoever_joins_twice_or_nothing_or_is_one_too_many_is_refused() {
     let cluster = Cluster::new(Limits { nodes_max: 2, ..Limits::default() }, 1_000);
     let mut bench = Bench { cluster, now: 0 };
     let mut join = |link, name: &str, job: &str| {
-        let joiner = Joiner { node_name: name.into(), job: job.into() };
+        let joiner = Joiner { node_name: name.into(), job: job.into(), run: 0 };
         let effects = bench.give(Input::Join { link: LinkId(link), joiner });
         bench.cluster.check_invariants().unwrap();
         match &effects[..] {

@@ -41,6 +41,8 @@ pub struct Joiner {
     pub node_name: String,
     /// The job.
     pub job: String,
+    /// Which run of it: jobs are run again with the same name. 0 if its launcher does not tell.
+    pub run: u64,
 }
 
 /// Something happened.

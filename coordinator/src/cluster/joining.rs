@@ -41,7 +41,7 @@ impl Cluster {
             lost.node_name,
             lost.job
         );
-        for (other, _) in self.joining.iter().filter(|(_, other)| other.job == lost.job) {
+        for (other, _) in self.joining.iter().filter(|(_, other)| (&other.job, other.run) == (&lost.job, lost.run)) {
             out.push(Effect::ToAgent(*other, AgentOrder::RankLost(lost.node_name.clone())));
         }
     }

@@ -55,11 +55,11 @@ impl v1::registry_server::Registry for Registry {
                 self.driver.input(Input::Register { link, registration });
                 (link, name)
             }
-            Body::JoinJob(v1::JoinJob { version, node_name, job }) => {
+            Body::JoinJob(v1::JoinJob { version, node_name, job, run }) => {
                 check_version(version)?;
                 caller.check_node(&node_name)?;
                 let (link, name) = (self.driver.add_agent(outbox), node_name.clone());
-                self.driver.input(Input::Join { link, joiner: Joiner { node_name, job } });
+                self.driver.input(Input::Join { link, joiner: Joiner { node_name, job, run } });
                 (link, name)
             }
             _ => return Err(Malformed("the first message is no registration").into()),

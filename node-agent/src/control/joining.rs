@@ -5,7 +5,7 @@ use super::connection::{Attendance, CONNECT_TIMEOUT, probed};
 use crate::node::Disconnect;
 use accord_proto::channel::Coordinator;
 use accord_proto::{VERSION, v1};
-use accord_types::threads;
+use accord_types::{Rank, threads};
 use std::io::{self, Write as _};
 use std::sync::mpsc;
 use tokio::sync::oneshot;
@@ -21,7 +21,7 @@ impl Joining {
     /// Tells the coordinator, and ends this process once that says that another rank has died. Returns when it is told. None if that can't be
     /// reached: then a rank that dies early is missed when time is up.
     pub(crate) fn begin(coordinator: Coordinator, node_name: String, job: String) -> Option<Self> {
-        let join = v1::JoinJob { version: VERSION, node_name, job };
+        let join = v1::JoinJob { version: VERSION, node_name, job, run: run() };
         let (all_are_in, ended) = oneshot::channel();
         let (told, is_told) = mpsc::channel();
         let attend = async move {
@@ -49,6 +49,11 @@ impl Joining {
         }
         is_told.recv().ok().map(|()| Self { _all_are_in: all_are_in })
     }
+}
+
+/// Which run of the job this is, as the launcher tells all ranks; 0 if it does not.
+fn run() -> u64 {
+    Rank::of_environment(|name| std::env::var(name).ok()).map_or(0, |rank| rank.job)
 }
 
 const NOT_TOLD: &str = "the coordinator is not told that this agent joins its job";

@@ -324,6 +324,9 @@ pub struct JoinJob {
     pub node_name: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub job: ::prost::alloc::string::String,
+    /// Another one in each run of a job with this name, as its launcher tells the ranks; 0 if that tells nothing.
+    #[prost(uint64, tag = "4")]
+    pub run: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -29,6 +29,16 @@ pub(super) struct Agent {
     pub(super) wakes: u64,
     /// Its connection, as far as it knows, or the one that it tries to make.
     pub(super) link: Option<LinkId>,
+    /// The one by which it joins its job, while that begins.
+    pub(super) joining: Option<LinkId>,
+    /// Which that was, also once it is over.
+    pub(super) joined_by: Option<LinkId>,
+    /// It waits in MPI's start.
+    pub(super) waits: bool,
+    /// It is past that, if it is a rank of a job.
+    pub(super) has_begun: bool,
+    /// When the coordinator, which knew that it joins, heard that another rank of its job has died.
+    pub(super) to_be_told: Option<u64>,
     /// Lanes that are not with an executor yet.
     pub(super) lanes: Vec<Lane>,
     /// What is just being started.
@@ -72,6 +82,10 @@ pub(super) struct Lane {
 pub(super) enum AgentEvent {
     /// Time has passed.
     Wake,
+    /// It joins its job.
+    Joins,
+    /// It is in MPI's start.
+    Waits,
     /// The coordinator says something.
     Order(LinkId, AgentOrder),
     /// The connection is gone, or could not be made.
@@ -102,6 +116,11 @@ impl Agent {
             inbox: VecDeque::new(),
             wakes: u64::MAX,
             link: None,
+            joining: None,
+            joined_by: None,
+            waits: false,
+            has_begun: false,
+            to_be_told: None,
             lanes: Vec::new(),
             starting: BTreeMap::new(),
             executors: BTreeMap::new(),
@@ -116,6 +135,8 @@ impl Agent {
         self.die();
         self.rules = Some(Node::new(self.name.clone(), false, true));
         self.started = now;
+        self.joined_by = None;
+        self.has_begun = self.job.is_none();
         self.incarnation = match boot {
             // A new boot's names are in no order.
             Some(boot) => incarnation(&boot.to_string(), 1),
@@ -127,6 +148,8 @@ impl Agent {
     pub(super) fn die(&mut self) {
         self.rules = None;
         self.link = None;
+        self.joining = None;
+        (self.waits, self.has_begun, self.to_be_told) = (false, false, None);
         self.inbox.clear();
         self.wakes = u64::MAX;
         self.lanes.clear();

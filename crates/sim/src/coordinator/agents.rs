@@ -36,8 +36,10 @@ impl World {
             // Now and then its machine was booted meanwhile.
             let boot = if self.random.chance(20) { Some(self.random.within(0..1_000_000)) } else { None };
             self.agents[agent].start(self.queue.now(), boot);
-            let pause = self.random.within(0..1_000);
-            self.at_agent(agent, pause, AgentEvent::Wake);
+            if self.agents[agent].has_begun {
+                let pause = self.random.within(0..1_000);
+                self.at_agent(agent, pause, AgentEvent::Wake);
+            }
         }
     }
 
@@ -82,11 +84,15 @@ impl World {
 
     fn happen_at(&mut self, agent: usize, event: AgentEvent) -> Result<(), String> {
         let now = self.queue.now();
+        let Some(event) = self.happen_while_joining(agent, event)? else { return Ok(()) };
         let state = &mut self.agents[agent];
         let time = state.now(now);
         let Some(rules) = &mut state.rules else { return Ok(()) };
         let mut ends = Vec::new();
+        let mut is_in = false;
         match event {
+            // These were about joining.
+            AgentEvent::Joins | AgentEvent::Waits => {}
             AgentEvent::Wake => {
                 if state.wakes <= now {
                     state.wakes = u64::MAX;
@@ -100,6 +106,7 @@ impl World {
                     }
                     if let Some(job) = state.job {
                         self.jobs[job].nodes.insert(id);
+                        is_in = self.jobs[job].nodes.len() >= self.jobs[job].ranks.len();
                     }
                 }
                 AgentOrder::SessionOpened(grant) => {
@@ -168,12 +175,18 @@ impl World {
                 }
             }
         }
+        if let Some(job) = self.agents[agent].job.filter(|_| is_in) {
+            self.all_are_in(job);
+        }
         self.end_executors(agent, ends)
     }
 
     /// All that is due at an agent after something has happened there.
     fn go_on(&mut self, agent: usize) -> Result<(), String> {
         let now = self.queue.now();
+        if !self.agents[agent].has_begun {
+            return Ok(());
+        }
         let mut ends = Vec::new();
         self.ask_for_lanes(agent, &mut ends)?;
         let state = &mut self.agents[agent];
@@ -395,16 +408,16 @@ impl World {
             return;
         }
         self.rank_ended(agent);
+        if let Some(link) = self.agents[agent].joining {
+            self.close_from_here(link);
+        }
         let state = &mut self.agents[agent];
         let Some(link) = state.link else { return state.die() };
         if politely {
             self.send(link, Input::Goodbye { link });
         }
         self.agents[agent].die();
-        // What was sent before still arrives, then the end does.
-        let last = self.links.get(&link).map_or(0, |link| link.last[0]);
-        let input = Input::LinkLost { link };
-        self.queue.add(last.max(self.queue.now()) + 1, Event::Input { life: self.life, input });
+        self.close_from_here(link);
     }
 
     /// A program's command lane. Unless it `is_right` it may be for another node.

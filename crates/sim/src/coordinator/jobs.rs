@@ -25,6 +25,7 @@ impl World {
         for rank in ranks {
             self.start_process(rank);
         }
+        self.begin_job(index);
     }
 
     /// Somebody stops a job as it should be.

@@ -14,6 +14,7 @@ mod agents;
 mod checks;
 mod job;
 mod jobs;
+mod joining;
 mod program;
 mod programs;
 mod times;

@@ -85,6 +85,11 @@ pub(super) enum Event {
         run: u64,
         politely: bool,
     },
+    /// A job has begun by now, or its launcher ends it.
+    JobHasBegun {
+        job: usize,
+        run: u64,
+    },
     StartCoordinator,
     Tick {
         life: u64,
@@ -120,6 +125,8 @@ pub(super) struct World {
     pub(super) links: BTreeMap<LinkId, AgentConnection>,
     pub(super) clients: BTreeMap<ClientId, usize>,
     pub(super) connections: u64,
+    /// Connections by which agents join, as this life's coordinator knows.
+    pub(super) joined: BTreeSet<LinkId>,
     pub(super) sessions_seen: BTreeSet<SessionId>,
     /// When each was opened.
     pub(super) opened: BTreeMap<SessionId, u64>,
@@ -171,6 +178,7 @@ impl World {
             links: BTreeMap::new(),
             clients: BTreeMap::new(),
             connections: 0,
+            joined: BTreeSet::new(),
             sessions_seen: BTreeSet::new(),
             opened: BTreeMap::new(),
             version: 0,
@@ -261,6 +269,7 @@ impl World {
             }
             Event::Return { program } => self.come_back(program),
             Event::JobEnds { job, run, politely } => self.job_ends(job, run, politely),
+            Event::JobHasBegun { job, run } => return self.job_has_begun(job, run),
             Event::StartCoordinator => self.start_coordinator(),
             Event::Tick { life } => {
                 if life == self.life && self.cluster.is_some() {
@@ -287,6 +296,7 @@ impl World {
             return;
         }
         self.life += 1;
+        self.joined.clear();
         self.started = self.queue.now();
         self.version = 0;
         let session_ms = self.plan.session_time;
@@ -316,7 +326,11 @@ impl World {
 
     fn input(&mut self, life: u64, input: Input) -> Result<(), String> {
         let now = Millis(self.queue.now() - self.started);
-        let Some(cluster) = self.cluster.as_mut().filter(|_| life == self.life) else { return Ok(()) };
+        if self.cluster.is_none() || life != self.life {
+            return Ok(());
+        }
+        self.note_joining(&input);
+        let Some(cluster) = self.cluster.as_mut() else { return Ok(()) };
         let is_beat = matches!(input, Input::Heartbeat { .. });
         let mut effects = Vec::new();
         cluster.handle(now, input, &mut effects);
@@ -380,10 +394,7 @@ impl World {
             Trouble::StartAgent => self.start_agent(agent),
             Trouble::CutAgent => {
                 self.disturb(agent);
-                self.agents[agent].cut = true;
-                if let Some(link) = self.agents[agent].link {
-                    self.break_link(link, Some(gone()), NOTICE_MAX);
-                }
+                self.cut(agent);
             }
             Trouble::HealAgent => {
                 for agent in &mut self.agents {
@@ -425,10 +436,7 @@ impl World {
             Trouble::CutCoordinator => {
                 for agent in 0..self.agents.len() {
                     self.disturb(agent);
-                    self.agents[agent].cut = true;
-                    if let Some(link) = self.agents[agent].link {
-                        self.break_link(link, Some(gone()), NOTICE_MAX);
-                    }
+                    self.cut(agent);
                 }
             }
             Trouble::MassSilence => {
@@ -451,6 +459,15 @@ impl World {
                     self.at_agent(agent, 0, event);
                 }
             }
+        }
+    }
+
+    /// Nothing gets through to an agent or from it.
+    fn cut(&mut self, agent: usize) {
+        let state = &mut self.agents[agent];
+        state.cut = true;
+        for link in [state.link, state.joining].into_iter().flatten() {
+            self.break_link(link, Some(gone()), NOTICE_MAX);
         }
     }
 
