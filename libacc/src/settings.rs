@@ -3,7 +3,7 @@
 use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
-use accord_types::{DeviceType, Error, ErrorCode, Rank, Result};
+use accord_types::{DeviceType, Error, ErrorCode, Rank, Result, spin_policy};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -161,6 +161,7 @@ fn rank_that_settles() -> Option<Rank> {
 /// # Errors
 /// `acc_error_device_type_unavailable`, `acc_error_invalid_argument` for values without a meaning.
 pub(crate) fn runtime() -> Result<Settings> {
+    spin_policy::read_cores(|name| std::env::var(name).ok())?;
     if is_without_devices() {
         // It has no devices of its own; the program's choice is not about it.
         return Ok(Settings { device_type: Some(DeviceType::Host), ..Settings::default() });

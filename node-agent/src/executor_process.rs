@@ -10,7 +10,7 @@ use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::route::{LaneTerms, Wanted};
 use accord_fabric::transport::Handover;
 use accord_proto::v1::{self, ExecutorStart};
-use accord_types::settings::TRANSPORT;
+use accord_types::settings::{SPIN_CORES, TRANSPORT};
 use accord_types::{Cost, DeviceInfo, NodeId, SessionId, Source};
 use nix::unistd::{Gid, Uid, getuid, setgroups, setresgid, setresuid};
 use prost::Message;
@@ -65,11 +65,12 @@ pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
         };
         name.to_str().is_some_and(named)
     };
+    let is_for_executors = |name: &OsStr| [TRANSPORT, SPIN_CORES].iter().any(|setting| name == setting.name);
     command
         .arg(ARGUMENT_AS)
         .args([account.uid.to_string(), account.gid.to_string(), groups.join(",")])
         .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| is_of_machine(name) || name == TRANSPORT.name))
+        .envs(std::env::vars_os().filter(|(name, _)| is_of_machine(name) || is_for_executors(name)))
         .envs([("USER", &account.name), ("LOGNAME", &account.name)])
         .env("HOME", &account.home)
         .current_dir("/");

@@ -3,13 +3,18 @@
 
 use accord_node_agent::config::Config;
 use accord_node_agent::{executor_process, gpus, measure, mpi_job, mpi_native, run};
-use accord_types::threads;
+use accord_types::{spin_policy, threads};
 use clap::Parser;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     threads::abort_on_panic("accord-node-agent");
+    // Of executors too.
+    if let Err(error) = spin_policy::read_cores(|name| std::env::var(name).ok()) {
+        let _ = writeln!(std::io::stderr(), "accord-node-agent: {error}");
+        return ExitCode::FAILURE;
+    }
     match std::env::args_os().nth(1) {
         Some(argument) if argument == executor_process::ARGUMENT => return executor_process::main(),
         Some(argument) if argument == executor_process::ARGUMENT_AS => return executor_process::become_user(),

@@ -1,6 +1,7 @@
 //! Processes under a time limit, with everything that they start.
 
 use crate::Result;
+use accord_types::settings::SPIN_CORES;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -61,7 +62,7 @@ struct Reader {
 }
 
 impl Job {
-    /// A command in a process group of its own, without Accord's and OpenACC's settings.
+    /// A command in a process group of its own, without Accord's and OpenACC's settings but `ACCORD_SPIN_CORES`, with which all tests may be run.
     pub fn new(program: impl Into<OsString>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -69,7 +70,7 @@ impl Job {
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("ACC_")
-                || text.starts_with("ACCORD_")
+                || (text.starts_with("ACCORD_") && text != SPIN_CORES.name)
                 || text.starts_with("GOMP_")
                 || text == "LD_PRELOAD"
             {

@@ -1,6 +1,6 @@
-//! What regions see of the program's environment: all on its own node, a list elsewhere.
+//! What the environment says: what regions see of it, all on their program's own node and a list elsewhere; with how many cores waits reckon.
 
-use accord_tests::{Cluster, Finished, gcc, repository_file};
+use accord_tests::{Cluster, Finished, Job, Tool, gcc, repository_file, test_program, tool};
 use std::path::Path;
 use std::process::Command;
 
@@ -40,5 +40,25 @@ fn secrets_in_the_environment_stay_on_their_node() {
         let said = run(&cluster, &program, Some(more)).stdout;
         assert!(said.contains("device 1: MY_TOKEN set\n"), "{more}: {said}");
         assert!(said.contains("device 1: ACCORD_TLS unset\n"), "{more}: {said}");
+    }
+}
+
+/// Programs are right with any number; what has no meaning is an error of programs and agents.
+#[test]
+fn waits_reckon_with_as_many_cores_as_is_said() {
+    let program = test_program("c/d2d_all_pairs.c").unwrap();
+    for cores in ["1", "64"] {
+        let cluster =
+            Cluster::builder().hosts(2).devices(1).memory("64M").env("ACCORD_SPIN_CORES", cores).start().unwrap();
+        cluster.job(0, &program).unwrap().env("ACCORD_SPIN_CORES", cores).run().unwrap().success().unwrap();
+    }
+    let cluster = Cluster::builder().hosts(1).devices(1).memory("64M").start().unwrap();
+    let agent = Job::new(tool(Tool::NodeAgent).unwrap()).args(["--coordinator", "127.0.0.1:1"]);
+    for job in [cluster.job(0, &program).unwrap(), agent] {
+        let finished = job.env("ACCORD_SPIN_CORES", "all").run().unwrap();
+        assert_ne!(finished.code(), 0, "{}", finished.report());
+        let said = &finished.stderr;
+        assert!(said.contains("ACCORD_SPIN_CORES is \"all\""), "{}", finished.report());
+        assert!(said.contains("set it to a number of cores"), "{}", finished.report());
     }
 }

@@ -186,6 +186,9 @@ settings! {
     /// Whether MPI reaches GPUs' memory.
     MPI_GPUS = "ACCORD_MPI_GPUS", "auto", "auto|on|off", [],
         "Whether MPI copies from and to GPUs' own memory: auto has a process of its own try that before the agent begins; read by agents.";
+    /// How many cores waiting threads reckon with.
+    SPIN_CORES = "ACCORD_SPIN_CORES", "(those that the process may use)", "count", [],
+        "How many cores waiting threads of a process reckon with: with 1 they sleep at once, with 2 or more they look for a moment first, and with 4 or more up to half as many do so for longer; read by programs and agents.";
     /// How long a silent peer is waited for.
     TIMEOUT = "ACCORD_TIMEOUT", "30s", "time, with s, m, h or d; or off", [],
         "How long the program waits for an executor or a worker that gives no sign of life; work itself may take as long as it likes.";

@@ -7,6 +7,8 @@
 //! where there are cores enough, as the device's driver would; but no more threads of a process do so at one time than half as many as it has cores: an agent
 //! has some for each rank of its node, and the cores are the ranks'.
 
+use crate::settings::SPIN_CORES;
+use crate::{Error, ErrorCode};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -42,10 +44,31 @@ impl Default for SpinPolicy {
     }
 }
 
-/// The cores that this process may use.
+/// The cores that this process reckons with.
+static CORES: OnceLock<usize> = OnceLock::new();
+
 fn cores() -> usize {
-    static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Reckons with as many cores as [`SPIN_CORES`] says, if it is set; with those that the process may use where somebody has waited before.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value without a meaning.
+pub fn read_cores(lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
+    if let Some(cores) = cores_set(lookup)? {
+        let _ = CORES.set(cores);
+    }
+    Ok(())
+}
+
+fn cores_set(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<usize>, Error> {
+    let Some((name, text)) = SPIN_CORES.find(lookup) else { return Ok(None) };
+    match text.trim().parse() {
+        Ok(cores) if cores > 0 => Ok(Some(cores)),
+        _ => Err(Error::new(ErrorCode::InvalidArgument, format!("{name} is \"{text}\""))
+            .remedy("set it to a number of cores, 1 or more, or unset it")),
+    }
 }
 
 impl SpinPolicy {
@@ -197,6 +220,16 @@ mod tests {
         assert!(waited(8, 1_000) >= Duration::from_millis(1) && waited(8, 3_000) <= 2 * LONG);
         assert_eq!([waited(8, 10_000), waited(2, 1_000), waited(1, 10)], [Duration::ZERO; 3]);
         assert!(waited(2, 20) > Duration::ZERO);
+    }
+
+    #[test]
+    fn who_says_with_how_many_cores_to_reckon_is_believed() {
+        let set = |text: &'static str| cores_set(|name| (name == SPIN_CORES.name).then(|| text.to_owned()));
+        assert_eq!([set(""), set(" 8 "), set("1")], [Ok(None), Ok(Some(8)), Ok(Some(1))]);
+        for wrong in ["0", "-1", "all", "2.5"] {
+            let why = set(wrong).unwrap_err().to_string();
+            assert!(why.contains(&format!("ACCORD_SPIN_CORES is \"{wrong}\"")) && why.contains("1 or more"), "{why}");
+        }
     }
 
     #[test]

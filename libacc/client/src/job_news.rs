@@ -13,18 +13,18 @@ const COUNTS: Duration = Duration::from_secs(10);
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct JobNews {
-    state: ShortLock<State>,
+    word: ShortLock<Word>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Word {
     died: Option<(Instant, String)>,
     /// Since when somebody waits for the word, or has waited.
     awaited: Option<Instant>,
 }
 
-impl State {
+impl Word {
     fn known(&self) -> Option<&str> {
         self.died.as_ref().filter(|(when, _)| when.elapsed() < COUNTS).map(|(_, name)| &**name)
     }
@@ -33,24 +33,22 @@ impl State {
 impl JobNews {
     /// The coordinator has lost the agent of a node.
     pub(crate) fn has_died(&self, node_name: &str) {
-        let mut state = self.state.lock();
-        if state.known().is_none() {
-            state.died = Some((Instant::now(), node_name.to_owned()));
+        let mut word = self.word.lock();
+        if word.known().is_none() {
+            word.died = Some((Instant::now(), node_name.to_owned()));
         }
-        drop(state);
+        drop(word);
         self.changed.notify_all();
     }
 
     /// What is to be said of a lane that has ended, and that went over MPI. Waits for the coordinator's word, but not again if that did not come.
     pub(crate) fn of_a_lane_that_ended(&self) -> Option<String> {
-        let mut state = self.state.lock();
-        let awaited = state.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);
-        state.awaited = Some(awaited);
+        let mut word = self.word.lock();
+        let awaited = word.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);
+        word.awaited = Some(awaited);
         let left = WORD_MAX.saturating_sub(awaited.elapsed());
-        let (state, _) = ShortGuard::wait_timeout_while(state, &self.changed, left, |state| state.known().is_none());
-        state
-            .known()
-            .map(|name| format!("the agent of node {name} has died, and an MPI job ends with any of its nodes"))
+        let (word, _) = ShortGuard::wait_timeout_while(word, &self.changed, left, |word| word.known().is_none());
+        word.known().map(|name| format!("the agent of node {name} has died, and an MPI job ends with any of its nodes"))
     }
 }
 

@@ -53,7 +53,9 @@ fn what_nobody_waits_for_costs_no_round_trip() -> Result<()> {
     if !hosts_are_apart()? {
         return Ok(());
     }
-    let start = hops("nothing", 0)?;
+    // On a busy machine one may have more: what is late counts as what follows.
+    let starts = [hops("nothing", 0)?, hops("nothing", 0)?, hops("nothing", 0)?];
+    let start = starts.into_iter().min().unwrap_or_default();
     // The same count sees what is waited for.
     let waits = 40;
     let waited = hops("waits", waits)?;
