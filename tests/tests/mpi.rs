@@ -2,9 +2,9 @@
 //! node dies. Skipped, with the reason, where there is no MPI or its part was not built (`make mpi`).
 
 use accord_tests::{Finished, Job, Result, Running, Tool, leftovers, libacc, no_mpi, test_program, tool};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -136,30 +136,25 @@ fn agents_that_were_bound_to_few_cores_say_so() {
     if is_skipped() {
         return;
     }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if cores < 2 || Command::new("taskset").arg("--version").output().is_err() {
-        println!("skipped: it takes two cores, and taskset");
+    let hosts = ["-v", "--local-cluster", "2x1", "--loopback"];
+    let job = || run_on(&hosts, &test_program("c/devices_each.c").unwrap());
+    let all = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let cores: Vec<_> = (0..CpuSet::count()).filter(|core| all.is_set(*core).unwrap()).collect();
+    if cores.len() < 2 {
+        println!("skipped: it takes two cores");
         return;
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let allowed =
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("the system's word").trim();
-    let first = allowed.split([',', '-']).next().unwrap_or_default();
-    let run = |bound: &[&str]| {
-        let mut words = bound.iter().map(OsString::from).collect::<Vec<_>>();
-        words.push(tool(Tool::Accord).unwrap().into());
-        let job = Job::new(words.remove(0)).args(words).with_mpi().env("ACCORD_LIBACC", libacc().unwrap());
-        let job = job.env("ACCORD_CPU_MEMORY", "256M").timeout(Duration::from_secs(60));
-        let hosts = ["run", "-v", "--local-cluster", "2x1", "--loopback", "--fabric", "mpi", "--"];
-        let finished = job.args(hosts).arg(test_program("c/devices_each.c").unwrap()).run().unwrap();
-        succeeded(&finished);
-        finished
-    };
-    let bound = run(&["taskset", "-c", first]);
+    let free = job().run().unwrap();
+    succeeded(&free);
+    assert!(!free.stderr.contains("this agent may use 1 of "), "{}", free.report());
+    // What this thread starts has its cores.
+    let mut first = CpuSet::new();
+    first.set(cores[0]).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &first).unwrap();
+    let bound = job().run().unwrap();
+    succeeded(&bound);
     assert_eq!(bound.stderr.matches("this agent may use 1 of ").count(), 2, "{}", bound.report());
     assert!(bound.stderr.contains("have the launcher bind it to none"), "{}", bound.report());
-    let free = run(&[]);
-    assert!(!free.stderr.contains("this agent may use 1 of "), "{}", free.report());
 }
 
 /// A node dies while the program does something with another one: an error with a node's name, in time, and nothing is left.

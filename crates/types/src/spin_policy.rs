@@ -51,13 +51,14 @@ fn cores() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Reckons with as many cores as [`SPIN_CORES`] says, if it is set; with those that the process may use where somebody has waited before.
+/// Reckons with as many cores as [`SPIN_CORES`] says, if it is set. To be called before anybody waits: tests find out who does.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` for a value without a meaning.
 pub fn read_cores(lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     if let Some(cores) = cores_set(lookup)? {
-        let _ = CORES.set(cores);
+        let known = *CORES.get_or_init(|| cores);
+        debug_assert_eq!(known, cores, "somebody has waited before");
     }
     Ok(())
 }

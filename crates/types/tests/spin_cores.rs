@@ -1,0 +1,17 @@
+//! `ACCORD_SPIN_CORES` holds for a whole process: this is one of its own.
+#![forbid(unsafe_code)]
+
+use accord_types::settings::SPIN_CORES;
+use accord_types::spin_policy::{SpinPolicy, read_cores};
+use std::time::Duration;
+
+/// However many the machine has.
+#[test]
+fn with_one_core_everybody_sleeps_at_once() {
+    read_cores(|name| (name == SPIN_CORES.name).then(|| "1".to_owned())).unwrap();
+    assert!(SpinPolicy::where_cores_abound().is_none());
+    for mut spin in [SpinPolicy::default(), SpinPolicy::patient()] {
+        (0..50).for_each(|_| spin.waited(Duration::from_micros(1)));
+        assert_eq!(spin.limit(), Duration::ZERO);
+    }
+}
