@@ -21,6 +21,11 @@ impl Signal {
     /// Tells all who wait.
     pub fn raise(&self) {
         self.raised.fetch_add(1, Ordering::Release);
+        self.wake();
+    }
+
+    /// Wakes those who sleep, for something that who looks sees by itself; with the table locked, as [`Signal::raise`].
+    pub fn wake(&self) {
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
         }

@@ -2,6 +2,9 @@
 //!
 //! ```text
 //! lane.rs      what a lane promises, for the threads that read and write
+//! intake.rs    short writes, on their way to the thread
+//! mailbox.rs   short messages, on their way to a reader
+//! slots.rs     the ring that both are made of
 //! streams.rs   the lanes of a rank as one machine: what is sent next, what has come        (pure)
 //! credit.rs    how much may be on its way to whom                                          (pure)
 //! message.rs   what is on the wire                                                         (pure)
@@ -18,6 +21,7 @@
 //! relay.rs     bytes of one lane to another, without a look at them
 //! ```
 
+mod apart;
 mod backoff;
 mod credit;
 mod fabric;
@@ -26,12 +30,15 @@ mod lane;
 #[allow(unsafe_code)]
 mod lent;
 mod loan;
+mod mailbox;
 mod message;
 #[allow(unsafe_code)]
 mod object;
 mod passing;
+mod reading;
 mod relay;
 mod shared;
+mod slots;
 mod spare;
 mod streams;
 mod trial;

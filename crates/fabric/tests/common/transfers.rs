@@ -42,6 +42,7 @@ pub(crate) fn transfer(
         copied_bytes: after[rank].copied_bytes - before[rank].copied_bytes,
         news: after[rank].news - before[rank].news,
         passed: after[rank].passed - before[rank].passed,
+        handed: after[rank].handed - before[rank].handed,
     };
     ([since(0), since(1)], ended)
 }

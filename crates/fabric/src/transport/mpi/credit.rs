@@ -174,6 +174,11 @@ impl<K: Ord + Copy> Credits<K> {
         Ok(())
     }
 
+    /// Whether a lane has more than it may always have.
+    pub(super) fn lends_to(&self, lane: K) -> bool {
+        self.lanes.get(&lane).is_some_and(|inflow| inflow.lent() > 0)
+    }
+
     /// The next sender to be told, and what it may have sent.
     pub(super) fn next_grant(&mut self) -> Option<(K, u64)> {
         self.grants.pop_front()

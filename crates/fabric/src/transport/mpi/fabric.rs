@@ -1,16 +1,14 @@
 //! The thread that owns a world of ranks, and what others ask of it.
 
 use super::backoff::{Backoff, Pause};
-use super::intake::Roomy;
 use super::lane::MpiLane;
 use super::message::{HEADER_LEN, LaneKey};
-use super::shared::{Counters, Counts, LaneTable, Shared};
+use super::shared::{Counters, Counts, LaneEnd, LaneTable, Shared};
 use super::streams::OPENED_MAX;
 use super::world::{Came, World};
 use crate::transport::lane::SharedLane;
 use accord_types::NodeId;
 use accord_types::short_lock::ShortGuard;
-use accord_types::signal::Signal;
 use accord_types::threads;
 use std::io::{self, ErrorKind, IoSlice};
 use std::num::NonZeroU64;
@@ -160,10 +158,9 @@ impl MpiFabric {
     }
 
     fn lane(&self, state: &mut LaneTable, key: LaneKey) -> SharedLane {
-        let (changed, roomy) = (Arc::<Signal>::default(), Arc::<Roomy>::default());
-        state.changed.insert(key, changed.clone());
-        state.roomy.insert(key, roomy.clone());
-        Arc::new(MpiLane::new(self.shared.clone(), key, changed, roomy))
+        let end = Arc::<LaneEnd>::default();
+        state.ends.insert(key, end.clone());
+        Arc::new(MpiLane::new(self.shared.clone(), key, end))
     }
 
     /// Tells all ranks which node this one is.
@@ -352,6 +349,7 @@ impl Shared {
                     }
                 }
             }
+            state.hand_over(&self.counts);
             state.wake();
             // Not for each message: somebody always waits for lanes, and to wake that thread takes longer than all else here.
             if is_news || state.streams.has_opened() {

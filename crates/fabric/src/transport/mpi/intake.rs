@@ -1,70 +1,74 @@
 //! Short writes on their way to the thread that owns MPI. The lanes' table is that thread's, most of the time: whoever locks it on another
 //! core takes a dozen of its cache lines along, and it takes them back. So short writes are handed in without it.
 
-use super::message::{DATA_MAX, LaneKey};
+use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
+use super::slots::{BYTES_MAX, Slots};
 use super::streams::QUEUE_MAX;
 use accord_types::short_lock::ShortLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes that may wait there, of all lanes.
 const WRITES_MAX: usize = 64;
+/// Bytes that say which lane one is for.
+const KEY_LEN: usize = 9;
 /// Most bytes of one.
-pub(super) const WRITE_MAX: usize = 4 << 10;
+pub(super) const WRITE_MAX: usize = BYTES_MAX - KEY_LEN;
 /// What a lane may have queued whose writes are handed in: all that may be there fit, and a message that was written since its room was looked at.
 const ROOMY: usize = QUEUE_MAX / 2;
 const _: () = assert!(ROOMY + DATA_MAX + WRITES_MAX * WRITE_MAX <= QUEUE_MAX);
 
-/// A lane's writes, as messages with room for their headers.
-type Writes = Vec<(LaneKey, Vec<u8>)>;
-
-/// See the module.
-#[derive(Debug)]
-#[repr(align(128))]
+/// See the module. They are taken with the table locked.
+#[derive(Debug, Default)]
 pub(super) struct Intake {
-    /// None once nobody takes them any more.
-    writes: ShortLock<Option<Writes>>,
-    /// How many there are, for whoever looks without the lock; changed with it.
-    waiting: AtomicUsize,
-}
-
-impl Default for Intake {
-    fn default() -> Self {
-        Self { writes: ShortLock::new(Some(Vec::with_capacity(WRITES_MAX))), waiting: AtomicUsize::new(0) }
-    }
+    writes: Slots<WRITES_MAX>,
+    /// Held by who hands in; whether nobody takes them any more.
+    closed: ShortLock<bool>,
 }
 
 impl Intake {
-    /// Hands a message in; gives it back if there is no room, or nobody takes it any more.
-    pub(super) fn put(&self, key: LaneKey, message: Vec<u8>) -> Option<Vec<u8>> {
-        match &mut *self.writes.lock() {
-            Some(writes) if writes.len() < WRITES_MAX => {
-                writes.push((key, message));
-                self.waiting.store(writes.len(), Ordering::SeqCst);
-                None
-            }
-            _ => Some(message),
-        }
+    /// Hands a write of [`WRITE_MAX`] or fewer bytes in; false if there is no room, or nobody takes it any more.
+    pub(super) fn put(&self, key: LaneKey, parts: &[IoSlice<'_>]) -> bool {
+        let closed = self.closed.lock();
+        let key = encode(key);
+        !*closed && self.writes.put([&key[..]].into_iter().chain(parts.iter().map(|part| &**part)))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) == 0
+        self.writes.is_empty()
     }
 
-    /// Gives all of them to `take`, in their order.
+    /// Gives all of them to `take` as messages with room for their headers, in their order.
     pub(super) fn take_each(&self, mut take: impl FnMut(LaneKey, Vec<u8>)) {
-        if self.is_empty() {
-            return;
-        }
-        if let Some(writes) = &mut *self.writes.lock() {
-            self.waiting.store(0, Ordering::SeqCst);
-            writes.drain(..).for_each(|(key, message)| take(key, message));
-        }
+        let mut take_one = |bytes: &[u8]| {
+            if let Some((key, bytes)) = bytes.split_first_chunk() {
+                let mut message = Vec::with_capacity(HEADER_LEN + bytes.len());
+                message.extend_from_slice(&[0; HEADER_LEN]);
+                message.extend_from_slice(bytes);
+                take(decode(*key), message);
+            }
+            ((), true)
+        };
+        while self.writes.take(&mut take_one).is_some() {}
     }
 
     /// Nobody takes them any more.
     pub(super) fn close(&self) {
-        *self.writes.lock() = None;
+        *self.closed.lock() = true;
     }
+}
+
+fn encode(key: LaneKey) -> [u8; KEY_LEN] {
+    let mut bytes = [0; KEY_LEN];
+    bytes[..4].copy_from_slice(&key.peer.to_le_bytes());
+    bytes[4..8].copy_from_slice(&key.number.to_le_bytes());
+    bytes[8] = u8::from(key.opened_here);
+    bytes
+}
+
+fn decode([a, b, c, d, e, f, g, h, opened_here]: [u8; KEY_LEN]) -> LaneKey {
+    let (peer, number) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    LaneKey { peer, opened_here: opened_here != 0, number }
 }
 
 /// Whether a lane's short writes may be handed in: it takes bytes, and has room. Known since the table was last looked at.
@@ -97,18 +101,29 @@ mod tests {
     #[test]
     fn writes_come_out_in_their_order_and_there_are_few() {
         let intake = Intake::default();
+        let put =
+            |number, bytes: &[u8]| intake.put(key(number), &[IoSlice::new(&bytes[..1]), IoSlice::new(&bytes[1..])]);
         for round in 0..3 {
             for number in 0..u32::try_from(WRITES_MAX).unwrap() {
-                assert_eq!(intake.put(key(number), vec![round]), None);
+                assert!(put(number << 20, &[round, 1, 2]));
             }
-            assert_eq!(intake.put(key(0), vec![9]), Some(vec![9]), "it is full");
+            assert!(!put(0, &[9]) && !intake.is_empty(), "it is full");
             let mut all = Vec::new();
-            intake.take_each(|key, message| all.push((key.number, message)));
-            assert!(all.iter().map(|(number, _)| *number).eq(0..u32::try_from(WRITES_MAX).unwrap()));
-            assert!(all.iter().all(|(_, message)| *message == [round]) && intake.is_empty());
+            intake.take_each(|key, message| all.push((key, message)));
+            assert!(all.iter().map(|(key, _)| *key).eq((0..u32::try_from(WRITES_MAX).unwrap()).map(|n| key(n << 20))));
+            assert!(all.iter().all(|(_, message)| message[HEADER_LEN..] == [round, 1, 2]) && intake.is_empty());
         }
+        assert!(put(0, &[7; WRITE_MAX]) && !put(0, &[7; WRITE_MAX + 1]));
         intake.close();
-        assert_eq!(intake.put(key(0), vec![9]), Some(vec![9]), "nobody takes it");
+        assert!(!put(0, &[9]), "nobody takes it");
+    }
+
+    #[test]
+    fn keys_come_back() {
+        for opened_here in [false, true] {
+            let key = LaneKey { peer: 0x0102_0304, opened_here, number: 0xf506_0708 };
+            assert_eq!(decode(encode(key)), key);
+        }
     }
 
     #[test]

@@ -1,29 +1,30 @@
 //! What a lane over messages promises, for the threads that read and write.
 
-use super::intake::{self, Roomy};
+mod reads;
+
+use super::intake;
 use super::lent::{LentBytes, LentRoom};
 use super::loan::Loan;
 use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
-use super::shared::{Counters, LaneTable, Shared};
+use super::reading::Reading;
+use super::shared::{Counters, LaneEnd, LaneTable, Shared};
 use super::spare;
 use super::streams::{Next, Streams};
 use crate::transport::lane::{Lane, NextPiece, Piece, SharedLane, Transport};
 use crate::transport::time_limit::TimeLimit;
 use crate::transport::window::{MovesWindows, Window};
 use accord_types::NativeRange;
-use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::signal::{SharedSpinPolicy, Signal};
+use accord_types::signal::SharedSpinPolicy;
 use accord_types::spin_policy::SpinPolicy;
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most that one write takes.
 const STEP: usize = DATA_MAX;
 /// Fewer bytes are gathered in messages: they are copied while others wait for the lock.
-const GATHERED_MAX: usize = intake::WRITE_MAX;
+const GATHERED_MAX: usize = 4 << 10;
 const _: () = assert!(Piece::BEFORE == HEADER_LEN && Piece::MAX == DATA_MAX, "pieces are messages");
 
 /// This rank's end.
@@ -31,67 +32,27 @@ const _: () = assert!(Piece::BEFORE == HEADER_LEN && Piece::MAX == DATA_MAX, "pi
 pub(super) struct MpiLane {
     shared: Arc<Shared>,
     key: LaneKey,
-    changed: Arc<Signal>,
-    roomy: Arc<Roomy>,
+    end: Arc<LaneEnd>,
     limit: TimeLimit,
-    reading: ShortLock<Reading>,
-    /// Whether that has something left.
-    has_left: AtomicBool,
-    /// How long reads wait, room that is lent, and bytes that are.
-    reads: SharedSpinPolicy,
+    reading: Reading,
+    /// How long room that is lent waits, and bytes that are.
     rooms: SharedSpinPolicy,
     loans: SharedSpinPolicy,
 }
 
-/// The message that the reader is at.
-#[derive(Debug, Default)]
-struct Reading {
-    message: Vec<u8>,
-    at: usize,
-}
-
-impl Reading {
-    fn copy(&mut self, bytes: &mut [u8]) -> usize {
-        let n = bytes.len().min(self.message.len() - self.at);
-        bytes[..n].copy_from_slice(&self.message[self.at..self.at + n]);
-        self.at += n;
-        if self.at == self.message.len() {
-            self.at = 0;
-            spare::done(std::mem::take(&mut self.message));
-        }
-        n
-    }
-
-    fn is_over(&self) -> bool {
-        self.message.is_empty()
-    }
-}
-
-/// What the reader goes on with.
-enum Goes {
-    On(Vec<u8>),
-    Into(usize),
-    End,
-}
-
 impl MpiLane {
-    pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>, roomy: Arc<Roomy>) -> Self {
-        let (limit, reading, has_left) = (TimeLimit::default(), ShortLock::default(), AtomicBool::new(false));
+    pub(super) fn new(shared: Arc<Shared>, key: LaneKey, end: Arc<LaneEnd>) -> Self {
         // Lent bytes are about as fast as a device copies, which takes longer than a message: to be woken up would cost a fourth of that.
         let [rooms, loans] = std::array::from_fn(|_| SharedSpinPolicy::from(SpinPolicy::patient()));
-        let reads = SharedSpinPolicy::default();
-        Self { shared, key, changed, roomy, limit, reading, has_left, reads, rooms, loans }
+        Self { shared, key, end, limit: TimeLimit::default(), reading: Reading::default(), rooms, loans }
     }
 
-    fn reading(&self) -> ShortGuard<'_, Reading> {
-        self.reading.lock()
-    }
-
-    /// Does `work` as soon as it gives something; gives up at `end`.
+    /// Does `work` as soon as it gives something; gives up at `end`. `quick` may give something without the table when there is news.
     fn wait<T>(
         &self,
         end: Option<Instant>,
         spin: Option<&SharedSpinPolicy>,
+        quick: impl FnOnce() -> Option<T>,
         mut work: impl FnMut(&mut LaneTable, LaneKey) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
         let mut state = self.shared.lock();
@@ -99,13 +60,29 @@ impl MpiLane {
             self.shared.has_changed(state);
             return Ok(done);
         }
+        let seen = self.end.changed.raised();
+        drop(state);
+        self.wait_since(seen, end, spin, quick, work)
+    }
+
+    /// As [`MpiLane::wait`], where there was nothing to do when the signal had been raised so many times.
+    fn wait_since<T>(
+        &self,
+        seen: u32,
+        end: Option<Instant>,
+        spin: Option<&SharedSpinPolicy>,
+        quick: impl FnOnce() -> Option<T>,
+        mut work: impl FnMut(&mut LaneTable, LaneKey) -> io::Result<Option<T>>,
+    ) -> io::Result<T> {
         let start = Instant::now();
         if let Some(spin) = spin.filter(|spin| spin.has_any() && end.is_none_or(|end| end > start)) {
-            let seen = self.changed.raised();
-            drop(state);
-            self.changed.look(seen, spin);
-            state = self.shared.lock();
+            spin.look(|| self.end.changed.raised() != seen || !self.end.mailbox.is_empty());
+            if let Some(done) = quick() {
+                spin.waited(start);
+                return Ok(done);
+            }
         }
+        let mut state = self.shared.lock();
         loop {
             if let Some(done) = work(&mut state, self.key)? {
                 self.shared.has_changed(state);
@@ -114,85 +91,7 @@ impl MpiLane {
                 }
                 return Ok(done);
             }
-            state = self.changed.wait(state, end)?;
-        }
-    }
-
-    fn take(&self, bytes: &mut [u8], end: Option<Instant>) -> io::Result<usize> {
-        if bytes.is_empty() {
-            return Ok(0);
-        }
-        let read = self.copy_left(bytes);
-        if read > 0 {
-            return Ok(read);
-        }
-        match self.await_next(end, bytes.len(), |len| LentRoom::of(&mut bytes[..len]))? {
-            Goes::On(message) => {
-                *self.reading() = Reading { message, at: HEADER_LEN };
-                Ok(self.copy_left(bytes))
-            }
-            Goes::Into(len) => self.await_room(len),
-            Goes::End => Ok(0),
-        }
-    }
-
-    /// Waits for what comes next. `room` is asked where lent bytes go, of which `most` are wanted.
-    fn await_next(
-        &self,
-        end: Option<Instant>,
-        most: usize,
-        mut room: impl FnMut(usize) -> LentRoom,
-    ) -> io::Result<Goes> {
-        self.wait(end, Some(&self.reads), |state, key| {
-            Ok(match state.streams.next(key) {
-                Next::Message(message) => Some(Goes::On(message)),
-                Next::Offered(_) => state.streams.ask(key, most).map(|(_, len)| {
-                    state.rooms.insert(key, room(len));
-                    Goes::Into(len)
-                }),
-                Next::Nothing => None,
-                Next::End => Some(Goes::End),
-            })
-        })
-    }
-
-    /// Copies what is left of a message. The thread that owns MPI goes on meanwhile.
-    fn copy_left(&self, bytes: &mut [u8]) -> usize {
-        let mut reading = self.reading();
-        if reading.is_over() {
-            return 0;
-        }
-        let n = reading.copy(bytes);
-        Counters::add(&self.shared.counts.copied_bytes, n);
-        self.has_left.store(!reading.is_over(), Ordering::Release);
-        n
-    }
-
-    /// Waits until lent room is this side's again, however long that takes: MPI may be writing there.
-    fn await_room(&self, len: usize) -> io::Result<usize> {
-        let filled = self.wait(None, Some(&self.rooms), |state, key| {
-            let filled = state.streams.filled(key);
-            if filled.is_some() {
-                state.rooms.remove(&key);
-            }
-            Ok(filled)
-        })?;
-        Ok(if filled { len } else { 0 })
-    }
-
-    /// Has lent bytes come to `room`, which is asked for `most` of them or fewer: how many. None if something else comes next, which is kept.
-    fn fill(&self, most: usize, room: impl FnMut(usize) -> LentRoom) -> io::Result<Option<usize>> {
-        match self.await_next(None, most, room)? {
-            Goes::On(message) => {
-                *self.reading() = Reading { message, at: HEADER_LEN };
-                self.has_left.store(true, Ordering::Release);
-                Ok(None)
-            }
-            Goes::Into(len) => match self.await_room(len)? {
-                0 => Err(ErrorKind::UnexpectedEof.into()),
-                len => Ok(Some(len)),
-            },
-            Goes::End => Err(ErrorKind::UnexpectedEof.into()),
+            state = self.end.changed.wait(state, end)?;
         }
     }
 
@@ -200,7 +99,7 @@ impl MpiLane {
         let all: usize = parts.iter().map(|part| part.len()).sum();
         if all < GATHERED_MAX {
             Counters::add(&self.shared.counts.copied_bytes, all);
-            if self.hand_in(parts, all) {
+            if all <= intake::WRITE_MAX && self.end.roomy.get() && self.shared.hand_in(self.key, parts) {
                 return Ok(all);
             }
             return self.wait_for_room(end, |streams, key| streams.write(key, parts));
@@ -218,17 +117,6 @@ impl MpiLane {
         self.put_message(message)
     }
 
-    /// Whether a short write was handed in.
-    fn hand_in(&self, parts: &[IoSlice<'_>], len: usize) -> bool {
-        if !self.roomy.get() {
-            return false;
-        }
-        let mut message = spare::empty(HEADER_LEN + len);
-        message.extend_from_slice(&[0; HEADER_LEN]);
-        parts.iter().for_each(|part| message.extend_from_slice(part));
-        self.shared.hand_in(self.key, message).is_none()
-    }
-
     fn put_message(&self, message: Vec<u8>) -> io::Result<usize> {
         let len = message.len() - HEADER_LEN;
         let mut state = self.shared.lock_to_write();
@@ -244,20 +132,25 @@ impl MpiLane {
         mut work: impl FnMut(&mut Streams, LaneKey) -> io::Result<Option<usize>>,
     ) -> io::Result<usize> {
         let mut waited = false;
-        self.wait(end, None, |state, key| {
-            // They go before.
-            state.take_in(&self.shared.intake);
-            let LaneTable { streams, roomy, .. } = state;
-            if waited && !streams.has_room(key) {
-                return Ok(None);
-            }
-            waited = true;
-            let done = work(streams, key)?;
-            if let Some(roomy) = roomy.get(&key) {
-                roomy.set(streams.queued(key));
-            }
-            Ok(done)
-        })
+        self.wait(
+            end,
+            None,
+            || None,
+            |state, key| {
+                // They go before.
+                state.take_in(&self.shared.intake);
+                let LaneTable { streams, ends, .. } = state;
+                if waited && !streams.has_room(key) {
+                    return Ok(None);
+                }
+                waited = true;
+                let done = work(streams, key)?;
+                if let Some(end) = ends.get(&key) {
+                    end.roomy.set(streams.queued(key));
+                }
+                Ok(done)
+            },
+        )
     }
 
     fn lend_all(&self, bytes: LentBytes) -> io::Result<()> {
@@ -269,10 +162,15 @@ impl MpiLane {
         state.lent.insert(self.key, bytes);
         self.shared.has_changed(state);
         // However long that takes: MPI may be reading there.
-        let loan = self.wait(None, Some(&self.loans), |state, key| {
-            let loan = state.streams.loan(key);
-            Ok((loan != Loan::UnderWay).then_some(loan))
-        });
+        let loan = self.wait(
+            None,
+            Some(&self.loans),
+            || None,
+            |state, key| {
+                let loan = state.streams.loan(key);
+                Ok((loan != Loan::UnderWay).then_some(loan))
+            },
+        );
         self.shared.lock().lent.remove(&self.key);
         match loan? {
             Loan::Done => Ok(()),
@@ -283,7 +181,7 @@ impl MpiLane {
     /// Says that no more is written, after what was.
     fn tell(&self, tell: impl FnOnce(&mut Streams, LaneKey)) {
         let mut state = self.shared.lock_to_write();
-        self.roomy.set(None);
+        self.end.roomy.set(None);
         tell(&mut state.streams, self.key);
         self.shared.has_changed(state);
     }
@@ -299,11 +197,11 @@ impl Lane for MpiLane {
     }
 
     fn is_readable(&self) -> bool {
-        self.has_left.load(Ordering::Acquire) || self.shared.lock().streams.is_readable(self.key)
+        self.finds_something()
     }
 
     fn be_patient(&self) {
-        self.reads.set(SpinPolicy::patient());
+        self.reading.waits.set(SpinPolicy::patient());
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -316,21 +214,19 @@ impl Lane for MpiLane {
 
     fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
         let end = self.limit.end();
-        if self.has_left.load(Ordering::Acquire) {
-            piece.fill(|room| self.take(room, end))?;
-            return Ok(NextPiece::Here);
+        let next = if self.reading.has_left() { None } else { self.await_message(end)? };
+        match next {
+            None => {
+                piece.fill(|room| self.take(room, end))?;
+                Ok(NextPiece::Here)
+            }
+            Some(Next::Message(message)) => {
+                spare::done(piece.replace(message));
+                Ok(NextPiece::Here)
+            }
+            Some(Next::Offered(len)) => Ok(NextPiece::Lent(usize::try_from(len).unwrap_or(usize::MAX))),
+            Some(Next::Nothing | Next::End) => Ok(NextPiece::End),
         }
-        self.wait(end, Some(&self.reads), |LaneTable { streams, .. }, key| {
-            Ok(match streams.next(key) {
-                Next::Message(message) => {
-                    spare::done(piece.replace(message));
-                    Some(NextPiece::Here)
-                }
-                Next::Offered(len) => Some(NextPiece::Lent(usize::try_from(len).unwrap_or(usize::MAX))),
-                Next::Nothing => None,
-                Next::End => Some(NextPiece::End),
-            })
-        })
     }
 
     fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
@@ -369,7 +265,7 @@ impl Lane for MpiLane {
     }
 
     fn read_native(&self, room: NativeRange) -> io::Result<Option<usize>> {
-        if !self.reads_native() || self.has_left.load(Ordering::Acquire) {
+        if !self.reads_native() || self.reading.has_left() {
             return Ok(None);
         }
         // The lane gives no more than is wanted.
@@ -392,7 +288,10 @@ impl Lane for MpiLane {
     }
 
     fn shutdown(&self) {
-        self.tell(Streams::close);
+        self.tell(|streams, key| {
+            streams.close(key);
+            self.end.mailbox.close();
+        });
     }
 
     fn limit(&self, time: Option<Duration>) -> io::Result<()> {
@@ -431,8 +330,7 @@ impl Drop for MpiLane {
     fn drop(&mut self) {
         let mut state = self.shared.lock_to_write();
         state.streams.close(self.key);
-        state.changed.remove(&self.key);
-        state.roomy.remove(&self.key);
+        state.ends.remove(&self.key);
         state.onward.remove(&self.key);
         self.shared.has_changed(state);
     }

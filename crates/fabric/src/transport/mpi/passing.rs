@@ -48,8 +48,14 @@ impl Passing {
         self.holder = Holder::Nobody;
     }
 
+    /// Whoever brings messages may pass them on. What the reader has taken so far is not written yet.
     pub(super) fn allow(&mut self) {
         self.allowed = true;
+        self.holder = Holder::Reader;
+    }
+
+    pub(super) fn is_allowed(&self) -> bool {
+        self.allowed
     }
 
     /// Bytes are lent, to be taken by the reader.

@@ -1,8 +1,10 @@
 //! What the lanes of a rank and the thread that owns MPI share.
 
+use super::apart::Apart;
 use super::intake::{Intake, Roomy};
 use super::lent::{LentBytes, LentRoom};
 use super::loan::Lent;
+use super::mailbox::Mailbox;
 use super::message::LaneKey;
 use super::streams::Streams;
 use crate::transport::lane::{Lane, SharedLane};
@@ -10,8 +12,7 @@ use accord_types::NodeId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, ErrorKind};
-use std::ops::Deref;
+use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -44,21 +45,9 @@ pub(super) struct Counters {
     pub(super) lent_bytes: AtomicU64,
     pub(super) news: AtomicU64,
     pub(super) passed: AtomicU64,
+    pub(super) handed: AtomicU64,
     /// The lanes' threads count it.
     pub(super) copied_bytes: Apart<AtomicU64>,
-}
-
-/// In cache lines of its own: what one thread looks at again and again, and others change.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct Apart<T>(T);
-
-impl<T> Deref for Apart<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
 }
 
 /// The values of a rank's counters at one moment.
@@ -76,6 +65,8 @@ pub struct Counts {
     pub news: u64,
     /// Messages that whoever brings them has passed on to another lane.
     pub passed: u64,
+    /// Messages that were handed to a lane's reader beside the table.
+    pub handed: u64,
 }
 
 impl Counters {
@@ -92,17 +83,26 @@ impl Counters {
             copied_bytes: read(&self.copied_bytes),
             news: read(&self.news),
             passed: read(&self.passed),
+            handed: read(&self.handed),
         }
     }
+}
+
+/// What is looked at without the table.
+#[derive(Debug, Default)]
+pub(super) struct LaneEnd {
+    /// Who reads or writes the lane waits here.
+    pub(super) changed: Signal,
+    /// Whether short writes may be handed in.
+    pub(super) roomy: Roomy,
+    pub(super) mailbox: Mailbox,
 }
 
 #[derive(Debug)]
 pub(super) struct LaneTable {
     pub(super) streams: Streams,
-    /// Who reads or writes a lane waits here.
-    pub(super) changed: BTreeMap<LaneKey, Arc<Signal>>,
-    /// Which lanes' short writes may be handed in.
-    pub(super) roomy: BTreeMap<LaneKey, Arc<Roomy>>,
+    /// What those share with the table who read or write a lane.
+    pub(super) ends: BTreeMap<LaneKey, Arc<LaneEnd>>,
     /// What is lent for a lane to be sent.
     pub(super) lent: BTreeMap<LaneKey, LentBytes>,
     /// Room that is lent by a lane's reader. Not by its tag, which may be another lane's before the reader knows that it is filled.
@@ -122,8 +122,7 @@ impl Shared {
     pub(super) fn new() -> Self {
         let state = LaneTable {
             streams: Streams::default(),
-            changed: BTreeMap::new(),
-            roomy: BTreeMap::new(),
+            ends: BTreeMap::new(),
             lent: BTreeMap::new(),
             rooms: BTreeMap::new(),
             onward: BTreeMap::new(),
@@ -173,28 +172,28 @@ impl Shared {
         drop(state);
     }
 
-    /// Hands a short write in; gives it back if it has to be written with the table locked.
-    pub(super) fn hand_in(&self, key: LaneKey, message: Vec<u8>) -> Option<Vec<u8>> {
-        let refused = self.intake.put(key, message);
+    /// Hands a short write in; false if it has to be written with the table locked.
+    pub(super) fn hand_in(&self, key: LaneKey, parts: &[IoSlice<'_>]) -> bool {
+        let taken = self.intake.put(key, parts);
         // The thread says that it sleeps before it looks here for the last time.
-        if refused.is_none() && self.sleeps.load(Ordering::SeqCst) {
+        if taken && self.sleeps.load(Ordering::SeqCst) {
             let state = self.lock();
             self.work.raise();
             drop(state);
         }
-        refused
+        taken
     }
 }
 
 impl LaneTable {
     /// Writes what was handed in to its lanes.
     pub(super) fn take_in(&mut self, intake: &Intake) {
-        let Self { streams, roomy, .. } = self;
+        let Self { streams, ends, .. } = self;
         intake.take_each(|key, message| {
             // Its writer is told with the next write.
             let taken = streams.take_write(key, message);
-            if let Some(roomy) = roomy.get(&key) {
-                roomy.set(taken.ok().and_then(|()| streams.queued(key)));
+            if let Some(end) = ends.get(&key) {
+                end.roomy.set(taken.ok().and_then(|()| streams.queued(key)));
             }
         });
     }
@@ -202,10 +201,21 @@ impl LaneTable {
     /// Wakes those whose lanes have something for them.
     pub(super) fn wake(&mut self) {
         for key in self.streams.take_woken() {
-            if let Some(changed) = self.changed.get(&key) {
-                changed.raise();
+            if let Some(end) = self.ends.get(&key) {
+                end.changed.raise();
             }
         }
+    }
+
+    /// Hands the message that has just come to its reader, if it is one of those.
+    pub(super) fn hand_over(&mut self, counts: &Counters) {
+        let Self { streams, ends, .. } = self;
+        streams.hand_over(|key, bytes| {
+            let Some(end) = ends.get(&key).filter(|end| end.mailbox.put(bytes)) else { return false };
+            end.changed.wake();
+            Counters::add(&counts.handed, 1);
+            true
+        });
     }
 
     /// Where part of a loan is.

@@ -1,6 +1,7 @@
 //! The lanes of one rank as one machine: bytes that are written and messages that come go in; messages to send, bytes to read and who
 //! has something to look at come out. No I/O, threads or clocks, so that worlds of many ranks can be simulated.
 
+mod handing;
 mod lending;
 mod passing;
 mod writing;
@@ -52,6 +53,8 @@ pub struct Streams {
     woken: BTreeSet<LaneKey>,
     /// Whose message has just come and is to be passed on.
     passable: Option<LaneKey>,
+    /// Whose message has just come and may be handed to the reader.
+    handable: Option<LaneKey>,
     loans: Loans,
     numbers: u32,
     until_sweep: u32,
@@ -112,6 +115,7 @@ impl Default for Streams {
             opened: VecDeque::new(),
             woken: BTreeSet::new(),
             passable: None,
+            handable: None,
             loans: Loans::default(),
             numbers: 0,
             until_sweep: SWEEP,
@@ -262,8 +266,13 @@ impl Streams {
                     let bytes = message.len() - HEADER_LEN;
                     self.credits.receive(key, cost(bytes))?;
                     lane.inbox.push_back(message);
-                    if lane.passing.comes(bytes) && lane.inbox.len() == 1 {
+                    let (is_next, passes) = (lane.inbox.len() == 1, lane.passing.comes(bytes));
+                    if is_next && passes {
                         self.passable = Some(key);
+                        return Ok(());
+                    }
+                    if is_next && self.may_hand_over(key, bytes) {
+                        self.woken.extend(self.handable.replace(key));
                         return Ok(());
                     }
                 }
@@ -386,6 +395,7 @@ impl Streams {
 
     /// Who has to look since the last call.
     pub fn take_woken(&mut self) -> BTreeSet<LaneKey> {
+        self.woken.extend(self.handable.take());
         std::mem::take(&mut self.woken)
     }
 

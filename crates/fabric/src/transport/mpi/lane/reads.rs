@@ -1,0 +1,169 @@
+//! What whoever reads a lane does.
+
+use super::MpiLane;
+use crate::transport::mpi::lent::LentRoom;
+use crate::transport::mpi::shared::{Counters, LaneTable};
+use crate::transport::mpi::streams::Next;
+use std::io::{self, ErrorKind};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// What the reader goes on with.
+enum Goes {
+    /// A message, which is kept or has arrived beside the table.
+    On,
+    Into(usize),
+    End,
+}
+
+impl MpiLane {
+    /// Copies what is there, or waits for it.
+    pub(super) fn take(&self, bytes: &mut [u8], end: Option<Instant>) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let n = self.copy(bytes);
+            if n > 0 {
+                return Ok(n);
+            }
+            match self.await_next(end, bytes.len(), |len| LentRoom::of(&mut bytes[..len]))? {
+                Goes::On => {}
+                Goes::Into(len) => return self.await_room(len),
+                Goes::End => return Ok(0),
+            }
+        }
+    }
+
+    /// Copies what is left of a message, or else what has arrived beside the table.
+    fn copy(&self, bytes: &mut [u8]) -> usize {
+        let mailbox = &self.end.mailbox;
+        let n = match self.reading.copy(bytes) {
+            0 => mailbox.read(bytes),
+            n => n,
+        };
+        if n > 0 {
+            Counters::add(&self.shared.counts.copied_bytes, n);
+        }
+        if mailbox.owes_much() {
+            let mut state = self.shared.lock();
+            state.streams.took(self.key, mailbox.tell());
+            self.shared.has_changed(state);
+        }
+        n
+    }
+
+    /// Waits for what comes next, of which `take` makes something, with the table locked; none if it is a message that has arrived beside the table.
+    fn wait_to_read<T>(
+        &self,
+        end: Option<Instant>,
+        mut take: impl FnMut(&mut LaneTable, Next) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        let arrived = || (!self.end.mailbox.is_empty()).then_some(None);
+        let work = |state: &mut LaneTable, key| {
+            state.streams.took(key, self.end.mailbox.tell());
+            if let Some(arrived) = arrived() {
+                return Ok(Some(arrived));
+            }
+            let next = state.streams.next(key);
+            if matches!(next, Next::Nothing) {
+                self.is_quiet();
+            }
+            Ok(take(state, next).map(Some))
+        };
+        if let Some(arrived) = arrived() {
+            return Ok(arrived);
+        }
+        match self.quiet_since() {
+            Some(seen) => self.wait_since(seen, end, Some(&self.reading.waits), arrived, work),
+            None => self.wait(end, Some(&self.reading.waits), arrived, work),
+        }
+    }
+
+    /// There is nothing to read; the caller has the table locked.
+    fn is_quiet(&self) {
+        self.reading.quiet.store(self.end.changed.raised().into(), Ordering::Relaxed);
+    }
+
+    /// How often the signal was raised, if there was nothing to read after that.
+    fn quiet_since(&self) -> Option<u32> {
+        let raised = self.end.changed.raised();
+        (self.reading.quiet.load(Ordering::Relaxed) == u64::from(raised)).then_some(raised)
+    }
+
+    /// Waits for what comes next. `room` is asked where lent bytes go, of which `most` are wanted.
+    fn await_next(
+        &self,
+        end: Option<Instant>,
+        most: usize,
+        mut room: impl FnMut(usize) -> LentRoom,
+    ) -> io::Result<Goes> {
+        let next = self.wait_to_read(end, |state, next| match next {
+            Next::Message(message) => {
+                self.reading.keep(message);
+                Some(Goes::On)
+            }
+            Next::Offered(_) => state.streams.ask(self.key, most).map(|(_, len)| {
+                state.rooms.insert(self.key, room(len));
+                Goes::Into(len)
+            }),
+            Next::Nothing => None,
+            Next::End => Some(Goes::End),
+        })?;
+        Ok(next.unwrap_or(Goes::On))
+    }
+
+    /// Waits until lent room is this side's again, however long that takes: MPI may be writing there.
+    fn await_room(&self, len: usize) -> io::Result<usize> {
+        let filled = self.wait(
+            None,
+            Some(&self.rooms),
+            || None,
+            |state, key| {
+                let filled = state.streams.filled(key);
+                if filled.is_some() {
+                    state.rooms.remove(&key);
+                }
+                Ok(filled)
+            },
+        )?;
+        Ok(if filled { len } else { 0 })
+    }
+
+    /// Has lent bytes come to `room`, which is asked for `most` of them or fewer: how many. None if something else comes next, which is kept.
+    pub(super) fn fill(&self, most: usize, room: impl FnMut(usize) -> LentRoom) -> io::Result<Option<usize>> {
+        match self.await_next(None, most, room)? {
+            Goes::On => Ok(None),
+            Goes::Into(len) => match self.await_room(len)? {
+                0 => Err(ErrorKind::UnexpectedEof.into()),
+                len => Ok(Some(len)),
+            },
+            Goes::End => Err(ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Waits for what comes next, for whoever copies it; none if [`MpiLane::take`] has it.
+    pub(super) fn await_message(&self, end: Option<Instant>) -> io::Result<Option<Next>> {
+        self.wait_to_read(end, |_, next| match next {
+            Next::Nothing => None,
+            next => Some(next),
+        })
+    }
+
+    /// Whether there is something to read.
+    pub(super) fn finds_something(&self) -> bool {
+        let mailbox = &self.end.mailbox;
+        if self.reading.has_left() || !mailbox.is_empty() {
+            return true;
+        }
+        if self.quiet_since().is_some() {
+            return false;
+        }
+        let state = self.shared.lock();
+        let finds = !mailbox.is_empty() || state.streams.is_readable(self.key);
+        if !finds {
+            self.is_quiet();
+        }
+        finds
+    }
+}

@@ -1,0 +1,66 @@
+//! How far a lane's reader is.
+
+use super::message::HEADER_LEN;
+use super::spare;
+use accord_types::short_lock::ShortLock;
+use accord_types::signal::SharedSpinPolicy;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// No number of times.
+const NEVER: u64 = u64::MAX;
+
+/// How far the reader is.
+#[derive(Debug)]
+pub(super) struct Reading {
+    left: ShortLock<Left>,
+    /// Whether there is something in it.
+    has_left: AtomicBool,
+    /// How often the lane's signal was raised when there was nothing to read; [`NEVER`] before that was seen.
+    pub(super) quiet: AtomicU64,
+    /// How long reads wait.
+    pub(super) waits: SharedSpinPolicy,
+}
+
+/// What is left of a message.
+#[derive(Debug, Default)]
+struct Left {
+    message: Vec<u8>,
+    at: usize,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        let (left, waits) = (ShortLock::default(), SharedSpinPolicy::default());
+        Self { left, has_left: AtomicBool::new(false), quiet: AtomicU64::new(NEVER), waits }
+    }
+}
+
+impl Reading {
+    pub(super) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
+    }
+
+    /// Keeps a message for [`Reading::copy`].
+    pub(super) fn keep(&self, message: Vec<u8>) {
+        *self.left.lock() = Left { message, at: HEADER_LEN };
+        self.has_left.store(true, Ordering::Release);
+    }
+
+    /// Copies what is left of a message. The thread that owns MPI goes on meanwhile.
+    pub(super) fn copy(&self, bytes: &mut [u8]) -> usize {
+        if !self.has_left() {
+            return 0;
+        }
+        let mut left = self.left.lock();
+        let Left { message, at } = &mut *left;
+        let n = bytes.len().min(message.len() - *at);
+        bytes[..n].copy_from_slice(&message[*at..*at + n]);
+        *at += n;
+        if *at == message.len() {
+            *at = 0;
+            spare::done(std::mem::take(message));
+            self.has_left.store(false, Ordering::Release);
+        }
+        n
+    }
+}
