@@ -18,7 +18,7 @@ pub use command::{
 pub use event::Event;
 pub use failure::{Failure, decode_error, encode_error};
 pub use payload::{
-    Position, SpanRecord, decode_function, decode_global, decode_program, decode_spans, encode_function, encode_global,
-    encode_program, encode_span, positions, put_position,
+    POSITION_LEN, Position, SpanRecord, decode_function, decode_global, decode_program, decode_spans, encode_function,
+    encode_global, encode_program, encode_span, positions, put_position,
 };
 pub use stream::{Aligned, FRAME_MAX, Frame, FrameReader, HEADER_LEN, PAYLOAD_MAX, RECORD_LEN, Record, put};

@@ -31,10 +31,16 @@ pub const LOOKS: u32 = 16;
 /// What is known of recent waits.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinPolicy {
-    short: Duration,
-    average: Duration,
+    /// In nanoseconds, as the average: every wait reckons with them.
+    short: u64,
+    average: u64,
     cores: usize,
     pause: u32,
+}
+
+/// A time that is short enough for a `u64`: 584 years.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Default for SpinPolicy {
@@ -93,20 +99,25 @@ impl SpinPolicy {
     }
 
     fn up_to(short: Duration, cores: usize) -> Self {
+        let short = nanos(short);
         Self { short, average: 2 * short, cores, pause: 0 }
     }
 
     /// How long to look before sleeping.
     pub fn limit(&self) -> Duration {
-        if self.cores > 1 && self.pause == 0 && self.average < self.short { 2 * self.average } else { Duration::ZERO }
+        if self.cores > 1 && self.pause == 0 && self.average < self.short {
+            Duration::from_nanos(2 * self.average)
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// A wait took this long.
     pub fn waited(&mut self, time: Duration) {
         self.pause = self.pause.saturating_sub(1);
         // A single long wait must not outweigh many short ones for long.
-        let time = time.min(8 * self.short);
-        self.average = self.average - self.average / (1 << SHIFT) + time / (1 << SHIFT);
+        let time = nanos(time).min(8 * self.short);
+        self.average = self.average - (self.average >> SHIFT) + (time >> SHIFT);
     }
 
     /// Somebody else has wanted the core.

@@ -7,7 +7,8 @@ use accord_types::{
 
 /// Most texts in one payload.
 const STRINGS_MAX: usize = 4096;
-const POSITION_LEN: usize = 16;
+/// Bytes of a position.
+pub const POSITION_LEN: usize = 16;
 const SPAN_LEN: usize = 40;
 
 /// A position in a queue of a device.
@@ -21,11 +22,20 @@ pub struct Position {
     pub seq: Seq,
 }
 
+impl Position {
+    /// As it is in a payload.
+    pub fn encode(self) -> [u8; POSITION_LEN] {
+        let mut bytes = [0; POSITION_LEN];
+        bytes[..4].copy_from_slice(&self.device.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.queue.0.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.seq.0.to_le_bytes());
+        bytes
+    }
+}
+
 /// Appends a position to a payload.
 pub fn put_position(payload: &mut impl Extend<u8>, position: Position) {
-    payload.extend(position.device.to_le_bytes());
-    payload.extend(position.queue.0.to_le_bytes());
-    payload.extend(position.seq.0.to_le_bytes());
+    payload.extend(position.encode());
 }
 
 /// The positions in a payload.

@@ -154,10 +154,12 @@ pub fn put<R: Record>(out: &mut Vec<u8>, record: &R, payload: &[&[u8]]) -> Resul
     };
     out.reserve(length);
     let start = out.len();
-    out.extend_from_slice(&header.encode());
     let mut bytes = Aligned([0; RECORD_LEN]);
     record.encode(&mut bytes);
-    out.extend_from_slice(&bytes.0);
+    let mut first = [0; HEADER_LEN + RECORD_LEN];
+    first[..HEADER_LEN].copy_from_slice(&header.encode());
+    first[HEADER_LEN..].copy_from_slice(&bytes.0);
+    out.extend_from_slice(&first);
     for part in payload {
         out.extend_from_slice(part);
     }

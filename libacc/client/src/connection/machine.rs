@@ -149,6 +149,11 @@ impl<W> Machine<W> {
 }
 
 impl<W: Clone> Machine<W> {
+    /// Whether anything is to be done: most often nothing is.
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
     /// What is to be done since the last call. To be taken after every other call, and done without the machine's lock.
     pub fn take_effects(&mut self) -> Effects<W> {
         std::mem::take(&mut self.effects)

@@ -17,9 +17,9 @@ pub enum MayStall {
     Yes,
 }
 
-/// The started devices of a node.
+/// The started devices of a node, which are few: each launch looks for one several times.
 #[derive(Default)]
-pub(super) struct Devices(BTreeMap<u32, DeviceState>);
+pub(super) struct Devices(Vec<(u32, DeviceState)>);
 
 /// A started device.
 pub struct DeviceState {
@@ -62,19 +62,23 @@ pub(super) struct QueueState {
 impl Devices {
     /// Whether something was put in that is not known to be done.
     pub(super) fn have_work(&self) -> bool {
-        self.0.values().any(|device| device.queues.values().any(|queue| !queue.drained()))
+        self.0.iter().any(|(_, device)| device.queues.values().any(|queue| !queue.drained()))
     }
 
     /// Whether a queue, which has not failed, is not known to have got to a position.
     pub(super) fn is_under_way(&self, device: u32, queue: QueueId, seq: u64) -> bool {
-        let state = self.0.get(&device).filter(|state| state.failed.is_none());
-        let queue = state.and_then(|state| state.queues.get(&queue));
+        let state = self.0.iter().find(|(known, state)| *known == device && state.failed.is_none());
+        let queue = state.and_then(|(_, state)| state.queues.get(&queue));
         queue.is_some_and(|queue| queue.failed.is_none() && queue.reached < seq)
     }
 
     /// A device was started.
     pub(super) fn open(&mut self, device: u32, streams: u32) {
-        self.0.insert(device, DeviceState::new(streams));
+        let state = DeviceState::new(streams);
+        match self.find(device) {
+            Some(known) => *known = state,
+            None => self.0.push((device, state)),
+        }
     }
 
     /// So many bytes of a queue's operations are done. What a failed device did is of no use any more.
@@ -86,8 +90,13 @@ impl Devices {
 
     /// Forgets a device. Returns the copies out that nobody will wait for.
     pub(super) fn close(&mut self, device: u32) -> Vec<TransferId> {
-        let queues = self.0.remove(&device).map(|state| state.queues).unwrap_or_default();
+        let at = self.0.iter().position(|(known, _)| *known == device);
+        let queues = at.map(|at| self.0.swap_remove(at).1.queues).unwrap_or_default();
         queues.into_values().flat_map(|mut queue| queue.copies.take_own()).collect()
+    }
+
+    fn find(&mut self, device: u32) -> Option<&mut DeviceState> {
+        self.0.iter_mut().find(|(known, _)| *known == device).map(|(_, state)| state)
     }
 
     /// A started device.
@@ -95,7 +104,7 @@ impl Devices {
     /// # Errors
     /// When the device has failed, or is not started.
     pub(super) fn get(&mut self, device: u32) -> Result<&mut DeviceState> {
-        match self.0.get_mut(&device) {
+        match self.find(device) {
             Some(DeviceState { failed: Some(error), .. }) => Err(error.clone()),
             Some(state) => Ok(state),
             None => {
@@ -107,7 +116,7 @@ impl Devices {
 
     /// A queue has failed, or with none all of a device. Returns its copies out.
     pub(super) fn fail(&mut self, device: u32, queue: Option<QueueId>, error: &Error) -> Vec<TransferId> {
-        let Some(state) = self.0.get_mut(&device) else { return Vec::new() };
+        let Some(state) = self.find(device) else { return Vec::new() };
         match queue {
             None => {
                 state.failed.get_or_insert_with(|| error.clone());
@@ -169,11 +178,20 @@ impl DeviceState {
     }
 
     fn state(&mut self, queue: QueueId) -> &mut QueueState {
-        let numbered = &mut self.numbered;
-        self.queues.entry(queue).or_insert_with(|| {
+        self.state_and_streams(queue).0
+    }
+
+    /// A queue, from its first use, and what is known of streams.
+    fn state_and_streams(
+        &mut self,
+        queue: QueueId,
+    ) -> (&mut QueueState, &mut QueueTable, &mut BTreeMap<StreamId, u64>) {
+        let Self { queues, streams, open, numbered, .. } = self;
+        let state = queues.entry(queue).or_insert_with(|| {
             *numbered += usize::from(queue < QueueId::INCOMING);
             QueueState::default()
-        })
+        });
+        (state, streams, open)
     }
 
     /// Whether one more operation may be put into a queue.
@@ -184,18 +202,17 @@ impl DeviceState {
 
     /// An operation that costs so much was put into a queue.
     pub(super) fn charge(&mut self, queue: QueueId, cost: u64) {
-        let stream = self.state(queue).stream.unwrap_or_else(|| match self.streams.carrier(queue) {
+        let (state, streams, open) = self.state_and_streams(queue);
+        let stream = *state.stream.get_or_insert_with(|| match streams.carrier(queue) {
             Ok(Carrier::Known(known)) => known.stream(),
-            Ok(Carrier::Shared(stream)) => self.streams.add(queue, stream).stream(),
+            Ok(Carrier::Shared(stream)) => streams.add(queue, stream).stream(),
             // The queue's own number names its stream.
-            Ok(Carrier::New | Carrier::Failed(_)) => self.streams.add(queue, StreamId(queue.0)).stream(),
+            Ok(Carrier::New | Carrier::Failed(_)) => streams.add(queue, StreamId(queue.0)).stream(),
             // The executor refuses it.
             Err(_) => StreamId(queue.0),
         });
-        let state = self.state(queue);
-        state.stream = Some(stream);
         state.open += cost;
-        *self.open.entry(stream).or_default() += cost;
+        *open.entry(stream).or_default() += cost;
     }
 
     /// So many bytes of a queue's operations are done. An executor that says more than there were gives no more room.

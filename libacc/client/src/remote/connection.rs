@@ -239,6 +239,9 @@ impl Connection {
 
     /// Does what the machine wants done.
     pub(super) fn act(self: &Arc<Self>, mut machine: Locked<'_>) {
+        if !machine.has_effects() {
+            return;
+        }
         let effects = machine.take_effects();
         drop(machine);
         self.do_all(effects);

@@ -6,7 +6,7 @@ use super::remote_node::RemoteNode;
 use crate::connection::{Asked, Completion, CopyOut, MayStall, Need, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
-use accord_fabric::frame::{self, Command, PAYLOAD_MAX, Position};
+use accord_fabric::frame::{self, Command, PAYLOAD_MAX, POSITION_LEN, Position};
 use accord_runtime::ports::{Chain, Changes, DeviceClient, Part, ReadWhen, Wire};
 use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Largest copy inside a command.
 const STORE_MAX: usize = 4096;
 /// Most queues that one command names.
-const POSITIONS_MAX: usize = PAYLOAD_MAX / 16;
+const POSITIONS_MAX: usize = PAYLOAD_MAX / POSITION_LEN;
 
 /// A device of another node.
 pub(crate) struct RemoteDeviceClient {
@@ -140,12 +140,11 @@ impl RemoteDeviceClient {
             drop(machine);
         }
         self.replies(connection, &asked)?;
-        self.reach(&asked.positions)
+        Self::reach(connection, &asked.positions)
     }
 
     /// All of `positions` are reached, as the executor said: waits for the bytes of copies out among them.
-    fn reach(&self, positions: &[Position]) -> Result<()> {
-        let connection = self.connection()?;
+    fn reach(connection: &Arc<Connection>, positions: &[Position]) -> Result<()> {
         let copies = connection.machine().reach(positions)?;
         if copies.is_empty() {
             return Ok(());
@@ -446,7 +445,7 @@ impl DeviceClient for RemoteDeviceClient {
                 return Ok(false);
             }
             // Bytes of copies out are on the way at least, and nothing holds them up.
-            self.reach(&asked.positions)?;
+            Self::reach(&connection, &asked.positions)?;
         }
         Ok(true)
     }

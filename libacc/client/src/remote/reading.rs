@@ -23,11 +23,14 @@ impl Connection {
     pub(super) fn wait(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
         let mut sleeps_since = None;
         assert_none_held();
+        let mut turn = self.machine().turn(id);
         loop {
-            let turn = self.machine().turn(id);
             match turn {
                 Turn::Done(outcome) => return outcome,
-                Turn::Read => self.read_until(id),
+                Turn::Read => {
+                    turn = self.read_until(id);
+                    continue;
+                }
                 Turn::Sleep => {
                     let slept = sleeps_since.get_or_insert_with(Instant::now).elapsed();
                     // It may have been woken for nothing.
@@ -37,18 +40,28 @@ impl Connection {
                     }
                 }
             }
+            turn = self.machine().turn(id);
         }
     }
 
-    /// Reads and handles events until the waiter's has come, or the connection is lost. It has the reading side, and hands it over.
-    fn read_until(self: &Arc<Self>, id: WaitId) {
+    /// Reads and handles events until the waiter's has come, or the connection is lost. It has the reading side, and hands it over. Returns
+    /// what the waiter does next.
+    fn read_until(self: &Arc<Self>, id: WaitId) -> Turn {
         let mut reader = self.reader();
+        // Nobody else handles events meanwhile. What was read last may have come together with others.
         while !self.handle_buffered(&mut reader.frames, Some(id)) {
             let filled = reader.fill(&*self.records);
-            self.came(filled);
+            // Every waiter's has come when the connection is lost.
+            if !self.came(filled) && self.machine().is_done(id) {
+                break;
+            }
         }
         drop(reader);
-        self.hand_over();
+        let mut machine = self.machine();
+        machine.hand_over();
+        let turn = machine.turn(id);
+        self.act(machine);
+        turn
     }
 
     /// The watcher. Ends with the connection.
@@ -119,12 +132,9 @@ impl Connection {
         false
     }
 
-    /// Handles the events that are here already; true once that of the waiter has come, which every waiter's has when the connection
-    /// is lost.
+    /// Handles the events that are here already, up to that of the waiter; whether it has come, or the connection is lost.
     fn handle_buffered(self: &Arc<Self>, reader: &mut FrameReader, waiter: Option<WaitId>) -> bool {
-        // A buffer may hold what came with the last one's.
-        let mut done = waiter.is_some_and(|id| self.machine().is_done(id));
-        while !done {
+        loop {
             let handled = match reader.take::<Event>() {
                 Ok(None) => return false,
                 Ok(Some(frame)) => {
@@ -133,12 +143,15 @@ impl Connection {
                 }
                 Err(error) => Err(error),
             };
-            done = handled.unwrap_or_else(|error| {
-                self.lose(error.cause());
-                true
-            });
+            match handled {
+                Ok(false) => {}
+                Ok(true) => return true,
+                Err(error) => {
+                    self.lose(error.cause());
+                    return true;
+                }
+            }
         }
-        true
     }
 
     /// What an event does. Whether it was that of the waiter.

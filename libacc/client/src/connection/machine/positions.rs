@@ -2,7 +2,7 @@
 
 use super::{Machine, POSITIONS_FEW, Positions};
 use crate::connection::waits::{WaitId, Want};
-use accord_fabric::frame::{self, Command, Event, Position};
+use accord_fabric::frame::{Command, Event, POSITION_LEN, Position};
 use accord_types::{QueueId, Result, Seq, TransferId};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -27,9 +27,8 @@ impl<W: Clone> Machine<W> {
     /// # Errors
     /// When the connection, the device or a queue has failed.
     pub fn test_positions(&mut self, device: u32, queues: &[QueueId], waker: W, now: Duration) -> Result<Asked> {
-        let positions = self.open_positions(device, queues)?;
+        let (positions, open) = self.open_positions(device, queues)?;
         let mut asked = Asked { positions, ..Asked::default() };
-        let open = self.not_reached(&asked.positions);
         if !open.is_empty() {
             let payload = payload(&open);
             self.flush.wait(now);
@@ -44,9 +43,8 @@ impl<W: Clone> Machine<W> {
     /// # Errors
     /// When the connection, the device or a queue has failed.
     pub fn await_positions(&mut self, device: u32, queues: &[QueueId], waker: W, now: Duration) -> Result<Asked> {
-        let positions = self.open_positions(device, queues)?;
+        let (positions, mut open) = self.open_positions(device, queues)?;
         let mut asked = Asked { positions, ..Asked::default() };
-        let mut open = self.not_reached(&asked.positions);
         open.retain(|position| {
             let Some(ticket) = self.ahead.take(device, position.queue, position.seq.0) else { return true };
             asked.replies.push(self.waits.register(Want::Reply(ticket), waker.clone()));
@@ -89,25 +87,23 @@ impl<W: Clone> Machine<W> {
         Ok(any)
     }
 
-    /// Those of queues that the program does not know to be drained.
-    fn open_positions(&mut self, device: u32, queues: &[QueueId]) -> Result<Positions> {
+    /// Where those of `queues` are that the program does not know to be drained, and again those that the executor has not said to be there.
+    fn open_positions(&mut self, device: u32, queues: &[QueueId]) -> Result<(Positions, Positions)> {
         let state = self.device(device)?;
-        let mut open = Positions::new();
+        let (mut open, mut not_reached) = (Positions::new(), Positions::new());
         for &queue in queues {
             // One that was never used has nothing to wait for.
             if let Some(known) = state.known(queue)?
                 && !known.drained()
             {
-                open.push(Position { device, queue, seq: Seq(known.last) });
+                let position = Position { device, queue, seq: Seq(known.last) };
+                open.push(position);
+                if known.reached < known.last {
+                    not_reached.push(position);
+                }
             }
         }
-        Ok(open)
-    }
-
-    /// Those that the executor has not said to be reached.
-    fn not_reached(&self, positions: &[Position]) -> Positions {
-        let is_open = |position: &&Position| self.devices.is_under_way(position.device, position.queue, position.seq.0);
-        positions.iter().filter(is_open).copied().collect()
+        Ok((open, not_reached))
     }
 
     /// Whether an event answers what was asked ahead. Why a queue has failed is told in another event, or to whoever waits for it.
@@ -148,9 +144,10 @@ impl<W: Clone> Machine<W> {
     }
 }
 
-fn payload(positions: &[Position]) -> SmallVec<[u8; 16 * POSITIONS_FEW]> {
+fn payload(positions: &[Position]) -> SmallVec<[u8; POSITION_LEN * POSITIONS_FEW]> {
     let mut payload = SmallVec::new();
-    positions.iter().for_each(|&position| frame::put_position(&mut payload, position));
+    // As slices: one by one its bytes take longer than all the rest.
+    positions.iter().for_each(|position| payload.extend_from_slice(&position.encode()));
     payload
 }
 
@@ -158,6 +155,7 @@ fn payload(positions: &[Position]) -> SmallVec<[u8; 16 * POSITIONS_FEW]> {
 mod tests {
     use super::*;
     use crate::connection::{Completion, CopyOut, MayStall, Turn};
+    use accord_fabric::frame;
     use accord_types::{DevicePtr, Error, ErrorCode, HostRange};
 
     const DEVICE: u32 = 0;
