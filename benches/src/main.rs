@@ -14,6 +14,7 @@ mod report;
 mod scalars;
 mod scrape;
 mod secure;
+mod short_messages;
 mod slow_network;
 mod tls;
 mod transports;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 12] = [
+const QUESTIONS: [(&str, Ask); 13] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -34,6 +35,7 @@ const QUESTIONS: [(&str, Ask); 12] = [
     ("transports", transports::run),
     ("mpi", mpi::run),
     ("mandelbrot", mandelbrot::run),
+    ("short-messages", short_messages::run),
     ("slow-network", slow_network::run),
     ("present-table", present_table::run),
     ("scalars", scalars::run),

@@ -1,0 +1,197 @@
+//! What a short message costs between a world of ranks and the threads that have its lanes, without MPI: from the world's hands to a lane's reader
+//! and with its answer back, beside two threads that pass a word and the same bytes there and back.
+
+use crate::report::Report;
+use accord_fabric::transport::SharedLane;
+use accord_fabric::transport::mpi::{Came, FindRoom, HEADER_LEN, Header, LentBytes, MessageKind, MpiFabric, World};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 7;
+const MESSAGES: usize = 10_000;
+/// As large as a launch and its wait are on the wire; and the reply to the wait.
+const ASKED: usize = 288;
+const ANSWER: usize = 80;
+/// What the reader may answer in all: more than it does.
+const CREDIT: u64 = 1 << 32;
+/// A run that takes longer has come to nothing.
+const RUN_MAX: Duration = Duration::from_secs(60);
+/// A message comes so long after the answer to the one before, as where it had to come from another host.
+const PAUSE: Duration = Duration::from_micros(5);
+
+pub(crate) fn run() -> Result<Report, String> {
+    let mut report = Report::of("accord-bench short-messages".to_owned());
+    let (mut raw, mut lanes) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        raw.push(by_words());
+        lanes.push(by_a_lane()?);
+    }
+    report.put("words", "us", raw);
+    report.put("lane", "us", lanes);
+    let ratio = report.median("lane")? / report.median("words")?;
+    report.at_most("a message to a lane's reader and its answer to MPI / words and bytes", ratio, "x", 4.0);
+    Ok(report)
+}
+
+fn median(mut samples: Vec<Duration>) -> f64 {
+    samples.sort();
+    samples.get(samples.len() / 2).copied().unwrap_or_default().as_secs_f64() * 1e6
+}
+
+fn pause() {
+    let begun = Instant::now();
+    while begun.elapsed() < PAUSE {
+        std::hint::spin_loop();
+    }
+}
+
+/// Bytes that go from one thread to another, and the word that says that they are there.
+#[repr(align(128))]
+struct Words([AtomicU64; 1 + ASKED / 8]);
+
+impl Words {
+    fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    fn put(&self, number: u64, len: usize) {
+        let [first, bytes @ ..] = &self.0;
+        bytes.iter().take(len / 8).for_each(|word| word.store(number, Ordering::Relaxed));
+        first.store(number, Ordering::Release);
+    }
+
+    fn take(&self, number: u64, len: usize) -> u64 {
+        let [first, bytes @ ..] = &self.0;
+        while first.load(Ordering::Acquire) != number {
+            std::hint::spin_loop();
+        }
+        bytes.iter().take(len / 8).map(|word| word.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    }
+}
+
+/// Microseconds there and back.
+fn by_words() -> f64 {
+    let (there, back) = (Words::new(), Words::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..=MESSAGES as u64 {
+                std::hint::black_box(there.take(number, ASKED));
+                back.put(number, ANSWER);
+            }
+        });
+        let round = |number| {
+            pause();
+            let begun = Instant::now();
+            there.put(number, ASKED);
+            std::hint::black_box(back.take(number, ANSWER));
+            begun.elapsed()
+        };
+        median((1..=MESSAGES as u64).map(round).collect())
+    })
+}
+
+/// A world that opens a lane to this rank, brings a message by it, and another one after each answer.
+struct Asks {
+    /// What comes next; nothing while an answer is awaited.
+    next: VecDeque<Vec<u8>>,
+    /// When the last message was brought.
+    begun: Instant,
+    times: Vec<Duration>,
+    done: mpsc::Sender<Vec<Duration>>,
+}
+
+fn header(kind: MessageKind, value: u64) -> Vec<u8> {
+    Header { kind, by_opener: true, number: 0, value, tag: 0 }.encode().to_vec()
+}
+
+fn question() -> Vec<u8> {
+    let mut message = header(MessageKind::Data, ASKED as u64);
+    message.resize(HEADER_LEN + ASKED, 7);
+    message
+}
+
+impl World for Asks {
+    fn rank(&self) -> u32 {
+        0
+    }
+
+    fn size(&self) -> u32 {
+        2
+    }
+
+    fn send(&mut self, _to: u32, sent: Vec<u8>) -> io::Result<()> {
+        if Header::decode(&sent)?.kind != MessageKind::Data {
+            return Ok(());
+        }
+        self.times.push(self.begun.elapsed());
+        if self.times.len() == MESSAGES {
+            // Whoever waits for it may have given up.
+            let _ = self.done.send(std::mem::take(&mut self.times));
+        } else {
+            self.next.push_back(question());
+        }
+        Ok(())
+    }
+
+    fn send_lent(&mut self, _to: u32, _tag: u16, _bytes: LentBytes, _id: u64) -> io::Result<()> {
+        Err(io::Error::other("nothing was to be lent"))
+    }
+
+    fn sending(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
+    fn moves_lent(&self) -> bool {
+        false
+    }
+
+    fn receive(&mut self, _room: FindRoom<'_>) -> io::Result<Option<Came>> {
+        let Some(next) = self.next.pop_front() else { return Ok(None) };
+        if next.len() > HEADER_LEN {
+            pause();
+        }
+        self.begun = Instant::now();
+        Ok(Some(Came::Message(1, next)))
+    }
+}
+
+/// Microseconds from the world's hands to the reader and back.
+fn by_a_lane() -> Result<f64, String> {
+    let failed = |error: io::Error| error.to_string();
+    let (done, times) = mpsc::channel();
+    let open = move || {
+        let next = [header(MessageKind::Open, 0), header(MessageKind::Credit, CREDIT), question()].into();
+        let times = Vec::with_capacity(MESSAGES);
+        Ok(Box::new(Asks { next, begun: Instant::now(), times, done }) as Box<dyn World>)
+    };
+    let fabric = Arc::new(MpiFabric::start(open).map_err(failed)?);
+    let (lane, _) = fabric.accept().map_err(failed)?;
+    let reader = std::thread::spawn(move || answer(&lane));
+    let times = times.recv_timeout(RUN_MAX);
+    fabric.stop();
+    match reader.join() {
+        Ok(_) => times.map(median).map_err(|_| "no answers come".to_owned()),
+        Err(_) => Err("the lane's reader has panicked".to_owned()),
+    }
+}
+
+/// As an executor that looks whether there is a command. Ends with the world.
+fn answer(lane: &SharedLane) -> io::Result<()> {
+    let mut bytes = [0; ASKED];
+    loop {
+        let mut at = 0;
+        while at < bytes.len() {
+            while !lane.is_readable() {
+                std::hint::spin_loop();
+            }
+            match lane.read(&mut bytes[at..])? {
+                0 => return Ok(()),
+                n => at += n,
+            }
+        }
+        lane.send(&bytes[..ANSWER])?;
+    }
+}
