@@ -1,6 +1,6 @@
 //! Wires the parts of an agent together.
 
-use crate::config::{Config, Fabric, Gpus, Ipc, Measure};
+use crate::config::{Config, Fabric, Ipc, Measure};
 use crate::control::{self, CONNECT_TIMEOUT, Identity, Joining};
 use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
@@ -49,11 +49,9 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let topology = topology();
-    let gpus = match config.gpus {
-        Gpus::Auto => gpus::look(&program, &node_name),
-        Gpus::Off => Vec::new(),
-    };
+    let gpus = gpus::look(&program, &node_name, &config.gpus);
     let has_gpus = !gpus.is_empty();
+    let shown = config.gpus.shown_to_others(&gpus);
     let devices = inventory(
         &node_name,
         gpus,
@@ -84,12 +82,13 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
     let job = match config.fabric {
         Fabric::Tcp => None,
-        Fabric::Mpi => Some(MpiJob::join(config, &program, has_gpus)?),
+        Fabric::Mpi => Some(MpiJob::join(config, &program, has_gpus, shown.as_deref())?),
     };
     let measures = Measures {
         program: program.clone(),
         libacc: settings.libacc.clone(),
         devices: devices.clone(),
+        shown,
         cache: cache_folder(config.cache.as_deref().map(Path::as_os_str)),
         wanted: job.as_ref().map_or_else(wanted, |job| Ok(job.way_of_executors()))?,
         plain_tcp: config.insecure_plain_tcp,

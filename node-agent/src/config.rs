@@ -1,5 +1,6 @@
 //! Flags and environment.
 
+use crate::offered_gpus::Gpus;
 use accord_fabric::transport::ListenAddress;
 use accord_trust::users::UserRules;
 use accord_types::settings::parse_bytes;
@@ -46,16 +47,10 @@ pub struct Config {
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
     pub users: UserRules,
 
-    /// Whether this machine's GPUs are offered: auto, all that the driver shows to this agent (CUDA_VISIBLE_DEVICES
-    /// counts), or off.
-    #[arg(
-        long,
-        env = "ACCORD_GPUS",
-        value_name = "auto|off",
-        value_enum,
-        hide_possible_values = true,
-        default_value = "auto"
-    )]
+    /// Which of this machine's GPUs are offered: auto, all that the driver shows to this agent (CUDA_VISIBLE_DEVICES
+    /// counts); off, none; or a list of the driver's numbers or names (GPU-...), as nvidia-smi -L has them. Those that a list leaves out stay visible, so
+    /// that copies to agents that offer them are as fast as they can be.
+    #[arg(long, env = "ACCORD_GPUS", value_name = "auto|off|GPU,...", default_value = "auto")]
     pub gpus: Gpus,
 
     /// Whether GPUs that different processes of this machine drive copy to each other directly.
@@ -171,16 +166,6 @@ pub enum Measure {
     #[default]
     On,
     /// Never.
-    Off,
-}
-
-/// Which of this machine's GPUs an agent offers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Gpus {
-    /// All that the driver shows.
-    #[default]
-    Auto,
-    /// None.
     Off,
 }
 

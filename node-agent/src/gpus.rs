@@ -2,8 +2,9 @@
 //! holds no device open, so that a driver can be replaced while it runs.
 
 use crate::ask::{self, NoAnswer};
+use crate::offered_gpus::Gpus;
 use accord_device::registry;
-use accord_proto::v1::Gpus;
+use accord_proto::v1;
 use accord_types::{DeviceInfo, NodeId};
 use prost::Message;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -37,7 +38,7 @@ fn print() -> std::io::Result<()> {
     // What a driver has to say must not get between.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     let found = registry::find(NodeId(0), "");
-    let gpus = Gpus {
+    let gpus = v1::Gpus {
         devices: found.devices.into_iter().map(Into::into).collect(),
         note: found.note.unwrap_or_default(),
         failed: found.failed,
@@ -45,9 +46,11 @@ fn print() -> std::io::Result<()> {
     answer.write_all(&gpus.encode_to_vec())
 }
 
-/// The GPUs that can be used, as `program`, this one, finds them in a process of its own: ordinals are the driver's. What
-/// there is to say goes to the log.
-pub(crate) fn look(program: &Path, node_name: &str) -> Vec<DeviceInfo> {
+/// The GPUs that can be used and are to be offered, as `program`, this one, finds them in a process of its own. What there is to say goes to the log.
+pub(crate) fn look(program: &Path, node_name: &str, wanted: &Gpus) -> Vec<DeviceInfo> {
+    if *wanted == Gpus::Off {
+        return Vec::new();
+    }
     let found = ask(program, LOOK_MAX).and_then(|gpus| {
         let devices = gpus.devices.into_iter().map(|device| {
             DeviceInfo::try_from(device).map(|info| DeviceInfo { node_name: node_name.to_owned(), ..info })
@@ -57,7 +60,9 @@ pub(crate) fn look(program: &Path, node_name: &str) -> Vec<DeviceInfo> {
     });
     let (devices, note, failed) =
         found.unwrap_or_else(|why| (Vec::new(), format!("{why}, or start the agent with --gpus off"), true));
-    let offered = devices.len();
+    let (devices, missed) = wanted.choose(devices);
+    let (offered, failed) = (devices.len(), failed || !missed.is_empty());
+    let note = missed.into_iter().chain((!note.is_empty()).then_some(note)).collect::<Vec<_>>().join("; ");
     match (note.is_empty(), failed) {
         (true, _) => tracing::info!("GPUs offered: {offered}"),
         (false, true) => tracing::warn!("GPUs offered: {offered}; {note}"),
@@ -67,7 +72,7 @@ pub(crate) fn look(program: &Path, node_name: &str) -> Vec<DeviceInfo> {
 }
 
 /// Has another process look. The error says what to do.
-fn ask(program: &Path, limit: Duration) -> Result<Gpus, String> {
+fn ask(program: &Path, limit: Duration) -> Result<v1::Gpus, String> {
     let bytes = ask::ask(Command::new(program).arg(ARGUMENT), limit, ANSWER_MAX).map_err(|why| match why {
         NoAnswer::Refused(error) => {
             format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u")
@@ -81,7 +86,7 @@ fn ask(program: &Path, limit: Duration) -> Result<Gpus, String> {
         }
         NoAnswer::Unread(error) => error.to_string(),
     })?;
-    Gpus::decode(&bytes[..]).map_err(|error| {
+    v1::Gpus::decode(&bytes[..]).map_err(|error| {
         format!("{} did not say which GPUs there are ({error}); install one version of Accord", program.display())
     })
 }
@@ -92,7 +97,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     /// What a program that does `script` instead of looking leads to.
-    fn ask_script(script: &str, limit: Duration) -> Result<Gpus, String> {
+    fn ask_script(script: &str, limit: Duration) -> Result<v1::Gpus, String> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         std::fs::write(&program, format!("#!/bin/sh\n[ \"$1\" = {ARGUMENT} ] || exit 9\n{script}\n")).unwrap();
@@ -124,8 +129,8 @@ mod tests {
     fn an_answer_without_sense_is_none() {
         let why = ask_script("echo no protobuf", LOOK_MAX).unwrap_err();
         assert!(why.contains("did not say"), "{why}");
-        assert!(look(Path::new("/nonexistent"), "h").is_empty());
+        assert!(look(Path::new("/nonexistent"), "h", &Gpus::Auto).is_empty());
         // No bytes are an empty message.
-        assert_eq!(ask_script("true", LOOK_MAX), Ok(Gpus::default()));
+        assert_eq!(ask_script("true", LOOK_MAX), Ok(v1::Gpus::default()));
     }
 }

@@ -29,7 +29,7 @@ pub fn inventory(
 ) -> Vec<DeviceInfo> {
     let mut devices = gpus;
     if devices.is_empty() || config.cpu_devices.is_some() {
-        // A GPU's ordinal is its driver's number; there may be gaps.
+        // There may be gaps: they are the driver's numbers, as a rule.
         let first = devices.iter().map(|gpu| gpu.id.ordinal + 1).max().unwrap_or(0);
         devices.extend(cpus(node_name, config, topology).into_iter().map(|mut cpu| {
             cpu.id.ordinal += first;

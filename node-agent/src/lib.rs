@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod mpi_job;
 pub mod mpi_native;
 pub mod node;
+pub mod offered_gpus;
 mod process;
 mod settings;
 mod spare;

@@ -57,13 +57,15 @@ pub(crate) struct MpiJob {
 }
 
 impl MpiJob {
-    /// Joins the job that this process was started in; `program` is this one. With `gpus` it is seen whether MPI reaches these.
-    pub(crate) fn join(config: &Config, program: &Path, gpus: bool) -> Result<Self, String> {
+    /// Joins the job that this process was started in; `program` is this one. With `gpus` it is seen whether MPI reaches these, by a process that sees
+    /// those that are `shown`, or what this one sees.
+    pub(crate) fn join(config: &Config, program: &Path, gpus: bool, shown: Option<&str>) -> Result<Self, String> {
         let path = config.mpi.clone().map_or_else(|| find(program), Ok)?;
         // MPI starts meanwhile.
         let reaches_gpus = gpus.then(|| {
             let (setting, program, path) = (config.mpi_gpus, program.to_owned(), path.clone());
-            threads::spawn("accord-mpi-gpus", move || mpi_native::look(setting, &program, &path))
+            let shown = shown.map(str::to_owned);
+            threads::spawn("accord-mpi-gpus", move || mpi_native::look(setting, &program, &path, shown.as_deref()))
         });
         let remedy = "use --fabric tcp, or build the MPI part for the MPI that is here (make mpi)";
         let object = MpiObject::load(&path)

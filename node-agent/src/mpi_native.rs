@@ -3,6 +3,7 @@
 
 use crate::ask::{self, NoAnswer};
 use crate::config::MpiGpus;
+use crate::offered_gpus::VISIBLE;
 use accord_device::{CopySink, CopySource, Device, StartConfig, registry};
 use accord_fabric::transport::mpi::{MpiObject, try_native};
 use accord_types::{
@@ -47,18 +48,22 @@ const OF_LAUNCHERS: &[&str] = &[
     "PALS_",
 ];
 
-/// Whether it does, as this agent's configuration has it. `object` is the one that the agent uses.
-pub(crate) fn look(setting: MpiGpus, program: &Path, object: &Path) -> GpuAware {
+/// Whether it does, as this agent's configuration has it. `object` is the one that the agent uses; `shown` are the GPUs that it may be tried
+/// with, if not all that the agent sees.
+pub(crate) fn look(setting: MpiGpus, program: &Path, object: &Path, shown: Option<&str>) -> GpuAware {
     match setting {
         MpiGpus::On => GpuAware::Yes,
         MpiGpus::Off => GpuAware::Untried,
-        MpiGpus::Auto => ask(program, object, TRY_MAX).map_or_else(GpuAware::No, |()| GpuAware::Yes),
+        MpiGpus::Auto => ask(program, object, shown, TRY_MAX).map_or_else(GpuAware::No, |()| GpuAware::Yes),
     }
 }
 
-fn ask(program: &Path, object: &Path, limit: Duration) -> std::result::Result<(), String> {
+fn ask(program: &Path, object: &Path, shown: Option<&str>, limit: Duration) -> std::result::Result<(), String> {
     let mut command = Command::new(program);
     command.arg(ARGUMENT).arg(object);
+    if let Some(shown) = shown {
+        command.env(VISIBLE, shown);
+    }
     let names = std::env::vars_os().map(|(name, _)| name);
     let of_launcher = |name: &str| OF_LAUNCHERS.iter().any(|prefix| name.starts_with(prefix));
     names.filter(|name| name.to_str().is_some_and(of_launcher)).for_each(|name| {
@@ -175,7 +180,7 @@ mod tests {
             .unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         loop {
-            match ask(&program, Path::new("/object"), limit) {
+            match ask(&program, Path::new("/object"), None, limit) {
                 // Another test's child, just forked, has the file open for writing.
                 Err(why) if why.contains("Text file busy") => std::thread::yield_now(),
                 answer => return answer,
@@ -196,9 +201,9 @@ mod tests {
     #[test]
     fn who_says_it_is_not_asked() {
         let nowhere = Path::new("/nonexistent");
-        assert_eq!(look(MpiGpus::On, nowhere, nowhere), GpuAware::Yes);
-        assert_eq!(look(MpiGpus::Off, nowhere, nowhere), GpuAware::Untried);
-        assert!(matches!(look(MpiGpus::Auto, nowhere, nowhere), GpuAware::No(why) if !why.is_empty()));
+        assert_eq!(look(MpiGpus::On, nowhere, nowhere, None), GpuAware::Yes);
+        assert_eq!(look(MpiGpus::Off, nowhere, nowhere, None), GpuAware::Untried);
+        assert!(matches!(look(MpiGpus::Auto, nowhere, nowhere, None), GpuAware::No(why) if !why.is_empty()));
     }
 
     #[test]

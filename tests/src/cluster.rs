@@ -391,7 +391,7 @@ impl Cluster {
             .args(self.size.insecure[1].then_some("--insecure-plain-tcp"))
             .args(["--node", &self.host(host)])
             .args(["--users", &self.size.users])
-            .args(["--gpus", if self.size.gpus.is_empty() { "off" } else { "auto" }])
+            .args(self.size.gpus.is_empty().then_some(["--gpus", "off"]).into_iter().flatten())
             // Processes and memory are counted. Tests of what is measured say so.
             .env("ACCORD_MEASURE", "off")
             .envs(self.size.environment(host))

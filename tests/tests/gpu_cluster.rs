@@ -241,3 +241,61 @@ fn gpus_of_one_machine_stand_for_those_of_several_nodes() {
         assert!(finished.stdout.contains(&format!("{all} nvidia, 0 cpu")), "{}", finished.report());
     }
 }
+
+/// The driver copies more slowly to a GPU that the process does not see.
+#[test]
+fn agents_of_one_machine_see_each_others_gpus_and_offer_their_own() {
+    /// What the launcher's other children were started with.
+    const AGENTS: &str = r#"for p in /proc/[0-9]*; do
+        [ $p = /proc/$$ ] && continue
+        case $(tr '\0' ' ' < $p/cmdline 2>/dev/null) in *accord-node-agent*--coordinator*)
+            grep -q "^PPid:[[:space:]]*$PPID\$" $p/status || continue
+            tr '\0' '\n' < $p/environ | sed -n 's/^CUDA_VISIBLE_DEVICES=/sees /p'
+            tr '\0' '\n' < $p/cmdline | sed -n '/^--gpus$/{n;s/^/offers /p}';;
+        esac; done; echo has $CUDA_VISIBLE_DEVICES; "$0" info --json"#;
+    let setup = Setup::new();
+    let accord = tool(Tool::Accord).expect("accord");
+    let seen = |visible: Option<&str>| {
+        let mut job = Job::new(&accord)
+            .args(["run", "--loopback", "--local-cluster", "2x2gpu", "--", "/bin/sh", "-c", AGENTS])
+            .arg(&accord)
+            .env("ACCORD_LIBACC", libacc().expect("libacc"))
+            .env("LD_LIBRARY_PATH", setup.driver.path())
+            .env("FAKE_CUDA_DEVICES", "5")
+            .env("ACCORD_CACHE", "off");
+        if let Some(visible) = visible {
+            job = job.env("CUDA_VISIBLE_DEVICES", visible);
+        }
+        let finished = job.run().expect("it runs").success().unwrap();
+        let (said, info) = finished.stdout.split_once('{').expect("accord info --json");
+        let mut said: Vec<String> = said.lines().map(str::to_owned).collect();
+        said.sort();
+        let info: Value = serde_json::from_str(&format!("{{{info}")).expect("JSON");
+        let devices: Vec<_> = devices(&info).iter().map(|row| (row["node"].clone(), row["ordinal"].clone())).collect();
+        (said, devices)
+    };
+    let numbered = |node: &str, ordinal: u32| (Value::from(node), Value::from(ordinal));
+    let all = [("h1", 0), ("h1", 1), ("h2", 0), ("h2", 1)].map(|(node, ordinal)| numbered(node, ordinal));
+    let (said, devices) = seen(None);
+    assert_eq!(said, ["has 0,1", "offers 0,1", "offers 2,3"]);
+    assert_eq!(devices, all);
+    let (said, devices) = seen(Some("4,2,0,3"));
+    assert_eq!(said, ["has 4,2", "offers 0,1", "offers 2,3", "sees 4,2,0,3", "sees 4,2,0,3"]);
+    assert_eq!(devices, all);
+}
+
+#[test]
+fn an_agent_offers_the_gpus_of_its_list() {
+    let setup = Setup::new();
+    for (list, offered, said) in
+        [("1,GPU-00000000-0000-0000-0000-000000000000", 2, ""), ("1,7", 1, "warn: GPUs offered: 1; GPU 7 is not there")]
+    {
+        let cluster = setup.cluster(&[offered]).env("FAKE_CUDA_DEVICES", "3").env("ACCORD_GPUS", list).start().unwrap();
+        let info = cluster.info().unwrap();
+        let ordinals: Vec<_> = devices(&info).iter().filter_map(|row| row["ordinal"].as_u64()).collect();
+        assert_eq!(ordinals, (0..u64::from(offered)).collect::<Vec<_>>());
+        assert!(cluster.messages().contains(said), "{}", cluster.messages());
+        let finished = passed(run(&cluster, 0, &setup.program, &[LOOK], &[]));
+        assert!(finished.stdout.contains(&format!("{offered} nvidia")), "{}", finished.report());
+    }
+}

@@ -86,7 +86,7 @@ pub(super) fn start(
             "--tls".into(),
             certificates.issue(&name, Role::Agent(name.clone()))?.into(),
             "--gpus".into(),
-            if devices.are_gpus() { "auto" } else { "off" }.into(),
+            devices.offered(index).into(),
             "--cpu-devices".into(),
             devices.cpus(index).to_string().into(),
             "--libacc".into(),
@@ -95,10 +95,15 @@ pub(super) fn start(
         line.extend(insecure.clone());
         if fabric.mpi {
             line.extend(["--fabric".into(), "mpi".into(), "--job".into(), OsString::from(&job)]);
-            of_job.push((index, with_environment(line, &devices.environment(index))));
+            of_job.push((index, with_environment(line, &devices.environment_of_agent(index))));
             continue;
         }
-        processes.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &devices.environment(index))?;
+        processes.start_part(
+            &format!("agent-{name}"),
+            Some((hosts, index)),
+            &line,
+            &devices.environment_of_agent(index),
+        )?;
         // One after the other: the coordinator numbers nodes as they come.
         let offered = wait_for_nodes(processes, signals, START_MAX, registered, &mut client)?;
         if offered != devices.of(registered) {

@@ -25,13 +25,38 @@ const LOOK: &str = "gpus";
 const GPU: &str = "gpu: ";
 const NOTE: &str = "note: ";
 
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Gpu {
+    /// The driver's number for this process, and for those that see the same ones.
+    number: u32,
+    /// As [`VISIBLE`] names it.
+    name: String,
+}
+
+/// The GPUs of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Share(Vec<Gpu>);
+
+impl Share {
+    /// For [`VISIBLE`].
+    fn names(&self) -> String {
+        self.0.iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>().join(",")
+    }
+
+    /// For an agent that sees all of them.
+    fn numbers(&self) -> String {
+        self.0.iter().map(|gpu| gpu.number.to_string()).collect::<Vec<_>>().join(",")
+    }
+}
+
 /// What each host has.
 pub(super) struct HostDevices {
     size: ClusterSize,
     /// The first host with devices: 1 if the program's own, 0, has none.
     first: u32,
-    /// What [`VISIBLE`] is on each host.
-    gpus: Vec<String>,
+    /// Which GPUs each host has.
+    gpus: Vec<Share>,
     /// Memory of each CPU device in bytes, if the agents need to be told: they don't know of each other.
     memory: Option<u64>,
 }
@@ -49,7 +74,7 @@ impl HostDevices {
         remote_only: bool,
     ) -> Result<Self> {
         let first = u32::from(remote_only);
-        let mut gpus = vec![String::new(); index(first + size.hosts)];
+        let mut gpus = vec![Share::default(); index(first + size.hosts)];
         if size.gpus {
             let (pool, note) = pool(processes, signals)?;
             let shares = deal(&pool, size).ok_or_else(|| too_few(size, &pool, note.as_deref()))?;
@@ -69,11 +94,6 @@ impl HostDevices {
         self.size
     }
 
-    /// Whether hosts have this machine's GPUs.
-    pub(super) fn are_gpus(&self) -> bool {
-        self.size.gpus
-    }
-
     /// How many devices so many hosts have.
     pub(super) fn of(&self, hosts: u32) -> usize {
         index(hosts * self.size.devices)
@@ -89,20 +109,46 @@ impl HostDevices {
         if self.size.gpus || !self.hosts().contains(&host) { 0 } else { self.size.devices }
     }
 
-    /// What says so to an agent or a program on a host. GPUs that are not the host's own are hidden.
+    /// What says so to a program on a host. GPUs that are not the host's own are hidden.
     pub(super) fn environment(&self, host: u32) -> Vec<(&'static str, OsString)> {
-        let gpus = self.gpus.get(index(host)).cloned().unwrap_or_default();
-        let mut environment =
-            vec![(settings::CPU_DEVICES.name, self.cpus(host).to_string().into()), (VISIBLE, gpus.into())];
+        let mut environment = self.common_environment(host);
+        environment.push((VISIBLE, self.share(host).names().into()));
+        environment
+    }
+
+    fn share(&self, host: u32) -> &Share {
+        const NONE: &Share = &Share(Vec::new());
+        self.gpus.get(index(host)).unwrap_or(NONE)
+    }
+
+    /// The same for an agent, which is told by [`HostDevices::offered`] what it offers. It sees the others' GPUs too: the driver copies faster to one that
+    /// it sees.
+    pub(super) fn environment_of_agent(&self, host: u32) -> Vec<(&'static str, OsString)> {
+        let mut environment = self.common_environment(host);
+        if self.share(host).0.is_empty() {
+            environment.push((VISIBLE, OsString::new()));
+        }
+        environment
+    }
+
+    fn common_environment(&self, host: u32) -> Vec<(&'static str, OsString)> {
+        let mut environment = vec![(settings::CPU_DEVICES.name, self.cpus(host).to_string().into())];
         if let Some(memory) = self.memory {
             environment.push((settings::CPU_MEMORY.name, memory.to_string().into()));
         }
         environment
     }
 
+    /// What an agent's `--gpus` is.
+    pub(super) fn offered(&self, host: u32) -> String {
+        let share = self.share(host);
+        if share.0.is_empty() { "off".to_owned() } else { share.numbers() }
+    }
+
     /// Option of `accord __exec` for ranks, whose environment mpirun makes the same on all hosts.
     pub(super) fn option(&self) -> Option<OsString> {
-        self.size.gpus.then(|| format!("--gpus={}", self.gpus.join(";")).into())
+        let shares = || self.gpus.iter().map(Share::names).collect::<Vec<_>>().join(";");
+        self.size.gpus.then(|| format!("--gpus={}", shares()).into())
     }
 }
 
@@ -117,9 +163,9 @@ pub(crate) fn print_gpus() {
     }
 }
 
-/// The GPUs that can be used as [`VISIBLE`] names them, and why there are no more, as far as is known. A process of its
+/// The GPUs that can be used, and why there are no more, as far as is known. A process of its
 /// own asks the driver: it may crash or hang, and what it holds must not outlive the question.
-fn pool(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<(Vec<String>, Option<String>)> {
+fn pool(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<(Vec<Gpu>, Option<String>)> {
     processes.start_part(LOOK, None, &[own_program()?.into(), "__gpus".into()], &[])?;
     let deadline = Instant::now() + LOOK_MAX;
     let failed = |why: String| Failure::new(format!("can't look for GPUs (see what nvidia-smi says): {why}"));
@@ -139,7 +185,7 @@ fn pool(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<(Vec<Str
     let log = processes.log(LOOK);
     let numbers = log.lines().filter_map(|line| line.strip_prefix(GPU)?.parse().ok());
     let note = log.lines().find_map(|line| line.strip_prefix(NOTE)).map(str::to_owned);
-    Ok((numbers.map(|number| name_of(number, named.as_deref())).collect(), note))
+    Ok((numbers.map(|number| Gpu { number, name: name_of(number, named.as_deref()) }).collect(), note))
 }
 
 /// The name of the GPU that the driver shows as number `ordinal` to a process that sees `named`, or all.
@@ -149,12 +195,12 @@ fn name_of(ordinal: u32, named: Option<&str>) -> String {
 }
 
 /// Each host's share of `pool`, if there is enough.
-fn deal(pool: &[String], size: ClusterSize) -> Option<Vec<String>> {
+fn deal(pool: &[Gpu], size: ClusterSize) -> Option<Vec<Share>> {
     let shares: Vec<_> = pool.chunks_exact(index(size.devices)).take(index(size.hosts)).collect();
-    (shares.len() == index(size.hosts)).then(|| shares.into_iter().map(|share| share.join(",")).collect())
+    (shares.len() == index(size.hosts)).then(|| shares.into_iter().map(|share| Share(share.to_vec())).collect())
 }
 
-fn too_few(size: ClusterSize, pool: &[String], note: Option<&str>) -> Failure {
+fn too_few(size: ClusterSize, pool: &[Gpu], note: Option<&str>) -> Failure {
     let visible = std::env::var(VISIBLE).map(|value| format!(", {VISIBLE}={value}")).unwrap_or_default();
     let note = note.map_or_else(|| visible.replacen(", ", " with ", 1), |note| format!(" ({note}{visible})"));
     let needed = size.hosts * size.devices;
@@ -199,15 +245,19 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn pool(names: &[&str]) -> Vec<String> {
-        names.iter().map(|&name| name.to_owned()).collect()
+    fn pool(names: &[&str]) -> Vec<Gpu> {
+        (0..).zip(names).map(|(number, &name)| Gpu { number, name: name.to_owned() }).collect()
     }
 
     #[test]
     fn hosts_get_gpus_in_their_order_and_some_may_stay_idle() {
-        let gpus = pool(&["0", "1", "2", "3", "4"]);
-        assert_eq!(deal(&gpus, size("2x2gpu")).unwrap(), ["0,1", "2,3"]);
-        assert_eq!(deal(&gpus, size("5x1gpu")).unwrap(), ["0", "1", "2", "3", "4"]);
+        let gpus = pool(&["4", "GPU-12", "2", "3", "0"]);
+        let shares = |text: &str| {
+            deal(&gpus, size(text)).unwrap().iter().map(|share| (share.names(), share.numbers())).collect::<Vec<_>>()
+        };
+        let both = |names: &str, numbers: &str| (names.to_owned(), numbers.to_owned());
+        assert_eq!(shares("2x2gpu"), [both("4,GPU-12", "0,1"), both("2,3", "2,3")]);
+        assert_eq!(shares("5x1gpu")[4], both("0", "4"));
         assert_eq!(deal(&gpus, size("3x2gpu")), None);
         assert_eq!(deal(&[], size("1x1gpu")), None);
     }
@@ -220,9 +270,21 @@ mod tests {
 
     #[test]
     fn only_hosts_with_cpu_devices_are_told_of_some() {
-        let devices = HostDevices { size: size("2x3"), first: 1, gpus: vec![String::new(); 3], memory: None };
+        let devices = HostDevices { size: size("2x3"), first: 1, gpus: vec![Share::default(); 3], memory: None };
         assert_eq!(devices.hosts(), 1..3);
         assert_eq!([0, 1, 2].map(|host| devices.cpus(host)), [0, 3, 3]);
         assert_eq!(devices.environment(2), [("ACCORD_CPU_DEVICES", "3".into()), (VISIBLE, OsString::new())]);
+        assert_eq!((devices.offered(2).as_str(), devices.environment_of_agent(2)), ("off", devices.environment(2)));
+    }
+
+    #[test]
+    fn agents_are_told_what_they_offer_and_see_the_others_gpus_and_programs_see_their_hosts() {
+        let size = size("2x1gpu");
+        let gpus = deal(&pool(&["GPU-12", "7"]), size).unwrap();
+        let devices = HostDevices { size, first: 0, gpus, memory: None };
+        assert_eq!([0, 1].map(|host| devices.offered(host)), ["0", "1"]);
+        let of_cpus: [(&str, OsString); 1] = [("ACCORD_CPU_DEVICES", "0".into())];
+        assert_eq!(devices.environment_of_agent(1), of_cpus);
+        assert_eq!(devices.environment(1), [&of_cpus[..], &[(VISIBLE, "7".into())]].concat());
     }
 }

@@ -124,8 +124,8 @@ settings! {
     DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "auto", "auto|local|global|rank", [],
         "Order of device numbers: this node's devices first, the same in every rank, or this rank's share first; auto is local, but takes a first acc_set_device_num(rank % n) of an MPI job for what it means.";
     /// Whether agents offer GPUs.
-    GPUS = "ACCORD_GPUS", "auto", "auto|off", [],
-        "Whether an agent offers its machine's GPUs; programs do not read it.";
+    GPUS = "ACCORD_GPUS", "auto", "auto|off|GPU,...", [],
+        "Which of its machine's GPUs an agent offers: all, none, or these, by the driver's numbers or names; programs do not read it.";
     /// Whether agents measure.
     MEASURE = "ACCORD_MEASURE", "on", "on|off", [],
         "Whether an agent measures its devices and the paths to other nodes while no session uses them; programs do not read it.";

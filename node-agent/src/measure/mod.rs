@@ -9,6 +9,7 @@ mod sampling;
 pub use child::{ARGUMENT, main};
 
 use crate::ask::{self, NoAnswer};
+use crate::offered_gpus::VISIBLE;
 use accord_device::registry;
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
@@ -35,8 +36,6 @@ const CPU_MEMORY: &str = "64M";
 /// What makes a program of something that is to be measured by itself.
 const NOT_HANDED_ON: [&str; 6] =
     ["ACCORD_COORDINATOR", "ACCORD_TRACE", "ACCORD_TIME", "ACCORD_DEBUG", "ACC_DEVICE_TYPE", "ACC_PROFLIB"];
-/// The driver's own variable: the GPUs that a process sees.
-const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// What is measured, and with what.
 pub(crate) struct Measures {
@@ -44,6 +43,8 @@ pub(crate) struct Measures {
     pub(crate) program: PathBuf,
     pub(crate) libacc: Option<PathBuf>,
     pub(crate) devices: Vec<DeviceInfo>,
+    /// The GPUs that the process that measures sees, if not all that the agent sees.
+    pub(crate) shown: Option<String>,
     /// Where figures are kept; none: nowhere.
     pub(crate) cache: Option<PathBuf>,
     /// How lanes go to other agents.
@@ -88,6 +89,8 @@ impl Measures {
         if cpus == self.devices.len() {
             // As the agent was told: no GPUs.
             command.env(VISIBLE, "");
+        } else if let Some(shown) = &self.shown {
+            command.env(VISIBLE, shown);
         }
         // What it says fits into a pipe, or is waited for no longer than anything else.
         let (mut said, says) = std::io::pipe().map_err(|error| error.to_string())?;

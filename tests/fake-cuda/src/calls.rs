@@ -24,12 +24,22 @@ const CONTEXT: usize = 0x1000;
 #[repr(C)]
 pub struct IpcName([u64; 8]);
 
-/// Devices that this process sees, in its order: by number, up to the first that isn't there.
+/// Devices that this process sees, in its order: by number or name, up to the first that isn't there.
 fn visible() -> Vec<c_int> {
     let count = setting("FAKE_CUDA_DEVICES", 2) as c_int;
     let Ok(named) = std::env::var("CUDA_VISIBLE_DEVICES") else { return (0..count).collect() };
-    let numbers = named.split(',').map(|name| name.trim().parse().ok().filter(|number| (0..count).contains(number)));
-    numbers.map_while(|number| number).collect()
+    let number = |name: &str| match name.strip_prefix("GPU-") {
+        Some(uuid) => {
+            let uuid = u128::from_str_radix(&uuid.replace('-', ""), 16).ok()?;
+            (0..count).find(|&device| uuid_of(device) == uuid)
+        }
+        None => name.parse().ok().filter(|number| (0..count).contains(number)),
+    };
+    named.split(',').map_while(|name| number(name.trim())).collect()
+}
+
+fn uuid_of(device: c_int) -> u128 {
+    u128::from(setting("FAKE_CUDA_UUID_SEED", 0)) << 64 | u128::from(device.unsigned_abs())
 }
 
 fn current() -> Result<c_int, i32> {
@@ -108,8 +118,7 @@ calls! {
         Ok(())
     }
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
-        let (seed, device) = (setting("FAKE_CUDA_UUID_SEED", 0), u64::from(device.unsigned_abs()));
-        *uuid = (u128::from(seed) << 64 | u128::from(device)).to_be_bytes();
+        *uuid = uuid_of(device).to_be_bytes();
         Ok(())
     }
     fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { *bytes = memory::total() as usize; Ok(()) }
