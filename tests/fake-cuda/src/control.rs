@@ -26,6 +26,7 @@ static FAILURES: Mutex<Vec<(String, u32, i32)>> = Mutex::new(Vec::new());
 static LINKS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static GANGS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static GANGS_OF_BLOCK: AtomicU32 = AtomicU32::new(0);
+static CALLS: AtomicU32 = AtomicU32::new(0);
 /// Graphs that were launched.
 pub(crate) static GRAPHS: AtomicU32 = AtomicU32::new(0);
 /// Copies of several rows.
@@ -77,6 +78,12 @@ pub extern "C" fn fake_cuda_gangs() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_gangs_of_block() -> u32 {
     GANGS_OF_BLOCK.load(Ordering::Relaxed)
+}
+
+/// How many calls it got.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_calls() -> u32 {
+    CALLS.load(Ordering::Relaxed)
 }
 
 /// How many graphs were launched.
@@ -132,6 +139,7 @@ pub(crate) fn lose_context(code: i32) {
 
 /// At the start of every call: the error that it has to return.
 pub(crate) fn begin(call: &str) -> Result<(), i32> {
+    CALLS.fetch_add(1, Ordering::Relaxed);
     let sticky = STICKY.load(Ordering::Acquire);
     if sticky != 0 {
         return Err(sticky);

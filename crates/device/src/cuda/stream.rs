@@ -20,7 +20,7 @@ use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,8 @@ pub(crate) struct Stream {
     /// Does an operation whose turn has come.
     perform: Perform,
     state: TurnLock<StreamProgress>,
+    /// The operation that somebody works on without the lock, or 0. Changes with the lock held.
+    performing: AtomicU64,
     moved: Condvar,
     /// How often there was something new for the worker.
     news: AtomicU32,
@@ -119,6 +121,7 @@ impl Stream {
             shared,
             perform,
             state: TurnLock::default(),
+            performing: AtomicU64::new(0),
             moved: Condvar::new(),
             news: AtomicU32::new(0),
             failed: AtomicBool::new(false),
@@ -247,10 +250,8 @@ impl Stream {
             return self.push(state, op);
         }
         state.last += 1;
-        state.busy = true;
         let seq = state.last;
-        drop(state);
-        self.run(seq, op);
+        self.run(state, seq, op);
         self.check()?;
         Ok(Seq(seq))
     }
@@ -302,9 +303,7 @@ impl Stream {
             if !state.busy
                 && let Some((seq, op)) = state.pending.pop()
             {
-                state.busy = true;
-                drop(state);
-                self.run(seq, op);
+                self.run(state, seq, op);
                 state = self.lock();
             } else {
                 state = self.await_news(state, seen, &mut spin);
@@ -336,11 +335,15 @@ impl Stream {
     }
 
     /// Does the operation at `seq`, which everything before has left the list for.
-    fn run(&self, seq: u64, op: Op) {
+    fn run(&self, mut state: MutexGuard<'_, StreamProgress>, seq: u64, op: Op) {
+        state.busy = true;
+        self.performing.store(seq, Ordering::Release);
+        drop(state);
         let result = (self.perform)(self, seq, op);
         let mut state = self.lock();
         state.issued = seq;
         state.busy = false;
+        self.performing.store(0, Ordering::Release);
         self.news.fetch_add(1, Ordering::Release);
         if let Err(error) = result {
             state.failure.get_or_insert(error.queue(self.queue));
@@ -394,6 +397,24 @@ impl Stream {
         }
         self.complete_from(state, seq, true)?;
         self.check()
+    }
+
+    /// Whether `seq` is reached, where that is known without the driver. Who waits asks again and again, and the driver lets one at a time in: whoever
+    /// works on an operation of the stream would have to wait for who waits for it.
+    pub(crate) fn known(&self, seq: u64) -> Result<Option<bool>> {
+        self.check()?;
+        let performing = self.performing.load(Ordering::Acquire);
+        if performing != 0 && performing <= seq {
+            return Ok(Some(false));
+        }
+        let state = self.lock();
+        let is_all = state.reached >= seq && state.completions.is_empty() && state.rows.held.is_none();
+        Ok((is_all && !self.is_exposed()).then_some(true))
+    }
+
+    /// All that is in the driver's stream is done, which is everything up to the operation at `seq`, with it: said by who works on that.
+    pub(crate) fn is_done(&self, seq: u64) {
+        self.lock().arrived(seq);
     }
 
     /// Whether `seq` is reached. The device's context is current.

@@ -39,6 +39,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         Op::CopyOut { src, len, mut sink } => {
             if let Some(there) = sink.mapped_range()? {
                 push_there(stream, src, there, len).map_err(failed)?;
+                stream.is_done(seq);
                 return sink.finish();
             }
             let span = shared.tracer.begin(stream.raw);

@@ -88,6 +88,11 @@ pub(crate) fn gangs_of_block() -> u32 {
     number(c"fake_cuda_gangs_of_block")
 }
 
+/// How many calls it got.
+pub(crate) fn calls() -> u32 {
+    number(c"fake_cuda_calls")
+}
+
 /// How many graphs were launched.
 pub(crate) fn graphs() -> u32 {
     number(c"fake_cuda_graphs")
