@@ -46,6 +46,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             if sink.drains_native()? {
                 settle(stream, seq)?;
                 sink.drain_native(shared.context.range(src, len as usize))?;
+                stream.is_done(seq);
                 shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
                 return sink.finish();
             }
@@ -271,6 +272,10 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
             return Err(error);
         }
         done += bytes;
+    }
+    if len > 0 {
+        // The last slot was filled after everything else in the stream.
+        stream.is_done(seq);
     }
     sink.finish()
 }
