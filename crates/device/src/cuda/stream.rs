@@ -413,7 +413,7 @@ impl Stream {
     }
 
     /// All that is in the driver's stream is done, which is everything up to the operation at `seq`, with it: said by who works on that.
-    pub(crate) fn is_done(&self, seq: u64) {
+    pub(crate) fn arrived(&self, seq: u64) {
         self.lock().arrived(seq);
     }
 

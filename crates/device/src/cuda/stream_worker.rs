@@ -39,14 +39,14 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         Op::CopyOut { src, len, mut sink } => {
             if let Some(there) = sink.mapped_range()? {
                 push_there(stream, src, there, len).map_err(failed)?;
-                stream.is_done(seq);
+                stream.arrived(seq);
                 return sink.finish();
             }
             let span = shared.tracer.begin(stream.raw);
             if sink.drains_native()? {
                 settle(stream, seq)?;
                 sink.drain_native(shared.context.range(src, len as usize))?;
-                stream.is_done(seq);
+                stream.arrived(seq);
                 shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
                 return sink.finish();
             }
@@ -275,7 +275,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
     }
     if len > 0 {
         // The last slot was filled after everything else in the stream.
-        stream.is_done(seq);
+        stream.arrived(seq);
     }
     sink.finish()
 }
