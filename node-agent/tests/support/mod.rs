@@ -62,7 +62,12 @@ impl Cluster {
 
     /// The coordinator, for somebody who may look at the cluster.
     fn reach(&self) -> channel::Coordinator {
-        let own = self.authority.identity(Role::Admin("tests".into()), HOUR).unwrap();
+        self.reach_as(Role::Admin("tests".into()))
+    }
+
+    /// The coordinator, for somebody.
+    pub(crate) fn reach_as(&self, role: Role) -> channel::Coordinator {
+        let own = self.authority.identity(role, HOUR).unwrap();
         channel::Coordinator::new(&self.coordinator.address().to_string(), Arc::new(Trust::fixed(own)), SOON)
     }
 

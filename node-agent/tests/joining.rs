@@ -1,0 +1,84 @@
+//! An agent that begins an MPI job, as the job's other ranks hear of it.
+
+mod support;
+
+use accord_proto::v1::{agent_message, coordinator_message, registry_client::RegistryClient};
+use accord_proto::{VERSION, v1};
+use accord_trust::Role;
+use accord_types::Rank;
+use std::time::Duration;
+use support::{Cluster, SOON};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+const JOB: &str = "job";
+/// As Open MPI's mpirun has it; the last two are the run.
+const OF_LAUNCHER: [(&str, &str); 4] = [
+    ("OMPI_COMM_WORLD_RANK", "0"),
+    ("OMPI_COMM_WORLD_SIZE", "2"),
+    ("PMIX_NAMESPACE", "prterun-h1-77@1"),
+    ("OMPI_MCA_ess_base_jobid", "1234"),
+];
+/// What would be heard by then has not been said.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// Another rank that joins, of a run.
+struct OtherRank {
+    /// Its end would be heard.
+    _outbox: mpsc::Sender<v1::AgentMessage>,
+    inbound: Streaming<v1::CoordinatorMessage>,
+}
+
+impl OtherRank {
+    async fn join(cluster: &Cluster, node: &str, run: u64) -> Self {
+        let channel = cluster.reach_as(Role::Agent(node.to_owned())).connect(|endpoint| endpoint).await.unwrap();
+        let (outbox, messages) = mpsc::channel(4);
+        let join = v1::JoinJob { version: VERSION, node_name: node.to_owned(), job: JOB.to_owned(), run };
+        let body = Some(agent_message::Body::JoinJob(join));
+        outbox.send(v1::AgentMessage { body }).await.unwrap();
+        let inbound = RegistryClient::new(channel).attend(ReceiverStream::new(messages)).await.unwrap().into_inner();
+        Self { _outbox: outbox, inbound }
+    }
+
+    /// The node whose rank is said to be lost within a time.
+    async fn hears_of(&mut self, limit: Duration) -> Option<String> {
+        let lost = async {
+            loop {
+                let message = self.inbound.message().await.unwrap().expect("the coordinator goes on");
+                if let Some(coordinator_message::Body::RankLost(lost)) = message.body {
+                    return lost.node_name;
+                }
+            }
+        };
+        tokio::time::timeout(limit, lost).await.ok()
+    }
+}
+
+#[test]
+fn an_agent_that_ends_while_it_joins_is_told_to_the_ranks_of_its_launchers_run() {
+    let lookup =
+        |name: &str| OF_LAUNCHER.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    let run = Rank::of_environment(lookup).expect("a rank").job;
+    assert_ne!(run, 0);
+    let cluster = Cluster::new();
+    // It has joined before it finds that there is no MPI.
+    let mut command = cluster.command("h1");
+    command.args(["--fabric", "mpi", "--job", JOB, "--mpi", "/nonexistent/libaccord_mpi.so"]).envs(OF_LAUNCHER);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (ended, [same, other]) = runtime.block_on(async {
+        let mut same = OtherRank::join(&cluster, "h2", run).await;
+        let mut other = OtherRank::join(&cluster, "h3", run ^ 1).await;
+        // Their word is there by then.
+        tokio::time::sleep(QUIET).await;
+        let agent = std::thread::spawn(move || command.output().unwrap());
+        let heard = same.hears_of(SOON).await;
+        (agent, [heard, other.hears_of(QUIET).await])
+    });
+    let ended = ended.join().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("/nonexistent/libaccord_mpi.so"), "{said}");
+    assert_eq!(same.as_deref(), Some("h1"), "{said}");
+    assert_eq!(other, None, "it is of another run");
+}
