@@ -186,10 +186,14 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
         assert!(died.elapsed() < LOST + SLACK, "{arguments:?}: it took {:?}", died.elapsed());
         assert!(!finished.timed_out && finished.code() == 1, "{arguments:?}: {}", finished.report());
         let (program, run): (Vec<_>, Vec<_>) = finished.stderr.lines().partition(|line| line.contains("acc_error"));
-        let named = format!("node {dies}");
-        assert!(program.iter().any(|line| line.contains(&named)), "{arguments:?}: {}", finished.report());
-        let ended = format!("the run has ended early: the agent of node {dies} ");
-        assert!(run.iter().any(|line| line.contains(&ended)), "{arguments:?}: {}", finished.report());
+        // UCX aborts a rank that was reading another one's memory when that died, and this one's sockets may be closed first: then both have died.
+        let aborted = finished.stderr.contains("process_vm_readv(");
+        let dead: &[&str] = if aborted { &["h1", "h2", "h3"] } else { &[dies] };
+        let named = |dead: &&str| program.iter().any(|line| line.contains(&format!("node {dead}")));
+        assert!(dead.iter().any(named), "{arguments:?}: {}", finished.report());
+        let ended = |dead: &&str| format!("the run has ended early: the agent of node {dead} ");
+        let ended = |dead: &&str| run.iter().any(|line| line.contains(&ended(dead)));
+        assert!(dead.iter().any(ended), "{arguments:?}: {}", finished.report());
         assert!(finished.stderr.contains("acc_error_device_unavailable"), "{arguments:?}: {}", finished.report());
         assert!(finished.left_behind.is_empty(), "{arguments:?}: {}", finished.report());
     }
