@@ -108,6 +108,7 @@ fn main() {
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", refusals::held_device),
         ("who_waits_asks_the_driver_for_nothing_that_is_known", asked::nothing_of_what_is_known),
+        ("a_trace_tells_of_copies_whose_end_the_host_knows", asked::traced_copies_are_told),
         ("a_region_has_as_many_gangs_as_it_is_long", gangs::by_length),
         ("gangs_share_blocks_if_that_is_faster", gangs::that_share_blocks),
         ("regions_that_repeat_go_the_ordinary_way_without_graphs", repeated::refused),

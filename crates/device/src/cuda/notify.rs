@@ -165,11 +165,6 @@ fn pause(since: Instant, work: &mut SpinPolicy) {
 
 fn look(stream: &Stream, seq: u64) -> Result<bool> {
     let last = stream.last().0;
-    if let Some(known) = stream.known(seq.min(last))? {
-        return Ok(known && seq <= last);
-    }
-    let _current =
-        stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream.queue)))?;
     // Of a position that was not put in yet only a failure can be told.
     Ok(stream.reached(seq.min(last))? && seq <= last)
 }

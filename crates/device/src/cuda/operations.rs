@@ -245,12 +245,7 @@ impl Device for CudaDevice {
     }
 
     fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool> {
-        let stream = self.stream(stream)?;
-        if let Some(known) = stream.known(seq.0)? {
-            return Ok(known);
-        }
-        let _current = self.enter(stream)?;
-        stream.reached(seq.0)
+        self.stream(stream)?.reached(seq.0)
     }
 
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {

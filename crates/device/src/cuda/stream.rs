@@ -46,7 +46,7 @@ pub(crate) struct Stream {
     /// Does an operation whose turn has come.
     perform: Perform,
     state: TurnLock<StreamProgress>,
-    /// The operation that somebody works on without the lock, or 0. Changes with the lock held.
+    /// The operation that somebody works on without the lock, or 0: as [`StreamProgress::busy`] says, for whoever has not the lock.
     performing: AtomicU64,
     moved: Condvar,
     /// How often there was something new for the worker.
@@ -399,35 +399,36 @@ impl Stream {
         self.check()
     }
 
-    /// Whether `seq` is reached, where that is known without the driver. Who waits asks again and again, and the driver lets one at a time in: whoever
-    /// works on an operation of the stream would have to wait for who waits for it.
-    pub(crate) fn known(&self, seq: u64) -> Result<Option<bool>> {
+    /// All that is in the driver's stream is done, which is everything up to the operation at `seq`, with it: said by who works on that.
+    pub(crate) fn arrived(&self, seq: u64) {
+        // A trace has to wait for what it has put in after that.
+        if !self.shared.tracer.is_on() {
+            self.lock().arrived(seq);
+        }
+    }
+
+    /// Whether `seq` is reached. Who waits asks again and again, and the driver lets one at a time in: whoever works on an operation of the stream
+    /// would have to wait for who waits for it. So the driver is asked only where nothing else tells.
+    pub(crate) fn reached(&self, seq: u64) -> Result<bool> {
         self.check()?;
         let performing = self.performing.load(Ordering::Acquire);
         if performing != 0 && performing <= seq {
-            return Ok(Some(false));
+            return Ok(false);
         }
-        let state = self.lock();
-        let is_all = state.reached >= seq && state.completions.is_empty() && state.rows.held.is_none();
-        Ok((is_all && !self.is_exposed()).then_some(true))
-    }
-
-    /// All that is in the driver's stream is done, which is everything up to the operation at `seq`, with it: said by who works on that.
-    pub(crate) fn arrived(&self, seq: u64) {
-        self.lock().arrived(seq);
-    }
-
-    /// Whether `seq` is reached. The device's context is current.
-    pub(crate) fn reached(&self, seq: u64) -> Result<bool> {
-        self.check()?;
         let mut state = self.lock();
         self.flush(&mut state)?;
-        let (issued, reached) = (state.issued, state.reached);
-        drop(state);
+        let issued = state.issued;
         if issued < seq {
             return Ok(false);
         }
-        if reached < seq || self.is_exposed() {
+        let is_open = state.reached < seq || self.is_exposed();
+        if !is_open && state.completions.is_empty() {
+            return Ok(true);
+        }
+        drop(state);
+        let _current =
+            self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
+        if is_open {
             // SAFETY: the stream is alive as long as `self`.
             match unsafe { self.shared.context.driver.cuStreamQuery(self.raw) } {
                 Ok(()) => {

@@ -1,18 +1,28 @@
 //! How often the driver is asked by who waits.
 
 use super::{Test, device};
+use crate::ends::Spans;
 use crate::support::fake;
 use accord_device::{CopySink, Device, MappedRange, Sink};
-use accord_types::{QueueId, Result};
+use accord_types::{QueueId, Result, SpanKind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Stays in its turn until it is let go.
+/// Stays in its turn until it is let go, and once more before it ends.
 struct Waits {
     begun: Sender<()>,
     open: Receiver<()>,
+}
+
+impl Waits {
+    fn wait(&self) {
+        // Closed at the end of a test that has failed already.
+        let _ = self.begun.send(());
+        let _ = self.open.recv();
+    }
 }
 
 impl Sink for Waits {
@@ -21,10 +31,13 @@ impl Sink for Waits {
     }
 
     fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
-        // Closed at the end of a test that has failed already.
-        let _ = self.begun.send(());
-        let _ = self.open.recv();
+        self.wait();
         Ok(None)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.wait();
+        Ok(())
     }
 }
 
@@ -34,9 +47,14 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
-    let (begun, begins) = channel();
-    let (let_go, open) = channel();
-    let seq = device.copy_out(stream, at, 8, CopySink::new(Waits { begun, open }))?;
+    let end = Instant::now() + SOON;
+    let waits = || {
+        let (begun, begins) = channel();
+        let (let_go, open) = channel();
+        (begins, let_go, CopySink::new(Waits { begun, open }))
+    };
+    let (begins, let_go, sink) = waits();
+    let seq = device.copy_out(stream, at, 8, sink)?;
     let later = device.copy(stream, at.offset(8), at, 8)?;
     begins.recv_timeout(SOON).map_err(|_| "its turn has not come")?;
     let before = fake::calls();
@@ -45,7 +63,7 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
     }
     assert_eq!(fake::calls(), before, "the driver was asked about what the host works on");
     let_go.send(())?;
-    let end = Instant::now() + SOON;
+    let_go.send(())?;
     while !device.reached(stream, later)? {
         assert!(Instant::now() < end, "it does not end");
     }
@@ -56,5 +74,36 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
         assert!(device.reached(stream, seq)? && device.reached(stream, later)?);
     }
     assert_eq!(fake::calls(), before, "the driver was asked about what is done");
+    // The last bytes of a copy out were waited for: nobody has to ask whether they have come.
+    let (begins, let_go, sink) = waits();
+    let seq = device.copy_out(stream, at, 8, sink)?;
+    let_go.send(())?;
+    for _ in 0..2 {
+        begins.recv_timeout(SOON).map_err(|_| "it does not end")?;
+    }
+    let before = fake::calls();
+    let_go.send(())?;
+    while !device.reached(stream, seq)? {
+        assert!(Instant::now() < end, "it does not end");
+    }
+    assert_eq!(fake::calls(), before, "the driver was asked about what its event had told");
+    Ok(())
+}
+
+/// A span is told when the stream is next waited for, also where the host knows the end of the copy by itself.
+pub(crate) fn traced_copies_are_told() -> Test {
+    let device = device()?;
+    let spans = Arc::new(Spans::default());
+    device.trace(spans.clone());
+    let stream = device.create_stream(QueueId(1))?;
+    let (begun, _begins) = channel();
+    let (let_go, open) = channel();
+    let seq = device.copy_out(stream, device.addresses().0, 8, CopySink::new(Waits { begun, open }))?;
+    let_go.send(())?;
+    let_go.send(())?;
+    device.synchronize(stream, seq)?;
+    let spans = spans.0.lock().expect("test lock");
+    let seen: Vec<_> = spans.iter().map(|span| (span.kind, span.bytes)).collect();
+    assert_eq!(seen, [(SpanKind::CopyOut, 8)]);
     Ok(())
 }
