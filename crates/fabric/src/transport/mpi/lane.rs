@@ -47,12 +47,22 @@ impl MpiLane {
         Self { shared, key, end, limit: TimeLimit::default(), reading: Reading::default(), rooms, loans }
     }
 
-    /// Does `work` as soon as it gives something; gives up at `end`. `quick` may give something without the table when there is news.
+    /// Does `work` as soon as it gives something; gives up at `end`.
     fn wait<T>(
         &self,
         end: Option<Instant>,
         spin: Option<&SharedSpinPolicy>,
-        quick: impl FnOnce() -> Option<T>,
+        work: impl FnMut(&mut LaneTable, LaneKey) -> io::Result<Option<T>>,
+    ) -> io::Result<T> {
+        self.wait_or(end, spin, || None, work)
+    }
+
+    /// As [`MpiLane::wait`], where `quick` may give something without the table.
+    fn wait_or<T>(
+        &self,
+        end: Option<Instant>,
+        spin: Option<&SharedSpinPolicy>,
+        quick: impl Fn() -> Option<T>,
         mut work: impl FnMut(&mut LaneTable, LaneKey) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
         let mut state = self.shared.lock();
@@ -65,18 +75,18 @@ impl MpiLane {
         self.wait_since(seen, end, spin, quick, work)
     }
 
-    /// As [`MpiLane::wait`], where there was nothing to do when the signal had been raised so many times.
+    /// As [`MpiLane::wait_or`], where there was nothing to do when the signal had been raised so many times.
     fn wait_since<T>(
         &self,
         seen: u32,
         end: Option<Instant>,
         spin: Option<&SharedSpinPolicy>,
-        quick: impl FnOnce() -> Option<T>,
+        quick: impl Fn() -> Option<T>,
         mut work: impl FnMut(&mut LaneTable, LaneKey) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
         let start = Instant::now();
         if let Some(spin) = spin.filter(|spin| spin.has_any() && end.is_none_or(|end| end > start)) {
-            spin.look(|| self.end.changed.raised() != seen || !self.end.mailbox.is_empty());
+            spin.look(|| self.end.changed.raised() != seen || quick().is_some());
             if let Some(done) = quick() {
                 spin.waited(start);
                 return Ok(done);
@@ -132,25 +142,20 @@ impl MpiLane {
         mut work: impl FnMut(&mut Streams, LaneKey) -> io::Result<Option<usize>>,
     ) -> io::Result<usize> {
         let mut waited = false;
-        self.wait(
-            end,
-            None,
-            || None,
-            |state, key| {
-                // They go before.
-                state.take_in(&self.shared.intake);
-                let LaneTable { streams, ends, .. } = state;
-                if waited && !streams.has_room(key) {
-                    return Ok(None);
-                }
-                waited = true;
-                let done = work(streams, key)?;
-                if let Some(end) = ends.get(&key) {
-                    end.roomy.set(streams.queued(key));
-                }
-                Ok(done)
-            },
-        )
+        self.wait(end, None, |state, key| {
+            // They go before.
+            state.take_in(&self.shared.intake);
+            let LaneTable { streams, ends, .. } = state;
+            if waited && !streams.has_room(key) {
+                return Ok(None);
+            }
+            waited = true;
+            let done = work(streams, key)?;
+            if let Some(end) = ends.get(&key) {
+                end.roomy.set(streams.queued(key));
+            }
+            Ok(done)
+        })
     }
 
     fn lend_all(&self, bytes: LentBytes) -> io::Result<()> {
@@ -162,15 +167,10 @@ impl MpiLane {
         state.lent.insert(self.key, bytes);
         self.shared.has_changed(state);
         // However long that takes: MPI may be reading there.
-        let loan = self.wait(
-            None,
-            Some(&self.loans),
-            || None,
-            |state, key| {
-                let loan = state.streams.loan(key);
-                Ok((loan != Loan::UnderWay).then_some(loan))
-            },
-        );
+        let loan = self.wait(None, Some(&self.loans), |state, key| {
+            let loan = state.streams.loan(key);
+            Ok((loan != Loan::UnderWay).then_some(loan))
+        });
         self.shared.lock().lent.remove(&self.key);
         match loan? {
             Loan::Done => Ok(()),

@@ -76,7 +76,7 @@ impl MpiLane {
         }
         match self.quiet_since() {
             Some(seen) => self.wait_since(seen, end, Some(&self.reading.waits), arrived, work),
-            None => self.wait(end, Some(&self.reading.waits), arrived, work),
+            None => self.wait_or(end, Some(&self.reading.waits), arrived, work),
         }
     }
 
@@ -115,18 +115,13 @@ impl MpiLane {
 
     /// Waits until lent room is this side's again, however long that takes: MPI may be writing there.
     fn await_room(&self, len: usize) -> io::Result<usize> {
-        let filled = self.wait(
-            None,
-            Some(&self.rooms),
-            || None,
-            |state, key| {
-                let filled = state.streams.filled(key);
-                if filled.is_some() {
-                    state.rooms.remove(&key);
-                }
-                Ok(filled)
-            },
-        )?;
+        let filled = self.wait(None, Some(&self.rooms), |state, key| {
+            let filled = state.streams.filled(key);
+            if filled.is_some() {
+                state.rooms.remove(&key);
+            }
+            Ok(filled)
+        })?;
         Ok(if filled { len } else { 0 })
     }
 
