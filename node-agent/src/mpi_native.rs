@@ -3,7 +3,7 @@
 
 use crate::ask::{self, NoAnswer};
 use crate::config::MpiGpus;
-use crate::offered_gpus::VISIBLE;
+use accord_device::cuda::VISIBLE;
 use accord_device::{CopySink, CopySource, Device, StartConfig, registry};
 use accord_fabric::transport::mpi::{MpiObject, try_native};
 use accord_types::{

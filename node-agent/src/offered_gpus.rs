@@ -5,9 +5,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// The driver's own variable: the GPUs that a process sees.
-pub(crate) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
-
 /// What `--gpus` says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Gpus {
@@ -111,7 +108,7 @@ impl Gpus {
         (offered, notes)
     }
 
-    /// What a process has to see in the driver's own variable that is to touch offered ones only, which is [`VISIBLE`]; none if it may see what the agent sees.
+    /// What a process has to see in the driver's own variable that is to touch offered ones only, which is [`accord_device::cuda::VISIBLE`]; none if it may see what the agent sees.
     pub(crate) fn shown_to_others(&self, offered: &[DeviceInfo]) -> Option<String> {
         let names = || offered.iter().map(|info| info.uuid.as_str()).filter(|name| !name.is_empty());
         matches!(self, Self::These(_)).then(|| names().collect::<Vec<_>>().join(","))

@@ -6,6 +6,7 @@ use super::signals::{Event, Signals};
 use crate::args::ClusterSize;
 use crate::failure::{Failure, Result};
 use crate::output::print;
+use accord_device::cuda::VISIBLE;
 use accord_device::registry;
 use accord_types::{NodeId, settings};
 use nix::sys::wait::WaitStatus;
@@ -13,8 +14,6 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// The driver's own variable: the GPUs that a process sees, by number or name, in its order.
-pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 /// Part of the machine's free memory that all CPU devices together may take, in percent.
 const MEMORY_PERCENT: u64 = 80;
 /// How long looking for GPUs may take. Drivers of machines with many take seconds to start.

@@ -1,10 +1,10 @@
 //! The last step before a program: entering its host, arranging its end, becoming it.
 
-use super::devices::VISIBLE;
 use super::hosts::Hosts;
 use super::signals::Signals;
 use crate::args::{ExecArgs, RshArgs};
 use crate::failure::Failure;
+use accord_device::cuda::VISIBLE;
 use accord_types::{Rank, settings};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::prctl::set_pdeathsig;

@@ -9,7 +9,7 @@ mod sampling;
 pub use child::{ARGUMENT, main};
 
 use crate::ask::{self, NoAnswer};
-use crate::offered_gpus::VISIBLE;
+use accord_device::cuda::VISIBLE;
 use accord_device::registry;
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};

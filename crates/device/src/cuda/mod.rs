@@ -50,6 +50,9 @@ pub use staging::copy_route;
 use crate::backend::Backend;
 use accord_types::DeviceKind;
 
+/// The driver's own variable: the GPUs that a process sees, by number or name, in its order.
+pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
 /// See [`crate::registry`].
 pub(crate) static BACKEND: Backend = Backend {
     kind: DeviceKind::CUDA,
