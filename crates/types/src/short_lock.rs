@@ -1,9 +1,19 @@
 //! Locks for decisions, held for a short time only: never while a call may wait for a device, another node or the program's own
 //! code. Debug builds check it before every such call. What has to be held over one is a [`crate::turn_lock::TurnLock`].
 
+use crate::spin_policy::look_for;
+use std::hint::spin_loop;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a thread looks for a lock that somebody has before it sleeps: about as long as it takes to be woken up on an idle core of a
+/// virtual machine. Few holders take a tenth of it.
+const SOON: Duration = Duration::from_micros(50);
+/// Tries before the core is given away once.
+const TRIES: u32 = 4;
+/// Each try takes the lock's cache line from its holder.
+const PAUSES: u32 = 4;
 
 /// A mutex that no thread holds over a call that may wait. A panic of its holder leaves it usable.
 #[derive(Default, Debug)]
@@ -28,7 +38,18 @@ impl<T> ShortLock<T> {
 
     /// Locks it.
     pub fn lock(&self) -> ShortGuard<'_, T> {
-        ShortGuard { guard: self.0.lock().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
+        match self.try_lock() {
+            Some(guard) => guard,
+            None => self.lock_late(),
+        }
+    }
+
+    #[cold]
+    fn lock_late(&self) -> ShortGuard<'_, T> {
+        soon(|| self.try_lock()).unwrap_or_else(|| ShortGuard {
+            guard: self.0.lock().unwrap_or_else(PoisonError::into_inner),
+            mark: Mark::new(),
+        })
     }
 }
 
@@ -167,6 +188,15 @@ impl<T> DerefMut for ShortGuard<'_, T> {
     }
 }
 
+/// Looks for a lock that somebody has; none if it is to be slept for.
+pub(crate) fn soon<T>(mut try_it: impl FnMut() -> Option<T>) -> Option<T> {
+    let paused = || {
+        (0..PAUSES).for_each(|_| spin_loop());
+        try_it()
+    };
+    look_for(Instant::now(), SOON, TRIES, paused).ok()
+}
+
 /// To be called before anything that may wait.
 ///
 /// # Panics
@@ -216,6 +246,33 @@ mod tests {
         drop(held);
         assert_none_held();
         assert_eq!(*lock.lock(), 1);
+    }
+
+    #[test]
+    fn one_at_a_time_has_it_and_whoever_wants_it_gets_it_soon_or_late() {
+        const TIMES: u32 = 2_000;
+        let lock = ShortLock::new(0_u32);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let lock = &lock;
+                scope.spawn(move || {
+                    for turn in 0..TIMES {
+                        let mut held = lock.lock();
+                        let before = *held;
+                        // Now and then for longer than anybody looks.
+                        if thread == 0 && turn % 500 == 0 {
+                            std::thread::sleep(4 * SOON);
+                        }
+                        *held = before + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), 4 * TIMES);
+        let held = lock.lock();
+        assert!(soon(|| lock.try_lock()).is_none(), "who has it goes on having it");
+        drop(held);
+        assert!(soon(|| lock.try_lock()).is_some());
     }
 
     #[test]

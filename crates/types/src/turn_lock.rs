@@ -6,7 +6,7 @@
 //!
 //! [`ShortLock`]: crate::short_lock::ShortLock
 
-use crate::short_lock::assert_none_held;
+use crate::short_lock::{assert_none_held, soon};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -20,10 +20,18 @@ impl<T> TurnLock<T> {
         Self(Mutex::new(held))
     }
 
-    /// Takes it.
+    /// Takes it. Most turns end soon, too.
     pub fn take(&self) -> MutexGuard<'_, T> {
         assert_none_held();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.try_take() {
+            Some(guard) => guard,
+            None => self.take_late(),
+        }
+    }
+
+    #[cold]
+    fn take_late(&self) -> MutexGuard<'_, T> {
+        soon(|| self.try_take()).unwrap_or_else(|| self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes it unless somebody has it.
