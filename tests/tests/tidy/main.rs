@@ -47,6 +47,7 @@ const UNSAFE: &[&str] = &[
     "crates/fabric/src/transport/socket_option.rs",
     "crates/fabric/src/transport/window.rs",
     "crates/fabric/src/transport/mpi/object.rs",
+    "crates/fabric/src/transport/mpi/short_buffers.rs",
     "crates/fabric/src/transport/mpi/lent.rs",
     "mpi/src/",
     "cli/openacc/src/",

@@ -17,6 +17,7 @@
 //! world.rs     what is asked of a message passing library
 //! object.rs    MPI itself, in an object that is loaded when it is asked for
 //! spare.rs     buffers of messages, used again
+//! short_buffers.rs  short messages while MPI has them
 //! trial.rs     whether devices' own memory may be lent
 //! relay.rs     bytes of one lane to another, without a look at them
 //! ```
@@ -38,6 +39,8 @@ mod passing;
 mod reading;
 mod relay;
 mod shared;
+#[allow(unsafe_code)]
+mod short_buffers;
 mod slots;
 mod spare;
 mod streams;

@@ -4,6 +4,7 @@
 
 use super::lent::LentBytes;
 use super::loan::{TAG_FIRST, TAKES_MAX};
+use super::short_buffers::{ShortBuffer, ShortBuffers};
 use super::spare;
 use super::world::{Came, FindRoom, World};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -138,8 +139,10 @@ impl MpiObject {
     /// Joins the world of this job, on the thread that is to have it. Once in a process.
     ///
     /// # Errors
-    /// What MPI says.
+    /// What MPI says; when the system has no memory.
     pub fn join(&self) -> io::Result<Box<dyn World>> {
+        // Before MPI looks at what is mapped.
+        let short = ShortBuffers::map()?;
         let (mut rank, mut size) = (0, 0);
         let mut why = vec![0_u8; TEXT_MAX];
         // SAFETY: all pointers are to what lives longer than the call.
@@ -149,7 +152,7 @@ impl MpiObject {
             return Err(io::Error::other(format!("MPI does not start: {why}")));
         }
         let functions = self.functions;
-        Ok(Box::new(MpiWorld { functions, world, rank, size, sends: Vec::new(), receives: VecDeque::new() }))
+        Ok(Box::new(MpiWorld { functions, world, rank, size, sends: Vec::new(), receives: VecDeque::new(), short }))
     }
 }
 
@@ -163,6 +166,8 @@ struct MpiWorld {
     sends: Vec<Sending>,
     /// What MPI writes or has written, in the order in which it was matched.
     receives: VecDeque<Receiving>,
+    /// After those, which use it.
+    short: ShortBuffers,
 }
 
 struct Sending {
@@ -172,6 +177,7 @@ struct Sending {
 
 enum SentBytes {
     Message(Vec<u8>),
+    Short(ShortBuffer),
     Lent(u64),
 }
 
@@ -184,6 +190,7 @@ struct Receiving {
 
 enum Into {
     Message(Vec<u8>),
+    Short(ShortBuffer),
     /// Room that is lent for this tag.
     Room(u16),
 }
@@ -209,15 +216,17 @@ impl MpiWorld {
         if from >= self.size || (tag == FRAMED && len > MESSAGE_MAX) {
             return Err(wrong());
         }
-        let (start, into) = if tag == FRAMED {
-            let mut message = spare::filled(len);
-            (message.as_mut_ptr(), Into::Message(message))
-        } else {
+        let (start, into) = if tag != FRAMED {
             let room = room(from, tag, len)?;
             if !room.enter() {
                 return Err(lost_device("receive into"));
             }
             (room.as_mut_ptr(), Into::Room(tag))
+        } else if let Some(short) = self.short.take(len) {
+            (self.short.start(&short), Into::Short(short))
+        } else {
+            let mut message = spare::filled(len);
+            (message.as_mut_ptr(), Into::Message(message))
         };
         // SAFETY: there is room for `len` bytes, which neither moves nor ends before the request is done: a message is kept in `receives`,
         // and whoever lends room waits for it. Closing the world waits for both.
@@ -250,6 +259,7 @@ impl MpiWorld {
             } else if let Some(at) = self.sends.iter().position(|sending| is_done(sending.request)) {
                 match self.sends.swap_remove(at).what {
                     SentBytes::Message(message) => spare::done(message),
+                    SentBytes::Short(short) => self.short.give_back(short),
                     SentBytes::Lent(id) => return Ok(Some(Came::Sent(id))),
                 }
             }
@@ -282,7 +292,12 @@ impl World for MpiWorld {
     }
 
     fn send(&mut self, to: u32, message: Vec<u8>) -> io::Result<()> {
-        self.begin_send(to, FRAMED, (message.as_ptr(), message.len()), SentBytes::Message(message))
+        let len = message.len();
+        let (start, what) = match self.short.filled(&message) {
+            Some(short) => (self.short.start(&short).cast_const(), SentBytes::Short(short)),
+            None => (message.as_ptr(), SentBytes::Message(message)),
+        };
+        self.begin_send(to, FRAMED, (start, len), what)
     }
 
     fn send_lent(&mut self, to: u32, tag: u16, bytes: LentBytes, id: u64) -> io::Result<()> {
@@ -313,13 +328,14 @@ impl World for MpiWorld {
         // Each rank's in their order: one that is done waits for those before it. But not for lent bytes, which may take long.
         let first = (0..self.receives.len()).find(|&at| {
             let one = &self.receives[at];
-            let is_before = |earlier: &&Receiving| earlier.from == one.from && matches!(earlier.into, Into::Message(_));
+            let is_before = |earlier: &&Receiving| earlier.from == one.from && !matches!(earlier.into, Into::Room(_));
             one.done
                 && (matches!(one.into, Into::Room(_))
                     || !self.receives.iter().take(at).any(|earlier| is_before(&earlier)))
         });
         Ok(first.and_then(|at| self.receives.remove(at)).map(|receive| match receive.into {
             Into::Message(message) => Came::Message(receive.from, message),
+            Into::Short(short) => Came::Message(receive.from, self.short.read(short)),
             Into::Room(tag) => Came::Filled(tag),
         }))
     }

@@ -1,0 +1,100 @@
+//! Where short messages are while MPI has them: memory that was mapped for that.
+//!
+//! UCX asks CUDA's driver what kind of memory a message is in, which takes 2 to 3 us at either end, unless it knows that the addresses are
+//! not a GPU's. It does not know that of what was mapped without access when it started. Such are the heaps that glibc makes for threads: they get
+//! access as they grow.
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::io;
+use std::ptr::NonNull;
+
+/// The longest of them, of a lane's command as of a header alone.
+pub(super) const SHORT_MAX: usize = 1 << 10;
+/// As many as are sent and received at one time.
+pub(super) const BUFFERS: usize = 64;
+
+/// The memory, and which buffers nobody has.
+#[derive(Debug)]
+pub(super) struct ShortBuffers {
+    base: NonNull<u8>,
+    free: Vec<usize>,
+}
+
+/// One that somebody has: so many bytes at its begin.
+#[derive(Debug)]
+pub(super) struct ShortBuffer {
+    number: usize,
+    len: usize,
+}
+
+impl ShortBuffers {
+    pub(super) fn map() -> io::Result<Self> {
+        let len = BUFFERS * SHORT_MAX;
+        // SAFETY: a new mapping that is nobody else's.
+        let base = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
+        };
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Ok(Self { base, free: (0..BUFFERS).rev().collect() })
+    }
+
+    /// A buffer of `len` bytes; none if that is too much, or all are taken.
+    pub(super) fn take(&mut self, len: usize) -> Option<ShortBuffer> {
+        let number = if len <= SHORT_MAX { self.free.pop() } else { None };
+        number.map(|number| ShortBuffer { number, len })
+    }
+
+    /// One that has these bytes.
+    pub(super) fn filled(&mut self, bytes: &[u8]) -> Option<ShortBuffer> {
+        let buffer = self.take(bytes.len())?;
+        // SAFETY: there is room for them, and nobody else has the buffer.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start(&buffer), bytes.len()) };
+        Some(buffer)
+    }
+
+    /// Its first byte.
+    pub(super) fn start(&self, buffer: &ShortBuffer) -> *mut u8 {
+        self.base.as_ptr().wrapping_add(buffer.number * SHORT_MAX)
+    }
+
+    /// Gives it back, for its bytes. Nobody writes there any more.
+    pub(super) fn read(&mut self, buffer: ShortBuffer) -> Vec<u8> {
+        // SAFETY: the bytes are mapped and were zeros at first; whoever has the buffer is its only user, and gives it back here.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start(&buffer), buffer.len) }.to_vec();
+        self.give_back(buffer);
+        bytes
+    }
+
+    /// Nobody reads or writes it any more.
+    #[expect(clippy::needless_pass_by_value, reason = "it is not used again")]
+    pub(super) fn give_back(&mut self, buffer: ShortBuffer) {
+        self.free.push(buffer.number);
+    }
+}
+
+impl Drop for ShortBuffers {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nobody has a buffer any more.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), BUFFERS * SHORT_MAX) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_own_bytes_until_it_is_given_back() {
+        let mut buffers = ShortBuffers::map().unwrap();
+        let text = |number: usize| vec![u8::try_from(number).unwrap(); SHORT_MAX - number];
+        let all: Vec<_> = (0..BUFFERS).map(|number| buffers.filled(&text(number)).unwrap()).collect();
+        assert!(buffers.take(0).is_none(), "all are taken");
+        for (number, buffer) in all.into_iter().enumerate() {
+            assert_eq!(buffers.read(buffer), text(number));
+        }
+        assert!(buffers.take(SHORT_MAX + 1).is_none() && buffers.filled(&[1; SHORT_MAX + 1]).is_none());
+        let again: Vec<_> = (0..BUFFERS).map(|_| buffers.take(1).unwrap()).collect();
+        again.into_iter().for_each(|buffer| buffers.give_back(buffer));
+        assert_eq!(buffers.free.len(), BUFFERS);
+    }
+}
