@@ -2,8 +2,8 @@
 #![allow(unreachable_pub)] // They are found by their names.
 
 use crate::control::{
-    GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY,
-    ROW_COPIES, TOOK_US, begin, lock, lose_context, setting,
+    GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INTERRUPTS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE,
+    NOT_READY, ROW_COPIES, TOOK_US, begin, lock, lose_context, setting,
 };
 use crate::memory;
 use crate::module::{self, Function, Module};
@@ -296,9 +296,19 @@ calls! {
         (*event).hold_up(&*stream(raw)?);
         Ok(())
     }
-    fn cuEventCreate(event: *mut *mut Event, _flags: c_uint) { *event = Box::into_raw(Box::default()); Ok(()) }
+    fn cuEventCreate(event: *mut *mut Event, flags: c_uint) {
+        const BLOCKING_SYNC: c_uint = 1;
+        *event = Box::into_raw(Box::new(Event::new(flags & BLOCKING_SYNC != 0)));
+        Ok(())
+    }
     fn cuEventDestroy_v2(event: *mut Event) { drop(Box::from_raw(event)); Ok(()) }
-    fn cuEventRecord(event: *const Event, raw: *mut c_void) { (*event).record(&stream(raw)?); Ok(()) }
+    fn cuEventRecord(event: *const Event, raw: *mut c_void) {
+        if (*event).interrupts {
+            INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+        }
+        (*event).record(&stream(raw)?);
+        Ok(())
+    }
     fn cuEventQuery(event: *const Event) { if (*event).is_done() { begin("") } else { Err(NOT_READY) } }
     fn cuEventSynchronize(event: *const Event) { (*event).wait(); begin("") }
     fn cuEventElapsedTime(milliseconds: *mut f32, start: *const Event, end: *const Event) {

@@ -31,6 +31,8 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static GRAPHS: AtomicU32 = AtomicU32::new(0);
 /// Copies of several rows.
 pub(crate) static ROW_COPIES: AtomicU32 = AtomicU32::new(0);
+/// Events that interrupt a core.
+pub(crate) static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static TOOK_US: AtomicI32 = AtomicI32::new(-1);
 /// The error that every call of a lost context returns.
 static STICKY: AtomicI32 = AtomicI32::new(0);
@@ -90,6 +92,12 @@ pub extern "C" fn fake_cuda_calls() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_graphs() -> u32 {
     GRAPHS.load(Ordering::Relaxed)
+}
+
+/// How often the device has interrupted a core.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_interrupts() -> u32 {
+    INTERRUPTS.load(Ordering::Relaxed)
 }
 
 /// How many copies of several rows were made.

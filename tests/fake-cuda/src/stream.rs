@@ -26,6 +26,8 @@ pub(crate) struct Event {
     point: Mutex<Option<(Arc<Stream>, u64)>>,
     /// When the stream got there.
     time: Arc<OnceLock<Instant>>,
+    /// Whoever waits for it sleeps until there is an interrupt, which there is each time.
+    pub(crate) interrupts: bool,
 }
 
 impl Stream {
@@ -90,6 +92,10 @@ impl Stream {
 }
 
 impl Event {
+    pub(crate) fn new(interrupts: bool) -> Self {
+        Self { interrupts, ..Self::default() }
+    }
+
     pub(crate) fn record(&self, stream: &Arc<Stream>) {
         let time = Arc::clone(&self.time);
         stream.put(move || {

@@ -3,6 +3,7 @@
 
 use super::shared::Shared;
 use super::staging::pinned_pool::Slot;
+use super::timer_slack;
 use crate::CopySink;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::Signal;
@@ -102,6 +103,7 @@ impl WaitingParts {
 impl PartQueue {
     fn serve(&self, shared: &Shared) {
         let Ok(_current) = shared.context.enter() else { return };
+        timer_slack::wake_in_time();
         // The sink of the copy that it is at, unless that has failed.
         let mut sink = None;
         let mut spin = SpinPolicy::patient();

@@ -37,6 +37,7 @@ mod staging;
 mod stream;
 mod stream_worker;
 mod table;
+mod timer_slack;
 mod trace;
 
 pub use cache::cache_folder;

@@ -2,6 +2,7 @@
 //! the stream that they are in, and may not call the driver.
 
 use super::stream::Stream;
+use super::timer_slack;
 use crate::failure::shut_down;
 use accord_types::Result;
 use accord_types::short_lock::ShortLock;
@@ -81,8 +82,7 @@ impl Notifier {
 
 impl Shared {
     fn serve(&self) {
-        // SAFETY: changes this thread's timers only.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+        timer_slack::wake_in_time();
         let (mut idle, mut work) = (SpinPolicy::patient(), SpinPolicy::default());
         let mut state = self.state.lock();
         let mut looked_for_failures = Instant::now();

@@ -13,6 +13,7 @@ use super::pending::{self, Pending};
 use super::repeated::Repeated;
 use super::rows::Rows;
 use super::shared::{DeviceStream, Shared};
+use super::timer_slack;
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::threads;
 use accord_types::turn_lock::{self, TurnLock};
@@ -258,7 +259,7 @@ impl Stream {
 
     /// Puts an operation into the list, and waits for room if there is none. Copies from elsewhere have room: there is one a lane,
     /// and whoever brings them may have to bring the bytes that the stream waits for.
-    fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, StreamProgress>, op: Op) -> Result<Seq> {
+    pub(super) fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, StreamProgress>, op: Op) -> Result<Seq> {
         while state.pending.is_full() && !state.closing && self.queue != QueueId::INCOMING {
             drop(self.sleep(state));
             self.check()?;
@@ -285,6 +286,7 @@ impl Stream {
     /// The worker.
     fn serve(&self) {
         let Ok(_current) = self.shared.context.enter() else { return };
+        timer_slack::wake_in_time();
         let mut spin = SpinPolicy::patient();
         let mut state = self.lock();
         loop {

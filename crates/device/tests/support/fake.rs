@@ -98,6 +98,11 @@ pub(crate) fn graphs() -> u32 {
     number(c"fake_cuda_graphs")
 }
 
+/// How often the device has interrupted a core.
+pub(crate) fn interrupts() -> u32 {
+    number(c"fake_cuda_interrupts")
+}
+
 /// How many copies of several rows were made.
 pub(crate) fn row_copies() -> u32 {
     number(c"fake_cuda_row_copies")

@@ -9,6 +9,7 @@ use super::upload::{Filling, SlotRequest, Upload};
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::numa::NumaAffinity;
+use crate::cuda::timer_slack;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::threads;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -285,8 +286,7 @@ impl Shared {
         };
         self.numa.bind();
         // So that LOOK is not stretched to the kernel's default of 50 us more.
-        // SAFETY: changes this thread's timers only.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+        timer_slack::wake_in_time();
         let mut state = self.lock();
         while !state.closing {
             self.collect(&mut state);

@@ -6,10 +6,11 @@ use crate::cuda::numa::NumaAffinity;
 use accord_types::signal::SharedSpinPolicy;
 use accord_types::turn_lock::{self, TurnLock};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Size of a slot for small copies; larger ones take the large slots.
 pub(crate) const SMALL_SLOT: usize = 64 << 10;
@@ -23,6 +24,10 @@ pub(crate) const RELAY_SLOT: usize = 2 << 20;
 const LOOKS: usize = 3;
 /// Looks at a slot that is waited for before the core is given away once: each is a call of the driver.
 const WAIT_LOOKS: u32 = 1;
+/// Between two looks at a slot that takes longer than recent ones did: a share of the time that it has taken, within these.
+const PAUSE_SHARE: u32 = 64;
+const PAUSE_MIN: Duration = Duration::from_micros(20);
+const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// Slots of one size, made as they are needed up to a number.
 pub(crate) struct PinnedPool {
@@ -100,8 +105,8 @@ impl PinnedPool {
             match state.reading.pop_front() {
                 Some(oldest) => {
                     drop(state);
-                    // SAFETY: the event is the slot's own and recorded.
-                    let waited = unsafe { self.context.driver.cuEventSynchronize(oldest.event) };
+                    // The others are under way meanwhile.
+                    let waited = self.sleep_for(&oldest, Instant::now());
                     state = self.lock();
                     state.free.push(oldest);
                     waited?;
@@ -117,11 +122,8 @@ impl PinnedPool {
         }
         // The oldest are done first; each question costs a microsecond.
         for at in 0..state.reading.len().min(LOOKS) {
-            // SAFETY: the event is the slot's own and recorded.
-            match unsafe { self.context.driver.cuEventQuery(state.reading[at].event) } {
-                Ok(()) => return Ok(state.reading.remove(at)),
-                Err(DriverError { code: DriverError::NOT_READY, .. }) => {}
-                Err(error) => return Err(error),
+            if self.is_done(state.reading[at].event)? {
+                return Ok(state.reading.remove(at));
             }
         }
         if state.made < self.slots_max {
@@ -143,12 +145,45 @@ impl PinnedPool {
         state.blocks.push(block as usize);
         for index in 0..count {
             let mut event = null_mut();
-            let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+            // One that blocks is an interrupt for each copy, whether somebody waits or not: some 25 us of whichever core the system has chosen for
+            // that GPU's interrupts, and of the thread that is there.
+            let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
             // SAFETY: `event` is valid for writing.
             unsafe { driver.cuEventCreate(&raw mut event, flags) }?;
             state.free.push(RawSlot { memory: block as usize + index * self.slot_bytes, event });
         }
         state.made += count;
+        Ok(())
+    }
+
+    /// Whether the device has got to where a slot's event was recorded.
+    fn is_done(&self, event: CUevent) -> Result<bool, DriverError> {
+        // SAFETY: a slot's event lives as long as its home.
+        match unsafe { self.context.driver.cuEventQuery(event) } {
+            Ok(()) => Ok(true),
+            Err(DriverError { code: DriverError::NOT_READY, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until it has: looks for as long as recent waits were before it sleeps.
+    fn wait_for(&self, slot: &RawSlot) -> Result<(), DriverError> {
+        let start = Instant::now();
+        let known = Cell::new(Ok(false));
+        let looked = self.waits.look_for(WAIT_LOOKS, || {
+            known.set(self.is_done(slot.event));
+            known.get() != Ok(false)
+        });
+        let waited = if looked { known.get().map(drop) } else { self.sleep_for(slot, start) };
+        self.waits.waited(start);
+        waited
+    }
+
+    /// Waits with a look now and then, since `start`.
+    fn sleep_for(&self, slot: &RawSlot, start: Instant) -> Result<(), DriverError> {
+        while !self.is_done(slot.event)? {
+            std::thread::sleep((start.elapsed() / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX));
+        }
         Ok(())
     }
 
@@ -200,15 +235,7 @@ impl Slot {
 
     /// Blocks until the device has got to the recorded point.
     pub(crate) fn wait(&self) -> Result<(), DriverError> {
-        let (driver, waits, start) = (self.home.context.driver, &self.home.waits, Instant::now());
-        // SAFETY: the event is the slot's own.
-        let asked = || unsafe { driver.cuEventQuery(self.raw.event) };
-        // The driver sleeps until an interrupt, which takes longer than a small copy.
-        waits.look_for(WAIT_LOOKS, || !matches!(asked(), Err(DriverError { code: DriverError::NOT_READY, .. })));
-        // SAFETY: likewise.
-        let waited = unsafe { driver.cuEventSynchronize(self.raw.event) };
-        waits.waited(start);
-        waited
+        self.home.wait_for(&self.raw)
     }
 
     /// Gives the slot back once the device has got to the recorded point.
@@ -231,12 +258,7 @@ pub(crate) struct Probe {
 
 impl Probe {
     pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
-        // SAFETY: a slot's event lives as long as its home.
-        match unsafe { self.home.context.driver.cuEventQuery(self.event) } {
-            Ok(()) => Ok(true),
-            Err(DriverError { code: DriverError::NOT_READY, .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.home.is_done(self.event)
     }
 }
 
