@@ -81,6 +81,12 @@ pub trait Sink: Send {
         false
     }
 
+    /// Neither [`Sink::drains_native`] nor [`Sink::mapped_range`] gives anything, if few bytes are copied: a device may fetch them before it is the sink's
+    /// turn.
+    fn is_by_host(&self) -> bool {
+        false
+    }
+
     /// Whether somebody takes the bytes out of the device's own memory. Asked once, before [`Sink::drain`], by a device that has such, when its
     /// stream has got there; may block. If so [`Sink::drain_native`] is called with all of them, and not [`Sink::drain`]; then [`Sink::finish`].
     ///

@@ -9,6 +9,8 @@ mod bounds;
 mod egress;
 #[path = "support/ends.rs"]
 mod ends;
+#[path = "support/fetched.rs"]
+mod fetched;
 #[path = "support/gangs.rs"]
 mod gangs;
 #[path = "support/native.rs"]
@@ -103,12 +105,16 @@ fn main() {
         ("rows_lie_across_pieces_of_memory", rows::across_pieces),
         ("rows_of_pinned_memory_are_read_in_their_turn", rows::never_of_pinned_memory),
         ("locks_come_and_go_while_others_copy", page_registration::come_and_go),
+        ("few_bytes_are_fetched_in_order", fetched::in_order),
+        ("fetched_bytes_may_be_refused", fetched::refused),
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", refusals::held_device),
         ("who_waits_asks_the_driver_for_nothing_that_is_known", asked::nothing_of_what_is_known),
         ("a_trace_tells_of_copies_whose_end_the_host_knows", asked::traced_copies_are_told),
+        ("few_bytes_are_fetched_at_once", fetched::at_once),
+        ("copies_interrupt_nobody", fetched::without_interrupts),
         ("a_region_has_as_many_gangs_as_it_is_long", gangs::by_length),
         ("gangs_share_blocks_if_that_is_faster", gangs::that_share_blocks),
         ("regions_that_repeat_go_the_ordinary_way_without_graphs", repeated::refused),

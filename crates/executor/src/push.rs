@@ -40,6 +40,10 @@ impl Sink for ToPeer {
         self.place(landed)
     }
 
+    fn is_by_host(&self) -> bool {
+        self.same_host.as_ref().is_none_or(|peer| !peer.may_reach(&self.pushing, self.len))
+    }
+
     fn drains_native(&mut self) -> Result<bool> {
         let drains = self.pushing.drains_native();
         self.place(drains)

@@ -41,11 +41,17 @@ impl SameHostPeer {
     /// # Errors
     /// When it refuses or is gone.
     pub fn mapped_range(&self, pushing: &mut Pushing, device: &dyn Device, len: u64) -> Result<Option<MappedRange>> {
-        if !self.maps(len) {
+        if !self.may_reach(pushing, len) {
             return Ok(None);
         }
         let Self { same_host, peer, .. } = self;
-        pushing.reach(|| same_host.imports_from(peer.raw()), |handle| same_host.map(peer.raw(), device, handle, len))
+        pushing.reach(|handle| same_host.map(peer.raw(), device, handle, len))
+    }
+
+    /// Whether [`SameHostPeer::mapped_range`] may give something.
+    pub fn may_reach(&self, pushing: &Pushing, len: u64) -> bool {
+        // With the first lane it is known who is on this host. Others get the bytes as soon as they may come.
+        self.maps(len) && (!pushing.is_connected() || self.same_host.imports_from(self.peer.raw()))
     }
 }
 

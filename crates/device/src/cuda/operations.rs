@@ -157,7 +157,11 @@ impl Device for CudaDevice {
         let end = memory.map_or_else(|| End::Handed { detached: sink.detached() }, |_| End::Program);
         let facts = direct::facts(stream, Direction::Out, At::Call, len as usize, end, here);
         if memory.is_none() && copy_route::route(&facts, &mut NoMemory).route == Route::InTurn {
-            return stream.put_host(Op::CopyOut { src, len, sink }, here);
+            if !here && (1..=SMALL_MAX as u64).contains(&len) && !stream.is_exposed() && sink.is_by_host() {
+                let _current = self.enter(stream)?;
+                return stream.put_fetched(src, len, sink);
+            }
+            return stream.put_host(Op::CopyOut { src, len, sink, fetched: None }, here);
         }
         let _current = self.enter(stream)?;
         let mut sink = Some(sink);
@@ -187,7 +191,7 @@ impl Device for CudaDevice {
             stream.synchronize(stream.last().0)?;
         }
         let exposed = stream.is_exposed();
-        let seq = stream.put_host(Op::CopyOut { src, len, sink }, here || exposed)?;
+        let seq = stream.put_host(Op::CopyOut { src, len, sink, fetched: None }, here || exposed)?;
         if exposed {
             stream.synchronize(seq.0)?;
         }

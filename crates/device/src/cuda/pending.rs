@@ -3,6 +3,7 @@
 
 use super::function::{Function, OwnedBlock};
 use super::page_registration::Unregistration;
+use super::staging::fetched::Fetched;
 use crate::any_end::{CopySink, CopySource};
 use accord_types::{DevicePtr, LaunchDims};
 use cudarc::driver::sys::CUcontext;
@@ -19,7 +20,7 @@ pub const PENDING_BYTES_MAX: usize = 16 << 20;
 pub(crate) enum Op<S> {
     Store { dst: DevicePtr, bytes: Vec<u8> },
     CopyIn { dst: DevicePtr, len: u64, source: CopySource },
-    CopyOut { src: DevicePtr, len: u64, sink: CopySink },
+    CopyOut { src: DevicePtr, len: u64, sink: CopySink, fetched: Option<Fetched> },
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
     Peer { dst: DevicePtr, to: CUcontext, src: DevicePtr, len: u64 },
     Launch { function: Arc<Function>, index: u32, dims: LaunchDims, block: OwnedBlock },

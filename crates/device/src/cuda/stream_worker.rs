@@ -8,6 +8,7 @@ use super::launch;
 use super::registrations::RegisteredPart;
 use super::staging::copy_pool::CopyPool;
 use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route, TAKEN_MAX};
+use super::staging::fetched::Fetched;
 use super::staging::pinned_pool::{OUT_SLOT, RELAY_SLOT, Slot};
 use super::stream::{Op, Stream, StreamProgress};
 use crate::ipc::MappedRange;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 
 /// Most slots that a copy takes at once: others need some too.
 const NOW_SLOTS_MAX: usize = 16;
+/// Bytes from elsewhere that the driver takes before its call returns, which is quicker than a slot and an event. For a buffer on the stack.
+const HANDED_IN_MAX: usize = 4 << 10;
 /// Slots that a copy out to a sink without an address keeps filled ahead.
 const AHEAD: usize = 4;
 
@@ -36,7 +39,8 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyIn, len, String::new);
             Ok(())
         }
-        Op::CopyOut { src, len, mut sink } => {
+        Op::CopyOut { len, sink, fetched: Some(fetched), .. } => give(stream, seq, len as usize, sink, fetched),
+        Op::CopyOut { src, len, mut sink, fetched: None } => {
             if let Some(there) = sink.mapped_range()? {
                 push_there(stream, src, there, len).map_err(failed)?;
                 stream.arrived(seq);
@@ -181,12 +185,19 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     if stream.is_completing(seq - 1) {
         settle(stream, seq)?;
     }
+    if (1..=HANDED_IN_MAX).contains(&len) && !source.fills_native() {
+        let mut bytes = [0; HANDED_IN_MAX];
+        source.fill(&mut bytes[..len])?;
+        // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
+        return unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, bytes.as_ptr().cast(), len, stream.raw) }
+            .map_err(failed);
+    }
     let native = source.fills_native();
     if native {
         // Who writes into the device's memory does not wait for its stream.
         settle(stream, seq)?;
     }
-    let mut done = 0;
+    let (mut done, mut by_driver) = (0, false);
     while done < len {
         let to = dst.offset(done as u64);
         let filled = if native { source.fill_native(shared.context.range(to, len - done))? } else { 0 };
@@ -194,6 +205,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
             done += filled;
             continue;
         }
+        by_driver = true;
         let piece = RELAY_SLOT.min(len - done);
         let mut slot = shared.relayed.take().map_err(failed)?;
         source.fill(slot.bytes(piece))?;
@@ -204,7 +216,25 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         slot.release_after();
         done += piece;
     }
+    if native && !by_driver {
+        // They are there, and nothing was put into the stream after it was waited for.
+        stream.arrived(seq);
+    }
     Ok(())
+}
+
+/// Gives a sink bytes that were fetched.
+fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<()> {
+    // As in `copy_out`.
+    if stream.is_completing(seq - 1) {
+        settle(stream, seq)?;
+    }
+    let filled = fetched.wait().map_err(|error| stream.shared.driver_failed(error, Some(stream.queue)))?;
+    if let Some(mut slot) = filled {
+        sink.drain(slot.bytes(len))?;
+    }
+    stream.arrived(seq);
+    sink.finish()
 }
 
 fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: CopySink) -> Result<()> {
@@ -376,7 +406,7 @@ fn fetch(stream: &Stream, from: u64, len: usize) -> Result<Slot, DriverError> {
     Ok(slot)
 }
 
-fn fill_slot(stream: &Stream, slot: &Slot, from: u64, len: usize) -> Result<(), DriverError> {
+pub(crate) fn fill_slot(stream: &Stream, slot: &Slot, from: u64, len: usize) -> Result<(), DriverError> {
     // SAFETY: the slot is pinned and at least `len` long; its taker waits for the event.
     unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), from, len, stream.raw) }?;
     slot.record(stream.raw)

@@ -323,20 +323,17 @@ pub struct Pushing {
 }
 
 impl Pushing {
+    /// Whether there is a lane to the target.
+    pub fn is_connected(&self) -> bool {
+        self.outbox.is_connected()
+    }
+
     /// Where the bytes go straight to, if the target is on this host and has said where it wants them and `reach` gets there:
     /// then [`Pushing::finish`] is to be called when they are there, and no lane is used.
     ///
     /// # Errors
     /// When the target refuses or is gone.
-    pub fn reach<T>(
-        &mut self,
-        is_same_host: impl FnOnce() -> bool,
-        reach: impl FnOnce(&[u8]) -> Option<T>,
-    ) -> Result<Option<T>> {
-        // With the first lane it is known who is on this host. Others get the bytes as soon as they may come.
-        if self.outbox.is_connected() && !is_same_host() {
-            return Ok(None);
-        }
+    pub fn reach<T>(&mut self, reach: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
         let Some(handle) = self.handle()? else { return Ok(None) };
         let reached = reach(&handle);
         self.direct = reached.is_some();

@@ -4,6 +4,7 @@
 pub(crate) mod copy_pool;
 pub mod copy_route;
 pub(crate) mod download;
+pub(crate) mod fetched;
 pub(crate) mod past_caches;
 pub(crate) mod pinned_pool;
 pub(crate) mod progress;

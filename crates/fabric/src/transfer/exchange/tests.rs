@@ -124,7 +124,7 @@ fn bytes_may_go_another_way_if_the_target_says_where() {
         let mut pushing = two.pusher.push(transfer, TARGET, 4, two.outbox.clone()).unwrap();
         two.target.expect(transfer, PUSHER, 4, taker(4, to.clone()), export(handle)).unwrap();
         two.target.due(transfer, Ok(()));
-        let reached = pushing.reach(|| true, |offered| Some(offered.to_vec())).unwrap();
+        let reached = pushing.reach(|offered| Some(offered.to_vec())).unwrap();
         assert_eq!(reached.as_deref(), Some(handle).filter(|handle| !handle.is_empty()));
         if reached.is_none() {
             pushing.drain(b"abcd").unwrap();
@@ -175,9 +175,7 @@ fn a_direct_copy_to_a_lost_target_fails() {
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
     two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), export(b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
-    // One that is on another host is not waited for.
-    assert!(pushing.reach(|| false, |_| Some(())).unwrap().is_none());
-    assert!(pushing.reach(|| true, |_| Some(())).unwrap().is_some());
+    assert!(pushing.reach(|_| Some(())).unwrap().is_some());
     two.pusher.push_lost(TARGET, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
     assert_eq!(pushing.finish().unwrap_err().cause(), "gone");
     drop(pushing);
