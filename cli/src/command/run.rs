@@ -8,8 +8,10 @@ use crate::launch::{
 };
 use crate::output::tell;
 use accord_types::settings;
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_child_subreaper;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
@@ -19,6 +21,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
+
+/// More than libacc and what else the program's start takes of a process's addresses, beside what this one has.
+const START_BYTES: u64 = 32 << 20;
 
 /// How long launchers have to end what they have started on other nodes, after the supervisor was killed.
 const LAUNCHERS_GRACE: Duration = Duration::from_secs(3);
@@ -70,8 +75,23 @@ fn become_program(args: &RunArgs) -> Failure {
     Failure::start(program, &error)
 }
 
+/// Who comes after this process has no words for it: the loader leaves libacc out, or a process ends by a signal before it has begun.
+fn check_address_space() -> Result<()> {
+    let (most, _) = getrlimit(Resource::RLIMIT_AS).map_err(|error| Failure::system("can't read a limit", error))?;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let needed = size.unwrap_or(0_u64) * 1024 + START_BYTES;
+    if most >= needed {
+        return Ok(());
+    }
+    let lack = std::io::Error::from(Errno::ENOMEM);
+    let what = format!("a program's start takes up to {} KiB of addresses, and may take {}", needed >> 10, most >> 10);
+    Err(Failure::system(what, lack))
+}
+
 /// Starts a supervisor, passes signals on to it, and returns its exit code.
 fn supervised(args: &RunArgs, over_nodes: bool) -> Result<u8> {
+    check_address_space()?;
     let separation = separation(args);
     // The supervisor makes it: whatever ends this process before, there is none.
     let dir = RunFolder::name(if over_nodes { Some(shared_folder(args)?) } else { None })?;
