@@ -176,7 +176,9 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
         (&["d2d", "1", "2"], "h1"),
     ];
     for (arguments, dies) in cases {
-        let job = run(&test_program("cluster/endless.c").unwrap()).args(arguments.iter().copied());
+        // What the agents have said is told in the end, too.
+        let hosts = ["-v", "--local-cluster", "3x1", "--loopback"];
+        let job = run_on(&hosts, &test_program("cluster/endless.c").unwrap()).args(arguments.iter().copied());
         let running = job.start().unwrap();
         running.await_output("ready").unwrap();
         let agent = agent_of(Pid::from_raw(running.id().cast_signed()), dies).expect("the agent of the node");
