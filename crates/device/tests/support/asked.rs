@@ -3,8 +3,8 @@
 use super::{Test, device};
 use crate::ends::Spans;
 use crate::support::fake;
-use accord_device::{CopySink, Device, MappedRange, Sink};
-use accord_types::{QueueId, Result, SpanKind};
+use accord_device::{CopySink, CopySource, Device, MappedRange, Sink, Source};
+use accord_types::{NativeRange, QueueId, Result, SpanKind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -87,7 +87,36 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
         assert!(Instant::now() < end, "it does not end");
     }
     assert_eq!(fake::calls(), before, "the driver was asked about what its event had told");
+    // Nor does it know anything of bytes that somebody else has put there.
+    let (begun, begins) = channel();
+    let (let_go, open) = channel();
+    let seq = device.copy_in(stream, at, 8, CopySource::new(Puts(Waits { begun, open })))?;
+    begins.recv_timeout(SOON).map_err(|_| "its turn has not come")?;
+    let before = fake::calls();
+    let_go.send(())?;
+    while !device.reached(stream, seq)? {
+        assert!(Instant::now() < end, "it does not end");
+    }
+    assert_eq!(fake::calls(), before, "the driver was asked about what it had no part in");
     Ok(())
+}
+
+/// Says that all bytes are in the device's own memory, once it is let.
+struct Puts(Waits);
+
+impl Source for Puts {
+    fn fill(&mut self, _: &mut [u8]) -> Result<()> {
+        unreachable!("nothing is left")
+    }
+
+    fn fills_native(&self) -> bool {
+        true
+    }
+
+    fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
+        self.0.wait();
+        Ok(room.len)
+    }
 }
 
 /// A span is told when the stream is next waited for, also where the host knows the end of the copy by itself.
