@@ -1,6 +1,7 @@
 use super::*;
+use crate::same_host::SameHostPeer;
 use crate::{DeviceFactory, Limits, OutputSink, Work};
-use accord_device::{Device, WorkerStart};
+use accord_device::{Device, SameHostPeers, WorkerStart};
 use accord_fabric::copy_way::CopyWays;
 use accord_fabric::handshake;
 use accord_fabric::transport::{Listener, Transport, inproc_pair};
@@ -72,6 +73,28 @@ fn executors_of_one_machine_share_memory_and_others_use_tcp() {
         assert_eq!(link.route().unwrap().transport, transport, "{}", link.route().unwrap());
         lane.shutdown();
     }
+}
+
+/// With the first lane it is known that a target is elsewhere: nobody waits until it says where it wants the bytes.
+#[test]
+fn a_target_on_another_host_is_not_reached() {
+    let key = Key::random().unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let words = format!("{} h9", listener.address().unwrap());
+    let lanes = agent(listener, &key);
+    let (peers, to) = (peers(&key), PeerId::executor(NodeId(2), 0).unwrap());
+    let same_host = SameHostPeer { same_host: SameHostPeers::new(|_| ()), peer: to, ways: CopyWays::default() };
+    let unconnected = peers.new_link(to).push(&peers.exchange, TransferId(1), 8).unwrap();
+    assert!(same_host.may_reach(&unconnected, 8));
+    let link = peers.link(to, Directions::read(words.as_bytes()).unwrap()).unwrap();
+    let pushing = link.push(&peers.exchange, TransferId(2), 8).unwrap();
+    let _lane = lanes.recv_timeout(SOON).unwrap();
+    let begun = std::time::Instant::now();
+    while !pushing.is_connected() {
+        assert!(begun.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!same_host.may_reach(&pushing, 8));
 }
 
 /// A target forgets with the lane what it was to get on it. A push for it that comes later would wait on a new one for ever.
