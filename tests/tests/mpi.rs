@@ -5,6 +5,7 @@ use accord_tests::{Finished, Job, Result, Running, Tool, leftovers, libacc, no_m
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -321,6 +322,48 @@ fn a_job_goes_on_when_a_link_is_back_after_a_second_and_a_half() {
         "{}",
         finished.report()
     );
+}
+
+/// An agent that stands still takes nothing: what the program has for it waits, in bounded memory, and other nodes' devices go on.
+#[test]
+fn a_stopped_agent_holds_nobody_else_up() {
+    /// The program's thread has filled all that there is room for after some of these, on a busy machine, too.
+    const PAUSE: Duration = Duration::from_millis(200);
+    const LINES: usize = 6;
+    if is_skipped() {
+        return;
+    }
+    let (input, mut says) = std::io::pipe().unwrap();
+    let job = run(&test_program("cluster/stopped_beside.c").unwrap()).args(["1", "2"]).stdin(input);
+    let running = job.start().unwrap();
+    running.await_output("ready").unwrap();
+    let of_run = Pid::from_raw(running.id().cast_signed());
+    let stopped = agent_of(of_run, "h3").expect("the agent of the node");
+    let gateway = agent_of(of_run, "h1").expect("the agent of the program's node");
+    kill(stopped, Signal::SIGSTOP).unwrap();
+    let mut sizes = Vec::new();
+    for n in 1..=LINES {
+        std::thread::sleep(PAUSE);
+        sizes.push(resident(gateway));
+        says.write_all(b"go on\n").unwrap();
+        running.await_output(&format!("went on {n}")).unwrap();
+    }
+    kill(stopped, Signal::SIGCONT).unwrap();
+    drop(says);
+    let finished = running.finish().unwrap();
+    succeeded(&finished);
+    let given: Vec<u64> = finished.stdout.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(given.len(), LINES, "{}", finished.report());
+    assert!(given[LINES - 2] == given[LINES - 1], "it goes on giving: {}", finished.report());
+    let grown = sizes[LINES - 1].saturating_sub(sizes[0]);
+    assert!(grown < 1 << 20, "the gateway has {grown} bytes more: {sizes:?}");
+}
+
+/// Bytes of a process's own that are in memory: what it shares with others is of a fixed size.
+fn resident(process: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse().ok());
+    kib.unwrap_or(0_u64) * 1024
 }
 
 /// The job's executors are in its agents: MPI and the devices' memory are in one process.
