@@ -39,6 +39,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
             "--fabric is for runs over several nodes: --hostfile, a Slurm allocation, or --local-cluster",
         ));
     }
+    check_address_space()?;
     if args.local_cluster.is_none() && !over_nodes && args.timeline.is_none() && args.trace.is_none() {
         return Err(become_program(args));
     }
@@ -91,7 +92,6 @@ fn check_address_space() -> Result<()> {
 
 /// Starts a supervisor, passes signals on to it, and returns its exit code.
 fn supervised(args: &RunArgs, over_nodes: bool) -> Result<u8> {
-    check_address_space()?;
     let separation = separation(args);
     // The supervisor makes it: whatever ends this process before, there is none.
     let dir = RunFolder::name(if over_nodes { Some(shared_folder(args)?) } else { None })?;
