@@ -100,19 +100,18 @@ impl SharedSpinPolicy {
 
     /// Looks for as long as recent waits were; whether there was news.
     pub fn look(&self, is_news: impl Fn() -> bool) -> bool {
-        self.look_for(LOOKS, is_news)
+        self.look_for(LOOKS, || is_news().then_some(())).is_some()
     }
 
-    /// As [`SharedSpinPolicy::look`], where `looks` of them take about as long as to give the core away once.
-    pub fn look_for(&self, looks: u32, is_news: impl Fn() -> bool) -> bool {
+    /// As [`SharedSpinPolicy::look`], for something to be found; `looks` take about as long as to give the core away once.
+    pub fn look_for<T>(&self, looks: u32, found: impl FnMut() -> Option<T>) -> Option<T> {
         let limit = self.policy().limit();
-        let found = || is_news().then_some(());
         let looked =
             if limit > Duration::ZERO { look_for(Instant::now(), limit, looks, found) } else { Err(Looked::Late) };
-        if looked == Err(Looked::Crowded) {
+        if matches!(looked, Err(Looked::Crowded)) {
             self.policy().crowded();
         }
-        looked.is_ok()
+        looked.ok()
     }
 
     /// A wait has ended that began at `start`.

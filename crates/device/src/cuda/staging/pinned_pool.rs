@@ -6,7 +6,6 @@ use crate::cuda::numa::NumaAffinity;
 use accord_types::signal::SharedSpinPolicy;
 use accord_types::turn_lock::{self, TurnLock};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, MutexGuard};
@@ -169,12 +168,11 @@ impl PinnedPool {
     /// Waits until it has: looks for as long as recent waits were before it sleeps.
     fn wait_for(&self, slot: &RawSlot) -> Result<(), DriverError> {
         let start = Instant::now();
-        let known = Cell::new(Ok(false));
-        let looked = self.waits.look_for(WAIT_LOOKS, || {
-            known.set(self.is_done(slot.event));
-            known.get() != Ok(false)
+        let known = self.waits.look_for(WAIT_LOOKS, || match self.is_done(slot.event) {
+            Ok(false) => None,
+            known => Some(known.map(drop)),
         });
-        let waited = if looked { known.get().map(drop) } else { self.sleep_for(slot, start) };
+        let waited = known.unwrap_or_else(|| self.sleep_for(slot, start));
         self.waits.waited(start);
         waited
     }
