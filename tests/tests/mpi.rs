@@ -361,9 +361,10 @@ fn a_stopped_agent_holds_nobody_else_up() {
 
 /// Bytes of a process's own that are in memory: what it shares with others is of a fixed size.
 fn resident(process: Pid) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse().ok());
-    kib.unwrap_or(0_u64) * 1024
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let kib: Option<u64> =
+        status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse().ok());
+    kib.expect("what a process has in memory") * 1024
 }
 
 /// The job's executors are in its agents: MPI and the devices' memory are in one process.
