@@ -114,13 +114,14 @@ impl Cluster {
         }
     }
 
-    /// Whether a way between two devices is possible, as far as it can be told from here; else why not.
+    /// Whether a way between two devices is possible for so many bytes, as far as it can be told from here; else why not.
     pub(crate) fn may_go(
         &self,
         way: CopyWay,
         between: &BetweenDevices,
         from: &DeviceRow,
         to: &DeviceRow,
+        len: u64,
     ) -> Result<(), &'static str> {
         let one_process = matches!(between, BetweenDevices::InProcess | BetweenDevices::OneExecutor { .. });
         let shares = |row: &DeviceRow| registry::capabilities(row.info.kind).is_some_and(|able| able.shares_memory);
@@ -135,6 +136,7 @@ impl Cluster {
             CopyWay::Mapped if !self.is_one_machine(from, to) => Err("the nodes are different machines"),
             CopyWay::DeviceMpi if !(shares(from) && shares(to)) => Err("only GPUs have memory of that kind"),
             CopyWay::DeviceMpi if !between.is_by_mpi() => Err("the nodes are not of one MPI job"),
+            CopyWay::DeviceMpi if !way.takes(len) => Err("so few bytes go by the host's memory"),
             CopyWay::DeviceMpi => match [from, to].map(|row| self.gpu_aware(row.info.id.node)) {
                 [Some(GpuAware::Yes), Some(GpuAware::Yes)] => Ok(()),
                 [None, _] | [_, None] => Err("the agents have not said yet whether their MPI gets GPUs' memory"),

@@ -24,7 +24,16 @@ pub const WAYS: usize = 4;
 /// All of them. Of two that take the same the earlier is taken.
 pub const ALL: [CopyWay; WAYS] = [CopyWay::Peer, CopyWay::Mapped, CopyWay::DeviceMpi, CopyWay::Lane];
 
+/// So many bytes between GPUs of two nodes are copied out to the host as soon as they are asked for, which takes no longer than to have MPI ask for
+/// them (docs/design/mpi.md).
+const BY_HOST_MAX: u64 = 64 << 10;
+
 impl CopyWay {
+    /// Whether so many bytes may go that way.
+    pub const fn takes(self, bytes: u64) -> bool {
+        !matches!(self, Self::DeviceMpi) || bytes > BY_HOST_MAX
+    }
+
     /// For programs.
     pub const fn name(self) -> &'static str {
         match self {

@@ -159,9 +159,10 @@ fn a_transfer_out_of_a_devices_memory_into_another_is_one_message_of_its_bytes()
     assert!(sender.messages <= 4 && target.messages <= 3, "{sender:?}, {target:?}");
     assert!(sender.copied_bytes + target.copied_bytes < 256, "{sender:?}, {target:?}");
     // Few bytes are not worth asking for.
-    let few = outbox.begin(TransferId(8), 1000).unwrap();
-    assert!(!few.sends_native());
-    drop(few);
+    for (bytes, is_lent) in [(1000, false), (64 << 10, false), ((64 << 10) + 1, true)] {
+        let outgoing = outbox.begin(TransferId(8), bytes).unwrap();
+        assert_eq!(outgoing.sends_native(), is_lent, "{bytes} bytes");
+    }
     outbox.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceShutdown, "over"));
     reader.join().unwrap().unwrap_err();
 }

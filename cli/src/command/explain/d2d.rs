@@ -24,7 +24,7 @@ pub(super) fn explain(from: u32, to: u32, size: u64, as_json: bool) -> Result<u8
     let candidates = copy_way::ALL.map(|way| {
         let cost = place
             .cluster
-            .may_go(way, &between, source, target)
+            .may_go(way, &between, source, target, size)
             .map(|()| place.cluster.cost(way, &place.own, &between, source, target));
         Candidate { way, cost }
     });

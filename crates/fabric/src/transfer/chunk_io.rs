@@ -10,12 +10,6 @@ use std::io::{ErrorKind, IoSlice};
 /// Fewer bytes are not lent: the other side has to ask for those, which takes longer than to copy so few.
 pub(crate) const LENT_MIN: usize = 256 << 10;
 
-/// Whether so many bytes are lent by a device's own memory, if the lane does that. Fewer are sooner copied to the host by the device, and sent
-/// from there.
-pub(super) fn is_worth_native(bytes: u64) -> bool {
-    bytes >= LENT_MIN as u64
-}
-
 /// How many of so many bytes go over a lane as one chunk.
 pub(super) fn chunk_len(lane: &dyn Lane, bytes: usize) -> usize {
     bytes.min(if is_lent(lane, bytes) { LENT_MAX } else { CHUNK_MAX })

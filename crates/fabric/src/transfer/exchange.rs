@@ -5,11 +5,11 @@ mod core;
 
 pub use self::core::{ExchangeCore, ExchangeEffect};
 
-use super::chunk_io::is_worth_native;
 use super::control::{ControlMessage, TransferControl};
 use super::inbox::{Inbox, Incoming};
 use super::outbox::{Outbox, Outgoing};
 use super::rendezvous::PushStep;
+use crate::copy_way::CopyWay;
 use crate::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW};
 use crate::peer::PeerId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -359,7 +359,7 @@ impl Pushing {
     /// # Errors
     /// When the target refuses or is gone.
     pub fn drains_native(&mut self) -> Result<bool> {
-        Ok(is_worth_native(self.len) && self.outbox.may_send_native() && self.outgoing()?.sends_native())
+        Ok(CopyWay::DeviceMpi.takes(self.len) && self.outbox.may_send_native() && self.outgoing()?.sends_native())
     }
 
     /// As [`Pushing::drain`], out of a device's own memory.

@@ -1,7 +1,8 @@
 //! The receiving side of lanes: a thread per lane reads headers; whoever takes a transfer reads
 //! its bytes from the socket straight to where they belong, while the lane's thread waits.
 
-use super::chunk_io::{broken, ended, is_worth_native, read_bytes, read_chunk, read_native};
+use super::chunk_io::{broken, ended, read_bytes, read_chunk, read_native};
+use crate::copy_way::CopyWay;
 use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
@@ -259,7 +260,7 @@ impl Incoming {
 
     /// Whether [`Incoming::fill_native`] may put something there.
     pub fn fills_native(&self) -> bool {
-        is_worth_native(self.progress.len) && self.lane.reads_native()
+        CopyWay::DeviceMpi.takes(self.progress.len) && self.lane.reads_native()
     }
 
     /// Reads the next bytes into a device's own memory, as many as come as one: how many. 0 if they have to be read by [`Incoming::fill`].

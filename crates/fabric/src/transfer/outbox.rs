@@ -1,7 +1,8 @@
 //! The sending side of lanes.
 
-use super::chunk_io::{chunk_len, is_worth_native, write_chunk, write_native_chunk};
+use super::chunk_io::{chunk_len, write_chunk, write_native_chunk};
 use super::lane_pool::LanePool;
+use crate::copy_way::CopyWay;
 use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN, LENT_MAX};
 use crate::stalls::Stalls;
 use crate::stats::LinkStats;
@@ -170,7 +171,7 @@ impl Outgoing {
 
     /// Whether [`Outgoing::send_native`] sends what is left, and is the best way to do that.
     pub fn sends_native(&self) -> bool {
-        is_worth_native(self.len - self.sent) && self.lane.lends_native()
+        CopyWay::DeviceMpi.takes(self.len - self.sent) && self.lane.lends_native()
     }
 
     /// Sends the next bytes out of a device's own memory, over a lane that does this.
