@@ -1,4 +1,4 @@
-//! What the kernel tells of this machine: huge pages, cores' clock rates, network interfaces and adapters, GPUs' links.
+//! What the kernel tells of this machine: huge pages, cores' clock rates and time, network interfaces and adapters, GPUs' links.
 
 use super::item::Item;
 use std::path::Path;
@@ -6,17 +6,22 @@ use std::path::Path;
 /// Where it tells it.
 const PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const CORES: &str = "/sys/devices/system/cpu/cpufreq";
+const TIMES: &str = "/proc/stat";
 const NET: &str = "/sys/class/net";
 const INFINIBAND: &str = "/sys/class/infiniband";
 const PCI: &str = "/sys/bus/pci/devices";
 /// Vendors and classes of GPUs, as the kernel writes them.
 const NVIDIA: &str = "0x10de";
 const GPU_CLASSES: [&str; 2] = ["0x0300", "0x0302"];
+/// Share of the cores' time, in per cent. Where the hypervisor took 10 to 24, one copy of few bytes in ten took 1 ms and more, in place of 50 us
+/// (docs/design/mpi.md); where it took none to speak of, 0.05.
+const STOLEN_MAX: f64 = 2.0;
 
 /// Looks at all of it.
 pub(super) fn items() -> Vec<Item> {
     let mut items = vec![huge_pages(&text(Path::new(PAGES)))];
     items.push(core_clocks(Path::new(CORES)));
+    items.push(stolen_time(&text(Path::new(TIMES))));
     items.extend(interfaces().iter().map(|(name, speed, duplex)| line_rate(name, speed, duplex)));
     items.extend(ports().into_iter().map(|(name, rate)| Item::well(format!("network adapter {name}"), rate)));
     items.extend(folders(PCI).iter().filter_map(|folder| gpu(folder)));
@@ -86,6 +91,26 @@ fn core_clocks(folder: &Path) -> Item {
             ),
         ),
     }
+}
+
+/// How much of the time in which somebody wanted a core a virtual machine had none to give: a launch or a short copy waits for several threads, each
+/// of which has to run at once. By the first line that the kernel has of times, of all cores: user, nice, system, idle, iowait, irq, softirq, steal.
+fn stolen_time(times: &str) -> Item {
+    const WHAT: &str = "cores' time";
+    let of_all = times.lines().next().and_then(|line| line.strip_prefix("cpu "));
+    let ticks: Vec<u64> =
+        of_all.into_iter().flat_map(str::split_whitespace).map_while(|word| word.parse().ok()).collect();
+    let [user, nice, system, _, _, irq, softirq, steal, ..] = ticks[..] else {
+        return Item::unseen(WHAT, format!("no {TIMES}"), "vmstat 1 on the machine itself: its column st");
+    };
+    let wanted = user + nice + system + irq + softirq + steal;
+    let share = 100.0 * steal as f64 / wanted.max(1) as f64;
+    let is = format!("a hypervisor took {share:.2} % of it since the machine started");
+    if share > STOLEN_MAX {
+        let remedy = "have the virtual machine given cores of its own; vmstat 1 shows it now, in its column st";
+        return Item::wrong(WHAT, format!("{is}: short copies and launches may take many times as long"), remedy);
+    }
+    Item::well(WHAT, is)
 }
 
 /// Those that are up, but for the loopback: name, line rate and duplex.
@@ -199,6 +224,18 @@ mod tests {
         let limited = of("performance", "acpi-cpufreq", "2000000");
         assert!(limited.is.starts_with("at most 2000 MHz, of 3700") && limited.remedy().is_some());
         assert!(matches!(core_clocks(Path::new("/nowhere")).verdict, Verdict::Unseen(_)));
+    }
+
+    #[test]
+    fn a_machine_whose_cores_are_taken_away_is_found() {
+        let quiet = stolen_time("cpu  2324153 0 494727 3498326 12332 0 13203 1517 0 0\ncpu0 1 0 1 1 1 0 1 900 0 0");
+        assert_eq!((quiet.is.contains("0.05 %"), &quiet.verdict), (true, &Verdict::Well), "{}", quiet.is);
+        let taken = stolen_time("cpu  195 0 126 3606 0 0 0 62 0 0");
+        assert!(taken.is.contains("16.19 %") && taken.remedy().is_some(), "{}", taken.is);
+        assert_eq!(stolen_time("cpu  0 0 0 0 0 0 0 0").verdict, Verdict::Well);
+        for unknown in ["", "cpu  1 2 3", "intr 1 2 3 4 5 6 7 8"] {
+            assert!(matches!(stolen_time(unknown).verdict, Verdict::Unseen(_)), "{unknown}");
+        }
     }
 
     #[test]
