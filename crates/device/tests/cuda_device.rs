@@ -9,6 +9,8 @@ mod bounds;
 mod egress;
 #[path = "support/ends.rs"]
 mod ends;
+#[path = "support/failures.rs"]
+mod failures;
 #[path = "support/fetched.rs"]
 mod fetched;
 #[path = "support/gangs.rs"]
@@ -107,6 +109,7 @@ fn main() {
         ("locks_come_and_go_while_others_copy", page_registration::come_and_go),
         ("few_bytes_are_fetched_in_order", fetched::in_order),
         ("fetched_bytes_may_be_refused", fetched::refused),
+        ("a_failure_is_told_in_its_turn", failures::in_their_turn),
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),

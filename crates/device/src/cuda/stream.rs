@@ -342,6 +342,9 @@ impl Stream {
         self.performing.store(seq, Ordering::Release);
         drop(state);
         let result = (self.perform)(self, seq, op);
+        if result.is_err() {
+            self.end_what_was_issued();
+        }
         let mut state = self.lock();
         state.issued = seq;
         state.busy = false;
@@ -353,6 +356,17 @@ impl Stream {
         }
         drop(state);
         self.moved.notify_all();
+    }
+
+    /// Blocks until the driver has done what it was given, for a failure to be told: what stands before it may not write into memory that others
+    /// have by then. Without a device there is nothing to wait for.
+    fn end_what_was_issued(&self) {
+        if self.shared.failure.check().is_ok()
+            && let Ok(_current) = self.shared.context.enter()
+        {
+            // SAFETY: the stream is alive as long as `self`.
+            let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
+        }
     }
 
     fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {
