@@ -95,6 +95,17 @@ impl Stream {
         }
     }
 
+    /// Blocks until the driver has done what it was given, for a failure to be told: what stands before it may not write into memory that others
+    /// have by then. Without a device there is nothing to wait for.
+    pub(super) fn end_what_was_issued(&self) {
+        if self.shared.failure.check().is_ok()
+            && let Ok(_current) = self.shared.context.enter()
+        {
+            // SAFETY: the stream is alive as long as `self`.
+            let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
+        }
+    }
+
     /// Whether the host may still write a range of the program's memory for what is in the stream.
     pub(crate) fn may_write(&self, range: HostRange) -> bool {
         let state = self.lock();

@@ -358,17 +358,6 @@ impl Stream {
         self.moved.notify_all();
     }
 
-    /// Blocks until the driver has done what it was given, for a failure to be told: what stands before it may not write into memory that others
-    /// have by then. Without a device there is nothing to wait for.
-    fn end_what_was_issued(&self) {
-        if self.shared.failure.check().is_ok()
-            && let Ok(_current) = self.shared.context.enter()
-        {
-            // SAFETY: the stream is alive as long as `self`.
-            let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
-        }
-    }
-
     fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {
         turn_lock::wait_timeout(state, &self.moved, LOOK_AROUND)
     }
