@@ -1,6 +1,7 @@
 //! Doing what is left to do on the host for a stream, and asking about it.
 
 use super::completion::{COMPLETIONS_MAX, Completion};
+use super::shared::DeviceStream;
 use super::stream::{Stream, StreamProgress};
 use accord_types::{HostRange, Result};
 use std::sync::atomic::Ordering;
@@ -101,8 +102,7 @@ impl Stream {
         if self.shared.failure.check().is_ok()
             && let Ok(_current) = self.shared.context.enter()
         {
-            // SAFETY: the stream is alive as long as `self`.
-            let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
+            self.drain();
         }
     }
 
