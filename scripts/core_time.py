@@ -9,8 +9,8 @@ def ticks():
 
 
 def stolen(before, after):
-    """Of the time that somebody wanted a core, the share in per cent that the hypervisor had given to others. Where that is 15, one short copy
-    in ten takes ten times as long, and nothing else in the machine shows why."""
+    """Of the time that somebody wanted a core, the share in per cent that the hypervisor had given to others. Where that is 10 to 24,
+    one short copy in ten takes 5 to 50 times as long, and nothing else in the machine shows why."""
     user, nice, system, _, _, irq, softirq, steal = (now - then for now, then in zip(after, before))
     wanted = user + nice + system + irq + softirq + steal
     return round(100 * steal / wanted, 2) if wanted else 0.0
