@@ -1,13 +1,13 @@
 /* Copies from one GPU to another, of one process or of two nodes, beside the driver's copy and a TCP stream. Large copies come
    several in a row: a GPU that had nothing to do for a while is slower at first, whoever drives it. What has "many in a row" has no
-   pause before it, as memory_for_mpi.c.
+   pause before it, as memory_for_mpi.c. What has "each" is the time of single copies, of which the median says what a quiet one takes.
    gpu_d2d [MIB]
    accord run --local-cluster 2x1gpu --remote-only --loopback -- gpu_d2d [MIB]
    gcc -O2 -fopenacc -foffload=nvptx-none gpu_d2d.c -ldl */
 #include "gpu_server.h"
 #include <openacc.h>
 
-enum { ROUNDS = 9, ROW = 4, SMALL_ROUNDS = 15, SMALL = 200, MIBS = 16, MANY = 30, WARM = 10 };
+enum { ROUNDS = 9, ROW = 4, SMALL_ROUNDS = 15, SMALL = 200, MIBS = 16, MANY = 30, WARM = 10, EACH = 1000 };
 
 extern void acc_memcpy_d2d(void *dst_host, void *src_host, size_t bytes, int dst_device, int src_device)
     __attribute__((weak));
@@ -75,6 +75,17 @@ int main(int argc, char **argv)
         if (r >= 0)
             ping[r] = p / SMALL, raw_small[r] = w, small[r] = t / SMALL;
     }
+    static const struct { const char *name; size_t bytes; } lengths[] = {
+        { "8 B, each", 8 }, { "64 KiB, each", 64 << 10 }, { "128 KiB, each", 128 << 10 }, { "1 MiB, each", 1 << 20 },
+    };
+    enum { LENGTHS = sizeof lengths / sizeof *lengths };
+    static double each[LENGTHS][EACH];
+    for (int l = 0; l < LENGTHS; l++)
+        for (int i = 0; i < EACH; i++) {
+            double t = now_us();
+            acc_memcpy_d2d(to, from, lengths[l].bytes, 1, 0);
+            each[l][i] = now_us() - t;
+        }
     report("TCP", "stream there", "GB/s", stream, ROUNDS);
     report("TCP", "64 B there and back", "us", ping, SMALL_ROUNDS);
     if (raw_gpus > 1) {
@@ -86,6 +97,8 @@ int main(int argc, char **argv)
     report("acc_memcpy_d2d", "1 MiB", "GB/s", mib, ROUNDS);
     report("acc_memcpy_d2d", "1 MiB, many in a row", "GB/s", mibs, ROUNDS);
     report("acc_memcpy_d2d", "8 B", "us", small, SMALL_ROUNDS);
+    for (int l = 0; l < LENGTHS; l++)
+        report("acc_memcpy_d2d", lengths[l].name, "us", each[l], EACH);
     acc_copyout(to, bytes);
     size_t wrong = 0;
     for (size_t i = 0; i < bytes; i += 512)
