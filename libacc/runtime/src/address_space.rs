@@ -59,13 +59,15 @@ impl AddressSpace {
         space
     }
 
-    /// Where a device that starts is to have its memory: where it was before, if it was. It likes to have `wanted` addresses and
-    /// needs `memory`.
+    /// Where a device that starts is to have its memory: where it was before, if it was and may be asked to lie there. It likes to have `wanted`
+    /// addresses and needs `memory`.
     ///
     /// # Errors
     /// `acc_error_device_init` if there are no addresses left.
     pub(crate) fn place(&self, device: usize, wanted: u64, memory: u64) -> Result<AddressRange> {
         let mut state = self.lock();
+        // What a driver has put outside of the window can't be asked for.
+        state.devices[device].take_if(|owned| !owned.range.is_proper());
         if let Some(owned) = &state.devices[device] {
             return Ok(owned.range);
         }
@@ -256,6 +258,10 @@ mod tests {
         assert!(error.to_string().contains("dev0 (node h1)"), "{error}");
         let inside = space.place(2, GIB, GIB).expect("its own");
         assert!(space.settle(1, inside, "dev1".to_owned()).is_err(), "the third one's, which has not started");
+        // When it starts again it is asked for what a device may be asked for.
+        let again = space.place(0, GIB, GIB).expect("room");
+        assert!(again.is_proper() && !again.overlaps(inside));
+        space.settle(0, low, "dev0".to_owned()).expect("and its driver puts it there again");
     }
 
     #[test]
