@@ -39,6 +39,10 @@ pub trait NativeHandles {
     /// Part of its memory, for libraries that reach it.
     fn range(&self, start: DevicePtr, len: usize) -> NativeRange;
 
+    /// As [`NativeHandles::range`], for a library that writes there by itself: nothing that this device has begun does any more but for what the caller
+    /// knows of. None if it is not memory, or the device has failed.
+    fn room(&self, start: DevicePtr, len: usize) -> Option<NativeRange>;
+
     /// A stream of the program's as one of this device's (`acc_set_cuda_stream`). It stays the program's to destroy.
     ///
     /// # Errors

@@ -76,6 +76,7 @@ fn main() {
         ("bytes_that_a_library_takes_are_taken_in_their_turn", native::taken_in_order),
         ("bytes_that_a_library_gives_come_in_their_turn", native::given_in_order),
         ("a_library_is_told_where_bytes_are", native::ranges),
+        ("a_device_that_is_shut_down_waits_for_a_library", native::shutdown_waits),
         ("whoever_puts_too_much_behind_the_host_is_held", bounds::held),
         ("a_launch_that_must_not_wait_does_not", bounds::launches_that_must_not_wait),
         ("whoever_puts_too_much_behind_a_network_is_held", bounds::held_by_network),
@@ -87,7 +88,7 @@ fn main() {
         ("the_programs_own_context_stays_current", own_context),
         ("two_devices_copy_to_each_other", two_devices),
         ("devices_that_copy_to_each_other_at_once_get_on", two_directions),
-        ("a_gpu_is_found_by_its_uuid", found_by_uuid),
+        ("a_gpu_is_found_by_its_uuid", native::found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),
         ("memory_that_the_caller_may_change_is_not_read_later", page_registration::read_before_return),
@@ -735,27 +736,6 @@ fn two_directions() -> Test {
     })?;
     assert_eq!(read(&*one, a, at_one.offset(64), 8)?, [2; 8]);
     assert_eq!(read(&*two, b, at_two.offset(64), 8)?, [1; 8]);
-    Ok(())
-}
-
-/// Another process may have other numbers for the same GPUs.
-fn found_by_uuid() -> Test {
-    let here = inventory(NodeId(0), "here").devices;
-    let last = here.last().ok_or("there is no device")?;
-    let numbered = |ordinal| {
-        let mut info = last.clone();
-        info.id.ordinal = ordinal;
-        info
-    };
-    for ordinal in [0, last.id.ordinal, 1000] {
-        let device = CudaDevice::start(numbered(ordinal), CudaConfig::default())?;
-        assert_eq!(device.device(), i32::try_from(last.id.ordinal)?);
-        assert_eq!(device.info().id.ordinal, ordinal);
-    }
-    let hidden = accord_types::DeviceInfo { uuid: "GPU-elsewhere".into(), ..last.clone() };
-    let error = CudaDevice::start(hidden, CudaConfig::default()).err().ok_or("it was found")?;
-    assert_eq!(error.code(), ErrorCode::DeviceInit);
-    assert!(error.cause().contains("GPU-elsewhere") && error.remedy_text().is_some(), "{error}");
     Ok(())
 }
 

@@ -145,6 +145,7 @@ impl CudaDevice {
                 stream.drain();
             }
         }
+        self.shared.native_copies.end();
         page_registration::release_all(&self.shared);
         self.shared.tracer.drain();
         let modules = std::mem::take(&mut *self.modules.lock());

@@ -132,6 +132,25 @@ impl Memory {
         let _ = self.scrubber.as_ref().map_or(Ok(()), Scrubber::settle);
     }
 
+    /// Whether there is memory in all of a range that was mapped. If so it is clear when this returns.
+    pub(crate) fn is_clear(&self, start: DevicePtr, len: u64) -> bool {
+        if len == 0 || self.check(start, len).is_err() || self.allocations.is_some() {
+            return false;
+        }
+        let (mut at, end) = (start.0, start.0 + len);
+        let state = self.lock();
+        while at < end {
+            let Some((first, piece)) = state.pieces.range(..=at).next_back() else { return false };
+            if first + piece.len <= at {
+                return false;
+            }
+            at = first + piece.len;
+        }
+        drop(state);
+        self.settle();
+        true
+    }
+
     pub(crate) fn addresses(&self) -> (DevicePtr, u64) {
         (DevicePtr(self.start), self.len)
     }

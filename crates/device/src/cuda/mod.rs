@@ -21,6 +21,7 @@ mod loss;
 mod memory;
 mod module;
 mod native;
+mod native_copies;
 mod notify;
 mod numa;
 mod operations;

@@ -29,6 +29,12 @@ impl NativeHandles for CudaDevice {
         self.shared.context.range(start, len)
     }
 
+    fn room(&self, start: DevicePtr, len: usize) -> Option<NativeRange> {
+        let shared = &self.shared;
+        let is_there = shared.failure.check().is_ok() && shared.memory.is_clear(start, len as u64);
+        is_there.then(|| shared.context.range(start, len))
+    }
+
     fn adopt_stream(&self, queue: QueueId, raw: usize) -> Result<StreamId> {
         self.add_stream(queue, Some(std::ptr::with_exposed_provenance_mut(raw)))
     }

@@ -6,6 +6,7 @@ use super::function::Function;
 use super::imports::Imports;
 use super::loss;
 use super::memory::Memory;
+use super::native_copies::NativeCopies;
 use super::numa::NumaAffinity;
 use super::staging::copy_pool::CopyPool;
 use super::staging::pinned_pool::{IN_SLOT, OUT_SLOT, PinnedPool, RELAY_SLOT, SMALL_SLOT};
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     /// Slots for bytes that come from elsewhere, one a stream at a time: what waits for them must not hold up the others.
     pub(crate) relayed: Arc<PinnedPool>,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) native_copies: NativeCopies,
     /// Memory of other processes.
     pub(crate) imports: Arc<Imports>,
     pub(crate) functions: Table<Arc<Function>>,
@@ -92,6 +94,7 @@ impl Shared {
             outward: pinned(OUT_SLOT, OUT_SLOTS, LARGE_BATCH),
             relayed: pinned(RELAY_SLOT, RELAY_SLOTS, LARGE_BATCH),
             memory: Arc::new(memory),
+            native_copies: NativeCopies::default(),
             imports: Imports::new(Arc::clone(&context)),
             functions: Table::default(),
             failure: Failure::default(),

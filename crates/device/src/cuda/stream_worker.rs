@@ -6,6 +6,7 @@ use super::driver::DriverError;
 use super::egress::Part;
 use super::launch;
 use super::registrations::RegisteredPart;
+use super::shared::Shared;
 use super::staging::copy_pool::CopyPool;
 use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route, TAKEN_MAX};
 use super::staging::fetched::Fetched;
@@ -49,7 +50,9 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             let span = shared.tracer.begin(stream.raw);
             if sink.drains_native()? {
                 settle(stream, seq)?;
+                let reached = shared.native_copies.begin()?;
                 sink.drain_native(shared.context.range(src, len as usize))?;
+                drop(reached);
                 stream.arrived(seq);
                 shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
                 return sink.finish();
@@ -200,7 +203,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     let (mut done, mut by_driver) = (0, false);
     while done < len {
         let to = dst.offset(done as u64);
-        let filled = if native { source.fill_native(shared.context.range(to, len - done))? } else { 0 };
+        let filled = if native { fill_native(shared, &mut source, to, len - done)? } else { 0 };
         if filled > 0 {
             done += filled;
             continue;
@@ -221,6 +224,12 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         stream.arrived(seq);
     }
     Ok(())
+}
+
+/// Has bytes put into the device's memory.
+fn fill_native(shared: &Shared, source: &mut CopySource, to: DevicePtr, room: usize) -> Result<usize> {
+    let _reached = shared.native_copies.begin()?;
+    source.fill_native(shared.context.range(to, room))
 }
 
 /// Gives a sink bytes that were fetched.

@@ -1,10 +1,12 @@
 //! Copies whose bytes somebody takes out of the device's own memory, and puts there.
 
 use super::{Test, add, device, double_slowly, doubles, read_doubles, write};
-use accord_device::cuda::CudaDevice;
+use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
 use accord_device::{CopySink, CopySource, Device, NativeHandles, Sink, Source};
-use accord_types::{DevicePtr, NativeRange, QueueId, Result, StreamId};
+use accord_types::{DevicePtr, ErrorCode, NativeRange, NodeId, QueueId, Result, Seq, StreamId};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A library that reaches the device's memory: it uses a stream of its own, which waits for nothing.
 #[derive(Clone)]
@@ -119,6 +121,82 @@ pub(crate) fn ranges() -> Test {
     let range = device.range(start, 100);
     assert_eq!((range.address, range.len), (start.0, 100));
     assert!(range.context.enter());
+    // A library may write into all of the memory, and nowhere else.
+    let end = (1..).map(|mib| start.offset(mib << 20)).find(|end| device.room(*end, 1).is_none()).ok_or("an end")?;
+    let len = usize::try_from(end.0 - start.0)?;
+    assert_eq!(device.room(start, len).map(|room| (room.address, room.len)), Some((start.0, len)));
+    let outside = [(start, len + 1), (DevicePtr(start.0 - 1), 2), (end, 1), (start, 0), (DevicePtr(u64::MAX), 2)];
+    assert!(outside.iter().all(|(start, len)| device.room(*start, *len).is_none()));
+    device.map(end, 4 << 20)?;
+    assert!(device.room(start, len + 1).is_some() && device.room(end.offset(4 << 20), 1).is_none());
     device.shutdown();
+    assert!(device.room(start, 1).is_none());
+    Ok(())
+}
+
+/// Another process may have other numbers for the same GPUs.
+pub(crate) fn found_by_uuid() -> Test {
+    let here = inventory(NodeId(0), "here").devices;
+    let last = here.last().ok_or("there is no device")?;
+    let numbered = |ordinal| {
+        let mut info = last.clone();
+        info.id.ordinal = ordinal;
+        info
+    };
+    for ordinal in [0, last.id.ordinal, 1000] {
+        let device = CudaDevice::start(numbered(ordinal), CudaConfig::default())?;
+        assert_eq!(device.device(), i32::try_from(last.id.ordinal)?);
+        assert_eq!(device.info().id.ordinal, ordinal);
+    }
+    let hidden = accord_types::DeviceInfo { uuid: "GPU-elsewhere".into(), ..last.clone() };
+    let error = CudaDevice::start(hidden, CudaConfig::default()).err().ok_or("it was found")?;
+    assert_eq!(error.code(), ErrorCode::DeviceInit);
+    assert!(error.cause().contains("GPU-elsewhere") && error.remedy_text().is_some(), "{error}");
+    Ok(())
+}
+
+/// Takes bytes for as long as it is let.
+struct Slow {
+    begun: Sender<()>,
+    ends: Receiver<()>,
+}
+
+impl Sink for Slow {
+    fn drain(&mut self, _: &[u8]) -> Result<()> {
+        unreachable!("the bytes are taken where they are")
+    }
+
+    fn drains_native(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn drain_native(&mut self, _: NativeRange) -> Result<()> {
+        self.begun.send(()).expect("the test waits");
+        self.ends.recv().expect("the test says so");
+        Ok(())
+    }
+}
+
+/// The memory stays until nobody reads it any more, and whoever comes later finds the device gone.
+pub(crate) fn shutdown_waits() -> Test {
+    let device = device()?;
+    let [stream, other] = [device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?];
+    let at = device.addresses().0;
+    let ((begun, begins), (end, ends)) = (channel(), channel());
+    device.copy_out(stream, at, 1 << 20, CopySink::new(Slow { begun, ends }))?;
+    begins.recv().expect("its turn comes");
+    let (over, is_over) = channel();
+    let of_thread = device.clone();
+    let ending = std::thread::spawn(move || {
+        of_thread.shutdown();
+        over.send(()).expect("the test waits");
+    });
+    while device.reached(other, Seq(0)).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(is_over.recv_timeout(Duration::from_millis(100)).is_err(), "somebody reads there");
+    end.send(()).expect("it waits");
+    is_over.recv().expect("then it ends");
+    ending.join().expect("no panic");
     Ok(())
 }
