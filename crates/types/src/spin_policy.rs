@@ -21,6 +21,8 @@ const LONG: Duration = Duration::from_millis(4);
 const CORES_MIN: usize = 4;
 /// Weight of the latest wait in the average: 1 / 8.
 const SHIFT: u32 = 3;
+/// What of the longest one is forgotten with each later one: 1 / 32.
+const LONGEST_SHIFT: u32 = 5;
 /// Somebody who keeps the core that long has use for it.
 pub const CROWDED: Duration = Duration::from_micros(30);
 /// So many waits are slept through then.
@@ -31,9 +33,11 @@ pub const LOOKS: u32 = 16;
 /// What is known of recent waits.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinPolicy {
-    /// In nanoseconds, as the average: every wait reckons with them.
+    /// In nanoseconds, as all of them: every wait reckons with them.
     short: u64,
     average: u64,
+    /// Of those that were short, the longest one lately: many are of several kinds, a kernel's and the words around it, say.
+    longest: u64,
     cores: usize,
     pause: u32,
 }
@@ -94,19 +98,20 @@ impl SpinPolicy {
         (cores() >= CORES_MIN).then(Self::default)
     }
 
-    fn patient_with(cores: usize) -> Self {
+    /// As [`SpinPolicy::patient`], for a process that may use so many cores.
+    pub fn patient_with(cores: usize) -> Self {
         Self::up_to(if cores < CORES_MIN { SHORT } else { LONG }, cores)
     }
 
     fn up_to(short: Duration, cores: usize) -> Self {
         let short = nanos(short);
-        Self { short, average: 2 * short, cores, pause: 0 }
+        Self { short, average: 2 * short, longest: 0, cores, pause: 0 }
     }
 
     /// How long to look before sleeping.
     pub fn limit(&self) -> Duration {
         if self.cores > 1 && self.pause == 0 && self.average < self.short {
-            Duration::from_nanos(2 * self.average)
+            Duration::from_nanos(2 * self.average.max(self.longest))
         } else {
             Duration::ZERO
         }
@@ -115,8 +120,13 @@ impl SpinPolicy {
     /// A wait took this long.
     pub fn waited(&mut self, time: Duration) {
         self.pause = self.pause.saturating_sub(1);
+        let time = nanos(time);
+        self.longest = self.longest - (self.longest >> LONGEST_SHIFT);
+        if time < self.short {
+            self.longest = self.longest.max(time);
+        }
         // A single long wait must not outweigh many short ones for long.
-        let time = nanos(time).min(8 * self.short);
+        let time = time.min(8 * self.short);
         self.average = self.average - (self.average >> SHIFT) + (time >> SHIFT);
     }
 
@@ -232,6 +242,22 @@ mod tests {
         assert!(waited(8, 1_000) >= Duration::from_millis(1) && waited(8, 3_000) <= 2 * LONG);
         assert_eq!([waited(8, 10_000), waited(2, 1_000), waited(1, 10)], [Duration::ZERO; 3]);
         assert!(waited(2, 20) > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_long_wait_among_short_ones_is_looked_through_where_it_comes_again() {
+        let mut spin = SpinPolicy::patient_with(8);
+        for _ in 0..20 {
+            (0..7).for_each(|_| spin.waited(Duration::from_micros(5)));
+            spin.waited(Duration::from_micros(800));
+        }
+        (0..7).for_each(|_| spin.waited(Duration::from_micros(5)));
+        assert!(spin.limit() > Duration::from_millis(1) && spin.limit() < Duration::from_millis(2));
+        // What is too long to be looked through is not.
+        (0..200).for_each(|_| spin.waited(Duration::from_micros(5)));
+        spin.waited(2 * LONG);
+        (0..20).for_each(|_| spin.waited(Duration::from_micros(5)));
+        assert!(spin.limit() < Duration::from_micros(500), "{:?}", spin.limit());
     }
 
     #[test]

@@ -257,7 +257,9 @@ impl Shared {
                 }
             }
             if turn.sent || received {
-                last = Instant::now();
+                let now = Instant::now();
+                backoff.ends(now - last);
+                last = now;
                 swept = false;
                 continue;
             }
