@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
-fn program() -> PathBuf {
-    let source = Program::read(repository_file("tests/programs/c/d2d_sizes.c"), Language::C).expect("a program");
+fn program(name: &str) -> PathBuf {
+    let source = Program::read(repository_file(&format!("tests/programs/c/{name}.c")), Language::C).expect("a program");
     compile(&source, Variant { optimize: Optimize::Yes, offload: true, linked: false }).expect("gcc").program
 }
 
@@ -40,7 +40,8 @@ fn job(driver: &TempDir, settings: &[(&str, &str)]) -> Option<Job> {
 fn run(settings: &[(&str, &str)]) -> Option<(Finished, usize)> {
     let driver = driver();
     let trace = driver.path().join("trace.json");
-    let finished = job(&driver, settings)?.arg("--trace").arg(&trace).arg("--").arg(program()).run().unwrap();
+    let finished =
+        job(&driver, settings)?.arg("--trace").arg(&trace).arg("--").arg(program("d2d_sizes")).run().unwrap();
     assert_eq!(finished.code(), 0, "{}", finished.report());
     assert!(finished.stdout.contains("PASS") && finished.left_behind.is_empty(), "{}", finished.report());
     let trace: Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
@@ -75,7 +76,7 @@ fn what_mpi_reaches_is_tried_and_copied_from_where_it_is() {
     let tried = finished.stderr.matches("MPI copies from and to GPUs' own memory").count();
     assert_eq!(tried, 2, "{}", finished.report());
     // Of the program's copies there and back those that are worth it.
-    assert_eq!(pushed, 2 * 4, "{}", finished.report());
+    assert_eq!(pushed, 2 * 6, "{}", finished.report());
 }
 
 #[test]
@@ -83,6 +84,19 @@ fn what_mpi_does_not_reach_goes_through_the_host() {
     let Some((finished, pushed)) = run(&[("ACCORD_MPI_GPUS", "off")]) else { return };
     let told = finished.stderr.matches("MPI is not to get GPUs' memory (--mpi-gpus off)").count();
     assert_eq!((told, pushed), (2, 0), "{}", finished.report());
+}
+
+/// The GPUs' driver gives each address to one of them only: the other one's devices lie elsewhere, also when they are started again.
+#[test]
+fn programs_that_share_gpus_copy_on_many_queues_and_start_devices_again() {
+    let driver = driver();
+    let Some(job) = job(&driver, &[]) else { return };
+    let program = program("d2d_queues");
+    let both = format!("{0} & {0} && wait $!", program.display());
+    let finished = job.arg("--").arg("sh").arg("-c").arg(both).run().unwrap();
+    assert_eq!(finished.code(), 0, "{}", finished.report());
+    assert_eq!(finished.stdout.matches("PASS").count(), 2, "{}", finished.report());
+    assert!(finished.left_behind.is_empty(), "{}", finished.report());
 }
 
 #[test]
@@ -95,7 +109,7 @@ fn what_mpi_reaches_is_explained_and_seen_by_the_doctor() {
     let explain = ["explain", "d2d", "0", "1", "64M"];
     let Some(told) = ask(&[], &explain, is_known) else { return };
     assert_eq!((&way(&told)["possible"], &told["taken"]["way"]), (&json!(true), &json!("device-mpi")), "{told:#}");
-    let told = ask(&[], &["explain", "d2d", "0", "1", "64K"], |_| true).unwrap();
+    let told = ask(&[], &["explain", "d2d", "0", "1", "16K"], |_| true).unwrap();
     assert!(way(&told)["why_not"].as_str().unwrap().contains("by the host's memory"), "{told:#}");
     assert_eq!(told["taken"]["way"], "lane", "{told:#}");
     let told = ask(&[("ACCORD_MPI_GPUS", "off")], &explain, is_known).unwrap();

@@ -16,7 +16,7 @@ use accord_fabric::clock;
 use accord_fabric::frame::{Command, Event, FrameReader, PAYLOAD_MAX};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
-use accord_fabric::transfer::Pushing;
+use accord_fabric::transfer::{DirectWays, Pushing};
 use accord_fabric::transport::Lane;
 use accord_types::short_lock::assert_none_held;
 use accord_types::{AddressRange, ArgBlock, Error, ErrorCode, Result, Seq, StreamId, TransferId};
@@ -202,6 +202,7 @@ impl Driver<'_> {
         let session = self.world.session;
         if let Some(started) = self.world.devices.remove(&device) {
             started.forget();
+            started.hosted.rooms().end();
             started.hosted.device().shutdown();
             session.release(started.hosted.device());
         }
@@ -311,7 +312,8 @@ impl World<'_> {
                 let destination = Destination { hosted: hosted.clone(), dst, len };
                 let export =
                     self.session.local.as_ref().map(|local| local.peer(from).export(hosted.device(), dst, len));
-                exchange.expect(transfer, from, len, Box::new(|incoming| destination.start(incoming)), export)?;
+                let ways = DirectWays { export, room: destination.room() };
+                exchange.expect(transfer, from, len, Box::new(|incoming| destination.start(incoming)), ways)?;
                 // The transfer may be over long before its place is free.
                 due_after(exchange, transfer, hosted, after, Waited::new(self.session)?);
             }

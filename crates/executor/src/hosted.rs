@@ -3,6 +3,7 @@
 
 use crate::queue_table::{Carrier, Queue, QueueTable};
 use accord_device::Device;
+use accord_fabric::transfer::DeviceRooms;
 use accord_types::short_lock::{ShortReadGuard, ShortRwLock, ShortWriteGuard};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{QueueId, Result, Seq, StreamId};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 pub struct Hosted {
     device: Arc<dyn Device>,
     queues: ShortRwLock<QueueTable>,
+    rooms: Arc<DeviceRooms>,
     /// One thread at a time makes streams, which may take its time; whoever uses a queue that has one does not wait for that.
     making: TurnLock<()>,
 }
@@ -19,12 +21,18 @@ pub struct Hosted {
 impl Hosted {
     /// A device that was just started; the lease's quota of streams as in [`accord_types::streams_max`].
     pub fn new(device: Arc<dyn Device>, stream_quota: u32) -> Self {
-        Self { device, queues: ShortRwLock::new(QueueTable::new(stream_quota)), making: TurnLock::default() }
+        let queues = ShortRwLock::new(QueueTable::new(stream_quota));
+        Self { device, queues, rooms: Arc::default(), making: TurnLock::default() }
     }
 
     /// The device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// What of its memory is posted for transfers: to be ended before the device is.
+    pub fn rooms(&self) -> &Arc<DeviceRooms> {
+        &self.rooms
     }
 
     /// The queues, to look only.

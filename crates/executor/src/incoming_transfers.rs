@@ -2,7 +2,7 @@
 
 use crate::hosted::Hosted;
 use accord_device::{CopySource, Source};
-use accord_fabric::transfer::{Exchange, IncomingBytes, IncomingTransfer};
+use accord_fabric::transfer::{DeviceRoom, Exchange, IncomingBytes, IncomingTransfer};
 use accord_types::{DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
 
@@ -20,6 +20,14 @@ pub struct Destination {
 }
 
 impl Destination {
+    /// Its memory, for a library that writes there; none if there is no such for its kind of devices.
+    pub fn room(&self) -> Option<DeviceRoom> {
+        self.hosted.device().native()?;
+        let (hosted, dst, len) = (self.hosted.clone(), self.dst, usize::try_from(self.len).ok()?);
+        let range = move || hosted.device().native()?.room(dst, len);
+        Some(DeviceRoom { device: self.hosted.rooms().clone(), range: Box::new(range) })
+    }
+
     /// Takes a transfer whose first bytes are there.
     pub fn start(self, incoming: IncomingTransfer) {
         let Some((bytes, ending)) = incoming.split() else { return };

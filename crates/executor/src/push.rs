@@ -41,7 +41,8 @@ impl Sink for ToPeer {
     }
 
     fn is_by_host(&self) -> bool {
-        self.same_host.as_ref().is_none_or(|peer| !peer.may_reach(&self.pushing, self.len))
+        let reaches = self.same_host.as_ref().is_some_and(|peer| peer.may_reach(&self.pushing, self.len));
+        !reaches && !self.pushing.may_drain_native()
     }
 
     fn drains_native(&mut self) -> Result<bool> {

@@ -26,12 +26,19 @@ pub const ALL: [CopyWay; WAYS] = [CopyWay::Peer, CopyWay::Mapped, CopyWay::Devic
 
 /// So many bytes between GPUs of two nodes are copied out to the host as soon as they are asked for, which takes no longer than to have MPI ask for
 /// them (docs/design/mpi.md).
-const BY_HOST_MAX: u64 = 64 << 10;
+const BY_HOST_MAX: u64 = 16 << 10;
+/// So many are not offered to MPI, where the target has no room posted for them: an offer and its answer take longer than a copy by the host.
+const NOT_OFFERED_MAX: u64 = 64 << 10;
 
 impl CopyWay {
     /// Whether so many bytes may go that way.
     pub const fn takes(self, bytes: u64) -> bool {
         !matches!(self, Self::DeviceMpi) || bytes > BY_HOST_MAX
+    }
+
+    /// The same where the target has posted no room for them.
+    pub(crate) const fn takes_offered(self, bytes: u64) -> bool {
+        self.takes(bytes) && (!matches!(self, Self::DeviceMpi) || bytes > NOT_OFFERED_MAX)
     }
 
     /// For programs.

@@ -19,8 +19,10 @@ mod rendezvous;
 pub(crate) use chunk_io::LENT_MIN;
 pub use chunk_io::{read_bytes, read_chunk, write_chunk};
 pub use control::{ControlMessage, ControlSender, TransferControl, receive_control};
+pub use exchange::pushing::Pushing;
 pub use exchange::{
-    Ending, Exchange, ExchangeCore, ExchangeEffect, Export, IncomingBytes, IncomingTransfer, Pushing, Starter, TellOver,
+    DeviceRoom, DeviceRooms, DirectWays, Ending, Exchange, ExchangeCore, ExchangeEffect, Export, IncomingBytes,
+    IncomingTransfer, Starter, TellOver,
 };
 pub use inbox::{Inbox, Incoming, Receive};
 pub use lane_pool::LanePool;

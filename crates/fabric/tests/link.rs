@@ -6,7 +6,7 @@ use accord_fabric::frame::{self, Command, FrameReader};
 use accord_fabric::handshake::Purpose;
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{Ending, Exchange, Pushing};
+use accord_fabric::transfer::{DirectWays, Ending, Exchange, Pushing};
 use accord_fabric::transport::{SharedLane, Transport};
 use accord_types::{Error, ErrorCode, NodeId, Result, TransferId};
 use common::{SHORT, SOON, all, ends, pattern};
@@ -96,7 +96,7 @@ impl End {
                 let _ = to.send((all, ending));
             });
         };
-        self.exchange.expect(T, self.link.peer(), len as u64, Box::new(starter), None).unwrap();
+        self.exchange.expect(T, self.link.peer(), len as u64, Box::new(starter), DirectWays::default()).unwrap();
         self.exchange.due(T, Ok(()));
         came
     }
@@ -164,7 +164,7 @@ fn a_refusal_comes_to_the_pusher_with_its_cause() {
     for transport in all() {
         let (near, far, _) = two(transport);
         let mut pushing = near.push(4);
-        far.exchange.expect(T, far.link.peer(), 4, Box::new(drop), None).unwrap();
+        far.exchange.expect(T, far.link.peer(), 4, Box::new(drop), DirectWays::default()).unwrap();
         far.exchange.due(T, Err(Error::new(ErrorCode::OutOfMemory, "the device is full")));
         assert_eq!(pushing.drain(b"abcd").unwrap_err().code(), ErrorCode::OutOfMemory);
         far.link.close(&over());
@@ -206,7 +206,7 @@ const STATES: &[Condition] = &[
         // Only its first bytes fit.
         let (hold, held) = mpsc::channel();
         let keep = Box::new(move |incoming| drop(hold.send(incoming)));
-        far.exchange.expect(T, far.link.peer(), LARGE as u64, keep, None).unwrap();
+        far.exchange.expect(T, far.link.peer(), LARGE as u64, keep, DirectWays::default()).unwrap();
         far.exchange.due(T, Ok(()));
         let mut pushing = near.push(LARGE);
         let piece = vec![7; 1 << 20];

@@ -68,7 +68,7 @@ fn controls(bytes: &[u8]) {
             }
             ControlMessage::Ask(devices) => assert!(devices.len() * 4 <= DEVICES_BYTES_MAX),
             ControlMessage::Alive(devices) => assert!(devices.len() * 12 <= DEVICES_BYTES_MAX),
-            ControlMessage::Landed(_) => {}
+            ControlMessage::Landed(_) | ControlMessage::Room(..) => {}
         }
         Ok(())
     });

@@ -4,6 +4,7 @@ use crate::{DeviceFactory, Limits, OutputSink, Work};
 use accord_device::{Device, SameHostPeers, WorkerStart};
 use accord_fabric::copy_way::CopyWays;
 use accord_fabric::handshake;
+use accord_fabric::transfer::DirectWays;
 use accord_fabric::transport::{Listener, Transport, inproc_pair};
 use accord_types::{AddressRange, NodeId, TransferId};
 use std::sync::mpsc;
@@ -142,7 +143,7 @@ fn a_lane_that_nobody_serves_is_lost() {
     let link = peers.new_link(from);
     assert!(matches!(peers.lock().arrive(from, LinkTo(link.clone())), Some(None)));
     let place = Box::new(|_| ());
-    peers.exchange.expect(TransferId(1), from, 8, place, None).unwrap();
+    peers.exchange.expect(TransferId(1), from, 8, place, DirectWays::default()).unwrap();
     drop(PushedLane { peers: peers.clone(), link, lane });
     assert_eq!(far.read(&mut [0; 1]).unwrap(), 0, "the pusher sees it");
     assert!(peers.exchange.is_over(from), "and what it was to push is forgotten");

@@ -39,6 +39,9 @@ pub enum ChunkKind {
     Lost = 8,
     /// The bytes of a transfer that might come did not land: the bytes are the error.
     Failed = 9,
+    /// As [`ChunkKind::Ready`], with room that is posted for the transfer as one message: its number is in the place of the offset. The sender uses
+    /// that, or a lane.
+    Room = 10,
 }
 
 /// Header of a chunk.
@@ -85,6 +88,7 @@ impl Chunk {
             (7, 0) => ChunkKind::Alive,
             (8, 0) => ChunkKind::Lost,
             (9, 0) => ChunkKind::Failed,
+            (10, 0) => ChunkKind::Room,
             _ => return Err(broken("a chunk of unknown kind came")),
         };
         let max = match kind {

@@ -90,7 +90,7 @@ pub(super) fn ended() -> Error {
     lost(&ErrorKind::UnexpectedEof.into())
 }
 
-fn lost(error: &std::io::Error) -> Error {
+pub(super) fn lost(error: &std::io::Error) -> Error {
     let why = match error.kind() {
         ErrorKind::UnexpectedEof => "it ended within a transfer".to_owned(),
         _ => error.to_string(),

@@ -7,10 +7,11 @@ use crate::frame;
 use crate::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX, TEXT_MAX};
 use crate::peer::PeerId;
 use crate::stats::LinkStats;
-use crate::transport::{Lane, SharedLane};
+use crate::transport::{Lane, PostedRoom, RoomTold, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, Result, TransferId};
+use accord_types::{Error, NativeRange, Result, TransferId};
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// What was said of a transfer.
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub enum ControlMessage {
     /// The bytes may come, to the memory of this handle if the other side reaches it; see [`super::Export`].
     Ready(TransferId, Vec<u8>),
+    /// The same, and there is room posted for them as one message, by this number.
+    Room(TransferId, NonZeroU16),
     /// They have landed.
     Landed(TransferId),
     /// They can't be taken, and must not come.
@@ -36,6 +39,10 @@ pub enum ControlMessage {
 pub trait TransferControl: Send + Sync {
     /// The bytes may come, to the memory of this handle if the pusher reaches it; an empty one is none.
     fn ready(&self, transfer: TransferId, handle: Vec<u8>);
+    /// Posts room for a message of the pusher's, where it has such, see [`Lane::post_native`].
+    fn post(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>>;
+    /// The bytes may come, and there is room posted for them, by this number.
+    fn ready_with_room(&self, transfer: TransferId, number: NonZeroU16);
     /// The bytes have landed.
     fn landed(&self, transfer: TransferId);
     /// They can't be taken, and must not come.
@@ -115,8 +122,13 @@ impl ControlSender {
     }
 
     fn write(&self, lane: &dyn Lane, message: ControlMessage) {
+        let mut offset = 0;
         let (kind, transfer, text) = match message {
             ControlMessage::Ready(transfer, handle) => (ChunkKind::Ready, transfer, handle),
+            ControlMessage::Room(transfer, number) => {
+                offset = number.get().into();
+                (ChunkKind::Room, transfer, Vec::new())
+            }
             ControlMessage::Landed(transfer) => (ChunkKind::Landed, transfer, Vec::new()),
             ControlMessage::Refused(transfer, error) => (ChunkKind::Refused, transfer, self.encode(error)),
             ControlMessage::Failed(transfer, error) => (ChunkKind::Failed, transfer, self.encode(error)),
@@ -126,7 +138,7 @@ impl ControlSender {
         };
         LinkStats::add(&self.stats.command_sent, text.len() as u64);
         // If nobody receives it, whoever reads the lane sees that it has ended.
-        let _ = write_chunk(lane, Chunk { kind, transfer, offset: 0, len: text.len() }, &text, &self.stats.stalls);
+        let _ = write_chunk(lane, Chunk { kind, transfer, offset, len: text.len() }, &text, &self.stats.stalls);
     }
 
     fn encode(&self, error: Error) -> Vec<u8> {
@@ -148,6 +160,15 @@ impl TransferControl for ControlSender {
             handle.clear();
         }
         self.send(ControlMessage::Ready(transfer, handle));
+    }
+
+    fn post(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
+        let lane = self.lock().lane.clone()?;
+        lane.post_native(room, told)
+    }
+
+    fn ready_with_room(&self, transfer: TransferId, number: NonZeroU16) {
+        self.send(ControlMessage::Room(transfer, number));
     }
 
     fn landed(&self, transfer: TransferId) {
@@ -180,6 +201,10 @@ pub fn receive_control(
         };
         take(match chunk.kind {
             ChunkKind::Ready => ControlMessage::Ready(chunk.transfer, text()?),
+            ChunkKind::Room => {
+                let number = u16::try_from(chunk.offset).ok().and_then(NonZeroU16::new);
+                ControlMessage::Room(chunk.transfer, number.ok_or_else(|| broken("it posts room without a number"))?)
+            }
             ChunkKind::Landed => ControlMessage::Landed(chunk.transfer),
             ChunkKind::Refused => ControlMessage::Refused(chunk.transfer, decode(&text()?)),
             ChunkKind::Failed => ControlMessage::Failed(chunk.transfer, decode(&text()?)),

@@ -2,22 +2,24 @@
 //! carry the bytes.
 
 mod core;
+mod posting;
+pub(super) mod pushing;
+mod rooms;
 
 pub use self::core::{ExchangeCore, ExchangeEffect};
+pub use self::rooms::{DeviceRoom, DeviceRooms};
 
+use self::rooms::TransferRoom;
 use super::control::{ControlMessage, TransferControl};
 use super::inbox::{Inbox, Incoming};
-use super::outbox::{Outbox, Outgoing};
-use super::rendezvous::PushStep;
-use crate::copy_way::CopyWay;
+use super::outbox::Outbox;
 use crate::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW};
 use crate::peer::PeerId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::{SharedSpinPolicy, Signal};
-use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
+use accord_types::{Error, NativeRange, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
-use std::time::{Duration, Instant};
 
 /// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
 pub type Starter = Box<dyn FnOnce(IncomingTransfer) + Send>;
@@ -28,9 +30,6 @@ pub type Export = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
 /// Told how many copies that were pushed and that were expected are over. Called without locks.
 pub type TellOver = Box<dyn Fn(u32, u32) + Send + Sync>;
-
-/// A target that has answered by then is as it should be: nobody looks whether it lives.
-const SOON: Duration = Duration::from_millis(100);
 
 /// All copies that one process pushes or expects.
 #[derive(Default)]
@@ -48,15 +47,26 @@ struct TransferTable {
     peers: HashMap<PeerId, Present>,
     /// Told when the push goes on: its stream may wait for that.
     pushing: HashMap<TransferId, Arc<Signal>>,
+    /// Room that is posted for transfers.
+    rooms: HashMap<TransferId, TransferRoom>,
     /// Threads that wait for room.
     waiting: usize,
+}
+
+/// Ways by which bytes may come to a target's memory without its host.
+#[derive(Default)]
+pub struct DirectWays {
+    /// The memory's handle.
+    pub export: Option<Export>,
+    /// The memory itself, for a library that writes there.
+    pub room: Option<DeviceRoom>,
 }
 
 /// What is announced with a transfer.
 struct Expected {
     len: u64,
     starter: Starter,
-    export: Option<Export>,
+    ways: DirectWays,
 }
 
 #[derive(Clone)]
@@ -67,7 +77,8 @@ struct Present {
 
 impl Default for TransferTable {
     fn default() -> Self {
-        Self { core: ExchangeCore::new(None), peers: HashMap::new(), pushing: HashMap::new(), waiting: 0 }
+        let core = ExchangeCore::new(None);
+        Self { core, peers: HashMap::new(), pushing: HashMap::new(), rooms: HashMap::new(), waiting: 0 }
     }
 }
 
@@ -90,7 +101,7 @@ impl Exchange {
 
     /// Does what the core wants done. `outbox`: to the peer that it is about, if that is one that is pushed to.
     fn act(self: &Arc<Self>, mut state: ShortGuard<'_, TransferTable>, outbox: Option<&Arc<Outbox>>) {
-        let TransferTable { core, peers, pushing, waiting } = &mut *state;
+        let TransferTable { core, peers, pushing, waiting, .. } = &mut *state;
         let mut present = |effect: &ExchangeEffect<_>| match effect {
             ExchangeEffect::Gone(peer, _) => peers.remove(peer),
             effect => peers.get(&effect.peer()?).cloned(),
@@ -118,11 +129,16 @@ impl Exchange {
         outbox: Option<&Arc<Outbox>>,
     ) {
         match (effect, present) {
-            (ExchangeEffect::Ready { peer, transfer, expected: Expected { len, starter, export } }, Some(present)) => {
+            (ExchangeEffect::Ready { peer, transfer, expected: Expected { len, starter, ways } }, Some(present)) => {
                 let exchange = self.clone();
                 let begin = move |incoming| exchange.begin(transfer, peer, incoming, starter);
                 present.inbox.post(transfer, len, Box::new(begin));
-                present.control.ready(transfer, export.map_or_else(Vec::new, |export| export()));
+                let handle = ways.export.map_or_else(Vec::new, |export| export());
+                let room = ways.room.filter(|_| handle.is_empty());
+                match room.and_then(|room| self.post_room((transfer, len), peer, room, &present)) {
+                    Some(number) => present.control.ready_with_room(transfer, number),
+                    None => present.control.ready(transfer, handle),
+                }
             }
             (ExchangeEffect::Landed(_, transfer), Some(present)) => present.control.landed(transfer),
             (ExchangeEffect::Refused(_, transfer, error), Some(present)) => present.control.refused(transfer, &error),
@@ -133,7 +149,8 @@ impl Exchange {
                 }
             }
             (ExchangeEffect::Gone(_, told), Some(present)) => {
-                told.into_iter().for_each(|transfer| present.inbox.forget(transfer));
+                told.iter().for_each(|transfer| present.inbox.forget(*transfer));
+                self.abandon_rooms(&told);
             }
             (ExchangeEffect::Over { pushes, expects }, _) => {
                 if let Some(tell) = &self.tell_over {
@@ -180,20 +197,6 @@ impl Exchange {
 
     // The pusher's side.
 
-    /// Begins a push of `len` bytes, more than 0, over the lanes of `outbox`.
-    ///
-    /// # Errors
-    /// When the transfer is known already, there are too many, or the exchange is closed.
-    pub fn push(self: &Arc<Self>, transfer: TransferId, to: PeerId, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
-        let mut state = self.lock();
-        state.core.push(transfer, to)?;
-        let changed = Arc::<Signal>::default();
-        state.pushing.insert(transfer, changed.clone());
-        self.act(state, Some(&outbox));
-        let exchange = self.clone();
-        Ok(Pushing { exchange, outbox, transfer, changed, len, outgoing: None, direct: false, over: false })
-    }
-
     /// A control message of a target came, `from`; what it has to be told goes over `outbox`.
     ///
     /// # Errors
@@ -224,9 +227,9 @@ impl Exchange {
         from: PeerId,
         len: u64,
         starter: Starter,
-        export: Option<Export>,
+        ways: DirectWays,
     ) -> Result<()> {
-        self.announced(transfer, from, Ok(Expected { len, starter, export }))
+        self.announced(transfer, from, Ok(Expected { len, starter, ways }))
     }
 
     /// A transfer was announced for which there is no place: its pusher is told.
@@ -267,7 +270,12 @@ impl Exchange {
     fn begin(self: &Arc<Self>, transfer: TransferId, peer: PeerId, incoming: Incoming, starter: Starter) {
         let mut state = self.lock();
         let begun = state.core.begin(transfer, peer, incoming.aborted());
+        let room = state.rooms.remove(&transfer);
         self.act(state, None);
+        // It comes by a lane, or not at all.
+        if let Some(room) = room {
+            room.withdraw(transfer);
+        }
         // Else the peer was lost meanwhile, or has nothing to give.
         if begun == Ok(true) {
             starter(IncomingTransfer {
@@ -287,12 +295,13 @@ impl Exchange {
         self.act(state, None);
     }
 
-    /// Ends everything: pushes fail with `error`.
+    /// Ends everything: pushes fail with `error`. When it returns nobody writes into devices' memory.
     pub fn close(self: &Arc<Self>, error: &Error) {
         let mut state = self.lock();
         state.core.close(error);
         state.peers.clear();
         self.act(state, None);
+        self.end_rooms();
     }
 
     fn end(self: &Arc<Self>, transfer: TransferId, peer: PeerId, outcome: Result<()>) {
@@ -306,152 +315,6 @@ impl Exchange {
 fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
     // Dropped before its only byte, the transfer is aborted. The target is gone if that fails.
     drop(outbox.begin(transfer, 1));
-}
-
-/// A push under way: gets the bytes from the device, in its stream's order.
-pub struct Pushing {
-    exchange: Arc<Exchange>,
-    outbox: Arc<Outbox>,
-    transfer: TransferId,
-    /// It goes on.
-    changed: Arc<Signal>,
-    len: u64,
-    outgoing: Option<Outgoing>,
-    /// The bytes do not go over a lane.
-    direct: bool,
-    over: bool,
-}
-
-impl Pushing {
-    /// Whether there is a lane to the target.
-    pub fn is_connected(&self) -> bool {
-        self.outbox.is_connected()
-    }
-
-    /// Where the bytes go straight to, if the target is on this host and has said where it wants them and `reach` gets there:
-    /// then [`Pushing::finish`] is to be called when they are there, and no lane is used.
-    ///
-    /// # Errors
-    /// When the target refuses or is gone.
-    pub fn reach<T>(&mut self, reach: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
-        let Some(handle) = self.handle()? else { return Ok(None) };
-        let reached = reach(&handle);
-        self.direct = reached.is_some();
-        Ok(reached)
-    }
-
-    /// Waits until the target is ready. Where it wants the bytes, if it has said so.
-    fn handle(&mut self) -> Result<Option<Vec<u8>>> {
-        self.wait(&PushStep::Send)?;
-        Ok(self.exchange.lock().core.take_handle(self.transfer))
-    }
-
-    /// Sends the next bytes, the first ones once the target is ready.
-    ///
-    /// # Errors
-    /// When the target refuses or is gone.
-    pub fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.outgoing()?.send(piece)
-    }
-
-    /// Whether [`Pushing::drain_native`] is the way. Asked before anything else was sent; waits until the target is ready if it may be.
-    ///
-    /// # Errors
-    /// When the target refuses or is gone.
-    pub fn drains_native(&mut self) -> Result<bool> {
-        Ok(CopyWay::DeviceMpi.takes(self.len) && self.outbox.may_send_native() && self.outgoing()?.sends_native())
-    }
-
-    /// As [`Pushing::drain`], out of a device's own memory.
-    ///
-    /// # Errors
-    /// As for [`Pushing::drain`].
-    pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
-        self.outgoing()?.send_native(bytes)
-    }
-
-    /// The lane that it has, once the target is ready.
-    fn outgoing(&mut self) -> Result<&mut Outgoing> {
-        if self.outgoing.is_none() {
-            self.wait(&PushStep::Send)?;
-        }
-        match &mut self.outgoing {
-            Some(outgoing) => Ok(outgoing),
-            none => Ok(none.insert(self.outbox.begin(self.transfer, self.len)?)),
-        }
-    }
-
-    /// All bytes were sent: waits until they have landed.
-    ///
-    /// # Errors
-    /// When the target refuses or is gone.
-    pub fn finish(&mut self) -> Result<()> {
-        self.outgoing = None;
-        // What did not go over a lane has landed when it was written.
-        if !self.direct {
-            let outcome = self.wait(&PushStep::End(Ok(())));
-            return self.done().and(outcome);
-        }
-        self.done()
-    }
-
-    fn done(&mut self) -> Result<()> {
-        let mut state = self.exchange.lock();
-        state.pushing.remove(&self.transfer);
-        let outcome = state.core.push_done(self.transfer);
-        self.exchange.act(state, Some(&self.outbox));
-        self.over = true;
-        outcome
-    }
-
-    fn wait(&self, until: &PushStep) -> Result<()> {
-        let start = Instant::now();
-        let mut state = self.exchange.lock();
-        let (mut stalled, mut looked) = (None, false);
-        loop {
-            match state.core.step(self.transfer) {
-                PushStep::End(Err(error)) => return Err(error),
-                step if step == *until => {
-                    self.exchange.targets.waited(start);
-                    return Ok(());
-                }
-                PushStep::End(Ok(())) => {
-                    return Err(Error::new(ErrorCode::ImplementationDefined, "a copy has landed before it was sent"));
-                }
-                PushStep::Wait | PushStep::Send => {}
-            }
-            if !std::mem::replace(&mut looked, true) && self.exchange.targets.has_any() {
-                let seen = self.changed.raised();
-                drop(state);
-                self.changed.look(seen, &self.exchange.targets);
-                state = self.exchange.lock();
-                continue;
-            }
-            let end = stalled.is_none().then(|| start + SOON);
-            state = match self.changed.wait(state, end) {
-                Ok(state) => state,
-                // Whoever is told of it must not find the lock taken.
-                Err(_) => {
-                    stalled = Some(self.outbox.stats.stalls.begin());
-                    self.exchange.lock()
-                }
-            };
-        }
-    }
-}
-
-impl Drop for Pushing {
-    fn drop(&mut self) {
-        if self.over {
-            return;
-        }
-        // Dropping the lane tells the target.
-        let outgoing = self.outgoing.take();
-        let mut state = self.exchange.lock();
-        state.pushing.remove(&self.transfer);
-        state.core.give_up(self.transfer, outgoing.is_some());
-        self.exchange.act(state, Some(&self.outbox));
-    }
 }
 
 /// A transfer that arrives: gives the bytes to the device. [`IncomingTransfer::landed`] has to be told how it ended.

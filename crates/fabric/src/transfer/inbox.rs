@@ -70,6 +70,12 @@ impl Inbox {
         state.transfers.remove(&transfer);
     }
 
+    /// So many bytes of it have come by other means than a lane, and no others do.
+    pub fn came_otherwise(&self, transfer: TransferId, bytes: u64) {
+        self.forget(transfer);
+        LinkStats::add(&self.stats.bulk_received, bytes);
+    }
+
     /// Throws the bytes away should they come.
     pub fn discard(&self, transfer: TransferId) {
         let mut state = self.lock();
@@ -260,7 +266,7 @@ impl Incoming {
 
     /// Whether [`Incoming::fill_native`] may put something there.
     pub fn fills_native(&self) -> bool {
-        CopyWay::DeviceMpi.takes(self.progress.len) && self.lane.reads_native()
+        CopyWay::DeviceMpi.takes_offered(self.progress.len) && self.lane.reads_native()
     }
 
     /// Reads the next bytes into a device's own memory, as many as come as one: how many. 0 if they have to be read by [`Incoming::fill`].

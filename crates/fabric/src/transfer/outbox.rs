@@ -1,6 +1,6 @@
 //! The sending side of lanes.
 
-use super::chunk_io::{chunk_len, write_chunk, write_native_chunk};
+use super::chunk_io::{chunk_len, lost, write_chunk, write_native_chunk};
 use super::lane_pool::LanePool;
 use crate::copy_way::CopyWay;
 use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN, LENT_MAX};
@@ -9,6 +9,8 @@ use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
+use std::io::ErrorKind;
+use std::num::NonZeroU16;
 use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Instant;
 
@@ -103,6 +105,20 @@ impl Outbox {
         self.lock().lanes.first().is_none_or(|lane| lane.lends_native())
     }
 
+    /// Sends bytes of a device's own memory to room that the peer has posted.
+    ///
+    /// # Errors
+    /// When the peer is gone.
+    pub(super) fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> Result<()> {
+        let lane = self.lock().lanes.first().cloned();
+        let (begin, _stalled) = (Instant::now(), self.stats.stalls.begin());
+        let sent = lane.map_or_else(|| Err(ErrorKind::NotConnected.into()), |lane| lane.send_posted(number, bytes));
+        sent.map_err(|error| self.lost(lost(&error)))?;
+        LinkStats::add_since(&self.stats.bulk_sent_ns, begin);
+        LinkStats::add(&self.stats.bulk_sent, bytes.len as u64);
+        Ok(())
+    }
+
     /// Why the outbox is closed, if it is.
     pub fn closed(&self) -> Option<Error> {
         self.lock().pool.closed().cloned()
@@ -171,7 +187,7 @@ impl Outgoing {
 
     /// Whether [`Outgoing::send_native`] sends what is left, and is the best way to do that.
     pub fn sends_native(&self) -> bool {
-        CopyWay::DeviceMpi.takes(self.len - self.sent) && self.lane.lends_native()
+        CopyWay::DeviceMpi.takes_offered(self.len - self.sent) && self.lane.lends_native()
     }
 
     /// Sends the next bytes out of a device's own memory, over a lane that does this.

@@ -4,6 +4,7 @@ use super::window::{MovesWindows, Windows};
 use accord_types::NativeRange;
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,6 +155,23 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Has a message of the peer's come into a device's own memory as soon as that sends it there by [`Lane::send_posted`], which it is told by other
+    /// means, unless the lane ends before; `told` hears of either. None if the lane has no such messages, or no room for another one.
+    fn post_native(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
+        let _ = (room, told);
+        None
+    }
+
+    /// Sends bytes of a device's own memory to the room that the peer has posted by this number on the same lane, which has to be as large. Returns
+    /// when nobody needs them here any more.
+    ///
+    /// # Errors
+    /// As for [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
+    fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<()> {
+        let _ = (number, bytes);
+        Err(ErrorKind::Unsupported.into())
+    }
+
     /// Reads into `piece`, as [`Lane::read`]: as much as it has room for, or what the lane has as one. Bytes that are lent are told of only.
     ///
     /// # Errors
@@ -222,6 +240,26 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// For [`super::Handover`]: the lane's descriptors; none if it can only be this process's.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
+}
+
+/// Told once, on a thread of its own, whether the bytes are there, or nothing comes there any more that would be of use. Not told if the room is
+/// withdrawn or let go of before.
+pub type RoomTold = Box<dyn FnOnce(bool) + Send>;
+
+/// Room that waits for a message, see [`Lane::post_native`]. The memory has to stay until [`PostedRoom::await_free`] has returned, or it was told of.
+/// Whoever lets go of it abandons it.
+pub trait PostedRoom: fmt::Debug + Send + Sync {
+    /// What the sender has to call it, see [`Lane::send_posted`].
+    fn number(&self) -> NonZeroU16;
+
+    /// The sender has said that it sends nothing there, or was not told of it.
+    fn withdraw(&self);
+
+    /// Nobody wants what comes there: it is thrown away, unless it is being written.
+    fn abandon(&self);
+
+    /// As [`PostedRoom::abandon`]. Returns when nothing is written there any more.
+    fn await_free(&self);
 }
 
 /// What [`Lane::read_piece`] has found.

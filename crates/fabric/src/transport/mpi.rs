@@ -11,6 +11,9 @@
 //! backoff.rs   how long the thread looks, and when it sleeps                               (pure)
 //! loan.rs      what is lent, and how far that is                                          (pure)
 //! lent.rs      memory that goes to MPI as it is
+//! posted_rooms.rs  room whose message comes unasked                                    (pure)
+//! posts.rs     where that is, and bytes for such
+//! posted.rs    posting it, and who is told when the message is there
 //! signal.rs    who waits, and how that one is told
 //! shared.rs    what lanes and the thread share
 //! fabric.rs    the thread, and opening and taking lanes
@@ -36,6 +39,9 @@ mod message;
 #[allow(unsafe_code)]
 mod object;
 mod passing;
+mod posted;
+mod posted_rooms;
+mod posts;
 mod reading;
 mod relay;
 mod shared;
@@ -53,6 +59,7 @@ pub use lent::{LentBytes, LentRoom};
 pub use loan::{Lent, Loan};
 pub use message::{HEADER_LEN, Header, LaneKey, MessageKind};
 pub use object::{MpiObject, ObjectNews};
+pub use posted_rooms::RoomOf;
 pub use relay::relay;
 pub use shared::Counts;
 pub use streams::{Next, Outgoing, Streams};

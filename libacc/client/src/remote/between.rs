@@ -11,7 +11,7 @@ use accord_executor::push::ToPeer;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Directions;
-use accord_fabric::transfer::Exchange;
+use accord_fabric::transfer::{DirectWays, Exchange};
 use accord_types::{DevicePtr, QueueId, Result, TransferId};
 use std::sync::Arc;
 
@@ -120,7 +120,9 @@ pub(crate) fn remote_to_local(
     let export = export.map(|peer| peer.export(hosted.device(), dst, len));
     connection.serve_bulk_lanes();
     exchange.wait_to_expect()?;
-    exchange.expect(transfer, connection.link.peer(), len, Box::new(|incoming| destination.start(incoming)), export)?;
+    // No library that this process knows of writes into its devices' memory.
+    let ways = DirectWays { export, room: None };
+    exchange.expect(transfer, connection.link.peer(), len, Box::new(|incoming| destination.start(incoming)), ways)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous(), ());
     connection.push(queue, source, transfer, PeerId::PROGRAM, &[], len)
 }

@@ -7,6 +7,7 @@ use crate::transfer::control::ControlMessage;
 use crate::transfer::rendezvous::{Answer, Expects, PushStep, Pushes};
 use accord_types::{Error, Result, TransferId};
 use std::collections::HashMap;
+use std::num::NonZeroU16;
 
 /// Most bytes of handles that wait for their streams: beyond that bytes go over lanes.
 const HANDLES_BYTES_MAX: usize = 16 << 20;
@@ -21,6 +22,8 @@ pub struct ExchangeCore<E> {
     handles: HashMap<TransferId, Vec<u8>>,
     /// Bytes of them, at most [`HANDLES_BYTES_MAX`].
     handles_bytes: usize,
+    /// By which number there is room for the bytes of pushes whose streams are not there yet.
+    rooms: HashMap<TransferId, NonZeroU16>,
     /// By process the last lane that can't be pushed to any more, and why.
     lost: HashMap<PeerId, (u32, Error)>,
     closed: Option<Error>,
@@ -87,6 +90,7 @@ impl<E> ExchangeCore<E> {
             expected: HashMap::new(),
             handles: HashMap::new(),
             handles_bytes: 0,
+            rooms: HashMap::new(),
             lost: HashMap::new(),
             closed: None,
             step,
@@ -148,6 +152,11 @@ impl<E> ExchangeCore<E> {
         Some(handle)
     }
 
+    /// By which number the target has posted room for the bytes of a push that may be sent, if it has. Given once.
+    pub fn take_room(&mut self, transfer: TransferId) -> Option<NonZeroU16> {
+        self.rooms.remove(&transfer)
+    }
+
     /// A push is over: it has ended, or its bytes are where the target wants them.
     ///
     /// # Errors
@@ -168,6 +177,7 @@ impl<E> ExchangeCore<E> {
 
     fn finish(&mut self, transfer: TransferId, has_lane: bool) {
         self.take_handle(transfer);
+        self.take_room(transfer);
         let to = self.pushes.target(transfer);
         if let (true, false, Some(to)) = (self.pushes.finish(transfer), has_lane, to) {
             self.effects.push(ExchangeEffect::Abandon(to, transfer));
@@ -186,6 +196,14 @@ impl<E> ExchangeCore<E> {
                     self.effects.push(ExchangeEffect::Abandon(from, transfer));
                 } else {
                     self.keep_handle(transfer, handle);
+                }
+                transfer
+            }
+            ControlMessage::Room(transfer, number) => {
+                if self.pushes.ready(transfer)? {
+                    self.effects.push(ExchangeEffect::Abandon(from, transfer));
+                } else {
+                    self.rooms.insert(transfer, number);
                 }
                 transfer
             }
@@ -332,6 +350,7 @@ impl<E> ExchangeCore<E> {
         self.effects.extend(self.expected.drain().map(|(_, expected)| ExchangeEffect::Drop(expected)));
         self.handles.clear();
         self.handles_bytes = 0;
+        self.rooms.clear();
         self.effects.extend(self.pushes.transfers().map(ExchangeEffect::Push));
     }
 

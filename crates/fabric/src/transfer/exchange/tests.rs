@@ -1,4 +1,7 @@
 use super::*;
+use crate::transport::{PostedRoom, RoomTold};
+use accord_types::ErrorCode;
+use std::num::NonZeroU16;
 use std::sync::mpsc;
 
 const PUSHER: PeerId = PeerId::from_raw(1);
@@ -9,6 +12,12 @@ struct Line(mpsc::Sender<ControlMessage>);
 impl TransferControl for Line {
     fn ready(&self, transfer: TransferId, handle: Vec<u8>) {
         self.0.send(ControlMessage::Ready(transfer, handle)).unwrap();
+    }
+    fn post(&self, _room: NativeRange, _told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
+        None
+    }
+    fn ready_with_room(&self, transfer: TransferId, number: NonZeroU16) {
+        self.0.send(ControlMessage::Room(transfer, number)).unwrap();
     }
     fn landed(&self, transfer: TransferId) {
         self.0.send(ControlMessage::Landed(transfer)).unwrap();
@@ -64,7 +73,7 @@ fn a_push_waits_for_ready_and_ends_with_landed() {
     let (to, from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
     let thread = std::thread::spawn(move || pushing.drain(b"abcd").and_then(|()| pushing.finish()));
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), None).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), DirectWays::default()).unwrap();
     assert!(from.try_recv().is_err());
     two.target.due(TransferId(1), Ok(()));
     thread.join().unwrap().unwrap();
@@ -77,7 +86,7 @@ fn a_refusal_reaches_the_pusher() {
     let two = two();
     let (to, _from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), None).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), DirectWays::default()).unwrap();
     two.target.due(TransferId(1), Err(Error::new(ErrorCode::Execution, "crashed")));
     assert_eq!(pushing.drain(b"abcd").unwrap_err().cause(), "crashed");
     drop(pushing);
@@ -89,10 +98,10 @@ fn an_abandoned_push_frees_the_target_and_the_next_one_lands() {
     let two = two();
     let (to, from) = mpsc::channel();
     drop(two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap());
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone()), None).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone()), DirectWays::default()).unwrap();
     two.target.due(TransferId(1), Ok(()));
     let mut pushing = two.pusher.push(TransferId(2), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(2), PUSHER, 4, taker(4, to), None).unwrap();
+    two.target.expect(TransferId(2), PUSHER, 4, taker(4, to), DirectWays::default()).unwrap();
     two.target.due(TransferId(2), Ok(()));
     pushing.drain(b"ef").unwrap();
     pushing.drain(b"gh").unwrap();
@@ -111,8 +120,8 @@ fn losing_the_target_ends_a_push() {
     assert_eq!(thread.join().unwrap().unwrap_err().cause(), "h2 is gone");
 }
 
-fn export(handle: &'static [u8]) -> Option<Export> {
-    Some(Box::new(|| handle.to_vec()))
+fn export(handle: &'static [u8]) -> DirectWays {
+    DirectWays { export: Some(Box::new(|| handle.to_vec())), room: None }
 }
 
 #[test]

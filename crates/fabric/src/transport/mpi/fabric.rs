@@ -342,7 +342,10 @@ impl Shared {
             let mut state = self.lock();
             let mut is_news = false;
             match came {
-                Came::Filled(tag) => state.streams.came(tag),
+                Came::Filled(tag) => {
+                    state.streams.came(tag);
+                    state.posts.came(tag);
+                }
                 Came::Sent(id) => state.streams.was_sent(id),
                 Came::Message(from, message) => {
                     if let Some(node) = state.streams.receive(from, message)? {
@@ -387,6 +390,7 @@ impl Shared {
         let mut state = self.lock();
         state.has_left = true;
         state.streams.left();
+        state.posts.changed.raise();
         state.wake();
         self.news.raise();
         drop(state);

@@ -10,13 +10,14 @@ use super::reading::Reading;
 use super::shared::{Counters, LaneEnd, LaneTable, Shared};
 use super::spare;
 use super::streams::{Next, Streams};
-use crate::transport::lane::{Lane, NextPiece, Piece, SharedLane, Transport};
+use crate::transport::lane::{Lane, NextPiece, Piece, PostedRoom, RoomTold, SharedLane, Transport};
 use crate::transport::time_limit::TimeLimit;
 use crate::transport::window::{MovesWindows, Window};
 use accord_types::NativeRange;
 use accord_types::signal::SharedSpinPolicy;
 use accord_types::spin_policy::SpinPolicy;
 use std::io::{self, ErrorKind, IoSlice};
+use std::num::NonZeroU16;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -270,6 +271,17 @@ impl Lane for MpiLane {
         }
         // The lane gives no more than is wanted.
         self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
+    }
+
+    fn post_native(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
+        self.shared.post(self.key, room, told)
+    }
+
+    fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<()> {
+        if !self.lends_native() {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        self.shared.send_posted(self.key, number.get(), LentBytes::native(bytes), &self.loans)
     }
 
     fn pass_on_to(&self, to: &SharedLane) {

@@ -27,6 +27,17 @@ pub struct Lent {
     pub offset: usize,
     /// Bytes.
     pub len: usize,
+    /// Whether they go into posted room, and so are not what the lane has lent.
+    pub is_posted: bool,
+}
+
+/// Bytes on their way from here, or about to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Going {
+    pub(super) lane: LaneKey,
+    pub(super) len: u64,
+    /// See [`Lent`].
+    pub(super) is_posted: bool,
 }
 
 /// How far a loan is.
@@ -121,8 +132,10 @@ impl Borrowing {
 pub(super) struct Loans {
     /// Asked for, and not sent yet.
     pub(super) asked: VecDeque<Lent>,
-    /// On their way or about to be, by their ids: whose, and bytes.
-    pub(super) going: BTreeMap<u64, (LaneKey, u64)>,
+    /// On their way or about to be, by their ids.
+    pub(super) going: BTreeMap<u64, Going>,
+    /// Those for posted room that have been sent, and whose sender was not told.
+    pub(super) sent: Vec<u64>,
     pub(super) ids: u64,
     pub(super) tags: Vec<u16>,
     pub(super) rooms: BTreeMap<u16, LaneKey>,
@@ -136,6 +149,7 @@ impl Default for Loans {
         Self {
             asked: VecDeque::new(),
             going: BTreeMap::new(),
+            sent: Vec::new(),
             ids: 0,
             tags,
             rooms: BTreeMap::new(),

@@ -6,6 +6,7 @@ use super::lent::{LentBytes, LentRoom};
 use super::loan::Lent;
 use super::mailbox::Mailbox;
 use super::message::LaneKey;
+use super::posts::Posts;
 use super::streams::Streams;
 use crate::transport::lane::{Lane, SharedLane};
 use accord_types::NodeId;
@@ -107,6 +108,8 @@ pub(super) struct LaneTable {
     pub(super) lent: BTreeMap<LaneKey, LentBytes>,
     /// Room that is lent by a lane's reader. Not by its tag, which may be another lane's before the reader knows that it is filled.
     pub(super) rooms: BTreeMap<LaneKey, LentRoom>,
+    /// Room whose message comes unasked, and bytes for such room.
+    pub(super) posts: Posts,
     /// Where all that comes by a lane is written, in its order.
     pub(super) onward: BTreeMap<LaneKey, Weak<dyn Lane>>,
     /// At most [`NODES_OF_A_RANK_MAX`] of each rank.
@@ -125,6 +128,7 @@ impl Shared {
             ends: BTreeMap::new(),
             lent: BTreeMap::new(),
             rooms: BTreeMap::new(),
+            posts: Posts::default(),
             onward: BTreeMap::new(),
             ranks: BTreeMap::new(),
             brought: VecDeque::new(),
@@ -198,8 +202,9 @@ impl LaneTable {
         });
     }
 
-    /// Wakes those whose lanes have something for them.
+    /// Wakes those whose lanes have something for them, or whose memory is theirs again.
     pub(super) fn wake(&mut self) {
+        self.end_posts();
         for key in self.streams.take_woken() {
             if let Some(end) = self.ends.get(&key) {
                 end.changed.raise();
@@ -218,16 +223,12 @@ impl LaneTable {
         });
     }
 
-    /// Where part of a loan is.
+    /// Where bytes are that go to MPI.
     pub(super) fn bytes_of(&self, part: &Lent) -> Option<LentBytes> {
+        if part.is_posted {
+            return self.posts.bytes_of(part.id);
+        }
         self.lent.get(&part.lane)?.part(part.offset, part.len)
-    }
-
-    /// Where a message from a rank goes, which is there now.
-    pub(super) fn room_for(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LentRoom> {
-        let lane = self.streams.comes(from, tag, len)?;
-        let room = self.rooms.get(&lane).copied().filter(|room| room.len() == len);
-        room.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "there is no room for a message that was asked for"))
     }
 
     /// A rank says which node it is.

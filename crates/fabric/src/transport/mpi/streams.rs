@@ -4,12 +4,14 @@
 mod handing;
 mod lending;
 mod passing;
+mod posted;
 mod writing;
 
 use super::credit::{Credits, Outflow, cost};
 use super::loan::{Borrowing, Lending, Loans};
 use super::message::{HEADER_LEN, Header, LaneKey, MessageKind};
 use super::passing::Passing;
+use super::posted_rooms::PostedRooms;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
@@ -56,6 +58,7 @@ pub struct Streams {
     /// Whose message has just come and may be handed to the reader.
     handable: Option<LaneKey>,
     loans: Loans,
+    posted: PostedRooms,
     numbers: u32,
     until_sweep: u32,
 }
@@ -87,6 +90,8 @@ struct Stream {
     inbox: VecDeque<Vec<u8>>,
     lending: Lending,
     borrowing: Borrowing,
+    /// Messages into posted room that MPI was not given yet.
+    posting: u32,
     passing: Passing,
     /// The peer sends nothing more.
     finished: bool,
@@ -117,6 +122,7 @@ impl Default for Streams {
             passable: None,
             handable: None,
             loans: Loans::default(),
+            posted: PostedRooms::default(),
             numbers: 0,
             until_sweep: SWEEP,
         }
@@ -295,6 +301,7 @@ impl Streams {
                 if !is_written {
                     self.end_room(key, false);
                 }
+                self.posted.lane_finished(key);
                 self.forget(key);
             }
         }
@@ -349,7 +356,7 @@ impl Streams {
             return Some(header(MessageKind::Offer, len).encode().to_vec());
         }
         // What was asked for goes before.
-        if lane.finish != Finish::Asked || lane.lending.is_queued() {
+        if lane.finish != Finish::Asked || lane.has_bytes_to_go() {
             return None;
         }
         lane.finish = Finish::Said;

@@ -11,14 +11,29 @@
 //! messages may be on their way to a rank, whoever they are from.
 
 use super::{Stream, Streams};
-use crate::transport::mpi::loan::{Lending, Lent, Loan, MESSAGE_MAX, OFFER_MAX, Room};
+use crate::transport::mpi::loan::{Going, Lending, Lent, Loan, MESSAGE_MAX, OFFER_MAX, Room};
 use crate::transport::mpi::message::{Header, LaneKey, MessageKind};
 use std::io::{self, ErrorKind};
 
 impl Stream {
     /// Whether nobody's memory is lent to MPI for it.
     pub(super) fn owes_nothing(&self) -> bool {
-        self.lending.is_idle() && self.borrowing.is_idle()
+        self.lending.is_idle() && self.borrowing.is_idle() && self.posting == 0
+    }
+
+    /// Whether bytes have to go before an end is said.
+    pub(super) fn has_bytes_to_go(&self) -> bool {
+        self.lending.is_queued() || self.posting > 0
+    }
+
+    /// Bytes that wait for that go to MPI.
+    fn goes(&mut self, lent: &Lent) {
+        if lent.is_posted {
+            self.posting -= 1;
+        } else {
+            self.lending.queued -= lent.len as u64;
+            self.lending.going += lent.len as u64;
+        }
     }
 }
 
@@ -51,8 +66,7 @@ impl Streams {
     pub fn next_lent(&mut self) -> Option<Lent> {
         let lent = self.loans.asked.pop_front()?;
         if let Some(lane) = self.lanes.get_mut(&lent.lane) {
-            lane.lending.queued -= lent.len as u64;
-            lane.lending.going += lent.len as u64;
+            lane.goes(&lent);
         }
         // An end may be waiting for it.
         self.take_turn(lent.lane);
@@ -61,7 +75,10 @@ impl Streams {
 
     /// A part of a loan has been sent: nobody reads that memory any more.
     pub fn was_sent(&mut self, id: u64) {
-        let Some((key, len)) = self.loans.going.remove(&id) else { return };
+        let Some(Going { lane: key, len, is_posted }) = self.loans.going.remove(&id) else { return };
+        if is_posted {
+            return self.loans.sent.push(id);
+        }
         if let Some(lane) = self.lanes.get_mut(&key) {
             lane.lending.going -= len;
         }
@@ -95,11 +112,8 @@ impl Streams {
         lane.borrowing.room.is_none().then_some(lane.borrowing.filled)
     }
 
-    /// A message for lent room is there, whose lane is returned. From now on MPI writes into the room.
-    ///
-    /// # Errors
-    /// If nobody has asked `from` for it.
-    pub fn comes(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LaneKey> {
+    /// A message for room that a lane's reader has lent is there.
+    pub(super) fn comes_to_reader(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LaneKey> {
         let unasked = || io::Error::new(ErrorKind::InvalidData, "a rank sends what nobody has asked it for");
         let key = self.loans.rooms.get(&tag).copied().filter(|key| key.peer == from).ok_or_else(unasked)?;
         let lane = self.lanes.get_mut(&key).ok_or_else(unasked)?;
@@ -111,7 +125,7 @@ impl Streams {
     }
 
     /// All of that message is in its room.
-    pub fn came(&mut self, tag: u16) {
+    pub(super) fn came_to_reader(&mut self, tag: u16) {
         if let Some(key) = self.loans.rooms.get(&tag).copied() {
             self.end_room(key, true);
             self.forget(key);
@@ -159,9 +173,9 @@ impl Streams {
         lending.queued += len;
         self.loans.ids += 1;
         let id = self.loans.ids;
-        self.loans.going.insert(id, (key, len));
+        self.loans.going.insert(id, Going { lane: key, len, is_posted: false });
         let (Ok(offset), Ok(len)) = (usize::try_from(offset), usize::try_from(len)) else { return Err(wrong) };
-        self.loans.asked.push_back(Lent { lane: key, to: key.peer, tag, id, offset, len });
+        self.loans.asked.push_back(Lent { lane: key, to: key.peer, tag, id, offset, len, is_posted: false });
         Ok(())
     }
 
@@ -171,9 +185,12 @@ impl Streams {
         for lent in asked {
             self.loans.going.remove(&lent.id);
             if let Some(lane) = self.lanes.get_mut(&lent.lane) {
-                lane.lending.queued -= lent.len as u64;
+                lane.goes(&lent);
+                lane.lending.going -= if lent.is_posted { 0 } else { lent.len as u64 };
             }
+            self.loans.sent.extend(lent.is_posted.then_some(lent.id));
         }
+        self.posted.world_ended();
         let unwritten = |lane: &Stream| lane.borrowing.room.is_some_and(|room| !room.is_written);
         let ended: Vec<_> = self.lanes.iter().filter(|(_, lane)| unwritten(lane)).map(|(key, _)| *key).collect();
         ended.into_iter().for_each(|key| self.end_room(key, false));
@@ -182,11 +199,13 @@ impl Streams {
     /// MPI is not called any more: all memory is its owner's again.
     pub fn left(&mut self) {
         self.loans.asked.clear();
-        self.loans.going.clear();
+        let going = std::mem::take(&mut self.loans.going);
+        self.loans.sent.extend(going.into_iter().filter(|(_, going)| going.is_posted).map(|(id, _)| id));
+        self.posted.left();
         let all: Vec<_> = self.lanes.keys().copied().collect();
         for key in all {
             if let Some(lane) = self.lanes.get_mut(&key) {
-                (lane.lending.queued, lane.lending.going) = (0, 0);
+                (lane.lending.queued, lane.lending.going, lane.posting) = (0, 0, 0);
             }
             self.end_room(key, false);
             self.woken.insert(key);

@@ -1,14 +1,15 @@
 //! A program copies from each device of 256 agents to every other one, in an order of its own: the agents' exchanges, their pools of lanes and
 //! their lanes over MPI are the real ones, and what happens when is a seed's. Nothing stands still, nobody reads another
-//! copy's bytes, and nobody asks for more rooms than there are tags.
+//! copy's bytes, and nobody asks for more rooms than there are tags. Of the large copies half have room posted for them, as far as there is such.
 
-use super::super::{HEADER_LEN, LaneKey, Lent, Loan, Next, Streams};
+use super::super::{HEADER_LEN, LaneKey, Lent, Loan, Next, RoomOf, Streams};
 use crate::frame::EXCHANGE_WINDOW;
 use crate::peer::PeerId;
 use crate::transfer::{ControlMessage, ExchangeCore, ExchangeEffect, LanePool, PushStep, Random};
 use accord_types::TransferId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
+use std::num::NonZeroU16;
 
 const AGENTS: u32 = 256;
 /// Queues of a device that copies are spread over.
@@ -20,8 +21,8 @@ const LARGE: usize = 1 << 20;
 const SENDS_MAX: usize = 32;
 /// Messages that come for lent room: a rank has so many tags.
 const ROOMS_MAX: usize = 32;
-/// What an agent is told of a copy: which, and how it is with it.
-const WORD: usize = 9;
+/// What an agent is told of a copy: how it is with it, which, and by which tag it has room.
+const WORD: usize = 11;
 /// Before a copy's bytes: which, and how many.
 const HEAD: usize = 16;
 
@@ -56,7 +57,8 @@ struct Reading {
 
 struct Agent {
     streams: Streams,
-    core: ExchangeCore<()>,
+    /// Copies are expected with their lengths.
+    core: ExchangeCore<usize>,
     queues: [VecDeque<Work>; QUEUES],
     /// Lanes to push on, by peer, and which are lent.
     lanes: HashMap<u32, (Vec<LaneKey>, LanePool)>,
@@ -65,6 +67,9 @@ struct Agent {
     words: BTreeMap<LaneKey, Vec<u8>>,
     /// Where to tell a peer that pushes.
     tell: HashMap<u32, LaneKey>,
+    /// Room that is posted, and how much of it has been.
+    posted: BTreeMap<u64, (TransferId, PeerId)>,
+    posts: usize,
     done: usize,
 }
 
@@ -101,6 +106,8 @@ impl World {
             reading: BTreeMap::new(),
             words: BTreeMap::new(),
             tell: HashMap::new(),
+            posted: BTreeMap::new(),
+            posts: 0,
             done: 0,
         };
         let mut world = Self {
@@ -169,14 +176,28 @@ impl World {
         match what {
             OnItsWay::Message(message) => drop(self.at(to).streams.receive(from, message).unwrap()),
             OnItsWay::Lent(lent) => {
-                self.at(from).streams.was_sent(lent.id);
-                let lane = self.at(to).streams.comes(from, lent.tag, lent.len).unwrap();
-                self.at(to).streams.came(lent.tag);
-                self.rooms[to as usize] -= 1;
-                let reading = self.at(to).reading.get_mut(&lane).unwrap();
-                reading.room = false;
-                reading.left -= lent.len;
-                self.end_of_copy(to, lane);
+                let sender = &mut self.at(from).streams;
+                sender.was_sent(lent.id);
+                assert_eq!(sender.next_sent(), lent.is_posted.then_some(lent.id));
+                let Agent { streams, core, posted, reading, .. } = self.at(to);
+                let room = streams.comes(from, lent.tag, lent.len).unwrap();
+                streams.came(lent.tag);
+                match room {
+                    RoomOf::Reader(lane) => {
+                        let reading = reading.get_mut(&lane).unwrap();
+                        reading.room = false;
+                        reading.left -= lent.len;
+                        self.rooms[to as usize] -= 1;
+                        self.end_of_copy(to, lane);
+                    }
+                    RoomOf::Posted(id) => {
+                        assert_eq!(streams.next_ended_room(), Some((id, true)));
+                        let (transfer, peer) = posted.remove(&id).unwrap();
+                        assert!(core.begin(transfer, peer, false).unwrap());
+                        core.ended(transfer, peer, Ok(()));
+                    }
+                    RoomOf::Nobody => panic!("nobody has abandoned room"),
+                }
             }
         }
         true
@@ -230,11 +251,12 @@ impl World {
         let words = words.entry(lane).or_default();
         words.extend_from_slice(bytes);
         for word in words.chunks_exact(WORD) {
-            let transfer = TransferId(u64::from_le_bytes(word[1..].try_into().unwrap()));
-            let message = if word[0] == 0 {
-                ControlMessage::Ready(transfer, Vec::new())
-            } else {
-                ControlMessage::Landed(transfer)
+            let transfer = TransferId(u64::from_le_bytes(word[1..9].try_into().unwrap()));
+            let tag = NonZeroU16::new(u16::from_le_bytes(word[9..].try_into().unwrap()));
+            let message = match (word[0], tag) {
+                (0, None) => ControlMessage::Ready(transfer, Vec::new()),
+                (0, Some(tag)) => ControlMessage::Room(transfer, tag),
+                _ => ControlMessage::Landed(transfer),
             };
             core.on_control(peer(lane.peer), message).unwrap();
         }
@@ -276,10 +298,20 @@ impl World {
 
     /// What an agent's exchange wants said.
     fn tell(&mut self, at: u32) {
-        let Agent { streams, core, tell, queues, done, .. } = &mut self.agents[at as usize];
+        let Agent { streams, core, tell, queues, posted, posts, done, .. } = &mut self.agents[at as usize];
         for effect in core.effects() {
+            let mut tag = 0;
             let (kind, to, transfer) = match effect {
-                ExchangeEffect::Ready { peer, transfer, .. } => (0, peer, transfer),
+                ExchangeEffect::Ready { peer, transfer, expected } => {
+                    let wants = expected == LARGE && transfer.0.is_multiple_of(2);
+                    if let Some((id, number)) = wants.then(|| streams.post(tell[&agent(peer)], LARGE as u64)).flatten()
+                    {
+                        tag = number;
+                        posted.insert(id, (transfer, peer));
+                        *posts += 1;
+                    }
+                    (0, peer, transfer)
+                }
                 ExchangeEffect::Landed(peer, transfer) => {
                     // The copy has left its queue: it is the first there.
                     let queue = queues
@@ -294,6 +326,7 @@ impl World {
             };
             let mut word = vec![kind];
             word.extend_from_slice(&transfer.0.to_le_bytes());
+            word.extend_from_slice(&tag.to_le_bytes());
             let lane = tell[&agent(to)];
             // Words are few: a copy has two.
             assert_eq!(streams.write(lane, &[IoSlice::new(&word)]).unwrap(), Some(WORD));
@@ -313,6 +346,12 @@ impl World {
                 let (lanes, pool) = lanes.get_mut(to).unwrap();
                 let next = match *stage {
                     Stage::Waits if core.step(*transfer) == PushStep::Send => {
+                        if let Some(tag) = core.take_room(*transfer) {
+                            assert_eq!(*len, LARGE);
+                            streams.send_posted(lanes[0], tag.get(), LARGE).unwrap();
+                            *stage = Stage::Sent;
+                            return true;
+                        }
                         let Some(lane) = pool.lend().unwrap() else { return false };
                         let mut head = transfer.0.to_le_bytes().to_vec();
                         head.extend_from_slice(&(*len as u64).to_le_bytes());
@@ -375,7 +414,7 @@ fn copy_all(seed: u64) {
         let (len, queue) = (if chance.below(2) == 0 { SMALL } else { LARGE }, chance.below(QUEUES));
         world.at(from).core.push(transfer, peer(to)).unwrap();
         world.at(from).queues[queue].push_back(Work::Push(transfer, to, len, Stage::Waits));
-        world.at(to).core.expect(transfer, peer(from), Ok(())).unwrap();
+        world.at(to).core.expect(transfer, peer(from), Ok(len)).unwrap();
         world.at(to).queues[queue].push_back(Work::Expect(transfer, false));
     }
     let mut order: Vec<u32> = (0..AGENTS).collect();
@@ -411,6 +450,9 @@ fn copy_all(seed: u64) {
     let done: usize = world.agents.iter().map(|agent| agent.done).sum();
     assert_eq!(done, 2 * copies, "seed {seed}: something stands still");
     assert!(world.agents.iter().all(|agent| (agent.core.pushes(), agent.core.expects()) == (0, 0)));
+    let posts: usize = world.agents.iter().map(|agent| agent.posts).sum();
+    assert!(copies / 16 < posts && posts < copies / 4, "{posts} of {copies} copies had room posted for them");
+    assert!(world.agents.iter().all(|agent| agent.posted.is_empty()));
     assert!(world.most_sent_bytes <= AGENTS as usize * SENDS_MAX * (128 << 10));
 }
 

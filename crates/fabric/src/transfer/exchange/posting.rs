@@ -1,0 +1,79 @@
+//! Posts room for transfers, and hears what becomes of it.
+
+use super::rooms::{DeviceRoom, TransferRoom};
+use super::{Exchange, Present};
+use crate::copy_way::CopyWay;
+use crate::peer::PeerId;
+use crate::transport::PostedRoom;
+use accord_types::{Error, ErrorCode, TransferId};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+impl Exchange {
+    /// Posts room for a transfer: by which number its bytes are to come. None if they can't.
+    pub(super) fn post_room(
+        self: &Arc<Self>,
+        (transfer, len): (TransferId, u64),
+        peer: PeerId,
+        room: DeviceRoom,
+        present: &Present,
+    ) -> Option<NonZeroU16> {
+        if !CopyWay::DeviceMpi.takes(len) {
+            return None;
+        }
+        let DeviceRoom { device, range } = room;
+        let (range, exchange, of) = (range()?, self.clone(), present.clone());
+        let told = move |filled| exchange.room_ended(transfer, peer, &of, (len, filled));
+        let mut state = self.lock();
+        if !state.peers.contains_key(&peer) {
+            return None;
+        }
+        // With the lock: whoever is told of it has to find it.
+        let room = present.control.post(range, Box::new(told))?;
+        if device.add(transfer, &room) {
+            let number = room.number();
+            state.rooms.insert(transfer, TransferRoom { device, room });
+            return Some(number);
+        }
+        drop(state);
+        // The device has ended, and nobody was told of its room.
+        room.withdraw();
+        None
+    }
+
+    /// The bytes of a transfer are in its room, or nothing comes there any more.
+    fn room_ended(self: &Arc<Self>, transfer: TransferId, peer: PeerId, present: &Present, (len, filled): (u64, bool)) {
+        let mut state = self.lock();
+        let posted = state.rooms.remove(&transfer);
+        // Else it has ended otherwise, or the peer is gone.
+        let begun = state.core.begin(transfer, peer, false) == Ok(true);
+        if begun {
+            present.inbox.came_otherwise(transfer, if filled { len } else { 0 });
+            state.core.ended(transfer, peer, if filled { Ok(()) } else { Err(not_taken()) });
+        }
+        self.act(state, None);
+        if let Some(TransferRoom { device, .. }) = posted {
+            device.remove(transfer);
+        }
+    }
+
+    /// Nobody wants any more what comes there.
+    pub(super) fn abandon_rooms(&self, transfers: &[TransferId]) {
+        self.rooms(|transfer| transfers.contains(transfer)).iter().for_each(|room| room.abandon());
+    }
+
+    /// Nothing is written any more into any device's memory when this returns.
+    pub(super) fn end_rooms(&self) {
+        self.rooms(|_| true).iter().for_each(|room| room.await_free());
+    }
+
+    fn rooms(&self, which: impl Fn(&TransferId) -> bool) -> Vec<Arc<dyn PostedRoom>> {
+        let state = self.lock();
+        let rooms = state.rooms.iter().filter(|(transfer, _)| which(transfer));
+        rooms.map(|(_, posted)| posted.room.clone()).collect()
+    }
+}
+
+fn not_taken() -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, "the device that a copy goes to was shut down before its bytes came")
+}

@@ -1,0 +1,200 @@
+//! The pusher's side of a copy.
+
+use super::Exchange;
+use crate::copy_way::CopyWay;
+use crate::peer::PeerId;
+use crate::transfer::outbox::{Outbox, Outgoing};
+use crate::transfer::rendezvous::PushStep;
+use accord_types::signal::Signal;
+use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A target that has answered by then is as it should be: nobody looks whether it lives.
+const SOON: Duration = Duration::from_millis(100);
+
+/// A push under way: gets the bytes from the device, in its stream's order.
+pub struct Pushing {
+    exchange: Arc<Exchange>,
+    outbox: Arc<Outbox>,
+    transfer: TransferId,
+    /// It goes on.
+    changed: Arc<Signal>,
+    len: u64,
+    outgoing: Option<Outgoing>,
+    /// The bytes do not go over a lane.
+    direct: bool,
+    /// By which number the target has posted room for them.
+    room: Option<NonZeroU16>,
+    /// They went there.
+    in_room: bool,
+    over: bool,
+}
+
+impl Exchange {
+    /// Begins a push of `len` bytes, more than 0, over the lanes of `outbox`.
+    ///
+    /// # Errors
+    /// When the transfer is known already, there are too many, or the exchange is closed.
+    pub fn push(self: &Arc<Self>, transfer: TransferId, to: PeerId, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
+        let mut state = self.lock();
+        state.core.push(transfer, to)?;
+        let changed = Arc::<Signal>::default();
+        state.pushing.insert(transfer, changed.clone());
+        self.act(state, Some(&outbox));
+        let (exchange, outgoing, room) = (self.clone(), None, None);
+        let (direct, in_room, over) = (false, false, false);
+        Ok(Pushing { exchange, outbox, transfer, changed, len, outgoing, direct, room, in_room, over })
+    }
+}
+
+impl Pushing {
+    /// Whether there is a lane to the target.
+    pub fn is_connected(&self) -> bool {
+        self.outbox.is_connected()
+    }
+
+    /// Where the bytes go straight to, if the target is on this host and has said where it wants them and `reach` gets there:
+    /// then [`Pushing::finish`] is to be called when they are there, and no lane is used.
+    ///
+    /// # Errors
+    /// When the target refuses or is gone.
+    pub fn reach<T>(&mut self, reach: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
+        let Some(handle) = self.handle()? else { return Ok(None) };
+        let reached = reach(&handle);
+        self.direct = reached.is_some();
+        Ok(reached)
+    }
+
+    /// Waits until the target is ready. Where it wants the bytes, if it has said so.
+    fn handle(&mut self) -> Result<Option<Vec<u8>>> {
+        self.wait(&PushStep::Send)?;
+        Ok(self.exchange.lock().core.take_handle(self.transfer))
+    }
+
+    /// Sends the next bytes, the first ones once the target is ready.
+    ///
+    /// # Errors
+    /// When the target refuses or is gone.
+    pub fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.outgoing()?.send(piece)
+    }
+
+    /// Whether [`Pushing::drains_native`] may say so.
+    pub fn may_drain_native(&self) -> bool {
+        CopyWay::DeviceMpi.takes(self.len) && self.outbox.may_send_native()
+    }
+
+    /// Whether [`Pushing::drain_native`] is the way. Asked before anything else was sent; waits until the target is ready if it may be.
+    ///
+    /// # Errors
+    /// When the target refuses or is gone.
+    pub fn drains_native(&mut self) -> Result<bool> {
+        if !self.may_drain_native() {
+            return Ok(false);
+        }
+        if self.outgoing.is_none() {
+            self.wait(&PushStep::Send)?;
+            self.room = self.exchange.lock().core.take_room(self.transfer);
+        }
+        Ok(self.room.is_some() || CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
+    }
+
+    /// As [`Pushing::drain`], out of a device's own memory.
+    ///
+    /// # Errors
+    /// As for [`Pushing::drain`].
+    pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
+        // The room takes one message. If something else comes, the target has no use for it any more.
+        if let Some(number) = self.room.take().filter(|_| bytes.len as u64 == self.len) {
+            self.in_room = true;
+            return self.outbox.send_posted(number, bytes);
+        }
+        self.outgoing()?.send_native(bytes)
+    }
+
+    /// The lane that it has, once the target is ready.
+    fn outgoing(&mut self) -> Result<&mut Outgoing> {
+        if self.outgoing.is_none() {
+            self.wait(&PushStep::Send)?;
+        }
+        match &mut self.outgoing {
+            Some(outgoing) => Ok(outgoing),
+            none => Ok(none.insert(self.outbox.begin(self.transfer, self.len)?)),
+        }
+    }
+
+    /// All bytes were sent: waits until they have landed.
+    ///
+    /// # Errors
+    /// When the target refuses or is gone.
+    pub fn finish(&mut self) -> Result<()> {
+        self.outgoing = None;
+        // What did not go over a lane has landed when it was written.
+        if !self.direct {
+            let outcome = self.wait(&PushStep::End(Ok(())));
+            return self.done().and(outcome);
+        }
+        self.done()
+    }
+
+    fn done(&mut self) -> Result<()> {
+        let mut state = self.exchange.lock();
+        state.pushing.remove(&self.transfer);
+        let outcome = state.core.push_done(self.transfer);
+        self.exchange.act(state, Some(&self.outbox));
+        self.over = true;
+        outcome
+    }
+
+    fn wait(&self, until: &PushStep) -> Result<()> {
+        let start = Instant::now();
+        let mut state = self.exchange.lock();
+        let (mut stalled, mut looked) = (None, false);
+        loop {
+            match state.core.step(self.transfer) {
+                PushStep::End(Err(error)) => return Err(error),
+                step if step == *until => {
+                    self.exchange.targets.waited(start);
+                    return Ok(());
+                }
+                PushStep::End(Ok(())) => {
+                    return Err(Error::new(ErrorCode::ImplementationDefined, "a copy has landed before it was sent"));
+                }
+                PushStep::Wait | PushStep::Send => {}
+            }
+            if !std::mem::replace(&mut looked, true) && self.exchange.targets.has_any() {
+                let seen = self.changed.raised();
+                drop(state);
+                self.changed.look(seen, &self.exchange.targets);
+                state = self.exchange.lock();
+                continue;
+            }
+            let end = stalled.is_none().then(|| start + SOON);
+            state = match self.changed.wait(state, end) {
+                Ok(state) => state,
+                // Whoever is told of it must not find the lock taken.
+                Err(_) => {
+                    stalled = Some(self.outbox.stats.stalls.begin());
+                    self.exchange.lock()
+                }
+            };
+        }
+    }
+}
+
+impl Drop for Pushing {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        // Dropping the lane tells the target.
+        let outgoing = self.outgoing.take();
+        let mut state = self.exchange.lock();
+        state.pushing.remove(&self.transfer);
+        // What is in its room can't be called off.
+        state.core.give_up(self.transfer, outgoing.is_some() || self.in_room);
+        self.exchange.act(state, Some(&self.outbox));
+    }
+}

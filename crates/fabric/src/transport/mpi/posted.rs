@@ -1,0 +1,188 @@
+//! Room in devices' own memory whose message comes unasked, see `streams/posted.rs`: where it is, and who is told when that is there.
+
+use super::lent::{LentBytes, LentRoom};
+use super::message::LaneKey;
+use super::posted_rooms::RoomOf;
+use super::posts::Posted;
+use super::shared::{LaneTable, Shared};
+use crate::transport::lane::{PostedRoom, RoomTold};
+use accord_types::NativeRange;
+use accord_types::signal::{SharedSpinPolicy, Signal};
+use accord_types::spin_policy::SpinPolicy;
+use accord_types::threads;
+use std::io::{self, ErrorKind};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Most bytes of such a message: one that nobody wants any more is taken by the host, and thrown away.
+const ROOM_BYTES_MAX: usize = 16 << 20;
+
+/// Room that a lane has posted.
+#[derive(Debug)]
+struct Room {
+    shared: Arc<Shared>,
+    id: u64,
+    number: NonZeroU16,
+}
+
+impl PostedRoom for Room {
+    fn number(&self) -> NonZeroU16 {
+        self.number
+    }
+
+    fn withdraw(&self) {
+        let mut state = self.shared.lock();
+        let is_free = state.streams.withdraw(self.id);
+        let room = if is_free { state.posts.rooms.remove(&self.id) } else { None };
+        drop(state);
+        // What it holds may take its time.
+        drop(room);
+    }
+
+    fn abandon(&self) {
+        self.shared.lock().streams.abandon(self.id);
+    }
+
+    fn await_free(&self) {
+        let mut state = self.shared.lock();
+        while !state.streams.abandon(self.id) {
+            let changed = state.posts.changed.clone();
+            // Either MPI gets to the end of it, or the world does.
+            state = match changed.wait(state, None) {
+                Ok(state) => state,
+                Err(_) => return,
+            };
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.streams.abandon(self.id);
+        let room = state.posts.rooms.remove(&self.id);
+        drop(state);
+        drop(room);
+    }
+}
+
+impl LaneTable {
+    /// Where a message from a rank goes, which is there now.
+    pub(super) fn room_for(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LentRoom> {
+        let none = || io::Error::new(ErrorKind::InvalidData, "there is no room for a message that was asked for");
+        match self.streams.comes(from, tag, len)? {
+            RoomOf::Reader(lane) => self.rooms.get(&lane).copied().filter(|room| room.len() == len).ok_or_else(none),
+            RoomOf::Posted(id) => self.posts.rooms.get(&id).map(|posted| posted.room).ok_or_else(none),
+            RoomOf::Nobody => {
+                let mut waste = Vec::new();
+                waste.try_reserve_exact(len).map_err(|_| ErrorKind::OutOfMemory)?;
+                waste.resize(len, 0);
+                let room = LentRoom::of(&mut waste);
+                self.posts.waste.insert(tag, waste);
+                Ok(room)
+            }
+        }
+    }
+
+    /// Sees to it that those hear of it whose room or bytes are theirs again.
+    pub(super) fn end_posts(&mut self) {
+        let Self { streams, posts, .. } = self;
+        while let Some((id, filled)) = streams.next_ended_room() {
+            posts.ended.extend(posts.rooms.remove(&id).map(|posted| (posted.told, filled)));
+            posts.changed.raise();
+        }
+        while let Some(id) = streams.next_sent() {
+            posts.sending.remove(&id).into_iter().for_each(|(_, sent)| sent.raise());
+        }
+    }
+}
+
+impl Shared {
+    /// Posts room, by a lane.
+    pub(super) fn post(
+        self: &Arc<Self>,
+        key: LaneKey,
+        room: NativeRange,
+        told: RoomTold,
+    ) -> Option<Arc<dyn PostedRoom>> {
+        if room.len == 0 || room.len > ROOM_BYTES_MAX || !self.takes_native() {
+            return None;
+        }
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.posts.has_thread, true) {
+            let shared = self.clone();
+            drop(state);
+            if threads::spawn("accord-mpi-room", move || tell_rooms(&shared)).is_err() {
+                self.lock().posts.has_thread = false;
+                return None;
+            }
+            state = self.lock();
+        }
+        let (id, tag) = state.streams.post(key, room.len as u64)?;
+        let number = NonZeroU16::new(tag)?;
+        state.posts.rooms.insert(id, Posted { room: LentRoom::native(room), told });
+        // Whoever tells of it looks for it, from now on.
+        state.posts.changed.raise();
+        drop(state);
+        Some(Arc::new(Room { shared: self.clone(), id, number }))
+    }
+
+    /// Sends bytes into room that a lane's peer has posted. Returns when nobody needs them here any more.
+    pub(super) fn send_posted(
+        &self,
+        key: LaneKey,
+        tag: u16,
+        bytes: LentBytes,
+        spin: &SharedSpinPolicy,
+    ) -> io::Result<()> {
+        let mut state = self.lock_to_write();
+        state.check()?;
+        let id = state.streams.send_posted(key, tag, bytes.len())?;
+        let sent = Arc::<Signal>::default();
+        state.posts.sending.insert(id, (bytes, sent.clone()));
+        let seen = sent.raised();
+        self.has_changed(state);
+        let start = Instant::now();
+        sent.look(seen, spin);
+        let mut state = self.lock();
+        // However long that takes: MPI may be reading there.
+        while state.posts.sending.contains_key(&id) {
+            state = sent.wait(state, None)?;
+        }
+        spin.waited(start);
+        state.check()
+    }
+}
+
+/// Tells of room that has ended, until MPI was left.
+fn tell_rooms(shared: &Shared) {
+    let spin = SharedSpinPolicy::from(SpinPolicy::patient());
+    loop {
+        let mut state = shared.lock();
+        if let Some((told, filled)) = state.posts.ended.pop_front() {
+            drop(state);
+            told(filled);
+            continue;
+        }
+        if state.has_left {
+            return;
+        }
+        let changed = state.posts.changed.clone();
+        let (start, seen, looks) = (Instant::now(), changed.raised(), !state.posts.rooms.is_empty());
+        if looks && spin.has_any() {
+            drop(state);
+            changed.look(seen, &spin);
+            state = shared.lock();
+        }
+        if changed.raised() == seen
+            && let Ok(state) = changed.wait(state, None)
+        {
+            drop(state);
+        }
+        // How long nobody has posted room says nothing.
+        if looks {
+            spin.waited(start);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+use super::super::Next;
+use super::*;
+use crate::transport::mpi::message::MessageKind;
+use crate::transport::mpi::posted_rooms::{POSTED_MAX, POSTED_TAG_FIRST, PostedRooms};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
+
+/// What is on its way from one rank to another, in its order.
+enum OnItsWay {
+    Message(Vec<u8>),
+    Lent(Lent),
+}
+
+/// Two ranks and a lane that the first has opened.
+struct World {
+    ranks: [Streams; 2],
+    under_way: [VecDeque<OnItsWay>; 2],
+    /// Tags of room of the second rank that MPI is writing into.
+    writing: Vec<u16>,
+    sent: Vec<u64>,
+    near: LaneKey,
+    far: LaneKey,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut ranks = [Streams::default(), Streams::default()];
+        let near = ranks[0].open(1).unwrap();
+        let mut world =
+            Self { ranks, under_way: Default::default(), writing: Vec::new(), sent: Vec::new(), near, far: near };
+        world.send(0);
+        world.deliver(0);
+        world.far = world.ranks[1].next_opened().unwrap();
+        world
+    }
+
+    fn send(&mut self, from: usize) {
+        let rank = &mut self.ranks[from];
+        loop {
+            if let Some(lent) = rank.next_lent() {
+                self.sent.push(lent.id);
+                self.under_way[from].push_back(OnItsWay::Lent(lent));
+            } else if let Some(outgoing) = rank.next_message() {
+                self.under_way[from].push_back(OnItsWay::Message(outgoing.message));
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: usize) -> Option<RoomOf> {
+        let to = &mut self.ranks[1 - from];
+        let from_rank = u32::try_from(from).unwrap();
+        match self.under_way[from].pop_front()? {
+            OnItsWay::Message(message) => {
+                to.receive(from_rank, message).unwrap();
+                None
+            }
+            OnItsWay::Lent(lent) => {
+                let room = to.comes(from_rank, lent.tag, lent.len).unwrap();
+                self.writing.push(lent.tag);
+                Some(room)
+            }
+        }
+    }
+
+    /// All that is on its way arrives.
+    fn settle(&mut self) -> Vec<RoomOf> {
+        let mut rooms = Vec::new();
+        for _ in 0..4 {
+            for rank in 0..2 {
+                self.send(rank);
+                while !self.under_way[rank].is_empty() {
+                    rooms.extend(self.deliver(rank));
+                }
+            }
+            self.end_writing();
+            self.tell_sent();
+        }
+        rooms
+    }
+
+    fn end_writing(&mut self) {
+        std::mem::take(&mut self.writing).into_iter().for_each(|tag| self.ranks[1].came(tag));
+    }
+
+    fn tell_sent(&mut self) {
+        std::mem::take(&mut self.sent).into_iter().for_each(|id| self.ranks[0].was_sent(id));
+    }
+
+    fn post(&mut self, len: u64) -> (u64, u16) {
+        self.ranks[1].post(self.far, len).unwrap()
+    }
+
+    fn push(&mut self, tag: u16, len: usize) -> u64 {
+        self.ranks[0].send_posted(self.near, tag, len).unwrap()
+    }
+
+    fn ended(&mut self) -> Vec<(u64, bool)> {
+        std::iter::from_fn(|| self.ranks[1].next_ended_room()).collect()
+    }
+}
+
+fn is_idle(streams: &Streams) -> bool {
+    let PostedRooms { rooms, tags, ended, .. } = &streams.posted;
+    let loans = &streams.loans;
+    rooms.is_empty()
+        && ended.is_empty()
+        && tags.len() == usize::from(POSTED_MAX)
+        && loans.asked.is_empty()
+        && loans.going.is_empty()
+        && loans.sent.is_empty()
+}
+
+#[test]
+fn bytes_come_into_posted_room_as_one_message_without_an_offer() {
+    let mut world = World::new();
+    let (id, tag) = world.post(70);
+    let sent = world.push(tag, 70);
+    world.send(0);
+    assert_eq!(world.under_way[0].len(), 1);
+    assert_eq!(world.settle(), [RoomOf::Posted(id)]);
+    assert_eq!(world.ended(), [(id, true)]);
+    assert_eq!(world.ranks[0].next_sent(), Some(sent));
+    assert!(world.ranks.iter().all(is_idle));
+}
+
+#[test]
+fn there_is_a_bound_and_room_of_another_length_or_rank_is_none() {
+    let mut world = World::new();
+    let rooms: Vec<_> = (0..POSTED_MAX).map(|_| world.post(8)).collect();
+    assert_eq!(world.ranks[1].post(world.far, 8), None);
+    let tag = rooms[3].1;
+    for (from, tag, len) in [(0, tag, 9), (1, tag, 8), (0, POSTED_TAG_FIRST + POSTED_MAX, 8)] {
+        assert!(world.ranks[1].comes(from, tag, len).is_err(), "{from} {tag} {len}");
+    }
+    assert_eq!(world.ranks[1].comes(0, tag, 8).unwrap(), RoomOf::Posted(rooms[3].0));
+    assert!(world.ranks[1].comes(0, tag, 8).is_err(), "twice");
+}
+
+#[test]
+fn room_that_is_withdrawn_is_posted_anew_and_one_that_is_abandoned_when_its_message_was_thrown_away() {
+    let mut world = World::new();
+    let (id, tag) = world.post(8);
+    assert!(world.ranks[1].withdraw(id));
+    world.ended();
+    let (second, again) = world.post(8);
+    assert_eq!(again, tag);
+    assert!(world.ranks[1].abandon(second) && world.ranks[1].abandon(second));
+    let (third, other) = world.post(8);
+    assert!(other != tag && second != third);
+    world.push(tag, 8);
+    assert_eq!(world.settle(), [RoomOf::Nobody]);
+    assert_eq!(world.ended(), [(second, false)]);
+    // What MPI writes stays until that is there.
+    world.push(other, 8);
+    world.send(0);
+    world.deliver(0);
+    assert!(!world.ranks[1].abandon(third) && !world.ranks[1].withdraw(third));
+    world.end_writing();
+    assert!(world.ranks[1].abandon(third));
+    assert_eq!(world.ended(), [(third, true)]);
+}
+
+#[test]
+fn a_lanes_end_is_said_after_its_bytes_and_ends_the_other_room() {
+    let mut world = World::new();
+    let [(first, tag), (second, _)] = [world.post(8), world.post(8)];
+    world.push(tag, 8);
+    world.ranks[0].close(world.near);
+    assert!(world.ranks[0].send_posted(world.near, tag, 8).is_err());
+    world.send(0);
+    assert!(matches!(world.under_way[0][0], OnItsWay::Lent(_)));
+    assert_eq!(world.deliver(0), Some(RoomOf::Posted(first)));
+    while !world.under_way[0].is_empty() {
+        world.deliver(0);
+    }
+    // The first one is not done with: MPI writes there.
+    assert_eq!(world.ended(), [(second, false)]);
+    assert_eq!(world.ranks[1].post(world.far, 8), None);
+    world.end_writing();
+    assert_eq!(world.ended(), [(first, true)]);
+}
+
+#[test]
+fn the_worlds_end_gives_all_back_but_what_mpi_is_at_until_mpi_was_left() {
+    let mut world = World::new();
+    let [(first, tag), (second, other)] = [world.post(8), world.post(8)];
+    world.push(tag, 8);
+    world.send(0);
+    world.deliver(0);
+    let unsent = world.push(other, 8);
+    world.ranks.iter_mut().for_each(Streams::end);
+    assert_eq!(world.ended(), [(second, false)]);
+    assert_eq!(world.ranks[0].next_sent(), Some(unsent));
+    assert_eq!(world.ranks[0].next_sent(), None);
+    world.ranks.iter_mut().for_each(Streams::left);
+    assert_eq!(world.ended(), [(first, false)]);
+    assert!(world.ranks[0].next_sent().is_some());
+    assert!(world.ranks.iter().all(is_idle));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// In whatever order things happen: each message goes to its room or, where that was abandoned, to nobody; each sender has its bytes
+    /// back; and after the lane's end nothing is left.
+    #[test]
+    fn nothing_comes_to_the_wrong_place_and_nothing_stays(steps in prop::collection::vec((0..9_u8, any::<prop::sample::Index>()), 1..120)) {
+        let mut world = World::new();
+        // Room by its tag, as the pusher knows it; what was abandoned; what has ended.
+        let mut open: Vec<(u64, u16)> = Vec::new();
+        let (mut pushed, mut abandoned, mut withdrawn) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut posts, mut ended, mut to_nobody, mut sent) = (0, Vec::new(), 0, 0);
+        for (step, which) in steps {
+            match step {
+                0 | 1 => if let Some(room) = world.ranks[1].post(world.far, 8) {
+                    open.push(room);
+                    posts += 1;
+                },
+                2 if !open.is_empty() => {
+                    let (id, tag) = open.swap_remove(which.index(open.len()));
+                    world.push(tag, 8);
+                    pushed.insert(id, tag);
+                }
+                3 if !open.is_empty() => {
+                    // Its pusher sends nothing there.
+                    let (id, _) = open.swap_remove(which.index(open.len()));
+                    prop_assert!(world.ranks[1].withdraw(id));
+                    withdrawn.push(id);
+                }
+                4 if !pushed.is_empty() => {
+                    let id = *pushed.keys().nth(which.index(pushed.len())).unwrap();
+                    if !ended.iter().any(|(known, _)| *known == id) && world.ranks[1].abandon(id) {
+                        abandoned.push(id);
+                    }
+                }
+                5 => world.send(0),
+                6 => match world.deliver(0) {
+                    Some(RoomOf::Posted(id)) => prop_assert!(pushed.contains_key(&id) && !abandoned.contains(&id)),
+                    Some(RoomOf::Nobody) => to_nobody += 1,
+                    Some(RoomOf::Reader(_)) => prop_assert!(false, "no reader has lent room"),
+                    None => {}
+                },
+                7 => world.end_writing(),
+                _ => {
+                    world.tell_sent();
+                    while world.ranks[0].next_sent().is_some() {
+                        sent += 1;
+                    }
+                }
+            }
+            ended.extend(world.ended());
+        }
+        world.ranks[0].close(world.near);
+        to_nobody += world.settle().iter().filter(|room| **room == RoomOf::Nobody).count();
+        ended.extend(world.ended());
+        while world.ranks[0].next_sent().is_some() {
+            sent += 1;
+        }
+        prop_assert_eq!((ended.len(), sent), (posts, pushed.len()));
+        prop_assert!(to_nobody <= abandoned.len());
+        for (id, filled) in ended {
+            prop_assert_eq!(filled, pushed.contains_key(&id) && !abandoned.contains(&id) && !withdrawn.contains(&id), "{}", id);
+        }
+        world.ranks[1].close(world.far);
+        world.settle();
+        prop_assert!(world.ranks.iter().all(is_idle));
+        prop_assert!(world.ranks.iter().all(|rank| rank.lanes.is_empty()));
+    }
+}
+
+/// Posted room and what lanes carry go side by side.
+#[test]
+fn a_lanes_own_bytes_are_not_held_up() {
+    let mut world = World::new();
+    let (id, tag) = world.post(8);
+    world.ranks[0].write(world.near, &[IoSlice::new(b"before")]).unwrap();
+    world.push(tag, 8);
+    world.ranks[0].write(world.near, &[IoSlice::new(b"after")]).unwrap();
+    assert_eq!(world.settle(), [RoomOf::Posted(id)]);
+    assert!(matches!(world.ranks[1].next(world.far), Next::Message(_)));
+    let header = crate::transport::mpi::message::Header {
+        kind: MessageKind::Finish,
+        by_opener: true,
+        number: world.near.number,
+        value: 0,
+        tag: 0,
+    };
+    world.ranks[1].receive(0, header.encode().to_vec()).unwrap();
+    assert_eq!(world.ended(), [(id, true)]);
+}

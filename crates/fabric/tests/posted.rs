@@ -1,0 +1,257 @@
+//! Transfers whose target posts room for them: they come as one message, and whatever becomes of them nothing is written where it does not belong.
+
+mod common;
+
+use accord_fabric::peer::PeerId;
+use accord_fabric::stats::LinkStats;
+use accord_fabric::transfer::{
+    ControlSender, DeviceRoom, DeviceRooms, DirectWays, Exchange, Inbox, Outbox, Pushing, Starter, receive_control,
+};
+use accord_fabric::transport::SharedLane;
+use accord_fabric::transport::mpi::MpiFabric;
+use accord_types::{NativeContext, NativeRange, TransferId};
+use common::pattern;
+use common::worlds::two_ranks;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{JoinHandle, spawn};
+
+const LEN: usize = 1 << 20;
+const PUSHER: PeerId = PeerId::from_raw(1);
+const TARGET: PeerId = PeerId::from_raw(2);
+/// More than can be posted at one time.
+const MANY: u64 = 70;
+
+/// Memory that stands for a device's.
+fn native(memory: &mut [u8]) -> NativeRange {
+    let context = NativeContext::new(77, |_| true);
+    NativeRange { address: memory.as_mut_ptr().expose_provenance() as u64, len: memory.len(), context }
+}
+
+/// Two ranks whose exchanges have a peer lane between them, as executors do.
+struct Two {
+    ranks: [MpiFabric; 2],
+    pusher: Arc<Exchange>,
+    target: Arc<Exchange>,
+    device: Arc<DeviceRooms>,
+    outbox: Arc<Outbox>,
+    inbox: Arc<Inbox>,
+    near: SharedLane,
+    far: SharedLane,
+    threads: Vec<JoinHandle<()>>,
+    /// Transfers that began to come over the lane.
+    by_lane: Arc<AtomicUsize>,
+}
+
+impl Two {
+    fn new() -> Self {
+        let ranks = two_ranks();
+        ranks.iter().for_each(MpiFabric::take_native);
+        let near = ranks[0].connect(1).unwrap();
+        let far = ranks[1].accept().unwrap().0;
+        let (pusher, target) = (Exchange::new(), Exchange::new());
+        let (outbox, inbox) = (Outbox::new(Arc::default()), Inbox::new(Arc::default(), false));
+        outbox.add(near.clone());
+        let control = ControlSender::new("h2", Arc::default());
+        control.connect(far.clone());
+        target.arrived(PUSHER, control, inbox.clone());
+        let (lane, listening, lanes) = (near.clone(), pusher.clone(), outbox.clone());
+        let hears = spawn(move || {
+            let take = |message| listening.on_control(TARGET, message, &lanes);
+            let _ = receive_control(&*lane, &LinkStats::default(), take);
+        });
+        let (lane, serving, losing) = (far.clone(), inbox.clone(), target.clone());
+        let serves = spawn(move || {
+            let _ = serving.serve(&lane);
+            losing.peer_lost(PUSHER);
+        });
+        let by_lane = Arc::default();
+        Self {
+            ranks,
+            pusher,
+            target,
+            device: Arc::default(),
+            outbox,
+            inbox,
+            near,
+            far,
+            threads: vec![hears, serves],
+            by_lane,
+        }
+    }
+
+    /// Has the target wait for a transfer into `room`. `begun` counts those whose bytes begin to come over the lane.
+    fn expect(&self, transfer: u64, room: NativeRange) {
+        let by_lane = self.by_lane.clone();
+        let starter: Starter = Box::new(move |incoming| {
+            by_lane.fetch_add(1, Ordering::Relaxed);
+            let (mut bytes, ending) = incoming.split().unwrap();
+            let mut taken = vec![0; room.len];
+            bytes.fill(&mut taken);
+            drop(bytes);
+            ending.landed(Ok(()));
+        });
+        let ways = DirectWays {
+            export: None,
+            room: Some(DeviceRoom { device: self.device.clone(), range: Box::new(move || Some(room)) }),
+        };
+        self.target.expect(TransferId(transfer), PUSHER, room.len as u64, starter, ways).unwrap();
+        self.target.due(TransferId(transfer), Ok(()));
+    }
+
+    fn push(&self, transfer: u64, len: usize) -> Pushing {
+        self.pusher.push(TransferId(transfer), TARGET, len as u64, self.outbox.clone()).unwrap()
+    }
+
+    /// The whole of a transfer out of a device's own memory.
+    fn copy(&self, transfer: u64, bytes: NativeRange, room: NativeRange) -> Result<(), accord_types::Error> {
+        let mut pushing = self.push(transfer, bytes.len);
+        self.expect(transfer, room);
+        assert!(pushing.drains_native()?);
+        pushing.drain_native(bytes)?;
+        pushing.finish()
+    }
+
+    fn by_lane(&self) -> usize {
+        self.by_lane.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Two {
+    fn drop(&mut self) {
+        self.near.shutdown();
+        self.far.shutdown();
+        self.inbox.close();
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+    }
+}
+
+#[test]
+fn a_transfer_takes_three_messages_and_is_copied_by_nobody() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let (bytes, room) = (native(&mut from), native(&mut to));
+    let before = two.ranks.each_ref().map(MpiFabric::counts);
+    two.copy(1, bytes, room).unwrap();
+    let after = two.ranks.each_ref().map(MpiFabric::counts);
+    assert!(to == from);
+    let messages = |rank: usize| after[rank].messages - before[rank].messages;
+    let lent = |rank: usize| after[rank].lent_messages - before[rank].lent_messages;
+    // The bytes one way; that they may come, and have come, the other way.
+    assert_eq!([messages(0), lent(0), messages(1), lent(1)], [0, 1, 2, 0]);
+    let copied: u64 = (0..2).map(|rank| after[rank].copied_bytes - before[rank].copied_bytes).sum();
+    assert!(copied <= 4 * 32, "{copied}");
+    assert_eq!((two.by_lane(), two.inbox.len()), (0, 0));
+}
+
+#[test]
+fn several_come_at_the_same_time_each_into_its_own_room() {
+    let two = Two::new();
+    std::thread::scope(|scope| {
+        for queue in 0..4_usize {
+            let two = &two;
+            scope.spawn(move || {
+                for round in 0..70_usize {
+                    let len = LEN / 8 + round * 17;
+                    let (mut from, mut to) = (pattern(len, round * 4 + queue), vec![0; len]);
+                    two.copy((round * 4 + queue) as u64, native(&mut from), native(&mut to)).unwrap();
+                    assert!(from == to, "{queue} {round}");
+                }
+            });
+        }
+    });
+    assert_eq!(two.by_lane(), 0);
+}
+
+#[test]
+fn whoever_sends_by_the_lane_or_not_at_all_leaves_no_room_behind() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let (bytes, room) = (native(&mut from), native(&mut to));
+    for transfer in 0..MANY {
+        let mut pushing = two.push(transfer, LEN);
+        two.expect(transfer, room);
+        match transfer % 3 {
+            // Out of memory that MPI does not reach.
+            0 => {
+                pushing.drain(&from).unwrap();
+                pushing.finish().unwrap();
+            }
+            // In parts, for which the room is not.
+            1 => {
+                assert!(pushing.drains_native().unwrap());
+                for half in [bytes.part(0, LEN / 2), bytes.part(LEN / 2, LEN / 2)] {
+                    pushing.drain_native(half.unwrap()).unwrap();
+                }
+                pushing.finish().unwrap();
+            }
+            _ => {
+                if transfer % 2 == 0 {
+                    assert!(pushing.drains_native().unwrap());
+                }
+                drop(pushing);
+            }
+        }
+    }
+    let by_lane = two.by_lane();
+    assert_eq!(by_lane as u64, MANY - MANY / 3);
+    assert!(to == vec![0; LEN], "somebody has written there");
+    two.copy(MANY, bytes, room).unwrap();
+    assert!(to == from && two.by_lane() == by_lane);
+}
+
+#[test]
+fn when_there_is_no_room_left_transfers_go_over_the_lane() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let (bytes, room) = (native(&mut from), native(&mut to));
+    // Their pushers are not there yet.
+    (0..MANY).for_each(|transfer| two.expect(transfer, room));
+    two.copy(MANY, bytes, room).unwrap();
+    assert_eq!(two.by_lane(), 1);
+    let mut pushing = two.push(0, LEN);
+    assert!(pushing.drains_native().unwrap());
+    pushing.drain_native(bytes).unwrap();
+    pushing.finish().unwrap();
+    assert!(to == from && two.by_lane() == 1);
+}
+
+#[test]
+fn a_device_that_ends_meanwhile_is_not_written_to_and_its_pusher_hears_of_it() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let (bytes, room) = (native(&mut from), native(&mut to));
+    let mut pushing = two.push(1, LEN);
+    two.expect(1, room);
+    assert!(pushing.drains_native().unwrap());
+    two.device.end();
+    pushing.drain_native(bytes).unwrap();
+    let error = pushing.finish().unwrap_err();
+    assert!(error.to_string().contains("shut down before its bytes came"), "{error}");
+    assert!(to == vec![0; LEN]);
+    // Nothing of it is posted any more: what comes takes the lane, and finds what a device's end leaves.
+    two.copy(2, bytes, room).unwrap();
+    assert_eq!(two.by_lane(), 1);
+    assert!(to == vec![0; LEN]);
+}
+
+#[test]
+fn when_the_session_ends_nothing_is_written_any_more() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let (bytes, room) = (native(&mut from), native(&mut to));
+    let mut pushing = two.push(1, LEN);
+    two.expect(1, room);
+    assert!(pushing.drains_native().unwrap());
+    two.target.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceUnavailable, "the session is over"));
+    // It is on its way when nobody wants it any more.
+    pushing.drain_native(bytes).unwrap();
+    let (told, tells) = mpsc::channel();
+    let ends = spawn(move || told.send(pushing.finish().is_err()).unwrap());
+    two.far.shutdown();
+    two.near.shutdown();
+    two.pusher.push_lost(TARGET, &accord_types::Error::new(accord_types::ErrorCode::DeviceUnavailable, "gone"));
+    assert!(tells.recv().unwrap());
+    ends.join().unwrap();
+    assert!(to == vec![0; LEN]);
+}
