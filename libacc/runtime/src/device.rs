@@ -10,6 +10,7 @@ use crate::present::{Attachment, Backing, DataLocation, Entry, Found, Lifetime, 
 use crate::prof::{Handles, Notice, ProfilingEvent, Watch};
 use crate::program::{Global, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
+use crate::waits_in_turn::WaitsInTurn;
 use crate::write_back::{KnownEffects, WriteBacks};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::turn_lock::TurnLock;
@@ -38,6 +39,7 @@ pub(crate) struct Device {
     pub(crate) copies_out: Arc<PendingCopiesOut>,
     /// Whose an address is.
     pub(crate) space: Arc<AddressSpace>,
+    in_turn: Arc<WaitsInTurn>,
     /// Who wants to know what happens here.
     watch: Arc<Watch>,
     /// The program's arrays may be page-locked.
@@ -62,6 +64,7 @@ pub(crate) struct Device {
 pub(crate) struct Shared {
     pub(crate) copies_out: Arc<PendingCopiesOut>,
     pub(crate) space: Arc<AddressSpace>,
+    pub(crate) in_turn: Arc<WaitsInTurn>,
     pub(crate) watch: Arc<Watch>,
 }
 
@@ -103,7 +106,7 @@ impl Device {
         client: Arc<dyn DeviceClient>,
         index: usize,
         num: DeviceNum,
-        Shared { copies_out, space, watch }: Shared,
+        Shared { copies_out, space, in_turn, watch }: Shared,
         settings: &Settings,
     ) -> Self {
         Self {
@@ -113,6 +116,7 @@ impl Device {
             num: AtomicU32::new(num.0),
             copies_out,
             space,
+            in_turn,
             watch,
             locks_pages: !settings.pageable,
             maps_unmapped: settings.maps_unmapped,
@@ -313,7 +317,9 @@ impl Device {
 
     /// The same for everything that was in `queues` at `moment`.
     fn wait_since(&self, queues: &[QueueId], moment: Moment) -> Result<()> {
+        self.in_turn.ask_others(self.index);
         self.client().wait(queues).map_err(|error| self.place(error))?;
+        self.in_turn.waited(self.index, &self.client);
         self.forget_done(queues, moment);
         Ok(())
     }

@@ -30,6 +30,7 @@ mod routine;
 mod runtime;
 #[cfg(test)]
 mod tests;
+mod waits_in_turn;
 mod write_back;
 
 pub use construct::{Entries, Placement, Tags, on_host};

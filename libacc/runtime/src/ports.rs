@@ -212,6 +212,10 @@ pub trait DeviceClient: Send + Sync {
     /// The first failure of those queues.
     fn wait(&self, queues: &[QueueId]) -> Result<()>;
 
+    /// A thread is about to wait for queues of another device, and may wait for some of this one next: asks how far those have got that the program has
+    /// waited for before. Neither waits nor fails: whoever waits hears of a failure.
+    fn ask_ahead(&self) {}
+
     /// Whether everything now in `queues` is done.
     ///
     /// # Errors

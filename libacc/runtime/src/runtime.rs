@@ -9,6 +9,7 @@ use crate::pending_copies_out::PendingCopiesOut;
 use crate::ports::{Cluster, DeviceClient, HostMemory};
 use crate::prof::{Observer, Watch};
 use crate::program::{Global, Settings};
+use crate::waits_in_turn::WaitsInTurn;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DeviceNum, DeviceType, QueueId};
 use std::collections::HashMap;
@@ -42,10 +43,12 @@ impl Runtime {
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
         let copies_out = Arc::new(PendingCopiesOut::new(cluster.clients().len()));
         let space = Arc::new(AddressSpace::new(cluster.clients().len(), settings.rank));
+        let in_turn = Arc::new(WaitsInTurn::new(cluster.clients().len()));
         let number = |(index, client): (usize, &Arc<dyn DeviceClient>)| {
             let next = nums.entry(client.device_type()).or_default();
             *next += 1;
-            let shared = Shared { copies_out: copies_out.clone(), space: space.clone(), watch: watch.clone() };
+            let (copies_out, space) = (copies_out.clone(), space.clone());
+            let shared = Shared { copies_out, space, in_turn: in_turn.clone(), watch: watch.clone() };
             Device::new(client.clone(), index, DeviceNum(*next - 1), shared, &settings)
         };
         let devices = cluster.clients().iter().enumerate().map(number).collect();

@@ -436,6 +436,15 @@ impl DeviceClient for RemoteDeviceClient {
         waited.inspect_err(|_| connection.wait_for_memory_of_failed(self.device(), queues))
     }
 
+    fn ask_ahead(&self) {
+        let Ok(connection) = self.connection() else { return };
+        let mut machine = connection.machine();
+        // Whoever waits for its queues hears of what has failed.
+        if machine.ask_about_all(self.device(), connection.now()) == Ok(true) {
+            let _ = connection.send_later(machine);
+        }
+    }
+
     fn test(&self, queues: &[QueueId]) -> Result<bool> {
         for queues in queues.chunks(POSITIONS_MAX) {
             let connection = self.connection()?;

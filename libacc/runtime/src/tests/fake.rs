@@ -7,7 +7,7 @@ use accord_types::{
     HostRange, LaunchDims, NodeId, ObjectSpec, QueueId, Result,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 const PAGE: u64 = 2 << 20;
@@ -263,6 +263,10 @@ pub(super) struct Fake {
     inner: Mutex<FakeDevice>,
     gate: Mutex<Option<(QueueId, Arc<Barrier>)>>,
     locks: Mutex<Vec<Lock>>,
+    /// It is another node's.
+    pub(super) remote: AtomicBool,
+    /// How often it was asked how far its queues have got, for a wait for another one.
+    pub(super) asked: AtomicUsize,
 }
 
 /// What became of the pages of an array.
@@ -307,6 +311,8 @@ impl Fake {
             inner: Mutex::default(),
             gate: Mutex::default(),
             locks: Mutex::default(),
+            remote: AtomicBool::new(false),
+            asked: AtomicUsize::new(0),
         }
     }
 
@@ -423,6 +429,14 @@ impl Fake {
 impl DeviceClient for Fake {
     fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    fn is_remote(&self) -> bool {
+        self.remote.load(Ordering::Relaxed)
+    }
+
+    fn ask_ahead(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
     fn sees_named_memory_only(&self) -> bool {

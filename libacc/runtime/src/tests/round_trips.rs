@@ -4,7 +4,9 @@
 use super::fake::Counts;
 use super::world::kind::*;
 use super::world::{NO_TAGS, One, SYNC, World, call};
-use crate::Placement;
+use crate::{Placement, Settings};
+use accord_types::DeviceType;
+use std::sync::atomic::Ordering;
 
 const A: usize = 0x10_0000;
 const B: usize = 0x20_0000;
@@ -325,4 +327,35 @@ fn only_what_a_region_has_changed_is_written() {
     launch(&mut w, &[(FORCE_TOFROM, 8, A), (FORCE_TOFROM, 8, A + 16), (FORCE_TOFROM, 8, A + 32)], NO_TAGS);
     assert_eq!(w.get(A + 16, 8), [2; 8]);
     assert_eq!(w.get(A + 24, 24), [1; 24]);
+}
+
+#[test]
+fn a_wait_asks_the_other_far_devices_that_were_waited_for() {
+    let mut w = World::with(&[DeviceType::Cpu; 3], 1 << 30, Settings::default());
+    // The first one is this node's.
+    w.fakes[1..].iter().for_each(|fake| fake.remote.store(true, Ordering::Relaxed));
+    let round = |w: &mut World| {
+        for device in 0..3 {
+            w.runtime.set_device_num(&mut w.t, device, DeviceType::Cpu).unwrap();
+            launch(w, &[], ASYNC_1);
+            w.runtime.wait(&mut w.t, SYNC, &[1]).unwrap();
+        }
+        [0, 1, 2].map(|device: usize| w.fakes[device].asked.swap(0, Ordering::Relaxed))
+    };
+    assert_eq!(round(&mut w), [0, 1, 0], "the second one was waited for when the third one was");
+    assert_eq!([(); 2].map(|()| round(&mut w)), [[0, 2, 2]; 2], "by the two others each");
+    // Of many a wait asks some, and others with the next one.
+    let mut w = World::with(&[DeviceType::Cpu; 60], 1 << 30, Settings::default());
+    w.fakes.iter().for_each(|fake| fake.remote.store(true, Ordering::Relaxed));
+    let mut round = || {
+        for device in 0..60 {
+            w.runtime.set_device_num(&mut w.t, device, DeviceType::Cpu).unwrap();
+            launch(&mut w, &[], ASYNC_1);
+            w.runtime.wait(&mut w.t, SYNC, &[1]).unwrap();
+        }
+        w.fakes.iter().map(|fake| fake.asked.swap(0, Ordering::Relaxed)).collect::<Vec<_>>()
+    };
+    round();
+    let asked = round();
+    assert!(asked.iter().all(|asked| (30..=34).contains(asked)), "{asked:?}");
 }

@@ -61,6 +61,16 @@ impl<W: Clone> Machine<W> {
         Ok(asked)
     }
 
+    /// The program is about to wait for something else: asks about the queues of a device that it has waited for before. Whether somebody has to
+    /// send that.
+    ///
+    /// # Errors
+    /// When the connection or the device has failed.
+    pub fn ask_about_all(&mut self, device: u32, now: Duration) -> Result<bool> {
+        self.device(device)?;
+        self.ask_ahead(device, &[], now)
+    }
+
     /// The program has waited for these queues, and may do so again: asks about others that it has waited for before. Each wait pays for one such
     /// question of its queue, so that there are at most as many of these as there are waits.
     fn ask_ahead(&mut self, device: u32, queues: &[QueueId], now: Duration) -> Result<bool> {
@@ -258,6 +268,20 @@ mod tests {
         machine.landed_until(&second.positions).unwrap();
         assert_eq!(wait(&mut machine, &QUEUES[..2]), Asked::default());
         assert_eq!(questions(&mut machine), 4, "the third queue was never waited for");
+    }
+
+    #[test]
+    fn a_wait_elsewhere_asks_about_queues_that_were_waited_for() {
+        let mut machine = machine();
+        used(&mut machine);
+        assert_eq!(machine.ask_about_all(DEVICE, START), Ok(false), "nothing is in them");
+        QUEUES.into_iter().for_each(|queue| put(&mut machine, queue));
+        assert_eq!([(); 2].map(|()| machine.ask_about_all(DEVICE, START)), [Ok(true), Ok(false)]);
+        // Of the two that it has waited for, once.
+        assert_eq!(questions(&mut machine), 4);
+        (3..5).for_each(|ticket| reply(&mut machine, ticket));
+        assert_eq!([0, 1].map(|queue| wait(&mut machine, &QUEUES[queue..=queue])), [(); 2].map(|()| Asked::default()));
+        assert!(machine.ask_about_all(DEVICE + 1, START).is_err());
     }
 
     #[test]
