@@ -326,6 +326,11 @@ impl<W: Clone> Machine<W> {
         }
     }
 
+    /// Who sends what was appended last, for a thread that waits for another peer: it must not wait for this one.
+    pub fn flush_elsewhere(&mut self) -> Flush {
+        self.flush.wake()
+    }
+
     /// Takes everything that was appended, leaving `buffer` for what comes. False if there is nothing.
     ///
     /// # Errors

@@ -328,6 +328,15 @@ impl Connection {
         self.flush_as(flush)
     }
 
+    /// Something was appended last by a thread that is to wait for another peer: has it sent by the flusher.
+    pub(super) fn send_elsewhere(self: &Arc<Self>, mut machine: Locked<'_>) {
+        let flush = machine.flush_elsewhere();
+        drop(machine);
+        if flush == Flush::WakeFlusher {
+            self.wake_flusher();
+        }
+    }
+
     pub(super) fn flush_as(self: &Arc<Self>, flush: Flush) -> Result<()> {
         match flush {
             Flush::Now => self.flush(),

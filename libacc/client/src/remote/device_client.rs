@@ -441,7 +441,7 @@ impl DeviceClient for RemoteDeviceClient {
         let mut machine = connection.machine();
         // Whoever waits for its queues hears of what has failed.
         if machine.ask_about_all(self.device(), connection.now()) == Ok(true) {
-            let _ = connection.send_later(machine);
+            connection.send_elsewhere(machine);
         }
     }
 

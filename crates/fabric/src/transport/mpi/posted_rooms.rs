@@ -34,7 +34,7 @@ pub enum RoomOf {
 pub(super) struct PostedRooms {
     pub(super) rooms: BTreeMap<u16, Posted>,
     pub(super) tags: Vec<u16>,
-    /// What has ended, and whether the bytes are there, for [`Streams::next_ended_room`].
+    /// What has ended, and whether the bytes are there, and was not told.
     pub(super) ended: Vec<(u64, bool)>,
     ids: u64,
 }

@@ -13,7 +13,7 @@ pub(super) struct Posts {
     pub(super) rooms: BTreeMap<u64, Posted>,
     /// What comes for nobody, by its tag.
     pub(super) waste: BTreeMap<u16, Vec<u8>>,
-    /// Who is to be told what: not more than [`POSTED_MAX`] for each turn of whoever tells them.
+    /// Who is to be told what.
     pub(super) ended: VecDeque<(RoomTold, bool)>,
     /// What is sent into room of other ranks, and who waits until it has been.
     pub(super) sending: BTreeMap<u64, (LentBytes, Arc<Signal>)>,
