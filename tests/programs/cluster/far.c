@@ -1,6 +1,6 @@
 // Work on devices of other hosts, without a word between the program and them but where it is said: what has to be waited for shows in how many
 // messages follow upon each other.
-// Usage: far nothing|launches|in-turn|updates|after-regions|copies|data|waits COUNT
+// Usage: far nothing|launches|in-turn|devices|updates|after-regions|copies|data|waits COUNT
 #include "check.h"
 
 enum { CELLS = 512, LARGE = 64 << 10, DEPTH = 8, PIECE = LARGE / DEPTH };
@@ -38,6 +38,29 @@ static void in_turn(int count)
 #pragma acc update self(cells[row:1]) async(row)
     }
 #pragma acc wait
+}
+
+/* Both hosts' devices work, and one is waited for after the other. */
+static void devices_in_turn(int count, int near, int far)
+{
+    acc_set_device_num(far, acc_device_not_host);
+#pragma acc enter data copyin(cells)
+    for (int i = 0; i < count; i++) {
+        for (int device = near; device <= far; device++) {
+            acc_set_device_num(device, acc_device_not_host);
+            launch(0, 1);
+        }
+        for (int device = near; device <= far; device++) {
+            acc_set_device_num(device, acc_device_not_host);
+#pragma acc wait(1)
+        }
+    }
+    for (int device = near; device <= far; device++) {
+        acc_set_device_num(device, acc_device_not_host);
+        cells[0][0] = -1;
+#pragma acc update self(cells)
+        CHECK_EQ(cells[0][0], count);
+    }
 }
 
 /* Small ones, in commands, and larger ones, by lanes of their own. */
@@ -126,6 +149,8 @@ int main(int argc, char **argv)
         launches(count);
     else if (!strcmp(what, "in-turn"))
         in_turn(count);
+    else if (!strcmp(what, "devices"))
+        devices_in_turn(count, near, far);
     else if (!strcmp(what, "updates"))
         updates(count);
     else if (!strcmp(what, "after-regions"))

@@ -69,6 +69,10 @@ fn what_nobody_waits_for_costs_no_round_trip() -> Result<()> {
     let count = 320;
     let taken = hops("in-turn", count)?.saturating_sub(start);
     assert!(taken < u64::from(count), "{count} in turn: {taken} hops in a row");
+    // Devices of two hosts: one for both.
+    let steps = 100;
+    let taken = hops("devices", steps)?.saturating_sub(start);
+    assert!(taken < 3 * u64::from(steps), "{steps} steps of two devices: {taken} hops in a row");
     Ok(())
 }
 
