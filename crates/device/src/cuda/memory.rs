@@ -137,18 +137,11 @@ impl Memory {
         if len == 0 || self.check(start, len).is_err() || self.allocations.is_some() {
             return false;
         }
-        let (mut at, end) = (start.0, start.0 + len);
-        let state = self.lock();
-        while at < end {
-            let Some((first, piece)) = state.pieces.range(..=at).next_back() else { return false };
-            if first + piece.len <= at {
-                return false;
-            }
-            at = first + piece.len;
+        let is_there = self.lock().covering(start.0, start.0 + len).is_some();
+        if is_there {
+            self.settle();
         }
-        drop(state);
-        self.settle();
-        true
+        is_there
     }
 
     pub(crate) fn addresses(&self) -> (DevicePtr, u64) {
@@ -343,17 +336,13 @@ impl ExportMemory for Memory {
         self.settle();
         let mut state = self.lock();
         let end = start.0 + len;
-        let first = *state.pieces.range(..=start.0).next_back()?.0;
-        let (mut at, mut pieces) = (first, Vec::new());
-        for (&from, piece) in state.pieces.range(first..end) {
-            if from != at || !piece.exportable || pieces.len() == HANDLE_PIECES_MAX {
+        let (first, covering) = state.covering(start.0, end)?;
+        let mut pieces = Vec::new();
+        for piece in covering {
+            if !piece.exportable || pieces.len() == HANDLE_PIECES_MAX {
                 return None;
             }
             pieces.push((piece.id, piece.len));
-            at = from + piece.len;
-        }
-        if at < end {
-            return None;
         }
         state.exporters.retain(|known| known.strong_count() > 0);
         if !state.exporters.iter().any(|known| known.as_ptr() == Arc::as_ptr(exporter)) {
@@ -416,6 +405,15 @@ fn tell(news: News) {
 }
 
 impl MappedPieces {
+    /// The pieces that a range lies in, in order, and where the first one begins; none if there is memory in a part of the range only.
+    fn covering(&self, start: u64, end: u64) -> Option<(u64, impl Iterator<Item = &Piece>)> {
+        let first = *self.pieces.range(..=start).next_back()?.0;
+        let pieces = self.pieces.range(first..end);
+        let mut at = first;
+        let is_whole = pieces.clone().all(|(from, piece)| std::mem::replace(&mut at, from + piece.len) == *from);
+        (is_whole && at >= end).then(|| (first, pieces.map(|(_, piece)| piece)))
+    }
+
     /// From now on asks less of new pieces. False if no less can be asked.
     fn wants_less(&mut self) -> bool {
         let last = if self.rdma { &mut self.rdma } else { &mut self.exportable };
