@@ -29,6 +29,7 @@ pub const ALL: [CopyWay; WAYS] = [CopyWay::Peer, CopyWay::Mapped, CopyWay::Devic
 const BY_HOST_MAX: u64 = 16 << 10;
 /// So many are not offered to MPI, where the target has no room posted for them: an offer and its answer take longer than a copy by the host.
 const NOT_OFFERED_MAX: u64 = 64 << 10;
+const _: () = assert!(BY_HOST_MAX <= NOT_OFFERED_MAX);
 
 impl CopyWay {
     /// Whether so many bytes may go that way.
@@ -38,7 +39,7 @@ impl CopyWay {
 
     /// The same where the target has posted no room for them.
     pub(crate) const fn takes_offered(self, bytes: u64) -> bool {
-        self.takes(bytes) && (!matches!(self, Self::DeviceMpi) || bytes > NOT_OFFERED_MAX)
+        !matches!(self, Self::DeviceMpi) || bytes > NOT_OFFERED_MAX
     }
 
     /// For programs.

@@ -2,19 +2,23 @@
 
 mod common;
 
+use accord_fabric::frame::transfer::{Chunk, ChunkKind};
 use accord_fabric::peer::PeerId;
+use accord_fabric::stalls::Stalls;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{
     ControlSender, DeviceRoom, DeviceRooms, DirectWays, Exchange, Inbox, Outbox, Pushing, Starter, receive_control,
+    write_chunk,
 };
 use accord_fabric::transport::SharedLane;
 use accord_fabric::transport::mpi::MpiFabric;
 use accord_types::{NativeContext, NativeRange, TransferId};
-use common::pattern;
 use common::worlds::two_ranks;
+use common::{SOON, pattern};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
 
 const LEN: usize = 1 << 20;
 const PUSHER: PeerId = PeerId::from_raw(1);
@@ -101,6 +105,14 @@ impl Two {
 
     fn push(&self, transfer: u64, len: usize) -> Pushing {
         self.pusher.push(TransferId(transfer), TARGET, len as u64, self.outbox.clone()).unwrap()
+    }
+
+    /// A transfer for which there is room, whose bytes have still to go.
+    fn begun(&self, transfer: u64, room: NativeRange) -> Pushing {
+        let mut pushing = self.push(transfer, room.len);
+        self.expect(transfer, room);
+        assert!(pushing.drains_native().unwrap());
+        pushing
     }
 
     /// The whole of a transfer out of a device's own memory.
@@ -221,9 +233,7 @@ fn a_device_that_ends_meanwhile_is_not_written_to_and_its_pusher_hears_of_it() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
     let (bytes, room) = (native(&mut from), native(&mut to));
-    let mut pushing = two.push(1, LEN);
-    two.expect(1, room);
-    assert!(pushing.drains_native().unwrap());
+    let mut pushing = two.begun(1, room);
     two.device.end();
     pushing.drain_native(bytes).unwrap();
     let error = pushing.finish().unwrap_err();
@@ -240,9 +250,7 @@ fn when_the_session_ends_nothing_is_written_any_more() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
     let (bytes, room) = (native(&mut from), native(&mut to));
-    let mut pushing = two.push(1, LEN);
-    two.expect(1, room);
-    assert!(pushing.drains_native().unwrap());
+    let mut pushing = two.begun(1, room);
     two.target.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceUnavailable, "the session is over"));
     // It is on its way when nobody wants it any more.
     pushing.drain_native(bytes).unwrap();
@@ -254,4 +262,19 @@ fn when_the_session_ends_nothing_is_written_any_more() {
     assert!(tells.recv().unwrap());
     ends.join().unwrap();
     assert!(to == vec![0; LEN]);
+}
+
+#[test]
+fn whoever_sends_into_room_and_by_the_lane_loses_the_lane() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    two.copy(1, native(&mut from), native(&mut to)).unwrap();
+    assert!(!two.target.is_over(PUSHER));
+    let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 1 };
+    write_chunk(&*two.near, chunk, &[9], &Stalls::default()).unwrap();
+    let end = Instant::now() + SOON;
+    while !two.target.is_over(PUSHER) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(two.target.is_over(PUSHER) && to == from && two.by_lane() == 0);
 }

@@ -122,13 +122,10 @@ impl ControlSender {
     }
 
     fn write(&self, lane: &dyn Lane, message: ControlMessage) {
-        let mut offset = 0;
+        let offset = if let ControlMessage::Room(_, number) = &message { number.get().into() } else { 0 };
         let (kind, transfer, text) = match message {
             ControlMessage::Ready(transfer, handle) => (ChunkKind::Ready, transfer, handle),
-            ControlMessage::Room(transfer, number) => {
-                offset = number.get().into();
-                (ChunkKind::Room, transfer, Vec::new())
-            }
+            ControlMessage::Room(transfer, _) => (ChunkKind::Room, transfer, Vec::new()),
             ControlMessage::Landed(transfer) => (ChunkKind::Landed, transfer, Vec::new()),
             ControlMessage::Refused(transfer, error) => (ChunkKind::Refused, transfer, self.encode(error)),
             ControlMessage::Failed(transfer, error) => (ChunkKind::Failed, transfer, self.encode(error)),

@@ -295,7 +295,7 @@ impl Exchange {
         self.act(state, None);
     }
 
-    /// Ends everything: pushes fail with `error`. When it returns nobody writes into devices' memory.
+    /// Ends everything: pushes fail with `error`. When it returns nobody writes into room that was posted.
     pub fn close(self: &Arc<Self>, error: &Error) {
         let mut state = self.lock();
         state.core.close(error);

@@ -252,8 +252,9 @@ pub trait PostedRoom: fmt::Debug + Send + Sync {
     /// What the sender has to call it, see [`Lane::send_posted`].
     fn number(&self) -> NonZeroU16;
 
-    /// The sender has said that it sends nothing there, or was not told of it.
-    fn withdraw(&self);
+    /// The sender has said that it sends nothing there, or was not told of it. Whether the memory is its owner's again: it is not while a message
+    /// is written there all the same.
+    fn withdraw(&self) -> bool;
 
     /// Nobody wants what comes there: it is thrown away, unless it is being written.
     fn abandon(&self);

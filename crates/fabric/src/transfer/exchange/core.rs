@@ -192,17 +192,13 @@ impl<E> ExchangeCore<E> {
     pub fn on_control(&mut self, from: PeerId, message: ControlMessage) -> Result<()> {
         let transfer = match message {
             ControlMessage::Ready(transfer, handle) => {
-                if self.pushes.ready(transfer)? {
-                    self.effects.push(ExchangeEffect::Abandon(from, transfer));
-                } else {
+                if self.goes_on(from, transfer)? {
                     self.keep_handle(transfer, handle);
                 }
                 transfer
             }
             ControlMessage::Room(transfer, number) => {
-                if self.pushes.ready(transfer)? {
-                    self.effects.push(ExchangeEffect::Abandon(from, transfer));
-                } else {
+                if self.goes_on(from, transfer)? {
                     self.rooms.insert(transfer, number);
                 }
                 transfer
@@ -227,6 +223,15 @@ impl<E> ExchangeCore<E> {
         self.effects.push(ExchangeEffect::Push(transfer));
         self.count();
         Ok(())
+    }
+
+    /// The target of a push is ready. False if nothing will come, which it hears.
+    fn goes_on(&mut self, target: PeerId, transfer: TransferId) -> Result<bool> {
+        let is_abandoned = self.pushes.ready(transfer)?;
+        if is_abandoned {
+            self.effects.push(ExchangeEffect::Abandon(target, transfer));
+        }
+        Ok(!is_abandoned)
     }
 
     fn keep_handle(&mut self, transfer: TransferId, handle: Vec<u8>) {

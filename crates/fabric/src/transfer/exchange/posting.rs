@@ -22,8 +22,11 @@ impl Exchange {
             return None;
         }
         let DeviceRoom { device, range } = room;
-        let (range, exchange, of) = (range()?, self.clone(), present.clone());
-        let told = move |filled| exchange.room_ended(transfer, peer, &of, (len, filled));
+        let (range, exchange, of, posted) = (range()?, self.clone(), present.clone(), device.clone());
+        let told = move |filled| {
+            exchange.room_ended(transfer, peer, &of, (len, filled));
+            posted.remove(transfer);
+        };
         let mut state = self.lock();
         if !state.peers.contains_key(&peer) {
             return None;
@@ -44,7 +47,7 @@ impl Exchange {
     /// The bytes of a transfer are in its room, or nothing comes there any more.
     fn room_ended(self: &Arc<Self>, transfer: TransferId, peer: PeerId, present: &Present, (len, filled): (u64, bool)) {
         let mut state = self.lock();
-        let posted = state.rooms.remove(&transfer);
+        let room = state.rooms.remove(&transfer);
         // Else it has ended otherwise, or the peer is gone.
         let begun = state.core.begin(transfer, peer, false) == Ok(true);
         if begun {
@@ -52,9 +55,7 @@ impl Exchange {
             state.core.ended(transfer, peer, if filled { Ok(()) } else { Err(not_taken()) });
         }
         self.act(state, None);
-        if let Some(TransferRoom { device, .. }) = posted {
-            device.remove(transfer);
-        }
+        drop(room);
     }
 
     /// Nobody wants any more what comes there.

@@ -64,7 +64,9 @@ pub(super) struct TransferRoom {
 impl TransferRoom {
     /// The pusher has said that it does not use it.
     pub(super) fn withdraw(&self, transfer: TransferId) {
-        self.room.withdraw();
-        self.device.remove(transfer);
+        // Else it sends there all the same, and the device's memory has to stay until that is there.
+        if self.room.withdraw() {
+            self.device.remove(transfer);
+        }
     }
 }

@@ -31,13 +31,14 @@ impl PostedRoom for Room {
         self.number
     }
 
-    fn withdraw(&self) {
+    fn withdraw(&self) -> bool {
         let mut state = self.shared.lock();
         let is_free = state.streams.withdraw(self.id);
         let room = if is_free { state.posts.rooms.remove(&self.id) } else { None };
         drop(state);
         // What it holds may take its time.
         drop(room);
+        is_free
     }
 
     fn abandon(&self) {
@@ -157,7 +158,7 @@ impl Shared {
 
 /// Tells of room that has ended, until MPI was left.
 fn tell_rooms(shared: &Shared) {
-    let spin = SharedSpinPolicy::from(SpinPolicy::patient());
+    let mut spin = SpinPolicy::patient();
     loop {
         let mut state = shared.lock();
         if let Some((told, filled)) = state.posts.ended.pop_front() {
@@ -169,20 +170,11 @@ fn tell_rooms(shared: &Shared) {
             return;
         }
         let changed = state.posts.changed.clone();
-        let (start, seen, looks) = (Instant::now(), changed.raised(), !state.posts.rooms.is_empty());
-        if looks && spin.has_any() {
-            drop(state);
-            changed.look(seen, &spin);
-            state = shared.lock();
-        }
-        if changed.raised() == seen
-            && let Ok(state) = changed.wait(state, None)
-        {
-            drop(state);
-        }
-        // How long nobody has posted room says nothing.
-        if looks {
-            spin.waited(start);
+        if state.posts.rooms.is_empty() {
+            // How long nobody posts room says nothing of how long bytes take.
+            drop(changed.wait(state, None));
+        } else {
+            drop(shared.look_then_wait(&changed, state, &mut spin));
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::transport::lane::{Lane, SharedLane};
 use accord_types::NodeId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::Signal;
+use accord_types::spin_policy::SpinPolicy;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -158,6 +159,16 @@ impl Shared {
 
     pub(super) fn lock(&self) -> ShortGuard<'_, LaneTable> {
         self.state.lock()
+    }
+
+    /// See [`Signal::look_then_wait`].
+    pub(super) fn look_then_wait<'a>(
+        &'a self,
+        signal: &Signal,
+        table: ShortGuard<'a, LaneTable>,
+        spin: &mut SpinPolicy,
+    ) -> ShortGuard<'a, LaneTable> {
+        signal.look_then_wait(&self.state, table, None, spin)
     }
 
     /// The table with all that was handed in, for whoever writes more or ends a lane.
