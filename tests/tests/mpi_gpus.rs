@@ -76,7 +76,7 @@ fn what_mpi_reaches_is_tried_and_copied_from_where_it_is() {
     let tried = finished.stderr.matches("MPI copies from and to GPUs' own memory").count();
     assert_eq!(tried, 2, "{}", finished.report());
     // Of the program's copies there and back those that are worth it.
-    assert_eq!(pushed, 2 * 6, "{}", finished.report());
+    assert_eq!(pushed, 2 * 7, "{}", finished.report());
 }
 
 #[test]
