@@ -49,13 +49,19 @@ struct Two {
 
 impl Two {
     fn new() -> Self {
+        let two = Self::without_lanes();
+        two.ranks.iter().for_each(MpiFabric::take_native);
+        two.outbox.add(two.near.clone());
+        two
+    }
+
+    /// The outbox has no lane yet, and no rank's MPI reaches devices' memory.
+    fn without_lanes() -> Self {
         let ranks = two_ranks();
-        ranks.iter().for_each(MpiFabric::take_native);
         let near = ranks[0].connect(1).unwrap();
         let far = ranks[1].accept().unwrap().0;
         let (pusher, target) = (Exchange::new(), Exchange::new());
         let (outbox, inbox) = (Outbox::new(Arc::default()), Inbox::new(Arc::default(), false));
-        outbox.add(near.clone());
         let control = ControlSender::new("h2", Arc::default());
         control.connect(far.clone());
         target.arrived(PUSHER, control, inbox.clone());
@@ -210,6 +216,46 @@ fn whoever_sends_by_the_lane_or_not_at_all_leaves_no_room_behind() {
     assert!(to == vec![0; LEN], "somebody has written there");
     two.copy(MANY, bytes, room).unwrap();
     assert!(to == from && two.by_lane() == by_lane);
+}
+
+#[test]
+fn whose_mpi_does_not_reach_devices_memory_uses_the_lane_though_there_is_room() {
+    let two = Two::without_lanes();
+    two.ranks[1].take_native();
+    let (from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let room = native(&mut to);
+    for transfer in 1..3 {
+        let mut pushing = two.push(transfer, LEN);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The pusher asks before there is a lane, which alone could tell.
+                std::thread::sleep(Duration::from_millis(50));
+                if transfer == 1 {
+                    two.outbox.add(two.near.clone());
+                }
+                two.expect(transfer, room);
+            });
+            assert!(!pushing.drains_native().unwrap());
+        });
+        pushing.drain(&from).unwrap();
+        pushing.finish().unwrap();
+        assert_eq!(two.by_lane() as u64, transfer);
+    }
+}
+
+#[test]
+fn whose_mpi_is_found_to_reach_devices_memory_meanwhile_uses_the_lane_as_before() {
+    let two = Two::without_lanes();
+    two.ranks[1].take_native();
+    two.outbox.add(two.near.clone());
+    let (from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let mut pushing = two.push(1, LEN);
+    two.expect(1, native(&mut to));
+    assert!(!pushing.may_drain_native());
+    two.ranks[0].take_native();
+    pushing.drain(&from).unwrap();
+    pushing.finish().unwrap();
+    assert_eq!(two.by_lane(), 1);
 }
 
 #[test]

@@ -105,6 +105,11 @@ impl Outbox {
         self.lock().lanes.first().is_none_or(|lane| lane.lends_native())
     }
 
+    /// Whether there is a lane that does.
+    pub(super) fn sends_native(&self) -> bool {
+        self.lock().lanes.first().is_some_and(|lane| lane.lends_native())
+    }
+
     /// Sends bytes of a device's own memory to room that the peer has posted.
     ///
     /// # Errors

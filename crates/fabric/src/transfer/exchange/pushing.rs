@@ -96,7 +96,9 @@ impl Pushing {
         }
         if self.outgoing.is_none() {
             self.wait(&PushStep::Send)?;
-            self.room = self.exchange.lock().core.take_room(self.transfer);
+            let room = self.exchange.lock().core.take_room(self.transfer);
+            // A lane may have come meanwhile that does not: what MPI reaches is each end's own.
+            self.room = room.filter(|_| self.outbox.sends_native());
         }
         Ok(self.room.is_some() || CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
     }
