@@ -4,6 +4,7 @@ use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
 use accord_types::{DeviceType, Error, ErrorCode, Rank, Result, spin_policy};
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -173,6 +174,7 @@ pub(crate) fn runtime() -> Result<Settings> {
         rank: rank_that_settles(),
         debug: debug(),
         maps_unmapped: value(settings::UNMAPPED).map_or(Ok(false), |text| unmapped(&text))?,
+        seed: RandomState::new().hash_one(std::process::id()),
         pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,
     })
 }

@@ -17,8 +17,13 @@ fn program(name: &str) -> PathBuf {
     compile(&source, Variant { optimize: Optimize::Yes, offload: true, linked: false }).expect("gcc").program
 }
 
-/// An agent each for two GPUs, which do not copy directly, as ranks of an MPI job; none of them is the program's node. None without MPI.
+/// An agent each for two GPUs, as [`two_agents`] says.
 fn job(driver: &TempDir, settings: &[(&str, &str)]) -> Option<Job> {
+    two_agents(driver, 1, settings)
+}
+
+/// Two agents with so many GPUs each, which do not copy directly, as ranks of an MPI job; none of them is the program's node. None without MPI.
+fn two_agents(driver: &TempDir, gpus: u32, settings: &[(&str, &str)]) -> Option<Job> {
     if let Some(why) = no_mpi() {
         println!("skipped: {why}");
         return None;
@@ -26,13 +31,14 @@ fn job(driver: &TempDir, settings: &[(&str, &str)]) -> Option<Job> {
     let job = Job::new(tool(Tool::Accord).unwrap())
         .with_mpi()
         .env("LD_LIBRARY_PATH", driver.path())
-        .env("FAKE_CUDA_DEVICES", "2")
+        .env("FAKE_CUDA_DEVICES", (2 * gpus).to_string())
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CACHE", "off")
         .env("ACCORD_IPC", "off")
         .env("ACCORD_LOG", "info")
         .timeout(Duration::from_secs(60))
-        .args(["run", "-v", "--local-cluster", "2x1gpu", "--remote-only", "--loopback", "--fabric", "mpi"]);
+        .args(["run", "-v", "--remote-only", "--loopback", "--fabric", "mpi"])
+        .args(["--local-cluster", &format!("2x{gpus}gpu")]);
     Some(settings.iter().fold(job, |job, (name, value)| job.env(name, *value)))
 }
 
@@ -86,16 +92,17 @@ fn what_mpi_does_not_reach_goes_through_the_host() {
     assert_eq!((told, pushed), (2, 0), "{}", finished.report());
 }
 
-/// The GPUs' driver gives each address to one of them only: the other one's devices lie elsewhere, also when they are started again.
+/// The GPUs' driver gives each address to one of them only: the others' devices lie elsewhere, also when they are started again, and where it puts one
+/// node's device another node's may be, or have been.
 #[test]
 fn programs_that_share_gpus_copy_on_many_queues_and_start_devices_again() {
     let driver = driver();
-    let Some(job) = job(&driver, &[]) else { return };
+    let Some(job) = two_agents(&driver, 2, &[]) else { return };
     let program = program("d2d_queues");
-    let both = format!("{0} & {0} && wait $!", program.display());
-    let finished = job.arg("--").arg("sh").arg("-c").arg(both).run().unwrap();
+    let all = format!("for one in 1 2 3 4; do {} & done; wait", program.display());
+    let finished = job.arg("--").arg("sh").arg("-c").arg(all).run().unwrap();
     assert_eq!(finished.code(), 0, "{}", finished.report());
-    assert_eq!(finished.stdout.matches("PASS").count(), 2, "{}", finished.report());
+    assert_eq!(finished.stdout.matches("PASS").count(), 4, "{}", finished.report());
     assert!(finished.left_behind.is_empty(), "{}", finished.report());
 }
 

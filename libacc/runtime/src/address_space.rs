@@ -7,6 +7,7 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, Rank, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Ranges begin at multiples of this, so that people can tell them apart.
@@ -19,6 +20,8 @@ pub(crate) struct AddressSpace {
     state: ShortLock<Places>,
     /// Where the search for a place begins.
     first: u64,
+    /// From this it is known where a search begins after a refusal.
+    seed: u64,
     /// A driver has put some device's memory outside of [`AddressRange::WINDOW`].
     strays: AtomicBool,
     /// All slabs so far lie between these.
@@ -29,7 +32,7 @@ pub(crate) struct AddressSpace {
 #[derive(Default)]
 struct Places {
     devices: Vec<Option<Owned>>,
-    /// Places that a device was asked to take and could not.
+    /// Places that a device was asked to take and could not, since it started last.
     refused: Vec<(usize, AddressRange)>,
     /// Allocations of drivers that chose their places, by their start, with their device.
     slabs: BTreeMap<u64, (u64, usize)>,
@@ -39,18 +42,22 @@ struct Owned {
     range: AddressRange,
     /// What people call the device; empty until it has started.
     name: String,
+    /// It was shut down since: others' memory may come to lie here.
+    ended: bool,
 }
 
 impl AddressSpace {
     /// For a session of so many devices. Ranks of a job begin to search at different places: their executors may be in one process,
-    /// whose driver gives an address to one of them only.
-    pub(crate) fn new(devices: usize, rank: Option<Rank>) -> Self {
+    /// whose driver gives an address to one of them only. Where addresses were refused, the next search begins anywhere, as `seed` says: programs
+    /// of other jobs in that process search too, and are to have other seeds.
+    pub(crate) fn new(devices: usize, rank: Option<Rank>, seed: u64) -> Self {
         let (rank, ranks) = rank.map_or((0, 1), |rank| (u64::from(rank.rank), u64::from(rank.size).max(1)));
         let steps = AddressRange::WINDOW.len / STEP;
         let first = AddressRange::WINDOW.start.0 + steps * (rank % ranks) / ranks * STEP;
         let space = Self {
             state: ShortLock::default(),
             first,
+            seed,
             strays: AtomicBool::new(false),
             slabs_from: AtomicU64::new(u64::MAX),
             slabs_to: AtomicU64::new(0),
@@ -68,13 +75,16 @@ impl AddressSpace {
         let mut state = self.lock();
         // What a driver has put outside of the window can't be asked for.
         state.devices[device].take_if(|owned| !owned.range.is_proper());
-        if let Some(owned) = &state.devices[device] {
+        if let Some(owned) = &mut state.devices[device] {
+            owned.ended = false;
             return Ok(owned.range);
         }
         let mut taken: Vec<AddressRange> = state.devices.iter().flatten().map(|owned| owned.range).collect();
         let left = AddressRange::WINDOW.len.saturating_sub(taken.iter().map(|range| range.len).sum());
         let devices = taken.len();
-        taken.extend(state.refused.iter().filter(|(other, _)| *other == device).map(|(_, range)| *range));
+        let refused = state.refused.iter().filter(|(other, _)| *other == device).map(|(_, range)| *range);
+        let first = self.search_from(device, refused.clone().count());
+        taken.extend(refused);
         taken.sort_by_key(|range| range.start);
         let pages = |bytes: u64| bytes.max(1).checked_next_multiple_of(AddressRange::PAGE);
         let least = pages(memory);
@@ -82,7 +92,7 @@ impl AddressSpace {
         let found = [most, least]
             .into_iter()
             .flatten()
-            .find_map(|len| gap(&taken, self.first, len).or_else(|| gap(&taken, AddressRange::WINDOW.start.0, len)));
+            .find_map(|len| gap(&taken, first, len).or_else(|| gap(&taken, AddressRange::WINDOW.start.0, len)));
         let Some(range) = found else {
             let cause = format!(
                 "no {memory} addresses are left for its memory: {} devices of this program have {} of {}",
@@ -93,8 +103,17 @@ impl AddressSpace {
             let error = Error::new(ErrorCode::DeviceInit, cause);
             return Err(error.remedy("use fewer devices in one process, and more processes"));
         };
-        state.devices[device] = Some(Owned { range, name: String::new() });
+        state.devices[device] = Some(Owned { range, name: String::new(), ended: false });
         Ok(range)
+    }
+
+    fn search_from(&self, device: usize, refusals: usize) -> u64 {
+        if refusals == 0 {
+            return self.first;
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.seed, device, refusals).hash(&mut hasher);
+        AddressRange::WINDOW.start.0 + hasher.finish() % (AddressRange::WINDOW.len / STEP) * STEP
     }
 
     /// A device has started, with its memory in `range`; a driver may have found something in the way of what was asked for.
@@ -103,8 +122,14 @@ impl AddressSpace {
     /// `acc_error_device_init` if another device has some of these addresses. Then [`AddressSpace::place`] gives it another place.
     pub(crate) fn settle(&self, device: usize, range: AddressRange, name: String) -> Result<()> {
         let mut state = self.lock();
-        let others = state.devices.iter().enumerate().filter(|(index, _)| *index != device);
-        if let Some(other) = others.filter_map(|(_, owned)| owned.as_ref()).find(|other| other.range.overlaps(range)) {
+        let in_the_way = |owned: &Owned| owned.range.overlaps(range);
+        let others = state
+            .devices
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != device)
+            .filter_map(|(_, owned)| owned.as_ref());
+        if let Some(other) = others.filter(|other| !other.ended).find(|other| in_the_way(other)) {
             let cause = format!(
                 "its memory came to lie at {} to {:#x}, where that of {} is",
                 range.start,
@@ -120,14 +145,17 @@ impl AddressSpace {
         if !inside {
             self.strays.store(true, Ordering::Relaxed);
         }
-        state.devices[device] = Some(Owned { range, name });
+        // Whoever was there before gets another place when it starts.
+        state.devices.iter_mut().for_each(|owned| drop(owned.take_if(|owned| owned.ended && in_the_way(owned))));
+        state.refused.retain(|(other, _)| *other != device);
+        state.devices[device] = Some(Owned { range, name, ended: false });
         Ok(())
     }
 
     /// A device has started that has no range of its own: its driver says with each allocation where it lies.
     pub(crate) fn settle_without(&self, device: usize, name: String) {
         let range = AddressRange { start: DevicePtr(0), len: 0 };
-        self.lock().devices[device] = Some(Owned { range, name });
+        self.lock().devices[device] = Some(Owned { range, name, ended: false });
     }
 
     /// A driver has given a device this memory.
@@ -156,9 +184,11 @@ impl AddressSpace {
         self.may_be_slab(start.0) && self.lock().slabs.remove(&start.0).is_some()
     }
 
-    /// A device has ended, and its slabs with it.
-    pub(crate) fn forget_slabs(&self, device: usize) {
-        self.lock().slabs.retain(|_, (_, owner)| *owner != device);
+    /// A device has ended, and its slabs with it. Its range stays its own as long as no other device's memory comes to lie there.
+    pub(crate) fn ended(&self, device: usize) {
+        let mut state = self.lock();
+        state.slabs.retain(|_, (_, owner)| *owner != device);
+        state.devices[device].iter_mut().for_each(|owned| owned.ended = true);
     }
 
     #[inline]
@@ -166,7 +196,7 @@ impl AddressSpace {
         self.slabs_from.load(Ordering::Relaxed) <= address && address < self.slabs_to.load(Ordering::Relaxed)
     }
 
-    /// The device (its place in [`crate::ports::Cluster::clients`]) that has an address, or had it before it was shut down; none if it
+    /// The device (its place in [`crate::ports::Cluster::clients`]) that has an address, or had it last before it was shut down; none if it
     /// is in no device's range.
     #[inline]
     pub(crate) fn owner(&self, address: u64) -> Option<usize> {
@@ -229,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_device_that_starts_again_is_where_it_was() {
-        let space = AddressSpace::new(2, None);
+        let space = AddressSpace::new(2, None, 0);
         let first = space.place(0, 8 * GIB, 4 * GIB).expect("room");
         let second = space.place(1, 8 * GIB, 4 * GIB).expect("room");
         assert_eq!((first.len, second.len), (8 * GIB, 8 * GIB));
@@ -243,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_takes_other_addresses_is_believed_unless_they_are_anothers() {
-        let space = AddressSpace::new(3, None);
+        let space = AddressSpace::new(3, None, 0);
         for device in 0..3 {
             space.place(device, GIB, GIB).expect("room");
         }
@@ -266,7 +296,7 @@ mod tests {
 
     #[test]
     fn slabs_of_a_driver_belong_to_their_device_as_long_as_they_are_there() {
-        let space = AddressSpace::new(3, None);
+        let space = AddressSpace::new(3, None, 0);
         let window = space.place(2, GIB, GIB).expect("room");
         space.settle(2, window, "dev2".to_owned()).expect("as asked");
         space.settle_without(0, "dev0".to_owned());
@@ -285,14 +315,52 @@ mod tests {
         assert!(space.remove_slab(first.start) && !space.remove_slab(first.start));
         assert_eq!(space.owner(first.start.0), None);
         space.add_slab(1, first).expect("free again");
-        space.forget_slabs(1);
+        space.ended(1);
         assert_eq!((space.owner(first.start.0), space.owner(second.start.0)), (None, None));
         assert_eq!(space.owner(window.start.0), Some(2));
     }
 
     #[test]
+    fn a_device_that_has_ended_is_in_nobodys_way() {
+        let space = AddressSpace::new(2, None, 0);
+        let place = space.place(1, GIB, GIB).expect("room");
+        space.settle(1, place, "dev1".to_owned()).expect("as asked");
+        space.place(0, GIB, GIB).expect("room");
+        assert!(space.settle(0, place, "dev0".to_owned()).is_err(), "it is there");
+        space.ended(1);
+        assert_eq!(space.owner(place.start.0), Some(1), "it was there last");
+        space.place(0, GIB, GIB).expect("room");
+        space.settle(0, place, "dev0".to_owned()).expect("it has ended");
+        assert_eq!(space.owner(place.start.0), Some(0));
+        let other = space.place(1, GIB, GIB).expect("room");
+        assert!(!other.overlaps(place));
+        space.settle(1, other, "dev1".to_owned()).expect("as asked");
+        // One that is to start again has its place already.
+        space.ended(0);
+        assert_eq!(space.place(0, GIB, GIB).expect("its own"), place);
+        assert!(space.settle(1, place, "dev1".to_owned()).is_err());
+    }
+
+    #[test]
+    fn after_a_refusal_programs_search_at_different_places() {
+        let asked = |seed| {
+            let space = AddressSpace::new(2, None, seed);
+            let first = space.place(0, 564 * GIB, 141 * GIB).expect("room");
+            let other = space.place(1, GIB, GIB).expect("room");
+            assert!(space.settle(0, other, "dev0".to_owned()).is_err());
+            (first, space.place(0, 564 * GIB, 141 * GIB).expect("room"))
+        };
+        let places: Vec<_> = (0..10).map(asked).collect();
+        let overlap = |one: usize, two: usize| places[one].1.overlaps(places[two].1);
+        let meetings =
+            (0..10).flat_map(|one| (0..one).map(move |two| (one, two))).filter(|&(one, two)| overlap(one, two));
+        assert!(meetings.count() <= 3, "of 45 pairs: {places:?}");
+        assert!(places.iter().all(|(first, then)| *first == places[0].0 && !first.overlaps(*then)));
+    }
+
+    #[test]
     fn a_place_that_was_refused_is_not_given_again() {
-        let space = AddressSpace::new(2, None);
+        let space = AddressSpace::new(2, None, 0);
         let other = space.place(1, GIB, GIB).expect("room");
         let mut seen = Vec::new();
         for _ in 0..5 {
@@ -310,7 +378,7 @@ mod tests {
         let ranks = 96;
         let first = |rank| {
             let rank = Rank { rank, size: ranks, local_rank: rank, local_size: ranks, job: 0 };
-            AddressSpace::new(1, Some(rank)).place(0, 564 * GIB, 141 * GIB).expect("room")
+            AddressSpace::new(1, Some(rank), 0).place(0, 564 * GIB, 141 * GIB).expect("room")
         };
         let places: Vec<_> = (0..ranks).map(first).collect();
         assert!(places.windows(2).all(|two| !two[0].overlaps(two[1])));
@@ -319,7 +387,7 @@ mod tests {
     #[test]
     fn large_sessions_share_the_addresses() {
         let memory = 141 * GIB;
-        let space = AddressSpace::new(1000, None);
+        let space = AddressSpace::new(1000, None, 0);
         let places: Vec<_> = (0..1000).map_while(|device| space.place(device, 4 * memory, memory).ok()).collect();
         assert!(places.len() >= 150, "{} devices with {memory} bytes", places.len());
         let error = space.place(places.len(), 4 * memory, memory).expect_err("all are taken");
@@ -329,7 +397,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_two_ranges_meet_and_all_are_proper(devices in prop::collection::vec((1u64..9, 0u64..1 << 44, any::<bool>()), 1..80), rank in any::<u32>(), size in 0u32..100) {
-            let space = AddressSpace::new(devices.len(), (size > 0).then_some(Rank { rank: rank % size.max(1), size, local_rank: 0, local_size: 1, job: 0 }));
+            let space = AddressSpace::new(devices.len(), (size > 0).then_some(Rank { rank: rank % size.max(1), size, local_rank: 0, local_size: 1, job: 0 }), 0);
             let mut seen: Vec<AddressRange> = Vec::new();
             for (device, (factor, memory, fails)) in devices.into_iter().enumerate() {
                 let Ok(range) = space.place(device, memory.saturating_mul(factor), memory) else { continue };

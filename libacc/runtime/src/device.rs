@@ -240,7 +240,7 @@ impl Device {
             *state = DeviceData::default();
         }
         *self.queues() = Queues::default();
-        self.space.forget_slabs(self.index);
+        self.space.ended(self.index);
         self.copies_out.forget(self.index);
         self.arrived.notify_all();
         self.client().shutdown().map_err(|error| self.place(error))

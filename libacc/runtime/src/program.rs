@@ -20,6 +20,8 @@ pub struct Settings {
     pub pageable: bool,
     /// `ACCORD_UNMAPPED=map`: blocks that a region gets a pointer to are mapped around it.
     pub maps_unmapped: bool,
+    /// No other process has this number: for choices that programs are not to make alike.
+    pub seed: u64,
 }
 
 /// A variable of a loaded object with a `declare` clause.

@@ -42,7 +42,7 @@ impl Runtime {
         let watch = Arc::new(Watch::default());
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
         let copies_out = Arc::new(PendingCopiesOut::new(cluster.clients().len()));
-        let space = Arc::new(AddressSpace::new(cluster.clients().len(), settings.rank));
+        let space = Arc::new(AddressSpace::new(cluster.clients().len(), settings.rank, settings.seed));
         let in_turn = Arc::new(WaitsInTurn::new(cluster.clients().len()));
         let number = |(index, client): (usize, &Arc<dyn DeviceClient>)| {
             let next = nums.entry(client.device_type()).or_default();

@@ -45,18 +45,24 @@ pub(crate) fn free(device: i32) -> u64 {
     total() - lock(&TAKEN).get(&device).copied().unwrap_or(0)
 }
 
+/// Where the search for a place begins, and how many are tried.
+const LOWEST: u64 = 0x4_2000_0000;
+const PLACES: u64 = 256;
+
 /// At `wanted` if that is free and not 0. Else at the first free place from the same address on in every process, as the driver does.
 pub(crate) fn reserve(wanted: u64, len: usize) -> Result<u64, i32> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping that nothing can be done with, where nothing is.
     let map = |at: u64, len: usize, flags: i32| unsafe { libc::mmap(at as *mut _, len, libc::PROT_NONE, flags, -1, 0) };
-    static NEXT: Mutex<u64> = Mutex::new(0x4_2000_0000);
-    let mut next = lock(&NEXT);
-    for at in [wanted, *next] {
-        if at != 0 && map(at, len, flags | libc::MAP_FIXED_NOREPLACE) as u64 == at {
-            *next = (*next).max(if at == *next { at + len as u64 } else { 0 }).next_multiple_of(RESERVED_AT);
-            return Ok(at);
-        }
+    // What was given back is given again.
+    let step = (len as u64).next_multiple_of(RESERVED_AT);
+    let low = (0..PLACES).map(|place| LOWEST + place * step);
+    let found = [wanted]
+        .into_iter()
+        .chain(low)
+        .find(|&at| at != 0 && map(at, len, flags | libc::MAP_FIXED_NOREPLACE) as u64 == at);
+    if let Some(at) = found {
+        return Ok(at);
     }
     let start = map(0, len + RESERVED_AT as usize, flags);
     if start == libc::MAP_FAILED { Err(OUT_OF_MEMORY) } else { Ok((start as u64).next_multiple_of(RESERVED_AT)) }
