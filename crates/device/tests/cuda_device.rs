@@ -19,6 +19,8 @@ mod gangs;
 mod native;
 #[path = "support/page_registration.rs"]
 mod page_registration;
+#[path = "support/peers.rs"]
+mod peers;
 #[path = "support/refusals.rs"]
 mod refusals;
 #[path = "support/repeated.rs"]
@@ -88,6 +90,7 @@ fn main() {
         ("the_programs_own_context_stays_current", own_context),
         ("two_devices_copy_to_each_other", two_devices),
         ("devices_that_copy_to_each_other_at_once_get_on", two_directions),
+        ("a_device_that_is_shut_down_waits_for_what_another_copies_there", peers::shutdown_waits),
         ("a_gpu_is_found_by_its_uuid", native::found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),

@@ -91,7 +91,7 @@ impl CudaDevice {
             Memory::reserve(Arc::clone(&context), place, config.ipc, config.scrub).map_err(failed)?
         };
         let shared = Shared::new(&info, Arc::clone(&context), memory, config.company);
-        let peer = peers::register(&context, &shared.memory);
+        let peer = peers::register(&shared);
         page_registration::add_device(&shared);
         let device = Arc::new(Self {
             info,
@@ -146,6 +146,7 @@ impl CudaDevice {
             }
         }
         self.shared.native_copies.end();
+        self.peer.drain_writers();
         page_registration::release_all(&self.shared);
         self.shared.tracer.drain();
         let modules = std::mem::take(&mut *self.modules.lock());

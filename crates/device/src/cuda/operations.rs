@@ -278,11 +278,19 @@ impl Device for CudaDevice {
         if let Some((other, seq)) = after {
             self.wait_for(ours, target.stream(other)?, seq)?;
         }
-        let to = target.shared.context.raw;
         let _current = self.enter(ours)?;
         let clear = target.shared.memory.hold_up(ours.raw);
         clear.map_err(|error| self.shared.driver_failed(error, Some(ours.queue)))?;
-        ours.put(|_| stream_worker::push(ours, dst, to, src, len), || Ok(Op::Peer { dst, to, src, len })).map(Some)
+        let mut there = Ok(());
+        let now = |_: &mut _| match stream_worker::push(ours, dst, &target.shared, src, len) {
+            Ok(copied) => copied,
+            Err(error) => {
+                there = Err(error);
+                Ok(())
+            }
+        };
+        let seq = ours.put(now, || Ok(Op::Peer { dst, to: target.shared.clone(), src, len }))?;
+        there.map(|()| Some(seq))
     }
 
     fn register_pages(&self, range: HostRange) {

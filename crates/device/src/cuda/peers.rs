@@ -1,41 +1,56 @@
 //! GPUs of one process that reach each other's memory.
 
 use super::context::Context;
-use super::memory::Memory;
+use super::shared::Shared;
 use accord_types::Result;
+use accord_types::short_lock::ShortLock;
 use accord_types::turn_lock::TurnLock;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A device as other devices of the process know it.
 pub(crate) struct Registered {
-    context: Arc<Context>,
-    memory: Arc<Memory>,
-    /// Devices that were connected to this one, whether they can reach it or not.
-    asked: TurnLock<Vec<i32>>,
+    shared: Arc<Shared>,
+    /// Devices that this one was connected to, whether they can be reached or not. A GPU that is started again is another one.
+    asked: TurnLock<Vec<Weak<Shared>>>,
+    /// Devices whose streams may copy into this one's memory.
+    writers: ShortLock<Vec<Weak<Shared>>>,
 }
 
-pub(crate) fn register(context: &Arc<Context>, memory: &Arc<Memory>) -> Registered {
-    Registered { context: Arc::clone(context), memory: Arc::clone(memory), asked: TurnLock::default() }
+pub(crate) fn register(shared: &Arc<Shared>) -> Registered {
+    Registered { shared: Arc::clone(shared), asked: TurnLock::default(), writers: ShortLock::default() }
+}
+
+impl Registered {
+    /// Waits for what other devices were given to copy into this one's memory. They get no more of it once its
+    /// [`Shared::native_copies`] have ended.
+    pub(super) fn drain_writers(&self) {
+        let writers = std::mem::take(&mut *self.writers.lock());
+        for writer in writers.iter().filter_map(Weak::upgrade) {
+            let Ok(_current) = writer.context.enter() else { continue };
+            writer.all_streams().iter().for_each(|stream| stream.drain());
+        }
+    }
 }
 
 /// Lets two devices read and write each other's memory, if the machine can. Where it can't the driver copies through
 /// the host.
 pub(crate) fn connect(one: &Registered, other: &Registered) -> Result<()> {
-    let peer = other.context.device;
-    if peer == one.context.device {
+    if other.shared.context.device == one.shared.context.device {
         return Ok(());
     }
     let mut asked = one.asked.take();
-    if asked.contains(&peer) {
+    if asked.iter().any(|known| std::ptr::eq(known.as_ptr(), &raw const *other.shared)) {
         return Ok(());
     }
-    asked.push(peer);
+    add(&mut asked, &other.shared);
+    add(&mut other.writers.lock(), &one.shared);
     let can = |from: &Context, to: &Context| {
         let mut can = 0;
         // SAFETY: the value is valid for writing.
         let asked = unsafe { from.driver.cuDeviceCanAccessPeer(&raw mut can, from.device, to.device) };
         asked.is_ok() && can != 0
     };
+    let (one, other) = (&one.shared, &other.shared);
     if can(&other.context, &one.context) {
         one.memory.share_with(&other.context)?;
     }
@@ -43,4 +58,10 @@ pub(crate) fn connect(one: &Registered, other: &Registered) -> Result<()> {
         other.memory.share_with(&one.context)?;
     }
     Ok(())
+}
+
+/// Those that are gone are forgotten, so that there are no more than devices.
+fn add(known: &mut Vec<Weak<Shared>>, device: &Arc<Shared>) {
+    known.retain(|known| known.strong_count() > 0);
+    known.push(Arc::downgrade(device));
 }

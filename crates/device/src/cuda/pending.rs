@@ -3,10 +3,10 @@
 
 use super::function::{Function, OwnedBlock};
 use super::page_registration::Unregistration;
+use super::shared::Shared;
 use super::staging::fetched::Fetched;
 use crate::any_end::{CopySink, CopySource};
 use accord_types::{DevicePtr, LaunchDims};
-use cudarc::driver::sys::CUcontext;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -22,15 +22,12 @@ pub(crate) enum Op<S> {
     CopyIn { dst: DevicePtr, len: u64, source: CopySource },
     CopyOut { src: DevicePtr, len: u64, sink: CopySink, fetched: Option<Fetched> },
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
-    Peer { dst: DevicePtr, to: CUcontext, src: DevicePtr, len: u64 },
+    Peer { dst: DevicePtr, to: Arc<Shared>, src: DevicePtr, len: u64 },
     Launch { function: Arc<Function>, index: u32, dims: LaunchDims, block: OwnedBlock },
     Wait { other: Arc<S>, seq: u64 },
     Unmap { start: DevicePtr, len: u64 },
     Unregister(Unregistration),
 }
-
-// SAFETY: contexts may be used from any thread.
-unsafe impl<S: Send + Sync> Send for Op<S> {}
 
 impl<S> Op<S> {
     /// Bytes that it holds.

@@ -15,7 +15,6 @@ use super::stream::{Op, Stream, StreamProgress};
 use crate::ipc::MappedRange;
 use crate::{CopySink, CopySource, MemoryHandle};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
-use cudarc::driver::sys::CUcontext;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -62,7 +61,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             Ok(())
         }
         Op::Copy { dst, src, len } => copy(stream, dst, src, len).map_err(failed),
-        Op::Peer { dst, to, src, len } => push(stream, dst, to, src, len).map_err(failed),
+        Op::Peer { dst, to, src, len } => push(stream, dst, &to, src, len)?.map_err(failed),
         Op::Launch { function, index, dims, block } => {
             let grid = launch::choose(&function, dims)?;
             launch::issue(stream, &mut stream.lock(), index, &function, grid, &block.get()).map_err(failed)
@@ -93,20 +92,28 @@ fn settle(stream: &Stream, seq: u64) -> Result<()> {
     stream.synchronize(seq - 1)
 }
 
-/// Copies to the device of another context.
+/// Copies to another device. It waits for that before its memory goes ([`super::peers`]).
+///
+/// # Errors
+/// When that was shut down. Within, the driver's.
 pub(crate) fn push(
     stream: &Stream,
     dst: DevicePtr,
-    to: CUcontext,
+    to: &Shared,
     src: DevicePtr,
     len: u64,
-) -> Result<(), DriverError> {
+) -> Result<Result<(), DriverError>> {
     let context = &stream.shared.context;
+    let _is_there = to.native_copies.begin()?;
     let span = stream.shared.tracer.begin(stream.raw);
     // SAFETY: the driver checks addresses; both contexts are retained by their devices.
-    unsafe { context.driver.cuMemcpyPeerAsync(dst.0, to, src.0, context.raw, len as usize, stream.raw) }?;
-    stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
-    Ok(())
+    let copied = unsafe {
+        context.driver.cuMemcpyPeerAsync(dst.0, to.context.raw, src.0, context.raw, len as usize, stream.raw)
+    };
+    if copied.is_ok() {
+        stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
+    }
+    Ok(copied)
 }
 
 /// Copies to memory of another process. The bytes are there on return.
