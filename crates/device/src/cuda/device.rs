@@ -139,14 +139,15 @@ impl CudaDevice {
         self.shared.copy_pool.close();
         self.notifier.close();
         let Ok(_current) = self.shared.context.enter() else { return };
+        // Workers that wait for bytes from elsewhere give the driver nothing of them from now on.
+        self.shared.native_copies.end();
         if !lost {
             // Memory must not go while a region works with it; a region can't be ended from outside.
             for stream in self.streams.iter() {
                 stream.drain();
             }
+            self.peer.drain_writers();
         }
-        self.shared.native_copies.end();
-        self.peer.drain_writers();
         page_registration::release_all(&self.shared);
         self.shared.tracer.drain();
         let modules = std::mem::take(&mut *self.modules.lock());

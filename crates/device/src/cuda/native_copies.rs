@@ -1,4 +1,5 @@
-//! Copies in whose course a library reaches the device's memory, which has to stay meanwhile.
+//! Copies in whose course somebody reaches the device's memory, which has to stay meanwhile: a library, or a stream's worker that gives the driver
+//! what it has waited for, which may be after the device was shut down.
 
 use crate::failure::shut_down;
 use accord_types::Result;
@@ -22,7 +23,7 @@ struct UnderWay {
 pub(crate) struct NativeCopy<'a>(&'a NativeCopies);
 
 impl NativeCopies {
-    /// A library may reach the memory until what is returned is dropped.
+    /// Somebody may reach the memory, or have the driver reach it in a stream of the device's, until what is returned is dropped.
     ///
     /// # Errors
     /// When the device was shut down.

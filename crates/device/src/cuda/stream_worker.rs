@@ -198,6 +198,8 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     if (1..=HANDED_IN_MAX).contains(&len) && !source.fills_native() {
         let mut bytes = [0; HANDED_IN_MAX];
         source.fill(&mut bytes[..len])?;
+        // That may have taken until the device was shut down.
+        let _is_there = shared.native_copies.begin()?;
         // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
         return unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, bytes.as_ptr().cast(), len, stream.raw) }
             .map_err(failed);
@@ -219,6 +221,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         let piece = RELAY_SLOT.min(len - done);
         let mut slot = shared.relayed.take().map_err(failed)?;
         source.fill(slot.bytes(piece))?;
+        let _is_there = shared.native_copies.begin()?;
         // SAFETY: the slot is pinned and not touched until the event.
         unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(to.0, slot.memory().cast(), piece, stream.raw) }
             .and_then(|()| slot.record(stream.raw))
@@ -306,7 +309,10 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
     while done < len {
         while asked < len && ahead.len() < AHEAD {
             let bytes = OUT_SLOT.min(len - asked);
-            let slot = fetch(stream, src.0 + asked as u64, bytes).map_err(failed)?;
+            let slot = shared.outward.take().map_err(failed)?;
+            // Whoever took the bytes before may have taken until the device was shut down.
+            let _is_there = shared.native_copies.begin()?;
+            fill_slot(stream, &slot, src.0 + asked as u64, bytes).map_err(failed)?;
             ahead.push_back((slot, bytes));
             asked += bytes;
         }

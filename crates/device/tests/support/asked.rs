@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(20);
+/// An error that ends no context.
+const NOT_PERMITTED: i32 = 800;
 
 /// Stays in its turn until it is let go, and once more before it ends.
 struct Waits {
@@ -134,5 +136,47 @@ pub(crate) fn traced_copies_are_told() -> Test {
     let spans = spans.0.lock().expect("test lock");
     let seen: Vec<_> = spans.iter().map(|span| (span.kind, span.bytes)).collect();
     assert_eq!(seen, [(SpanKind::CopyOut, 8)]);
+    Ok(())
+}
+
+/// Comes from elsewhere, when it comes.
+struct Late {
+    waits: Waits,
+    over: Sender<()>,
+}
+
+impl Source for Late {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.waits.wait();
+        bytes.fill(1);
+        Ok(())
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        let _ = self.over.send(());
+    }
+}
+
+/// Bytes that come from elsewhere when the device is gone are not given to the driver: its memory may be another's then.
+pub(crate) fn nothing_after_shutdown() -> Test {
+    for len in [8, 1 << 20] {
+        let device = device()?;
+        let stream = device.create_stream(QueueId(1))?;
+        let ((begun, begins), (let_go, open), (over, is_over)) = (channel(), channel(), channel());
+        let late = Late { waits: Waits { begun, open }, over };
+        device.copy_in(stream, device.addresses().0, len, CopySource::new(late))?;
+        begins.recv_timeout(SOON).map_err(|_| "its turn has not come")?;
+        // Nobody waits for bytes that may never come.
+        device.shutdown();
+        // Of whoever asks for such a copy next.
+        fake::fail("cuMemcpyHtoDAsync_v2", 0, NOT_PERMITTED);
+        let_go.send(())?;
+        is_over.recv_timeout(SOON).map_err(|_| "it goes on")?;
+        let device = super::device()?;
+        let stored = device.store(device.create_stream(QueueId(1))?, device.addresses().0, &[1; 8]);
+        assert!(stored.is_err() || !fake::is_loaded(), "the driver was given {len} bytes");
+    }
     Ok(())
 }
