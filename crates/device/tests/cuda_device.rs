@@ -27,6 +27,8 @@ mod refusals;
 mod repeated;
 #[path = "support/rows.rs"]
 mod rows;
+#[path = "support/shutdowns.rs"]
+mod shutdowns;
 mod support;
 #[path = "support/then.rs"]
 mod then;
@@ -120,6 +122,7 @@ fn main() {
         ("a_device_that_another_process_holds_says_so", refusals::held_device),
         ("who_waits_asks_the_driver_for_nothing_that_is_known", asked::nothing_of_what_is_known),
         ("what_comes_when_a_device_is_gone_is_not_given_to_the_driver", asked::nothing_after_shutdown),
+        ("what_a_worker_is_about_to_give_the_driver_is_of_memory_that_is_there", shutdowns::before_memory_goes),
         ("a_trace_tells_of_copies_whose_end_the_host_knows", asked::traced_copies_are_told),
         ("few_bytes_are_fetched_at_once", fetched::at_once),
         ("copies_interrupt_nobody", fetched::without_interrupts),

@@ -2,8 +2,8 @@
 #![allow(unreachable_pub)] // They are found by their names.
 
 use crate::control::{
-    GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INTERRUPTS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE,
-    NOT_READY, ROW_COPIES, TOOK_US, begin, lock, lose_context, setting,
+    DAWDLES_US, GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INTERRUPTS, INVALID_CONTEXT, INVALID_HANDLE,
+    INVALID_VALUE, NOT_READY, ROW_COPIES, STRAYS, TOOK_US, begin, lock, lose_context, setting,
 };
 use crate::memory;
 use crate::module::{self, Function, Module};
@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 thread_local! {
     static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -44,6 +45,14 @@ fn uuid_of(device: c_int) -> u128 {
 
 fn current() -> Result<c_int, i32> {
     CURRENT.with_borrow(|stack| stack.last().map(|context| (context - CONTEXT) as c_int)).ok_or(INVALID_CONTEXT)
+}
+
+/// The device's side of a copy, which the caller has to keep from before the call on.
+fn reach(start: u64, len: usize) -> Result<(), i32> {
+    std::thread::sleep(Duration::from_micros(DAWDLES_US.load(Ordering::Relaxed).into()));
+    memory::check(start, len).inspect_err(|_| {
+        STRAYS.fetch_add(1, Ordering::Relaxed);
+    })
 }
 
 fn end(result: Result<(), i32>) -> c_int {
@@ -219,7 +228,7 @@ calls! {
         if memory::is_pinned(address) { Ok(()) } else { Err(INVALID_VALUE) }
     }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
-        memory::check(to, bytes)?;
+        reach(to, bytes)?;
         current()?;
         if memory::reaches(from, bytes)? {
             copy_locked(&*stream(raw)?, to, from, bytes, from);
@@ -231,7 +240,7 @@ calls! {
         Ok(())
     }
     fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
-        memory::check(from, bytes)?;
+        reach(from, bytes)?;
         current()?;
         if memory::reaches(to, bytes)? {
             copy_locked(&*stream(raw)?, to, from, bytes, to);
@@ -252,7 +261,7 @@ calls! {
                 (DEVICE, HOST) => (src_device + src, dst_host + dst, dst_host + dst, src_device + src),
                 _ => return Err(INVALID_VALUE),
             };
-            memory::check(device, width)?;
+            reach(device, width)?;
             // Of pageable memory the driver would wait here.
             if width > src_pitch || width > dst_pitch || !memory::reaches(host, width)? {
                 return Err(INVALID_VALUE);
@@ -262,21 +271,21 @@ calls! {
         Ok(())
     }
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
-        memory::check(from, bytes)?;
-        memory::check(to, bytes)?;
+        reach(from, bytes)?;
+        reach(to, bytes)?;
         copy(&*stream(raw)?, to, from, bytes);
         Ok(())
     }
     fn cuMemsetD32Async(to: u64, value: c_uint, count: usize, raw: *mut c_void) {
-        memory::check(to, count * 4)?;
+        reach(to, count * 4)?;
         current()?;
         // SAFETY: the range was checked, and is aligned as the driver has it.
         stream(raw)?.put(move || unsafe { std::slice::from_raw_parts_mut(to as *mut u32, count).fill(value) });
         Ok(())
     }
     fn cuMemcpyPeerAsync(to: u64, _to_context: usize, from: u64, _from_context: usize, bytes: usize, raw: *mut c_void) {
-        memory::check(from, bytes)?;
-        memory::check(to, bytes)?;
+        reach(from, bytes)?;
+        reach(to, bytes)?;
         copy(&*stream(raw)?, to, from, bytes);
         Ok(())
     }

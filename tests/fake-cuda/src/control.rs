@@ -33,6 +33,10 @@ pub(crate) static GRAPHS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static ROW_COPIES: AtomicU32 = AtomicU32::new(0);
 /// Events that interrupt a core.
 pub(crate) static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+/// How long the driver takes until it looks where a copy goes to or comes from, in microseconds.
+pub(crate) static DAWDLES_US: AtomicU32 = AtomicU32::new(0);
+/// Copies of memory that was not there.
+pub(crate) static STRAYS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static TOOK_US: AtomicI32 = AtomicI32::new(-1);
 /// The error that every call of a lost context returns.
 static STICKY: AtomicI32 = AtomicI32::new(0);
@@ -104,6 +108,18 @@ pub extern "C" fn fake_cuda_interrupts() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_row_copies() -> u32 {
     ROW_COPIES.load(Ordering::Relaxed)
+}
+
+/// The driver takes so long from now on until it looks where a copy goes to or comes from, in microseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_dawdle(us: u32) {
+    DAWDLES_US.store(us, Ordering::Relaxed);
+}
+
+/// How many copies were asked for of memory that was not there: a device would have lost its context.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_strays() -> u32 {
+    STRAYS.load(Ordering::Relaxed)
 }
 
 /// How many ranges of the program's memory are locked that overlap this one.

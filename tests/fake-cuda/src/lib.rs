@@ -17,7 +17,7 @@ mod remains;
 mod stream;
 
 pub use control::{
-    Kernel, fake_cuda_calls, fake_cuda_fail, fake_cuda_gangs, fake_cuda_gangs_of_block, fake_cuda_graphs,
-    fake_cuda_interrupts, fake_cuda_kernel, fake_cuda_links, fake_cuda_registered, fake_cuda_row_copies,
-    fake_cuda_took,
+    Kernel, fake_cuda_calls, fake_cuda_dawdle, fake_cuda_fail, fake_cuda_gangs, fake_cuda_gangs_of_block,
+    fake_cuda_graphs, fake_cuda_interrupts, fake_cuda_kernel, fake_cuda_links, fake_cuda_registered,
+    fake_cuda_row_copies, fake_cuda_strays, fake_cuda_took,
 };

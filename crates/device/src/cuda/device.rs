@@ -140,7 +140,7 @@ impl CudaDevice {
         self.notifier.close();
         let Ok(_current) = self.shared.context.enter() else { return };
         // Workers that wait for bytes from elsewhere give the driver nothing of them from now on.
-        self.shared.native_copies.end();
+        self.shared.memory_uses.end();
         if !lost {
             // Memory must not go while a region works with it; a region can't be ended from outside.
             for stream in self.streams.iter() {

@@ -13,8 +13,7 @@ impl Stream {
     /// Puts a copy out of few bytes into the list, for a sink that takes them from the host's memory. They are fetched at once if nothing is
     /// ahead there and a slot is free. The device's context is current.
     pub(crate) fn put_fetched(self: &Arc<Self>, src: DevicePtr, len: u64, sink: CopySink) -> Result<Seq> {
-        self.check()?;
-        let mut state = self.lock();
+        let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
         let fetched = if state.is_idle() { self.fetch(&mut state, src, len) } else { Ok(None) };
         let fetched = match fetched {

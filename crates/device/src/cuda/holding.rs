@@ -61,8 +61,7 @@ impl Stream {
         if !facts.may_be_held() || !self.is_unobserved() {
             return Ok(None);
         }
-        self.check()?;
-        let mut state = self.lock();
+        let mut state = self.lock_to_put()?;
         let in_row = state.follows_run(facts.direction, at, facts.len);
         if in_row { hold(self, &mut state, &Facts { in_row, ..*facts }) } else { Ok(None) }
     }

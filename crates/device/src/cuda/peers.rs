@@ -22,7 +22,7 @@ pub(crate) fn register(shared: &Arc<Shared>) -> Registered {
 
 impl Registered {
     /// Waits for what other devices were given to copy into this one's memory. They get no more of it once its
-    /// [`Shared::native_copies`] have ended.
+    /// [`Shared::memory_uses`] have ended.
     pub(super) fn drain_writers(&self) {
         let writers = std::mem::take(&mut *self.writers.lock());
         for writer in writers.iter().filter_map(Weak::upgrade) {

@@ -6,7 +6,7 @@ use super::function::Function;
 use super::imports::Imports;
 use super::loss;
 use super::memory::Memory;
-use super::native_copies::NativeCopies;
+use super::memory_uses::MemoryUses;
 use super::numa::NumaAffinity;
 use super::staging::copy_pool::CopyPool;
 use super::staging::pinned_pool::{IN_SLOT, OUT_SLOT, PinnedPool, RELAY_SLOT, SMALL_SLOT};
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     /// Slots for bytes that come from elsewhere, one a stream at a time: what waits for them must not hold up the others.
     pub(crate) relayed: Arc<PinnedPool>,
     pub(crate) memory: Arc<Memory>,
-    pub(crate) native_copies: NativeCopies,
+    pub(crate) memory_uses: Arc<MemoryUses>,
     /// Memory of other processes.
     pub(crate) imports: Arc<Imports>,
     pub(crate) functions: Table<Arc<Function>>,
@@ -87,14 +87,15 @@ impl Shared {
         const LARGE_BATCH: usize = 4;
         let numa = NumaAffinity::node(info.numa);
         let pinned = |bytes, slots, batch| PinnedPool::new(Arc::clone(&context), numa.clone(), bytes, slots, batch);
+        let memory_uses = Arc::<MemoryUses>::default();
         Arc::new(Self {
-            copy_pool: CopyPool::new(Arc::clone(&context), numa.clone()),
+            copy_pool: CopyPool::new(Arc::clone(&context), Arc::clone(&memory_uses), numa.clone()),
             small: pinned(SMALL_SLOT, SMALL_SLOTS, 16),
             inward: pinned(IN_SLOT, IN_SLOTS, LARGE_BATCH),
             outward: pinned(OUT_SLOT, OUT_SLOTS, LARGE_BATCH),
             relayed: pinned(RELAY_SLOT, RELAY_SLOTS, LARGE_BATCH),
             memory: Arc::new(memory),
-            native_copies: NativeCopies::default(),
+            memory_uses,
             imports: Imports::new(Arc::clone(&context)),
             functions: Table::default(),
             failure: Failure::default(),

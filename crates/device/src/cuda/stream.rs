@@ -14,6 +14,7 @@ use super::repeated::Repeated;
 use super::rows::Rows;
 use super::shared::{DeviceStream, Shared};
 use super::timer_slack;
+use crate::failure::shut_down;
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::threads;
 use accord_types::turn_lock::{self, TurnLock};
@@ -150,6 +151,16 @@ impl Stream {
         Ok(())
     }
 
+    /// The lock, to put something in.
+    ///
+    /// # Errors
+    /// When the device or stream has failed, or was shut down: its memory goes then.
+    pub(crate) fn lock_to_put(&self) -> Result<MutexGuard<'_, StreamProgress>> {
+        self.check()?;
+        let state = self.lock();
+        if state.closing { Err(shut_down()) } else { Ok(state) }
+    }
+
     /// The last position given out.
     pub(crate) fn last(&self) -> Seq {
         Seq(self.lock().last)
@@ -161,14 +172,9 @@ impl Stream {
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
         later: impl FnOnce() -> Result<Op>,
     ) -> Result<Seq> {
-        self.check()?;
-        let mut state = self.lock();
+        let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if state.is_idle() {
-            return self.put_now(state, now);
-        }
-        let op = later()?;
-        self.push(state, op)
+        if state.is_idle() { self.put_now(state, now) } else { self.push(state, later()?) }
     }
 
     /// The same, but nothing if the list has no room: whoever holds locks must not wait.
@@ -177,8 +183,7 @@ impl Stream {
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
         later: impl FnOnce() -> Result<Op>,
     ) -> Result<Option<Seq>> {
-        self.check()?;
-        let mut state = self.lock();
+        let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
         if state.is_idle() {
             return self.put_now(state, now).map(Some);
@@ -209,8 +214,7 @@ impl Stream {
         &self,
         now: impl FnOnce(&mut StreamProgress) -> Result<bool, DriverError>,
     ) -> Result<Option<Seq>> {
-        self.check()?;
-        let mut state = self.lock();
+        let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
         if !state.is_idle() {
             return Ok(None);
@@ -244,8 +248,7 @@ impl Stream {
     /// Puts an operation that needs the host into the list. If nothing is ahead of it and `here` is set, the
     /// calling thread does it.
     pub(crate) fn put_host(self: &Arc<Self>, op: Op, here: bool) -> Result<Seq> {
-        self.check()?;
-        let mut state = self.lock();
+        let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
         if !here || !state.is_idle() {
             return self.push(state, op);

@@ -11,6 +11,7 @@ use super::staging::copy_pool::CopyPool;
 use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route, TAKEN_MAX};
 use super::staging::fetched::Fetched;
 use super::staging::pinned_pool::{OUT_SLOT, RELAY_SLOT, Slot};
+use super::staging::progress::CopyError;
 use super::stream::{Op, Stream, StreamProgress};
 use crate::ipc::MappedRange;
 use crate::{CopySink, CopySource, MemoryHandle};
@@ -32,7 +33,10 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
     let _current = shared.context.enter().map_err(failed)?;
     stream.await_clear(&mut stream.lock()).map_err(failed)?;
     match op {
-        Op::Store { dst, bytes } => store(stream, dst, &bytes).map_err(failed),
+        Op::Store { dst, bytes } => {
+            let _use = shared.memory_uses.begin()?;
+            store(stream, dst, &bytes).map_err(failed)
+        }
         Op::CopyIn { dst, len, source } => {
             let span = shared.tracer.begin(stream.raw);
             copy_in(stream, seq, dst, len as usize, source)?;
@@ -42,16 +46,18 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         Op::CopyOut { len, sink, fetched: Some(fetched), .. } => give(stream, seq, len as usize, sink, fetched),
         Op::CopyOut { src, len, mut sink, fetched: None } => {
             if let Some(there) = sink.mapped_range()? {
+                let used = shared.memory_uses.begin()?;
                 push_there(stream, src, there, len).map_err(failed)?;
+                drop(used);
                 stream.arrived(seq);
                 return sink.finish();
             }
             let span = shared.tracer.begin(stream.raw);
             if sink.drains_native()? {
                 settle(stream, seq)?;
-                let reached = shared.native_copies.begin()?;
+                let used = shared.memory_uses.begin()?;
                 sink.drain_native(shared.context.range(src, len as usize))?;
-                drop(reached);
+                drop(used);
                 stream.arrived(seq);
                 shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
                 return sink.finish();
@@ -60,10 +66,17 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyOut, len, String::new);
             Ok(())
         }
-        Op::Copy { dst, src, len } => copy(stream, dst, src, len).map_err(failed),
-        Op::Peer { dst, to, src, len } => push(stream, dst, &to, src, len)?.map_err(failed),
+        Op::Copy { dst, src, len } => {
+            let _use = shared.memory_uses.begin()?;
+            copy(stream, dst, src, len).map_err(failed)
+        }
+        Op::Peer { dst, to, src, len } => {
+            let _use = shared.memory_uses.begin()?;
+            push(stream, dst, &to, src, len)?.map_err(failed)
+        }
         Op::Launch { function, index, dims, block } => {
             let grid = launch::choose(&function, dims)?;
+            let _use = shared.memory_uses.begin()?;
             launch::issue(stream, &mut stream.lock(), index, &function, grid, &block.get()).map_err(failed)
         }
         Op::Wait { other, seq: other_seq } => {
@@ -104,7 +117,7 @@ pub(crate) fn push(
     len: u64,
 ) -> Result<Result<(), DriverError>> {
     let context = &stream.shared.context;
-    let _is_there = to.native_copies.begin()?;
+    let _use = to.memory_uses.begin()?;
     let span = stream.shared.tracer.begin(stream.raw);
     // SAFETY: the driver checks addresses; both contexts are retained by their devices.
     let copied = unsafe {
@@ -182,8 +195,12 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         let mut asked = Asked::in_turn(stream, seq, range);
         match (copy_route::route(&facts, &mut asked).route, asked.middle) {
             (Route::Staged, _) => {}
-            (Route::Direct, _) => return direct::hand_in(stream, dst, range).map_err(failed),
+            (Route::Direct, _) => {
+                let _use = shared.memory_uses.begin()?;
+                return direct::hand_in(stream, dst, range).map_err(failed);
+            }
             (Route::Registered, Some(middle)) => {
+                let _use = shared.memory_uses.begin()?;
                 return direct::copy_in_registered(stream, dst, range, middle).map_err(failed);
             }
             _ => settle(stream, seq)?,
@@ -199,7 +216,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         let mut bytes = [0; HANDED_IN_MAX];
         source.fill(&mut bytes[..len])?;
         // That may have taken until the device was shut down.
-        let _is_there = shared.native_copies.begin()?;
+        let _use = shared.memory_uses.begin()?;
         // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
         return unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, bytes.as_ptr().cast(), len, stream.raw) }
             .map_err(failed);
@@ -221,7 +238,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         let piece = RELAY_SLOT.min(len - done);
         let mut slot = shared.relayed.take().map_err(failed)?;
         source.fill(slot.bytes(piece))?;
-        let _is_there = shared.native_copies.begin()?;
+        let _use = shared.memory_uses.begin()?;
         // SAFETY: the slot is pinned and not touched until the event.
         unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(to.0, slot.memory().cast(), piece, stream.raw) }
             .and_then(|()| slot.record(stream.raw))
@@ -238,7 +255,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
 
 /// Has bytes put into the device's memory.
 fn fill_native(shared: &Shared, source: &mut CopySource, to: DevicePtr, room: usize) -> Result<usize> {
-    let _reached = shared.native_copies.begin()?;
+    let _use = shared.memory_uses.begin()?;
     source.fill_native(shared.context.range(to, room))
 }
 
@@ -259,6 +276,7 @@ fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetc
 fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: CopySink) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
+    let copy_failed = |error: CopyError| shared.copy_failed(error, Some(stream.queue));
     if let Some(MemoryHandle::Host(range)) = sink.memory() {
         // Older bytes must not come after these.
         if stream.will_write(range) {
@@ -267,8 +285,12 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
         let facts = direct::facts(stream, Direction::Out, At::Turn, len, End::Program, sink.immediate());
         let mut asked = Asked::in_turn(stream, seq, range);
         match (copy_route::route(&facts, &mut asked).route, asked.middle) {
-            (Route::Direct, _) => return direct::hand_out(stream, src, range).map_err(failed),
+            (Route::Direct, _) => {
+                let _use = shared.memory_uses.begin()?;
+                return direct::hand_out(stream, src, range).map_err(failed);
+            }
             (Route::Registered, Some(middle)) => {
+                let _use = shared.memory_uses.begin()?;
                 if let Some(completions) = direct::copy_out_registered(stream, src, range, middle).map_err(failed)? {
                     completions.into_iter().for_each(|completion| stream.add_completion(seq, completion));
                     return Ok(());
@@ -281,8 +303,8 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
         for (offset, bytes) in pieces(len) {
             let from = src.0 + offset as u64;
             let slot = fetch(stream, from, bytes).map_err(|error| {
-                tracker.abort(error.into());
-                failed(error)
+                tracker.abort(error);
+                copy_failed(error)
             })?;
             shared.copy_pool.download(stream.index as usize, slot, range.start + offset, bytes, &tracker);
         }
@@ -298,7 +320,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
             Ok(())
         });
         stream.egress.put(if all.is_ok() { Part::End } else { Part::Abort });
-        return all.map_err(failed);
+        return all.map_err(copy_failed);
     }
     // This thread lands the bytes, so what others have still to land comes first: those may be older bytes of the same memory.
     if stream.is_completing(seq - 1) {
@@ -309,10 +331,8 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
     while done < len {
         while asked < len && ahead.len() < AHEAD {
             let bytes = OUT_SLOT.min(len - asked);
-            let slot = shared.outward.take().map_err(failed)?;
             // Whoever took the bytes before may have taken until the device was shut down.
-            let _is_there = shared.native_copies.begin()?;
-            fill_slot(stream, &slot, src.0 + asked as u64, bytes).map_err(failed)?;
+            let slot = fetch(stream, src.0 + asked as u64, bytes).map_err(copy_failed)?;
             ahead.push_back((slot, bytes));
             asked += bytes;
         }
@@ -421,9 +441,10 @@ fn slots_now(stream: &Stream, len: usize) -> Result<Option<Vec<Slot>>, DriverErr
     (0..count).map(|_| stream.shared.outward.try_take()).collect()
 }
 
-/// A slot that the device fills in the stream's order.
-fn fetch(stream: &Stream, from: u64, len: usize) -> Result<Slot, DriverError> {
+/// A slot that the device fills in the stream's order. Waits for one.
+fn fetch(stream: &Stream, from: u64, len: usize) -> Result<Slot, CopyError> {
     let slot = stream.shared.outward.take()?;
+    let _use = stream.shared.memory_uses.begin().map_err(|_| CopyError::ShutDown)?;
     fill_slot(stream, &slot, from, len)?;
     Ok(slot)
 }

@@ -69,6 +69,20 @@ pub(crate) fn links() -> u32 {
     })
 }
 
+/// The driver takes so long from now on until it looks where a copy goes to or comes from, in microseconds.
+pub(crate) fn dawdle(us: u32) {
+    if let Some(symbol) = symbol(c"fake_cuda_dawdle") {
+        // SAFETY: as above.
+        let dawdle: extern "C" fn(u32) = unsafe { std::mem::transmute(symbol) };
+        dawdle(us);
+    }
+}
+
+/// How many copies were asked for of memory that was not there.
+pub(crate) fn strays() -> u32 {
+    number(c"fake_cuda_strays")
+}
+
 /// What lies between two events takes so long from now on, in microseconds; as long as it does if negative.
 pub(crate) fn took(us: i32) {
     if let Some(symbol) = symbol(c"fake_cuda_took") {

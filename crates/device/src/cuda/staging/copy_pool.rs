@@ -8,6 +8,7 @@ use super::progress::{CopyError, PART_MAX, Tracker};
 use super::upload::{Filling, SlotRequest, Upload};
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
+use crate::cuda::memory_uses::MemoryUses;
 use crate::cuda::numa::NumaAffinity;
 use crate::cuda::timer_slack;
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -38,6 +39,7 @@ pub(crate) struct CopyPool {
 
 struct Shared {
     context: Arc<Context>,
+    memory_uses: Arc<MemoryUses>,
     numa: NumaAffinity,
     threads_max: usize,
     state: ShortLock<CopyQueues>,
@@ -87,11 +89,12 @@ enum Job {
 }
 
 impl CopyPool {
-    pub(crate) fn new(context: Arc<Context>, numa: NumaAffinity) -> Self {
+    pub(crate) fn new(context: Arc<Context>, memory_uses: Arc<MemoryUses>, numa: NumaAffinity) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from).min(numa.count().unwrap_or(usize::MAX));
         Self {
             shared: Arc::new(Shared {
                 context,
+                memory_uses,
                 numa,
                 // The program's own thread copies too.
                 threads_max: (cores / 2).clamp(1, THREADS_MAX),
@@ -433,7 +436,7 @@ impl Shared {
         let over = match job {
             Job::SlotRequest(take) => self.take(take),
             Job::Upload(slot, offset) => {
-                slot.fill(&self.context, offset).is_some_and(|sent| slot.tracker.end(sent.map_err(Into::into)))
+                slot.fill(&self.context, &self.memory_uses, offset).is_some_and(|sent| slot.tracker.end(sent))
             }
             Job::Part(Part { slot, offset, to, len, tracker, result }) => {
                 if result.is_ok() {

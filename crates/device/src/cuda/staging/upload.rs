@@ -2,9 +2,10 @@
 //! parts, which the threads fill.
 
 use super::pinned_pool::{IN_SLOT, PinnedPool, Slot};
-use super::progress::{PART_MAX, PART_MIN, Tracker};
+use super::progress::{CopyError, PART_MAX, PART_MIN, Tracker};
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
+use crate::cuda::memory_uses::MemoryUses;
 use accord_types::short_lock::ShortLock;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::sync::Arc;
@@ -133,7 +134,7 @@ impl Filling {
 
     /// Fills the part that begins at `offset`. Whoever ends the last one starts the transfer, and is told so. The device's context is
     /// current.
-    pub(crate) fn fill(&self, context: &Context, offset: usize) -> Option<Result<(), DriverError>> {
+    pub(crate) fn fill(&self, context: &Context, uses: &MemoryUses, offset: usize) -> Option<Result<(), CopyError>> {
         let len = self.part.min(self.piece.len - offset);
         let to = std::ptr::with_exposed_provenance_mut::<u8>(self.memory);
         let from = std::ptr::with_exposed_provenance::<u8>(self.piece.from);
@@ -145,10 +146,11 @@ impl Filling {
             return None;
         }
         let slot = self.slot.lock().take()?;
-        Some(self.send(context, slot))
+        Some(self.send(context, uses, slot))
     }
 
-    fn send(&self, context: &Context, slot: Slot) -> Result<(), DriverError> {
+    fn send(&self, context: &Context, uses: &MemoryUses, slot: Slot) -> Result<(), CopyError> {
+        let _use = uses.begin().map_err(|_| CopyError::ShutDown)?;
         let Piece { len, to, stream, .. } = self.piece;
         // SAFETY: the slot is pinned and not touched until the event.
         unsafe { context.driver.cuMemcpyHtoDAsync_v2(to, slot.memory().cast(), len, stream) }?;

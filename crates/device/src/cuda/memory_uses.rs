@@ -1,5 +1,6 @@
-//! Copies in whose course somebody reaches the device's memory, which has to stay meanwhile: a library, or a stream's worker that gives the driver
-//! what it has waited for, which may be after the device was shut down.
+//! Uses of a device's memory, for which it has to stay: somebody gives the driver work on it, or a library reaches it.
+//!
+//! Whoever has a stream's lock needs none of them to put something into that stream, since a device that is shut down takes all locks first.
 
 use crate::failure::shut_down;
 use accord_types::Result;
@@ -8,7 +9,7 @@ use std::sync::Condvar;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct NativeCopies {
+pub(crate) struct MemoryUses {
     state: ShortLock<UnderWay>,
     over: Condvar,
 }
@@ -20,20 +21,21 @@ struct UnderWay {
 }
 
 /// One of them.
-pub(crate) struct NativeCopy<'a>(&'a NativeCopies);
+pub(crate) struct MemoryUse<'a>(&'a MemoryUses);
 
-impl NativeCopies {
-    /// Somebody may reach the memory, or have the driver reach it in a stream of the device's, until what is returned is dropped.
+impl MemoryUses {
+    /// The memory stays until what is returned is dropped; what the driver was given by then is waited for. Whoever has one must not wait for
+    /// anybody but the driver.
     ///
     /// # Errors
     /// When the device was shut down.
-    pub(crate) fn begin(&self) -> Result<NativeCopy<'_>> {
+    pub(crate) fn begin(&self) -> Result<MemoryUse<'_>> {
         let mut state = self.state.lock();
         if state.ended {
             return Err(shut_down());
         }
         state.count += 1;
-        Ok(NativeCopy(self))
+        Ok(MemoryUse(self))
     }
 
     /// None begins any more, and none is under way when this returns.
@@ -46,7 +48,7 @@ impl NativeCopies {
     }
 }
 
-impl Drop for NativeCopy<'_> {
+impl Drop for MemoryUse<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.count -= 1;
