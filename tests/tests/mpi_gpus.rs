@@ -8,6 +8,7 @@ use accord_tests::{
 };
 use driver::driver;
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -19,16 +20,16 @@ fn program(name: &str) -> PathBuf {
 
 /// An agent each for two GPUs, as [`two_agents`] says.
 fn job(driver: &TempDir, settings: &[(&str, &str)]) -> Option<Job> {
-    two_agents(driver, 1, settings)
+    two_agents(tool(Tool::Accord).unwrap(), driver, 1, settings)
 }
 
 /// Two agents with so many GPUs each, which do not copy directly, as ranks of an MPI job; none of them is the program's node. None without MPI.
-fn two_agents(driver: &TempDir, gpus: u32, settings: &[(&str, &str)]) -> Option<Job> {
+fn two_agents(accord: PathBuf, driver: &TempDir, gpus: u32, settings: &[(&str, &str)]) -> Option<Job> {
     if let Some(why) = no_mpi() {
         println!("skipped: {why}");
         return None;
     }
-    let job = Job::new(tool(Tool::Accord).unwrap())
+    let job = Job::new(accord)
         .with_mpi()
         .env("LD_LIBRARY_PATH", driver.path())
         .env("FAKE_CUDA_DEVICES", (2 * gpus).to_string())
@@ -45,15 +46,18 @@ fn two_agents(driver: &TempDir, gpus: u32, settings: &[(&str, &str)]) -> Option<
 /// What came of copies between the GPUs. Also how many went out of a GPU's own memory.
 fn run(settings: &[(&str, &str)]) -> Option<(Finished, usize)> {
     let driver = driver();
+    Some(copied(job(&driver, settings)?, &driver))
+}
+
+fn copied(job: Job, driver: &TempDir) -> (Finished, usize) {
     let trace = driver.path().join("trace.json");
-    let finished =
-        job(&driver, settings)?.arg("--trace").arg(&trace).arg("--").arg(program("d2d_sizes")).run().unwrap();
+    let finished = job.arg("--trace").arg(&trace).arg("--").arg(program("d2d_sizes")).run().unwrap();
     assert_eq!(finished.code(), 0, "{}", finished.report());
     assert!(finished.stdout.contains("PASS") && finished.left_behind.is_empty(), "{}", finished.report());
     let trace: Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
     let events = trace.as_array().or_else(|| trace["traceEvents"].as_array()).unwrap();
     let pushed = events.iter().filter(|event| event["name"] == "push").count();
-    Some((finished, pushed))
+    (finished, pushed)
 }
 
 /// What a tool that is started as the program says in JSON, once that has `known`: agents measure before they say what they know.
@@ -92,12 +96,47 @@ fn what_mpi_does_not_reach_goes_through_the_host() {
     assert_eq!((told, pushed), (2, 0), "{}", finished.report());
 }
 
+/// Accord's programs in a folder, where the agent of one rank keeps its GPUs from MPI.
+fn programs_that_differ(off: u32) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for part in [Tool::Accord, Tool::Coordinator] {
+        let (from, to) = (tool(part).unwrap(), folder.path());
+        let to = to.join(from.file_name().unwrap());
+        // A program knows its folder by its file, which a link to a name is not.
+        std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop)).unwrap();
+    }
+    let agent = folder.path().join("accord-node-agent");
+    let rank = "${OMPI_COMM_WORLD_RANK-$PMI_RANK}";
+    let real = tool(Tool::NodeAgent).unwrap();
+    let script = format!(
+        "#!/bin/sh\nif [ \"{rank}\" = {off} ]; then export ACCORD_MPI_GPUS=off; fi\nexec {} \"$@\"\n",
+        real.display()
+    );
+    std::fs::write(&agent, script).unwrap();
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+#[test]
+fn nodes_of_a_job_may_differ_in_what_mpi_reaches() {
+    for off in [0, 1] {
+        let (driver, programs) = (driver(), programs_that_differ(off));
+        let Some(job) = two_agents(programs.path().join("accord"), &driver, 1, &[]) else { return };
+        let (finished, pushed) = copied(job, &driver);
+        let said = |what: &str| finished.stderr.matches(what).count();
+        assert_eq!(said("MPI is not to get GPUs' memory (--mpi-gpus off)"), 1, "{}", finished.report());
+        assert_eq!(said("MPI copies from and to GPUs' own memory"), 1, "{}", finished.report());
+        // The other one's copies, out of its GPU's own memory: those that are worth it where the target has no room for MPI.
+        assert_eq!(pushed, 4, "{}", finished.report());
+    }
+}
+
 /// The GPUs' driver gives each address to one of them only: the others' devices lie elsewhere, also when they are started again, and where it puts one
 /// node's device another node's may be, or have been.
 #[test]
 fn programs_that_share_gpus_copy_on_many_queues_and_start_devices_again() {
     let driver = driver();
-    let Some(job) = two_agents(&driver, 2, &[]) else { return };
+    let Some(job) = two_agents(tool(Tool::Accord).unwrap(), &driver, 2, &[]) else { return };
     let program = program("d2d_queues");
     let all = format!("for one in 1 2 3 4; do {} & done; wait", program.display());
     let finished = job.arg("--").arg("sh").arg("-c").arg(all).run().unwrap();
