@@ -41,6 +41,17 @@ pub trait Source: Send {
     }
 }
 
+/// Where bytes may be brought before somebody takes them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FetchTo {
+    /// They stay where they are.
+    Nowhere,
+    /// The host's memory. Neither [`Sink::drains_native`] nor [`Sink::mapped_range`] gives anything.
+    Host,
+    /// Other memory of the device's. [`Sink::mapped_range`] gives nothing; [`Sink::drains_native`] does, as far as is known.
+    Device,
+}
+
 /// Takes the bytes of a copy from a device, piece by piece and in order.
 ///
 /// Called on one of the device's own threads when the stream has got there; may block.
@@ -81,10 +92,9 @@ pub trait Sink: Send {
         false
     }
 
-    /// Neither [`Sink::drains_native`] nor [`Sink::mapped_range`] gives anything, if few bytes are copied: a device may fetch them before it is the sink's
-    /// turn.
-    fn is_by_host(&self) -> bool {
-        false
+    /// Where a device may bring the bytes, if they are few, before it is the sink's turn.
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Nowhere
     }
 
     /// Whether somebody takes the bytes out of the device's own memory. Asked once, before [`Sink::drain`], by a device that has such, when its

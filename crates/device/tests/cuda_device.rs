@@ -115,6 +115,7 @@ fn main() {
         ("locks_come_and_go_while_others_copy", page_registration::come_and_go),
         ("few_bytes_are_fetched_in_order", fetched::in_order),
         ("fetched_bytes_may_be_refused", fetched::refused),
+        ("bytes_for_a_library_are_fetched_in_order", fetched::for_a_library),
         ("a_failure_is_told_in_its_turn", failures::in_their_turn),
     ];
     let fake_only = [
@@ -126,6 +127,7 @@ fn main() {
         ("a_trace_tells_of_copies_whose_end_the_host_knows", asked::traced_copies_are_told),
         ("few_bytes_are_fetched_at_once", fetched::at_once),
         ("copies_interrupt_nobody", fetched::without_interrupts),
+        ("bytes_for_a_library_stay_where_no_memory_is_left", fetched::without_slots),
         ("a_region_has_as_many_gangs_as_it_is_long", gangs::by_length),
         ("gangs_share_blocks_if_that_is_faster", gangs::that_share_blocks),
         ("regions_that_repeat_go_the_ordinary_way_without_graphs", repeated::refused),

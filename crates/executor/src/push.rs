@@ -1,7 +1,7 @@
 //! Copies from a device to one of another process.
 
 use crate::same_host::SameHostPeer;
-use accord_device::{Device, MappedRange, Sink};
+use accord_device::{Device, FetchTo, MappedRange, Sink};
 use accord_fabric::transfer::Pushing;
 use accord_types::{NativeRange, Result};
 use std::sync::Arc;
@@ -40,9 +40,13 @@ impl Sink for ToPeer {
         self.place(landed)
     }
 
-    fn is_by_host(&self) -> bool {
+    fn fetch_to(&self) -> FetchTo {
         let reaches = self.same_host.as_ref().is_some_and(|peer| peer.may_reach(&self.pushing, self.len));
-        !reaches && !self.pushing.may_drain_native()
+        match (reaches, self.pushing.may_drain_native()) {
+            (true, _) => FetchTo::Nowhere,
+            (false, true) => FetchTo::Device,
+            (false, false) => FetchTo::Host,
+        }
     }
 
     fn drains_native(&mut self) -> Result<bool> {

@@ -77,7 +77,7 @@ const TURNS: &[(&str, &str, &str)] = &[
     ("crates/device/src/cuda/output.rs", "taken", "what kernels printed goes out in order"),
     ("crates/device/src/cuda/peers.rs", "asked", "the driver connects two devices, once"),
     (
-        "crates/device/src/cuda/staging/pinned_pool.rs",
+        "crates/device/src/cuda/staging/slot_pool.rs",
         "state",
         "the driver pins slots; who needs one would wait for them anyway",
     ),

@@ -1,7 +1,7 @@
 //! What is left to do on the host after the device has got somewhere in a stream.
 
-use super::staging::pinned_pool::Slot;
 use super::staging::progress::Tracker;
+use super::staging::slot_pool::Slot;
 use crate::any_end::CopySink;
 use accord_types::HostRange;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::driver::DriverError;
 use super::page_registration;
 use super::registrations::{Pages, RegisteredPart};
 use super::staging::copy_route::{self, At, Direction, End, Facts, ProgramMemory, Route};
-use super::staging::pinned_pool::Slot;
+use super::staging::slot_pool::Slot;
 use super::stream::{Stream, StreamProgress};
 use crate::any_end::CopySink;
 use crate::copy_ends::Sink;

@@ -2,7 +2,7 @@
 //! gives them to their sinks. What comes next in the stream does not wait for a network.
 
 use super::shared::Shared;
-use super::staging::pinned_pool::Slot;
+use super::staging::slot_pool::Slot;
 use super::timer_slack;
 use crate::CopySink;
 use accord_types::short_lock::{ShortGuard, ShortLock};

@@ -5,7 +5,7 @@ use super::direct::{self, Asked};
 use super::driver::DriverError;
 use super::rows::{HELD_FROM, Held, Run};
 use super::staging::copy_route::{self, At, Direction, End, Facts, NoMemory, Route};
-use super::staging::pinned_pool::SMALL_SLOT;
+use super::staging::slot_pool::SMALL_SLOT;
 use super::stream::{Stream, StreamProgress};
 use crate::any_end::CopySink;
 use crate::host_memory::program_bytes;

@@ -3,6 +3,7 @@
 use super::device::CudaDevice;
 use super::direct::{self, Asked, Taken};
 use super::driver::DriverError;
+use super::fetching;
 use super::function::{Function, OwnedBlock};
 use super::launch::{self, Grid};
 use super::page_registration;
@@ -11,7 +12,7 @@ use super::probe;
 use super::staging::copy_route::{
     self, At, Direction, End, Facts, NoMemory, Route, SMALL_MAX, TAKEN_MAX, WAITED_IN_MAX,
 };
-use super::staging::pinned_pool::SMALL_SLOT;
+use super::staging::slot_pool::SMALL_SLOT;
 use super::stream::{Op, Stream, StreamProgress};
 use super::stream_worker;
 use crate::any_end::{CopySink, CopySource};
@@ -157,9 +158,12 @@ impl Device for CudaDevice {
         let end = memory.map_or_else(|| End::Handed { detached: sink.detached() }, |_| End::Program);
         let facts = direct::facts(stream, Direction::Out, At::Call, len as usize, end, here);
         if memory.is_none() && copy_route::route(&facts, &mut NoMemory).route == Route::InTurn {
-            if !here && (1..=SMALL_MAX as u64).contains(&len) && !stream.is_exposed() && sink.is_by_host() {
+            if !here
+                && !stream.is_exposed()
+                && let Some(place) = fetching::place(&sink, len)
+            {
                 let _current = self.enter(stream)?;
-                return stream.put_fetched(src, len, sink);
+                return stream.put_fetched(src, len, sink, place);
             }
             return stream.put_host(Op::CopyOut { src, len, sink, fetched: None }, here);
         }

@@ -16,6 +16,9 @@ pub const PENDING_MAX: usize = 4096;
 /// Bytes that they hold.
 pub const PENDING_BYTES_MAX: usize = 16 << 20;
 
+/// Copies out whose bytes are fetched before their turn: others need slots, too.
+pub(super) const FETCHED_MAX: usize = 8;
+
 /// An operation that waits for its turn, in a stream that is an `S`.
 pub(crate) enum Op<S> {
     Store { dst: DevicePtr, bytes: Vec<u8> },
@@ -30,6 +33,11 @@ pub(crate) enum Op<S> {
 }
 
 impl<S> Op<S> {
+    /// Whether the device's part of it is in the driver's stream already.
+    pub(crate) fn is_fetched(&self) -> bool {
+        matches!(self, Self::CopyOut { fetched: Some(_), .. })
+    }
+
     /// Bytes that it holds.
     fn held(&self) -> usize {
         match self {
@@ -44,11 +52,13 @@ impl<S> Op<S> {
 pub(crate) struct Pending<S> {
     ops: VecDeque<(u64, Op<S>)>,
     bytes: usize,
+    /// How many of them are fetched.
+    fetched: usize,
 }
 
 impl<S> Default for Pending<S> {
     fn default() -> Self {
-        Self { ops: VecDeque::new(), bytes: 0 }
+        Self { ops: VecDeque::new(), bytes: 0, fetched: 0 }
     }
 }
 
@@ -62,14 +72,21 @@ impl<S> Pending<S> {
         self.ops.len() >= PENDING_MAX || self.bytes >= PENDING_BYTES_MAX
     }
 
+    /// Whether the bytes of a copy out may be fetched behind these.
+    pub(crate) fn may_fetch(&self) -> bool {
+        self.fetched == self.ops.len() && self.fetched < FETCHED_MAX
+    }
+
     pub(crate) fn push(&mut self, seq: u64, op: Op<S>) {
         self.bytes += op.held();
+        self.fetched += usize::from(op.is_fetched());
         self.ops.push_back((seq, op));
     }
 
     pub(crate) fn pop(&mut self) -> Option<(u64, Op<S>)> {
         let (seq, op) = self.ops.pop_front()?;
         self.bytes -= op.held();
+        self.fetched -= usize::from(op.is_fetched());
         Some((seq, op))
     }
 }

@@ -9,7 +9,7 @@
 use super::context::Context;
 use super::driver::DriverError;
 use super::staging::copy_route::Direction;
-use super::staging::pinned_pool::{SMALL_SLOT, Slot};
+use super::staging::slot_pool::{SMALL_SLOT, Slot};
 use crate::any_end::CopySink;
 use accord_types::HostRange;
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUmemorytype, CUstream};

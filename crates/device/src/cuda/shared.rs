@@ -9,8 +9,8 @@ use super::memory::Memory;
 use super::memory_uses::MemoryUses;
 use super::numa::NumaAffinity;
 use super::staging::copy_pool::CopyPool;
-use super::staging::pinned_pool::{IN_SLOT, OUT_SLOT, PinnedPool, RELAY_SLOT, SMALL_SLOT};
 use super::staging::progress::CopyError;
+use super::staging::slot_pool::{DEVICE_SLOT, IN_SLOT, OUT_SLOT, RELAY_SLOT, SMALL_SLOT, SlotMemory, SlotPool};
 use super::table::Table;
 use super::trace::Tracer;
 use crate::failure::{Failure, shut_down};
@@ -50,12 +50,14 @@ pub(crate) struct Shared {
     // Streams, slots and memory go before the context that they belong to.
     pub(crate) copy_pool: CopyPool,
     /// Slots for copies of a few KiB out.
-    pub(crate) small: Arc<PinnedPool>,
+    pub(crate) small: Arc<SlotPool>,
     /// Slots for large copies in, and for large copies out: neither direction can starve the other.
-    pub(crate) inward: Arc<PinnedPool>,
-    pub(crate) outward: Arc<PinnedPool>,
+    pub(crate) inward: Arc<SlotPool>,
+    pub(crate) outward: Arc<SlotPool>,
     /// Slots for bytes that come from elsewhere, one a stream at a time: what waits for them must not hold up the others.
-    pub(crate) relayed: Arc<PinnedPool>,
+    pub(crate) relayed: Arc<SlotPool>,
+    /// Slots of the device's own memory, for bytes that a library takes: MPI is quicker with what the driver has allocated.
+    pub(crate) native: Arc<SlotPool>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) memory_uses: Arc<MemoryUses>,
     /// Memory of other processes.
@@ -85,8 +87,10 @@ impl Shared {
         const OUT_SLOTS: usize = 32;
         const RELAY_SLOTS: usize = 64;
         const LARGE_BATCH: usize = 4;
+        const DEVICE_SLOTS: usize = 8;
         let numa = NumaAffinity::node(info.numa);
-        let pinned = |bytes, slots, batch| PinnedPool::new(Arc::clone(&context), numa.clone(), bytes, slots, batch);
+        let of = |memory, bytes, slots, batch| SlotPool::new(Arc::clone(&context), memory, bytes, slots, batch);
+        let pinned = |bytes, slots, batch| of(SlotMemory::Host(numa.clone()), bytes, slots, batch);
         let memory_uses = Arc::<MemoryUses>::default();
         Arc::new(Self {
             copy_pool: CopyPool::new(Arc::clone(&context), Arc::clone(&memory_uses), numa.clone()),
@@ -94,6 +98,7 @@ impl Shared {
             inward: pinned(IN_SLOT, IN_SLOTS, LARGE_BATCH),
             outward: pinned(OUT_SLOT, OUT_SLOTS, LARGE_BATCH),
             relayed: pinned(RELAY_SLOT, RELAY_SLOTS, LARGE_BATCH),
+            native: of(SlotMemory::Device, DEVICE_SLOT, DEVICE_SLOTS, 1),
             memory: Arc::new(memory),
             memory_uses,
             imports: Imports::new(Arc::clone(&context)),

@@ -6,6 +6,8 @@
 //! works off; until it is empty, everything that follows goes into the list too. The driver's
 //! stream never waits for the host, so waiting for its end always ends.
 
+mod following;
+
 use super::completion::Completion;
 use super::driver::DriverError;
 use super::egress::Egress;
@@ -74,6 +76,8 @@ pub(crate) struct StreamProgress {
     pending: Pending<Stream>,
     /// Somebody works on the operation after `issued`, without the lock.
     busy: bool,
+    /// That is one whose bytes are fetched.
+    busy_fetched: bool,
     worker_started: bool,
     closing: bool,
     pub(super) completions: VecDeque<(u64, Completion<Stream>)>,
@@ -341,7 +345,7 @@ impl Stream {
 
     /// Does the operation at `seq`, which everything before has left the list for.
     fn run(&self, mut state: MutexGuard<'_, StreamProgress>, seq: u64, op: Op) {
-        state.busy = true;
+        (state.busy, state.busy_fetched) = (true, op.is_fetched());
         self.performing.store(seq, Ordering::Release);
         drop(state);
         let result = (self.perform)(self, seq, op);
@@ -474,36 +478,6 @@ impl Stream {
         self.flush_held_back();
     }
 
-    /// Marks what is now in this stream, for others to wait for; false if there is nothing to wait for. No stream's lock is held:
-    /// two streams may wait for each other at the same time.
-    pub(crate) fn mark(&self, seq: u64) -> Result<bool, DriverError> {
-        let state = self.lock();
-        if state.reached < seq || self.is_exposed() {
-            let _current = self.shared.context.enter()?;
-            // SAFETY: both are alive as long as `self`, and recorded with its lock held.
-            unsafe { self.shared.context.driver.cuEventRecord(self.event, self.raw) }?;
-            return Ok(true);
-        }
-        Ok(!state.completions.is_empty())
-    }
-
-    /// Makes this stream wait for what was marked in `other`. `completion`: the host has something left to do for that.
-    pub(crate) fn follow(
-        &self,
-        state: &mut StreamProgress,
-        seq: u64,
-        other: &Arc<Self>,
-        other_seq: u64,
-        completion: bool,
-    ) -> Result<(), DriverError> {
-        // SAFETY: both are alive. If the event was recorded again meanwhile, it covers more.
-        unsafe { self.shared.context.driver.cuStreamWaitEvent(self.raw, other.event, 0) }?;
-        if completion {
-            state.completions.push_back((seq, Completion::Other(Arc::clone(other), other_seq)));
-        }
-        Ok(())
-    }
-
     /// Where argument blocks of this stream are put. Called with the lock held.
     pub(crate) fn block(&self) -> Result<CUdeviceptr, DriverError> {
         if let Some(&block) = self.block.get() {
@@ -595,6 +569,11 @@ impl Drop for Stream {
 impl StreamProgress {
     pub(super) fn is_idle(&self) -> bool {
         !self.busy && self.pending.is_empty()
+    }
+
+    /// Whether the device's part of all that waits for its turn is in the driver's stream, and there may be more of it.
+    pub(super) fn may_fetch(&self) -> bool {
+        (!self.busy || self.busy_fetched) && self.pending.may_fetch()
     }
 
     /// The device has done everything up to here.

@@ -9,9 +9,9 @@ use super::registrations::RegisteredPart;
 use super::shared::Shared;
 use super::staging::copy_pool::CopyPool;
 use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route, TAKEN_MAX};
-use super::staging::fetched::Fetched;
-use super::staging::pinned_pool::{OUT_SLOT, RELAY_SLOT, Slot};
+use super::staging::fetched::{Fetched, FetchedPlace};
 use super::staging::progress::CopyError;
+use super::staging::slot_pool::{OUT_SLOT, RELAY_SLOT, Slot};
 use super::stream::{Op, Stream, StreamProgress};
 use crate::ipc::MappedRange;
 use crate::{CopySink, CopySource, MemoryHandle};
@@ -43,7 +43,10 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyIn, len, String::new);
             Ok(())
         }
-        Op::CopyOut { len, sink, fetched: Some(fetched), .. } => give(stream, seq, len as usize, sink, fetched),
+        Op::CopyOut { len, sink, fetched: Some(fetched), .. } => match fetched.place() {
+            FetchedPlace::Host => give(stream, seq, len as usize, sink, fetched),
+            FetchedPlace::Device => give_native(stream, seq, len as usize, sink, fetched),
+        },
         Op::CopyOut { src, len, mut sink, fetched: None } => {
             if let Some(there) = sink.mapped_range()? {
                 let used = shared.memory_uses.begin()?;
@@ -270,6 +273,32 @@ fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetc
         sink.drain(slot.bytes(len))?;
     }
     stream.arrived(seq);
+    sink.finish()
+}
+
+/// The same for bytes that were fetched for a library.
+fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<()> {
+    let shared = &stream.shared;
+    let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
+    if stream.is_completing(seq - 1) {
+        settle(stream, seq)?;
+    }
+    let span = shared.tracer.begin(stream.raw);
+    let drains = sink.drains_native()?;
+    let Some(slot) = fetched.wait().map_err(failed)? else { return sink.finish() };
+    if !drains {
+        // By the host after all, from where they are now.
+        let copied = copy_out(stream, seq, slot.address(), len, sink);
+        slot.record(stream.raw).map_err(failed)?;
+        slot.release_after();
+        return copied;
+    }
+    let used = shared.memory_uses.begin()?;
+    sink.drain_native(shared.context.range(slot.address(), len))?;
+    drop(used);
+    drop(slot);
+    stream.arrived(seq);
+    shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len as u64, String::new);
     sink.finish()
 }
 

@@ -2,12 +2,16 @@
 
 use super::{Test, add, device, double_slowly, doubles, read_doubles, write};
 use crate::support::fake;
-use accord_device::{CopySink, CopySource, Device, Sink, Source};
-use accord_types::{Error, ErrorCode, QueueId, Result};
+use accord_device::cuda::CudaDevice;
+use accord_device::{CopySink, CopySource, Device, FetchTo, Sink, Source};
+use accord_types::{DevicePtr, Error, ErrorCode, NativeRange, QueueId, Result, StreamId};
+use libtest_mimic::Failed;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
+const OUT_OF_MEMORY: i32 = 2;
 
 /// Takes its bytes once it is let, by the host's memory.
 struct ByHost {
@@ -23,8 +27,8 @@ impl Sink for ByHost {
         Ok(())
     }
 
-    fn is_by_host(&self) -> bool {
-        true
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Host
     }
 }
 
@@ -141,5 +145,87 @@ pub(crate) fn refused() -> Test {
     let _ = go_last.send(Ok(()));
     ending.join().map_err(|_| "it does not end")?;
     assert_ne!(bytes.recv_timeout(SOON), Err(RecvTimeoutError::Timeout));
+    Ok(())
+}
+
+/// A library that reads the device's memory by a stream of its own, which waits for nothing, once it is let; or has the host give it the bytes.
+struct ByLibrary {
+    device: Arc<CudaDevice>,
+    stream: StreamId,
+    reaches: bool,
+    open: Receiver<Result<()>>,
+    got: Sender<Vec<f64>>,
+    from: Sender<u64>,
+}
+
+impl Sink for ByLibrary {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        let (values, _) = piece.as_chunks();
+        let _ = self.got.send(values.iter().map(|value| f64::from_ne_bytes(*value)).collect());
+        Ok(())
+    }
+
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Device
+    }
+
+    fn drains_native(&mut self) -> Result<bool> {
+        self.open.recv().unwrap_or(Ok(()))?;
+        Ok(self.reaches)
+    }
+
+    fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
+        let _ = self.from.send(bytes.address);
+        let values = read_doubles(&self.device, self.stream, DevicePtr(bytes.address), bytes.len as u64 / 8)?;
+        let _ = self.got.send(values);
+        Ok(())
+    }
+}
+
+/// Copies for a library, one of which it does not reach in the end: how many of the others it took from elsewhere than where they were. They are what
+/// they were in the stream's order.
+fn by_library(count: usize, before: impl FnOnce()) -> core::result::Result<usize, Failed> {
+    const N: i32 = 4_000;
+    let device = device()?;
+    let [stream, other] = [device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?];
+    let at = device.addresses().0;
+    let (from, addresses) = channel();
+    let written = write(&device, stream, at, doubles((0..N).map(|_| 1.0)))?;
+    // Behind bytes that come from elsewhere nothing is fetched.
+    device.synchronize(stream, written)?;
+    add(&device, stream, at, N, 1.0)?;
+    before();
+    let mut copies = Vec::new();
+    for turn in 0..count {
+        let ((let_go, open), (got, values)) = (channel(), channel());
+        let (device_of, from) = (device.clone(), from.clone());
+        let sink = ByLibrary { device: device_of, stream: other, reaches: turn != 3, open, got, from };
+        let seq = device.copy_out(stream, at, N as u64 * 8, CopySink::new(sink))?;
+        copies.push((seq, let_go, values));
+    }
+    add(&device, stream, at, N, 1.0)?;
+    for (seq, let_go, values) in copies {
+        assert!(!device.reached(stream, seq)?);
+        let_go.send(Ok(()))?;
+        assert_eq!(values.recv_timeout(SOON)?, vec![2.0; N as usize]);
+    }
+    assert_eq!(read_doubles(&device, stream, at, N as u64)?, vec![3.0; N as usize]);
+    let of_device = at.0..at.0 + (64 << 20);
+    let addresses: Vec<_> = addresses.try_iter().collect();
+    assert_eq!(addresses.len(), count - 1);
+    device.shutdown();
+    Ok(addresses.iter().filter(|address| !of_device.contains(address)).count())
+}
+
+/// Those that follow each other are fetched without a wait for the library, as far as there are slots.
+pub(crate) fn for_a_library() -> Test {
+    let fetched = by_library(12, || {})?;
+    assert!((7..11).contains(&fetched), "{fetched}");
+    Ok(())
+}
+
+/// A device without memory for slots has the library take the bytes where they are.
+pub(crate) fn without_slots() -> Test {
+    assert_eq!(by_library(12, || fake::fail("cuMemAlloc_v2", 0, OUT_OF_MEMORY))?, 0);
     Ok(())
 }

@@ -3,8 +3,8 @@
 
 use super::download::{Download, Downloads, ask};
 use super::past_caches::move_past_caches;
-use super::pinned_pool::{PinnedPool, Slot};
 use super::progress::{CopyError, PART_MAX, Tracker};
+use super::slot_pool::{Slot, SlotPool};
 use super::upload::{Filling, SlotRequest, Upload};
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
@@ -117,7 +117,7 @@ impl CopyPool {
         len: usize,
         to: CUdeviceptr,
         stream: CUstream,
-        slots: &Arc<PinnedPool>,
+        slots: &Arc<SlotPool>,
     ) -> Result<(), CopyError> {
         let upload = Upload::new(from, len, to, stream, slots, self.shared.threads_max);
         let tracker = Arc::clone(&upload.tracker);

@@ -1,7 +1,7 @@
 //! Slots that the device uploads, stream by stream, and which of them are known to be filled.
 
-use super::pinned_pool::{Probe, Slot};
 use super::progress::Tracker;
+use super::slot_pool::{Probe, Slot};
 use crate::cuda::driver::DriverError;
 use std::collections::VecDeque;
 use std::sync::Arc;

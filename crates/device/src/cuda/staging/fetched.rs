@@ -1,33 +1,52 @@
-//! Bytes that the device brings to the host before somebody takes them.
+//! Bytes that the device brings somewhere before somebody takes them.
 
-use super::pinned_pool::Slot;
+use super::slot_pool::Slot;
 use crate::cuda::driver::DriverError;
 
 /// A slot that the device fills, or has filled. Whoever drops it may do so meanwhile.
-pub(crate) struct Fetched(Option<Slot>);
+pub(crate) struct Fetched {
+    slot: Option<Slot>,
+    place: FetchedPlace,
+}
+
+/// What the slot is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FetchedPlace {
+    /// Memory of the host.
+    Host,
+    /// Memory of the device.
+    Device,
+}
 
 impl Fetched {
-    pub(crate) fn new(slot: Slot) -> Self {
-        Self(Some(slot))
+    pub(crate) fn new(slot: Slot, place: FetchedPlace) -> Self {
+        Self { slot: Some(slot), place }
+    }
+
+    pub(crate) fn place(&self) -> FetchedPlace {
+        self.place
     }
 
     /// Has the device fill it.
     pub(crate) fn filled_by(&self, fill: impl FnOnce(&Slot) -> Result<(), DriverError>) -> Result<(), DriverError> {
-        self.0.as_ref().map_or(Ok(()), fill)
+        self.slot.as_ref().map_or(Ok(()), fill)
     }
 
     /// The slot, once it is filled.
     pub(crate) fn wait(mut self) -> Result<Option<Slot>, DriverError> {
-        if let Some(slot) = &self.0 {
-            slot.wait()?;
+        if let Some(slot) = &self.slot {
+            match self.place {
+                FetchedPlace::Host => slot.wait(),
+                FetchedPlace::Device => slot.synchronize(),
+            }?;
         }
-        Ok(self.0.take())
+        Ok(self.slot.take())
     }
 }
 
 impl Drop for Fetched {
     fn drop(&mut self) {
-        if let Some(slot) = self.0.take() {
+        if let Some(slot) = self.slot.take() {
             slot.release_after();
         }
     }

@@ -6,6 +6,6 @@ pub mod copy_route;
 pub(crate) mod download;
 pub(crate) mod fetched;
 pub(crate) mod past_caches;
-pub(crate) mod pinned_pool;
 pub(crate) mod progress;
+pub(crate) mod slot_pool;
 pub(crate) mod upload;

@@ -1,8 +1,8 @@
 //! A copy of the program's pageable memory to the device, divided: into slots, which the device takes whole, and those into
 //! parts, which the threads fill.
 
-use super::pinned_pool::{IN_SLOT, PinnedPool, Slot};
 use super::progress::{CopyError, PART_MAX, PART_MIN, Tracker};
+use super::slot_pool::{IN_SLOT, Slot, SlotPool};
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::memory_uses::MemoryUses;
@@ -22,7 +22,7 @@ pub(crate) struct Upload {
     /// Length of a transfer, and of the parts of one.
     transfer: usize,
     part: usize,
-    slots: Arc<PinnedPool>,
+    slots: Arc<SlotPool>,
     pub(crate) tracker: Arc<Tracker>,
     /// A thread is about to get a slot for it.
     taken: bool,
@@ -46,7 +46,7 @@ unsafe impl Sync for Piece {}
 pub(crate) struct SlotRequest {
     piece: Piece,
     part: usize,
-    slots: Arc<PinnedPool>,
+    slots: Arc<SlotPool>,
     pub(crate) tracker: Arc<Tracker>,
 }
 
@@ -69,7 +69,7 @@ impl Upload {
         len: usize,
         to: CUdeviceptr,
         stream: CUstream,
-        slots: &Arc<PinnedPool>,
+        slots: &Arc<SlotPool>,
         width: usize,
     ) -> Self {
         let transfer = (len / TRANSFERS_MIN).next_multiple_of(PART_MIN).clamp(TRANSFER_MIN, IN_SLOT);

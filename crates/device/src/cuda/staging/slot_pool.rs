@@ -1,8 +1,10 @@
-//! Memory of the host that the device's copy engines reach.
+//! Memory by which bytes come to a device, or leave it: page-locked memory of the host, which the device's copy engines reach, or other memory of
+//! the device.
 
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::numa::NumaAffinity;
+use accord_types::DevicePtr;
 use accord_types::signal::SharedSpinPolicy;
 use accord_types::turn_lock::{self, TurnLock};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
@@ -18,6 +20,8 @@ pub(crate) const IN_SLOT: usize = 4 << 20;
 pub(crate) const OUT_SLOT: usize = 4 << 20;
 /// Size of a slot for bytes that come from elsewhere.
 pub(crate) const RELAY_SLOT: usize = 2 << 20;
+/// Size of a slot of the device's own memory, for bytes that a library takes there.
+pub(crate) const DEVICE_SLOT: usize = 4 << 20;
 
 /// Slots in use that are asked about before one is waited for.
 const LOOKS: usize = 3;
@@ -28,24 +32,34 @@ const PAUSE_SHARE: u32 = 64;
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
+/// What slots are.
+pub(crate) enum SlotMemory {
+    /// Page-locked memory of the host, on these nodes of it.
+    Host(NumaAffinity),
+    /// The device's, where its driver puts it.
+    Device,
+}
+
 /// Slots of one size, made as they are needed up to a number.
-pub(crate) struct PinnedPool {
+pub(crate) struct SlotPool {
     context: Arc<Context>,
-    numa: NumaAffinity,
+    memory: SlotMemory,
     slot_bytes: usize,
     slots_max: usize,
     /// Most slots that are made at a time: pinning takes a third of a millisecond a MiB.
     batch: usize,
-    state: TurnLock<PinnedSlots>,
+    state: TurnLock<Slots>,
     given_back: Condvar,
     /// How long slots were waited for lately.
     waits: SharedSpinPolicy,
 }
 
 #[derive(Default)]
-struct PinnedSlots {
+struct Slots {
     blocks: Vec<usize>,
     made: usize,
+    /// The device has no memory for more.
+    full: bool,
     free: Vec<RawSlot>,
     /// Slots that a copy to the device still reads, until their events.
     reading: VecDeque<RawSlot>,
@@ -65,20 +79,20 @@ unsafe impl Sync for RawSlot {}
 /// One slot, the taker's own until it is dropped or given to [`Slot::release_after`].
 pub(crate) struct Slot {
     raw: RawSlot,
-    home: Arc<PinnedPool>,
+    home: Arc<SlotPool>,
 }
 
-impl PinnedPool {
+impl SlotPool {
     pub(crate) fn new(
         context: Arc<Context>,
-        numa: NumaAffinity,
+        memory: SlotMemory,
         slot_bytes: usize,
         slots_max: usize,
         batch: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
             context,
-            numa,
+            memory,
             slot_bytes,
             slots_max,
             batch,
@@ -94,7 +108,7 @@ impl PinnedPool {
         Ok(self.find(&mut state)?.map(|raw| Slot { raw, home: Arc::clone(self) }))
     }
 
-    /// A slot, waited for if need be. The device's context is current.
+    /// A slot, waited for if need be, of the host's memory. The device's context is current.
     pub(crate) fn take(self: &Arc<Self>) -> Result<Slot, DriverError> {
         let mut state = self.lock();
         loop {
@@ -115,7 +129,7 @@ impl PinnedPool {
         }
     }
 
-    fn find(&self, state: &mut PinnedSlots) -> Result<Option<RawSlot>, DriverError> {
+    fn find(&self, state: &mut Slots) -> Result<Option<RawSlot>, DriverError> {
         if let Some(raw) = state.free.pop() {
             return Ok(Some(raw));
         }
@@ -125,23 +139,26 @@ impl PinnedPool {
                 return Ok(state.reading.remove(at));
             }
         }
-        if state.made < self.slots_max {
+        if state.made < self.slots_max && !state.full {
             self.make(state)?;
         }
         Ok(state.free.pop())
     }
 
-    fn make(&self, state: &mut PinnedSlots) -> Result<(), DriverError> {
+    fn make(&self, state: &mut Slots) -> Result<(), DriverError> {
         let _current = self.context.enter()?;
         let driver = self.context.driver;
-        /// `CU_MEMHOSTALLOC_PORTABLE`: any device of the process may copy from it.
-        const PORTABLE: u32 = 1;
         const FIRST: usize = 2;
         let count = state.made.max(FIRST).min(self.batch).min(self.slots_max - state.made);
-        let mut block = null_mut();
-        // SAFETY: `block` is valid for writing.
-        self.numa.visit(|| unsafe { driver.cuMemHostAlloc(&raw mut block, self.slot_bytes * count, PORTABLE) })?;
-        state.blocks.push(block as usize);
+        let block = match self.allocate(self.slot_bytes * count) {
+            // Copies go without.
+            Err(error) if matches!(self.memory, SlotMemory::Device) && error.code == DriverError::OUT_OF_MEMORY => {
+                state.full = true;
+                return Ok(());
+            }
+            allocated => allocated?,
+        };
+        state.blocks.push(block);
         for index in 0..count {
             let mut event = null_mut();
             // One that blocks is an interrupt for each copy, whether somebody waits or not: some 25 us of whichever core the system has chosen for
@@ -149,10 +166,30 @@ impl PinnedPool {
             let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
             // SAFETY: `event` is valid for writing.
             unsafe { driver.cuEventCreate(&raw mut event, flags) }?;
-            state.free.push(RawSlot { memory: block as usize + index * self.slot_bytes, event });
+            state.free.push(RawSlot { memory: block + index * self.slot_bytes, event });
         }
         state.made += count;
         Ok(())
+    }
+
+    fn allocate(&self, len: usize) -> Result<usize, DriverError> {
+        /// `CU_MEMHOSTALLOC_PORTABLE`: any device of the process may copy from it.
+        const PORTABLE: u32 = 1;
+        let driver = self.context.driver;
+        match &self.memory {
+            SlotMemory::Host(numa) => {
+                let mut block = null_mut();
+                // SAFETY: `block` is valid for writing.
+                numa.visit(|| unsafe { driver.cuMemHostAlloc(&raw mut block, len, PORTABLE) })?;
+                Ok(block.expose_provenance())
+            }
+            SlotMemory::Device => {
+                let mut block = 0;
+                // SAFETY: as above.
+                unsafe { driver.cuMemAlloc_v2(&raw mut block, len) }?;
+                Ok(block as usize)
+            }
+        }
     }
 
     /// Whether the device has got to where a slot's event was recorded.
@@ -185,12 +222,12 @@ impl PinnedPool {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, PinnedSlots> {
+    fn lock(&self) -> MutexGuard<'_, Slots> {
         self.state.take()
     }
 }
 
-impl Drop for PinnedPool {
+impl Drop for SlotPool {
     fn drop(&mut self) {
         let Ok(_current) = self.context.enter() else { return };
         let state = self.state.get_mut();
@@ -201,20 +238,29 @@ impl Drop for PinnedPool {
                 let _ = self.context.driver.cuEventDestroy_v2(raw.event);
             }
             for block in &state.blocks {
-                let _ = self.context.driver.cuMemFreeHost(*block as *mut _);
+                let _ = match self.memory {
+                    SlotMemory::Host(_) => self.context.driver.cuMemFreeHost(*block as *mut _),
+                    SlotMemory::Device => self.context.driver.cuMemFree_v2(*block as u64),
+                };
             }
         }
     }
 }
 
 impl Slot {
+    /// Where it is in the device's memory, of which it is.
+    pub(crate) fn address(&self) -> DevicePtr {
+        DevicePtr(self.raw.memory as u64)
+    }
+
     pub(crate) fn memory(&self) -> *mut u8 {
         std::ptr::with_exposed_provenance_mut(self.raw.memory)
     }
 
     /// The first `len` bytes.
     pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
-        assert!(len <= self.home.slot_bytes, "a slot holds less");
+        let is_host = matches!(self.home.memory, SlotMemory::Host(_));
+        assert!(is_host && len <= self.home.slot_bytes, "a slot holds less");
         // SAFETY: the slot is the taker's own memory of that size; pinned memory comes zeroed.
         unsafe { std::slice::from_raw_parts_mut(self.memory(), len) }
     }
@@ -236,6 +282,12 @@ impl Slot {
         self.home.wait_for(&self.raw)
     }
 
+    /// The same for whoever may have regions before it: the driver looks all the time, and without keeping others waiting.
+    pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
+        // SAFETY: a slot's event lives as long as its home.
+        unsafe { self.home.context.driver.cuEventSynchronize(self.raw.event) }
+    }
+
     /// Gives the slot back once the device has got to the recorded point.
     pub(crate) fn release_after(self) {
         self.home.lock().reading.push_back(self.raw);
@@ -251,7 +303,7 @@ impl Slot {
 pub(crate) struct Probe {
     event: CUevent,
     /// Keeps the event.
-    home: Arc<PinnedPool>,
+    home: Arc<SlotPool>,
 }
 
 impl Probe {
