@@ -145,6 +145,16 @@ fn programs_that_share_gpus_copy_on_many_queues_and_start_devices_again() {
     assert!(finished.left_behind.is_empty(), "{}", finished.report());
 }
 
+/// Copies of one queue are under way at once where that does not show.
+#[test]
+fn rows_of_copies_come_in_their_order() {
+    let driver = driver();
+    let Some(job) = job(&driver, &[]) else { return };
+    let finished = job.arg("--").arg(program("d2d_rows")).run().unwrap();
+    assert_eq!(finished.code(), 0, "{}", finished.report());
+    assert!(finished.stdout.contains("PASS") && finished.left_behind.is_empty(), "{}", finished.report());
+}
+
 #[test]
 fn what_mpi_reaches_is_explained_and_seen_by_the_doctor() {
     let way = |told: &Value| {

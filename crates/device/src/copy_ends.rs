@@ -106,13 +106,28 @@ pub trait Sink: Send {
         Ok(false)
     }
 
-    /// Has all bytes taken out of the device's own memory, where they stay as they are until this returns.
+    /// Has all bytes taken out of the device's own memory, where they stay as they are until [`Sink::await_native`] has returned, or the sink was
+    /// dropped.
     ///
     /// # Errors
     /// As for [`Sink::drain`].
     fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
         let _ = bytes;
         Ok(())
+    }
+
+    /// The bytes were taken when it returns. Called after [`Sink::drain_native`].
+    ///
+    /// # Errors
+    /// As for [`Sink::drain`].
+    fn await_native(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the bytes may be taken out of the device's own memory, and arrive, at the same time as those of other copies of the stream that say so,
+    /// before or after it. Does not block; [`Sink::drains_native`] does not either then.
+    fn goes_beside(&mut self) -> bool {
+        false
     }
 
     /// The bytes go to memory of another process that the device reaches. Asked once, by a device that shares memory, when its stream

@@ -17,6 +17,8 @@ mod fetched;
 mod gangs;
 #[path = "support/native.rs"]
 mod native;
+#[path = "support/native_row.rs"]
+mod native_row;
 #[path = "support/page_registration.rs"]
 mod page_registration;
 #[path = "support/peers.rs"]
@@ -116,6 +118,8 @@ fn main() {
         ("few_bytes_are_fetched_in_order", fetched::in_order),
         ("fetched_bytes_may_be_refused", fetched::refused),
         ("bytes_for_a_library_are_fetched_in_order", fetched::for_a_library),
+        ("copies_for_a_library_are_under_way_at_once", native_row::at_once),
+        ("a_copy_for_a_library_that_fails_leaves_none_under_way", native_row::failed),
         ("a_failure_is_told_in_its_turn", failures::in_their_turn),
     ];
     let fake_only = [

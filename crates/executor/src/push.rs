@@ -59,6 +59,15 @@ impl Sink for ToPeer {
         self.place(sent)
     }
 
+    fn await_native(&mut self) -> Result<()> {
+        let sent = self.pushing.await_native();
+        self.place(sent)
+    }
+
+    fn goes_beside(&mut self) -> bool {
+        self.pushing.goes_beside()
+    }
+
     fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
         match &self.same_host {
             Some(peer) => peer.mapped_range(&mut self.pushing, &*self.device, self.len),

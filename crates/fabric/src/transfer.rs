@@ -18,7 +18,7 @@ mod rendezvous;
 
 pub(crate) use chunk_io::LENT_MIN;
 pub use chunk_io::{read_bytes, read_chunk, write_chunk};
-pub use control::{ControlMessage, ControlSender, TransferControl, receive_control};
+pub use control::{ControlMessage, ControlSender, RoomWord, TransferControl, receive_control};
 pub use exchange::pushing::Pushing;
 pub use exchange::{
     DeviceRoom, DeviceRooms, DirectWays, Ending, Exchange, ExchangeCore, ExchangeEffect, Export, IncomingBytes,

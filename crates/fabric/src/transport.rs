@@ -31,7 +31,7 @@ pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
 pub use handover::Handover;
 pub use inproc::inproc_pair;
-pub use lane::{Lane, NextPiece, Piece, PostedRoom, RoomTold, SharedLane, Transport};
+pub use lane::{Lane, NextPiece, Piece, PostedBytes, PostedRoom, RoomTold, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};
 pub use shm::shm_pair;
 pub use socket::{adopt, find_dead_host_soon, pair};

@@ -162,6 +162,33 @@ fn a_transfer_takes_three_messages_and_is_copied_by_nobody() {
     assert_eq!((two.by_lane(), two.inbox.len()), (0, 0));
 }
 
+/// Which of two comes first is the pusher's to say where they overlap, and nobody's elsewhere.
+#[test]
+fn those_whose_room_does_not_overlap_are_sent_beside_each_other() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(2 * LEN, 3), vec![0; 2 * LEN]);
+    let (bytes, room) = (native(&mut from), native(&mut to));
+    let half = |range: NativeRange, at| range.part(at, LEN).unwrap();
+    let mut first = two.push(1, LEN);
+    assert!(!first.goes_beside(), "nobody has said that there is room");
+    two.expect(1, half(room, 0));
+    assert!(first.drains_native().unwrap() && first.goes_beside());
+    let [mut second, mut third] = [(2, LEN), (3, LEN / 2)].map(|(transfer, at)| two.begun(transfer, half(room, at)));
+    assert!(second.goes_beside() && !third.goes_beside());
+    // Several are on their way before any of them is waited for.
+    first.drain_native(half(bytes, 0)).unwrap();
+    second.drain_native(half(bytes, LEN)).unwrap();
+    second.finish().unwrap();
+    first.finish().unwrap();
+    assert!(to == from);
+    third.drain_native(half(bytes, 0)).unwrap();
+    third.finish().unwrap();
+    assert!(to[LEN / 2..][..LEN] == from[..LEN]);
+    // What has landed is in nobody's way.
+    assert!(two.begun(4, half(room, LEN / 2)).goes_beside());
+    assert_eq!(two.by_lane(), 0);
+}
+
 #[test]
 fn several_come_at_the_same_time_each_into_its_own_room() {
     let two = Two::new();

@@ -22,6 +22,7 @@ mod memory;
 mod memory_uses;
 mod module;
 mod native;
+mod native_row;
 mod notify;
 mod numa;
 mod operations;

@@ -83,6 +83,12 @@ impl<S> Pending<S> {
         self.ops.push_back((seq, op));
     }
 
+    /// The next one, if it is one of those.
+    pub(crate) fn pop_if(&mut self, is_such: impl FnOnce(&mut Op<S>) -> bool) -> Option<(u64, Op<S>)> {
+        let (_, op) = self.ops.front_mut()?;
+        if is_such(op) { self.pop() } else { None }
+    }
+
     pub(crate) fn pop(&mut self) -> Option<(u64, Op<S>)> {
         let (seq, op) = self.ops.pop_front()?;
         self.bytes -= op.held();

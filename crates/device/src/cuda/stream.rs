@@ -353,7 +353,8 @@ impl Stream {
             self.end_what_was_issued();
         }
         let mut state = self.lock();
-        state.issued = seq;
+        // It may have gone on with others.
+        state.issued = state.issued.max(seq);
         state.busy = false;
         self.performing.store(0, Ordering::Release);
         self.news.fetch_add(1, Ordering::Release);
@@ -361,6 +362,22 @@ impl Stream {
             state.failure.get_or_insert(error.queue(self.queue));
             self.failed.store(true, Ordering::Release);
         }
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// Takes the operation that follows those that somebody works on, if it is one of those.
+    pub(crate) fn take_if(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
+        let mut state = self.lock();
+        if state.closing { None } else { state.pending.pop_if(is_such) }
+    }
+
+    /// The operation at `seq` is done, and all before it; whoever works on it goes on with others.
+    pub(crate) fn is_done(&self, seq: u64) {
+        self.arrived(seq);
+        let mut state = self.lock();
+        state.issued = seq;
+        self.performing.store(seq + 1, Ordering::Release);
         drop(state);
         self.moved.notify_all();
     }

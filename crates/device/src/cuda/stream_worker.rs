@@ -5,6 +5,7 @@ use super::direct::{self, Asked};
 use super::driver::DriverError;
 use super::egress::Part;
 use super::launch;
+use super::native_row;
 use super::registrations::RegisteredPart;
 use super::shared::Shared;
 use super::staging::copy_pool::CopyPool;
@@ -45,7 +46,13 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         }
         Op::CopyOut { len, sink, fetched: Some(fetched), .. } => match fetched.place() {
             FetchedPlace::Host => give(stream, seq, len as usize, sink, fetched),
-            FetchedPlace::Device => give_native(stream, seq, len as usize, sink, fetched),
+            FetchedPlace::Device => {
+                // As in `copy_out`.
+                if stream.is_completing(seq - 1) {
+                    settle(stream, seq)?;
+                }
+                native_row::give(stream, (seq, len as usize), sink, fetched, copy_out)
+            }
         },
         Op::CopyOut { src, len, mut sink, fetched: None } => {
             if let Some(there) = sink.mapped_range()? {
@@ -60,6 +67,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
                 settle(stream, seq)?;
                 let used = shared.memory_uses.begin()?;
                 sink.drain_native(shared.context.range(src, len as usize))?;
+                sink.await_native()?;
                 drop(used);
                 stream.arrived(seq);
                 shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
@@ -273,32 +281,6 @@ fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetc
         sink.drain(slot.bytes(len))?;
     }
     stream.arrived(seq);
-    sink.finish()
-}
-
-/// The same for bytes that were fetched for a library.
-fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<()> {
-    let shared = &stream.shared;
-    let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
-    if stream.is_completing(seq - 1) {
-        settle(stream, seq)?;
-    }
-    let span = shared.tracer.begin(stream.raw);
-    let drains = sink.drains_native()?;
-    let Some(slot) = fetched.wait().map_err(failed)? else { return sink.finish() };
-    if !drains {
-        // By the host after all, from where they are now.
-        let copied = copy_out(stream, seq, slot.address(), len, sink);
-        slot.record(stream.raw).map_err(failed)?;
-        slot.release_after();
-        return copied;
-    }
-    let used = shared.memory_uses.begin()?;
-    sink.drain_native(shared.context.range(slot.address(), len))?;
-    drop(used);
-    drop(slot);
-    stream.arrived(seq);
-    shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len as u64, String::new);
     sink.finish()
 }
 

@@ -14,13 +14,35 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+/// What a pusher is told of room for its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoomWord {
+    /// What the sender has to call it, see [`Lane::send_posted`].
+    pub number: NonZeroU16,
+    /// Part of it is other such room, too: the bytes must not be on their way at the same time as others that have room.
+    pub overlaps: bool,
+}
+
+impl RoomWord {
+    const OVERLAPS: u64 = 1 << 16;
+
+    fn to_wire(self) -> u64 {
+        u64::from(self.number.get()) | if self.overlaps { Self::OVERLAPS } else { 0 }
+    }
+
+    fn from_wire(raw: u64) -> Option<Self> {
+        let number = u16::try_from(raw & !Self::OVERLAPS).ok().and_then(NonZeroU16::new)?;
+        Some(Self { number, overlaps: raw & Self::OVERLAPS != 0 })
+    }
+}
+
 /// What was said of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlMessage {
     /// The bytes may come, to the memory of this handle if the other side reaches it; see [`super::Export`].
     Ready(TransferId, Vec<u8>),
-    /// The same, and there is room posted for them as one message, by this number.
-    Room(TransferId, NonZeroU16),
+    /// The same, and there is room posted for them as one message.
+    Room(TransferId, RoomWord),
     /// They have landed.
     Landed(TransferId),
     /// They can't be taken, and must not come.
@@ -41,8 +63,8 @@ pub trait TransferControl: Send + Sync {
     fn ready(&self, transfer: TransferId, handle: Vec<u8>);
     /// Posts room for a message of the pusher's, where it has such, see [`Lane::post_native`].
     fn post(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>>;
-    /// The bytes may come, and there is room posted for them, by this number.
-    fn ready_with_room(&self, transfer: TransferId, number: NonZeroU16);
+    /// The bytes may come, and there is room posted for them.
+    fn ready_with_room(&self, transfer: TransferId, room: RoomWord);
     /// The bytes have landed.
     fn landed(&self, transfer: TransferId);
     /// They can't be taken, and must not come.
@@ -122,7 +144,7 @@ impl ControlSender {
     }
 
     fn write(&self, lane: &dyn Lane, message: ControlMessage) {
-        let offset = if let ControlMessage::Room(_, number) = &message { number.get().into() } else { 0 };
+        let offset = if let ControlMessage::Room(_, room) = &message { room.to_wire() } else { 0 };
         let (kind, transfer, text) = match message {
             ControlMessage::Ready(transfer, handle) => (ChunkKind::Ready, transfer, handle),
             ControlMessage::Room(transfer, _) => (ChunkKind::Room, transfer, Vec::new()),
@@ -164,8 +186,8 @@ impl TransferControl for ControlSender {
         lane.post_native(room, told)
     }
 
-    fn ready_with_room(&self, transfer: TransferId, number: NonZeroU16) {
-        self.send(ControlMessage::Room(transfer, number));
+    fn ready_with_room(&self, transfer: TransferId, room: RoomWord) {
+        self.send(ControlMessage::Room(transfer, room));
     }
 
     fn landed(&self, transfer: TransferId) {
@@ -199,8 +221,8 @@ pub fn receive_control(
         take(match chunk.kind {
             ChunkKind::Ready => ControlMessage::Ready(chunk.transfer, text()?),
             ChunkKind::Room => {
-                let number = u16::try_from(chunk.offset).ok().and_then(NonZeroU16::new);
-                ControlMessage::Room(chunk.transfer, number.ok_or_else(|| broken("it posts room without a number"))?)
+                let room = RoomWord::from_wire(chunk.offset);
+                ControlMessage::Room(chunk.transfer, room.ok_or_else(|| broken("it posts room without a number"))?)
             }
             ChunkKind::Landed => ControlMessage::Landed(chunk.transfer),
             ChunkKind::Refused => ControlMessage::Refused(chunk.transfer, decode(&text()?)),
@@ -285,6 +307,17 @@ mod tests {
         let landed = ControlMessage::Landed(TransferId(1));
         let lost = ControlMessage::Lost(PeerId::from_raw(u32::MAX - 1), error.node("h2"));
         assert_eq!(messages[3..], [refused, failed, landed, ControlMessage::Ask(vec![3, 9]), alive, lost]);
+    }
+
+    #[test]
+    fn room_is_known_by_its_number_and_whether_it_overlaps() {
+        for (number, overlaps) in [(1, false), (u16::MAX, true), (514, true)] {
+            let room = RoomWord { number: NonZeroU16::new(number).unwrap(), overlaps };
+            assert_eq!(RoomWord::from_wire(room.to_wire()), Some(room));
+        }
+        for raw in [0, RoomWord::OVERLAPS, 2 * RoomWord::OVERLAPS + 1, u64::MAX] {
+            assert_eq!(RoomWord::from_wire(raw), None, "{raw}");
+        }
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Exchange {
                 let handle = ways.export.map_or_else(Vec::new, |export| export());
                 let room = ways.room.filter(|_| handle.is_empty());
                 match room.and_then(|room| self.post_room((transfer, len), peer, room, &present)) {
-                    Some(number) => present.control.ready_with_room(transfer, number),
+                    Some(room) => present.control.ready_with_room(transfer, room),
                     None => present.control.ready(transfer, handle),
                 }
             }

@@ -6,7 +6,7 @@ use crate::copy_way::CopyWay;
 use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN, LENT_MAX};
 use crate::stalls::Stalls;
 use crate::stats::LinkStats;
-use crate::transport::{Lane, SharedLane};
+use crate::transport::{Lane, PostedBytes, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::io::ErrorKind;
@@ -110,17 +110,25 @@ impl Outbox {
         self.lock().lanes.first().is_some_and(|lane| lane.lends_native())
     }
 
-    /// Sends bytes of a device's own memory to room that the peer has posted.
+    /// Sends bytes of a device's own memory to room that the peer has posted. [`Outbox::await_posted`] follows.
     ///
     /// # Errors
     /// When the peer is gone.
-    pub(super) fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> Result<()> {
+    pub(super) fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> Result<Box<dyn PostedBytes>> {
         let lane = self.lock().lanes.first().cloned();
-        let (begin, _stalled) = (Instant::now(), self.stats.stalls.begin());
         let sent = lane.map_or_else(|| Err(ErrorKind::NotConnected.into()), |lane| lane.send_posted(number, bytes));
-        sent.map_err(|error| self.lost(lost(&error)))?;
+        sent.map_err(|error| self.lost(lost(&error)))
+    }
+
+    /// Waits until nobody needs `len` bytes any more, which began to go at `begin`.
+    ///
+    /// # Errors
+    /// As for [`Outbox::send_posted`].
+    pub(super) fn await_posted(&self, mut bytes: Box<dyn PostedBytes>, len: u64, begin: Instant) -> Result<()> {
+        let _stalled = self.stats.stalls.begin();
+        bytes.wait().map_err(|error| self.lost(lost(&error)))?;
         LinkStats::add_since(&self.stats.bulk_sent_ns, begin);
-        LinkStats::add(&self.stats.bulk_sent, bytes.len as u64);
+        LinkStats::add(&self.stats.bulk_sent, len);
         Ok(())
     }
 

@@ -162,12 +162,12 @@ pub trait Lane: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Sends bytes of a device's own memory to the room that the peer has posted by this number on the same lane, which has to be as large. Returns
-    /// when nobody needs them here any more.
+    /// Sends bytes of a device's own memory to the room that the peer has posted by this number on the same lane, which has to be as large. They stay as
+    /// they are until [`PostedBytes::wait`] has returned.
     ///
     /// # Errors
     /// As for [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
-    fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<()> {
+    fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<Box<dyn PostedBytes>> {
         let _ = (number, bytes);
         Err(ErrorKind::Unsupported.into())
     }
@@ -240,6 +240,15 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// For [`super::Handover`]: the lane's descriptors; none if it can only be this process's.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
+}
+
+/// Bytes on their way to posted room, see [`Lane::send_posted`]. Whoever lets go of them waits for them.
+pub trait PostedBytes: fmt::Debug + Send {
+    /// Returns when nobody needs them here any more.
+    ///
+    /// # Errors
+    /// When they may not have gone.
+    fn wait(&mut self) -> io::Result<()>;
 }
 
 /// Told once, on a thread of its own, whether the bytes are there, or nothing comes there any more that would be of use. Not told if the room is

@@ -3,11 +3,10 @@
 
 use crate::peer::PeerId;
 use crate::transfer::chunk_io::broken;
-use crate::transfer::control::ControlMessage;
+use crate::transfer::control::{ControlMessage, RoomWord};
 use crate::transfer::rendezvous::{Answer, Expects, PushStep, Pushes};
 use accord_types::{Error, Result, TransferId};
 use std::collections::HashMap;
-use std::num::NonZeroU16;
 
 /// Most bytes of handles that wait for their streams: beyond that bytes go over lanes.
 const HANDLES_BYTES_MAX: usize = 16 << 20;
@@ -22,8 +21,8 @@ pub struct ExchangeCore<E> {
     handles: HashMap<TransferId, Vec<u8>>,
     /// Bytes of them, at most [`HANDLES_BYTES_MAX`].
     handles_bytes: usize,
-    /// By which number there is room for the bytes of pushes whose streams are not there yet.
-    rooms: HashMap<TransferId, NonZeroU16>,
+    /// What room there is for the bytes of pushes whose streams are not there yet.
+    rooms: HashMap<TransferId, RoomWord>,
     /// By process the last lane that can't be pushed to any more, and why.
     lost: HashMap<PeerId, (u32, Error)>,
     closed: Option<Error>,
@@ -152,9 +151,14 @@ impl<E> ExchangeCore<E> {
         Some(handle)
     }
 
-    /// By which number the target has posted room for the bytes of a push that may be sent, if it has. Given once.
-    pub fn take_room(&mut self, transfer: TransferId) -> Option<NonZeroU16> {
+    /// The room that the target has posted for the bytes of a push that may be sent, if it has. Given once.
+    pub fn take_room(&mut self, transfer: TransferId) -> Option<RoomWord> {
         self.rooms.remove(&transfer)
+    }
+
+    /// The same, while it is there.
+    pub fn room(&self, transfer: TransferId) -> Option<RoomWord> {
+        self.rooms.get(&transfer).copied().filter(|_| self.step(transfer) == PushStep::Send)
     }
 
     /// A push is over: it has ended, or its bytes are where the target wants them.
@@ -197,9 +201,9 @@ impl<E> ExchangeCore<E> {
                 }
                 transfer
             }
-            ControlMessage::Room(transfer, number) => {
+            ControlMessage::Room(transfer, room) => {
                 if self.goes_on(from, transfer)? {
-                    self.rooms.insert(transfer, number);
+                    self.rooms.insert(transfer, room);
                 }
                 transfer
             }

@@ -4,20 +4,20 @@ use super::rooms::{DeviceRoom, TransferRoom};
 use super::{Exchange, Present};
 use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
+use crate::transfer::control::RoomWord;
 use crate::transport::PostedRoom;
 use accord_types::{Error, ErrorCode, TransferId};
-use std::num::NonZeroU16;
 use std::sync::Arc;
 
 impl Exchange {
-    /// Posts room for a transfer: by which number its bytes are to come. None if they can't.
+    /// Posts room for a transfer: what its pusher is told of it. None if its bytes can't come there.
     pub(super) fn post_room(
         self: &Arc<Self>,
         (transfer, len): (TransferId, u64),
         peer: PeerId,
         room: DeviceRoom,
         present: &Present,
-    ) -> Option<NonZeroU16> {
+    ) -> Option<RoomWord> {
         if !CopyWay::DeviceMpi.takes(len) {
             return None;
         }
@@ -32,11 +32,12 @@ impl Exchange {
             return None;
         }
         // With the lock: whoever is told of it has to find it.
+        let at = range.address..range.address + range.len as u64;
         let room = present.control.post(range, Box::new(told))?;
-        if device.add(transfer, &room) {
+        if let Some(overlaps) = device.add(transfer, &room, at) {
             let number = room.number();
             state.rooms.insert(transfer, TransferRoom { device, room });
-            return Some(number);
+            return Some(RoomWord { number, overlaps });
         }
         drop(state);
         // The device has ended, and nobody was told of its room.

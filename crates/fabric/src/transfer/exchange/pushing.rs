@@ -3,11 +3,12 @@
 use super::Exchange;
 use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
+use crate::transfer::control::RoomWord;
 use crate::transfer::outbox::{Outbox, Outgoing};
 use crate::transfer::rendezvous::PushStep;
+use crate::transport::PostedBytes;
 use accord_types::signal::Signal;
 use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,10 +26,12 @@ pub struct Pushing {
     outgoing: Option<Outgoing>,
     /// The bytes do not go over a lane.
     direct: bool,
-    /// By which number the target has posted room for them.
-    room: Option<NonZeroU16>,
+    /// The room that the target has posted for them.
+    room: Option<RoomWord>,
     /// They went there.
     in_room: bool,
+    /// They are on their way there, since then.
+    going: Option<(Box<dyn PostedBytes>, Instant)>,
     over: bool,
 }
 
@@ -43,9 +46,9 @@ impl Exchange {
         let changed = Arc::<Signal>::default();
         state.pushing.insert(transfer, changed.clone());
         self.act(state, Some(&outbox));
-        let (exchange, outgoing, room) = (self.clone(), None, None);
+        let (exchange, outgoing, room, going) = (self.clone(), None, None, None);
         let (direct, in_room, over) = (false, false, false);
-        Ok(Pushing { exchange, outbox, transfer, changed, len, outgoing, direct, room, in_room, over })
+        Ok(Pushing { exchange, outbox, transfer, changed, len, outgoing, direct, room, in_room, going, over })
     }
 }
 
@@ -103,17 +106,37 @@ impl Pushing {
         Ok(self.room.is_some() || CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
     }
 
-    /// As [`Pushing::drain`], out of a device's own memory.
+    /// Whether the bytes may be on their way beside those of other pushes that say so, though these were to come before or after: the target has
+    /// room for each of them, and none overlaps. Does not wait.
+    pub fn goes_beside(&self) -> bool {
+        let is_beside = |room: RoomWord| !room.overlaps;
+        match self.room {
+            Some(room) => is_beside(room),
+            None if self.outgoing.is_some() || !self.outbox.sends_native() => false,
+            None => self.exchange.lock().core.room(self.transfer).is_some_and(is_beside),
+        }
+    }
+
+    /// As [`Pushing::drain`], out of a device's own memory, where they stay as they are until [`Pushing::await_native`] has returned.
     ///
     /// # Errors
     /// As for [`Pushing::drain`].
     pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
         // The room takes one message. If something else comes, the target has no use for it any more.
-        if let Some(number) = self.room.take().filter(|_| bytes.len as u64 == self.len) {
+        if let Some(room) = self.room.take().filter(|_| bytes.len as u64 == self.len) {
             self.in_room = true;
-            return self.outbox.send_posted(number, bytes);
+            self.going = Some((self.outbox.send_posted(room.number, bytes)?, Instant::now()));
+            return Ok(());
         }
         self.outgoing()?.send_native(bytes)
+    }
+
+    /// Returns when nobody needs the bytes any more that [`Pushing::drain_native`] was given.
+    ///
+    /// # Errors
+    /// When they may not have gone.
+    pub fn await_native(&mut self) -> Result<()> {
+        self.going.take().map_or(Ok(()), |(bytes, begin)| self.outbox.await_posted(bytes, self.len, begin))
     }
 
     /// The lane that it has, once the target is ready.
@@ -132,6 +155,7 @@ impl Pushing {
     /// # Errors
     /// When the target refuses or is gone.
     pub fn finish(&mut self) -> Result<()> {
+        self.await_native()?;
         self.outgoing = None;
         // What did not go over a lane has landed when it was written.
         if !self.direct {
@@ -191,6 +215,7 @@ impl Drop for Pushing {
         if self.over {
             return;
         }
+        let _ = self.await_native();
         // Dropping the lane tells the target.
         let outgoing = self.outgoing.take();
         let mut state = self.exchange.lock();

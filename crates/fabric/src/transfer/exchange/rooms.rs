@@ -8,6 +8,7 @@ use crate::transport::PostedRoom;
 use accord_types::short_lock::ShortLock;
 use accord_types::{NativeRange, TransferId};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Memory that a transfer goes to, for a library that writes there.
@@ -26,7 +27,7 @@ pub struct DeviceRooms(ShortLock<Posted>);
 struct Posted {
     /// Nothing is posted any more.
     ended: bool,
-    rooms: HashMap<TransferId, Arc<dyn PostedRoom>>,
+    rooms: HashMap<TransferId, (Arc<dyn PostedRoom>, Range<u64>)>,
 }
 
 impl DeviceRooms {
@@ -34,18 +35,20 @@ impl DeviceRooms {
     pub fn end(&self) {
         let mut posted = self.0.lock();
         posted.ended = true;
-        let rooms: Vec<_> = posted.rooms.values().cloned().collect();
+        let rooms: Vec<_> = posted.rooms.values().map(|(room, _)| room.clone()).collect();
         drop(posted);
         rooms.iter().for_each(|room| room.await_free());
     }
 
-    /// Whether what was posted, and nobody was told of, may be told of.
-    pub(super) fn add(&self, transfer: TransferId, room: &Arc<dyn PostedRoom>) -> bool {
+    /// Adds what was posted at these addresses, and nobody was told of: whether other such room overlaps. None if nobody may be told.
+    pub(super) fn add(&self, transfer: TransferId, room: &Arc<dyn PostedRoom>, at: Range<u64>) -> Option<bool> {
         let mut posted = self.0.lock();
-        if !posted.ended {
-            posted.rooms.insert(transfer, room.clone());
+        if posted.ended {
+            return None;
         }
-        !posted.ended
+        let overlaps = posted.rooms.values().any(|(_, other)| other.start < at.end && at.start < other.end);
+        posted.rooms.insert(transfer, (room.clone(), at));
+        Some(overlaps)
     }
 
     pub(super) fn remove(&self, transfer: TransferId) {

@@ -1,7 +1,7 @@
 use super::*;
+use crate::transfer::control::RoomWord;
 use crate::transport::{PostedRoom, RoomTold};
 use accord_types::ErrorCode;
-use std::num::NonZeroU16;
 use std::sync::mpsc;
 
 const PUSHER: PeerId = PeerId::from_raw(1);
@@ -16,8 +16,8 @@ impl TransferControl for Line {
     fn post(&self, _room: NativeRange, _told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
         None
     }
-    fn ready_with_room(&self, transfer: TransferId, number: NonZeroU16) {
-        self.0.send(ControlMessage::Room(transfer, number)).unwrap();
+    fn ready_with_room(&self, transfer: TransferId, room: RoomWord) {
+        self.0.send(ControlMessage::Room(transfer, room)).unwrap();
     }
     fn landed(&self, transfer: TransferId) {
         self.0.send(ControlMessage::Landed(transfer)).unwrap();

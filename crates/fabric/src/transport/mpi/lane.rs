@@ -10,7 +10,7 @@ use super::reading::Reading;
 use super::shared::{Counters, LaneEnd, LaneTable, Shared};
 use super::spare;
 use super::streams::{Next, Streams};
-use crate::transport::lane::{Lane, NextPiece, Piece, PostedRoom, RoomTold, SharedLane, Transport};
+use crate::transport::lane::{Lane, NextPiece, Piece, PostedBytes, PostedRoom, RoomTold, SharedLane, Transport};
 use crate::transport::time_limit::TimeLimit;
 use crate::transport::window::{MovesWindows, Window};
 use accord_types::NativeRange;
@@ -38,14 +38,15 @@ pub(super) struct MpiLane {
     reading: Reading,
     /// How long room that is lent waits, and bytes that are.
     rooms: SharedSpinPolicy,
-    loans: SharedSpinPolicy,
+    loans: Arc<SharedSpinPolicy>,
 }
 
 impl MpiLane {
     pub(super) fn new(shared: Arc<Shared>, key: LaneKey, end: Arc<LaneEnd>) -> Self {
         // Lent bytes are about as fast as a device copies, which takes longer than a message: to be woken up would cost a fourth of that.
         let [rooms, loans] = std::array::from_fn(|_| SharedSpinPolicy::from(SpinPolicy::patient()));
-        Self { shared, key, end, limit: TimeLimit::default(), reading: Reading::default(), rooms, loans }
+        let (limit, reading, loans) = (TimeLimit::default(), Reading::default(), Arc::new(loans));
+        Self { shared, key, end, limit, reading, rooms, loans }
     }
 
     /// Does `work` as soon as it gives something; gives up at `end`.
@@ -277,11 +278,12 @@ impl Lane for MpiLane {
         self.shared.post(self.key, room, told)
     }
 
-    fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<()> {
+    fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<Box<dyn PostedBytes>> {
         if !self.lends_native() {
             return Err(ErrorKind::Unsupported.into());
         }
-        self.shared.send_posted(self.key, number.get(), LentBytes::native(bytes), &self.loans)
+        let bytes = self.shared.send_posted(self.key, number.get(), LentBytes::native(bytes), &self.loans)?;
+        Ok(Box::new(bytes))
     }
 
     fn pass_on_to(&self, to: &SharedLane) {

@@ -5,7 +5,7 @@ use super::message::LaneKey;
 use super::posted_rooms::RoomOf;
 use super::posts::Posted;
 use super::shared::{LaneTable, Shared};
-use crate::transport::lane::{PostedRoom, RoomTold};
+use crate::transport::lane::{PostedBytes, PostedRoom, RoomTold};
 use accord_types::NativeRange;
 use accord_types::signal::{SharedSpinPolicy, Signal};
 use accord_types::spin_policy::SpinPolicy;
@@ -129,14 +129,14 @@ impl Shared {
         Some(Arc::new(Room { shared: self.clone(), id, number }))
     }
 
-    /// Sends bytes into room that a lane's peer has posted. Returns when nobody needs them here any more.
+    /// Sends bytes into room that a lane's peer has posted.
     pub(super) fn send_posted(
-        &self,
+        self: &Arc<Self>,
         key: LaneKey,
         tag: u16,
         bytes: LentBytes,
-        spin: &SharedSpinPolicy,
-    ) -> io::Result<()> {
+        spin: &Arc<SharedSpinPolicy>,
+    ) -> io::Result<Sending> {
         let mut state = self.lock_to_write();
         state.check()?;
         let id = state.streams.send_posted(key, tag, bytes.len())?;
@@ -144,15 +144,44 @@ impl Shared {
         state.posts.sending.insert(id, (bytes, sent.clone()));
         let seen = sent.raised();
         self.has_changed(state);
-        let start = Instant::now();
-        sent.look(seen, spin);
-        let mut state = self.lock();
+        Ok(Sending { shared: self.clone(), id, sent, seen, spin: spin.clone(), begun: Instant::now() })
+    }
+}
+
+/// Bytes on their way to room of another rank.
+#[derive(Debug)]
+pub(super) struct Sending {
+    shared: Arc<Shared>,
+    id: u64,
+    sent: Arc<Signal>,
+    /// How often that had been raised when they were given to the thread.
+    seen: u32,
+    spin: Arc<SharedSpinPolicy>,
+    begun: Instant,
+}
+
+impl PostedBytes for Sending {
+    fn wait(&mut self) -> io::Result<()> {
+        self.sent.look(self.seen, &self.spin);
+        let mut state = self.shared.lock();
         // However long that takes: MPI may be reading there.
-        while state.posts.sending.contains_key(&id) {
-            state = sent.wait(state, None)?;
+        while state.posts.sending.contains_key(&self.id) {
+            state = self.sent.wait(state, None)?;
         }
-        spin.waited(start);
+        self.spin.waited(self.begun);
         state.check()
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        while state.posts.sending.contains_key(&self.id) {
+            state = match self.sent.wait(state, None) {
+                Ok(state) => state,
+                Err(_) => return,
+            };
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use super::super::{HEADER_LEN, LaneKey, Lent, Loan, Next, RoomOf, Streams};
 use crate::frame::EXCHANGE_WINDOW;
 use crate::peer::PeerId;
-use crate::transfer::{ControlMessage, ExchangeCore, ExchangeEffect, LanePool, PushStep, Random};
+use crate::transfer::{ControlMessage, ExchangeCore, ExchangeEffect, LanePool, PushStep, Random, RoomWord};
 use accord_types::TransferId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
@@ -255,7 +255,8 @@ impl World {
             let tag = NonZeroU16::new(u16::from_le_bytes(word[9..].try_into().unwrap()));
             let message = match (word[0], tag) {
                 (0, None) => ControlMessage::Ready(transfer, Vec::new()),
-                (0, Some(tag)) => ControlMessage::Room(transfer, tag),
+                // Nobody asks here whether it overlaps.
+                (0, Some(number)) => ControlMessage::Room(transfer, RoomWord { number, overlaps: false }),
                 _ => ControlMessage::Landed(transfer),
             };
             core.on_control(peer(lane.peer), message).unwrap();
@@ -346,9 +347,9 @@ impl World {
                 let (lanes, pool) = lanes.get_mut(to).unwrap();
                 let next = match *stage {
                     Stage::Waits if core.step(*transfer) == PushStep::Send => {
-                        if let Some(tag) = core.take_room(*transfer) {
+                        if let Some(room) = core.take_room(*transfer) {
                             assert_eq!(*len, LARGE);
-                            streams.send_posted(lanes[0], tag.get(), LARGE).unwrap();
+                            streams.send_posted(lanes[0], room.number.get(), LARGE).unwrap();
                             *stage = Stage::Sent;
                             return true;
                         }

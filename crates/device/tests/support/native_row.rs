@@ -1,0 +1,148 @@
+//! Copies out that a library takes at the same time.
+
+use super::{Test, add, device, doubles, read_doubles, write};
+use accord_device::{CopySink, Device, FetchTo, Sink};
+use accord_types::{Error, ErrorCode, NativeRange, QueueId, Result};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(20);
+/// Long enough for what would be wrong to happen.
+const WHILE: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Begun,
+    Taken,
+    Finished,
+    Dropped,
+}
+
+/// Takes its bytes once it is let, or fails.
+struct Library {
+    number: u32,
+    beside: bool,
+    open: Receiver<Result<()>>,
+    steps: Sender<(u32, Step)>,
+}
+
+impl Library {
+    fn say(&self, step: Step) {
+        let _ = self.steps.send((self.number, step));
+    }
+}
+
+impl Sink for Library {
+    fn drain(&mut self, _: &[u8]) -> Result<()> {
+        unreachable!("the bytes are taken where they are")
+    }
+
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Device
+    }
+
+    fn drains_native(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn drain_native(&mut self, _: NativeRange) -> Result<()> {
+        self.say(Step::Begun);
+        Ok(())
+    }
+
+    fn await_native(&mut self) -> Result<()> {
+        // Closed at the end of a test that has failed already.
+        self.open.recv().unwrap_or(Ok(()))?;
+        self.say(Step::Taken);
+        Ok(())
+    }
+
+    fn goes_beside(&mut self) -> bool {
+        self.beside
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.say(Step::Finished);
+        Ok(())
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        self.say(Step::Dropped);
+    }
+}
+
+fn library(number: u32, beside: bool, steps: &Sender<(u32, Step)>) -> (CopySink, Sender<Result<()>>) {
+    let (let_go, open) = channel();
+    (CopySink::new(Library { number, beside, open, steps: steps.clone() }), let_go)
+}
+
+/// Those that may have company have it, others have none; they end in their order, and what comes behind waits for them.
+pub(crate) fn at_once() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let written = write(&device, stream, at, doubles([1.0; 64]))?;
+    device.synchronize(stream, written)?;
+    let (told, steps) = channel();
+    let mut copies = Vec::new();
+    for (number, beside) in [(0, true), (1, true), (2, true), (3, false), (4, true), (5, true)] {
+        let (sink, let_go) = library(number, beside, &told);
+        copies.push((device.copy_out(stream, at, 512, sink)?, let_go));
+    }
+    let last = add(&device, stream, at, 64, 1.0)?;
+    let begin = |numbers: &[u32]| {
+        numbers.iter().for_each(|number| assert_eq!(steps.recv_timeout(SOON), Ok((*number, Step::Begun))));
+        assert_eq!(steps.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout));
+    };
+    let end = |number: usize| -> Test {
+        assert!(!device.reached(stream, copies[number].0)?);
+        copies[number].1.send(Ok(()))?;
+        for step in [Step::Taken, Step::Finished, Step::Dropped] {
+            assert_eq!(steps.recv_timeout(SOON), Ok((number as u32, step)));
+        }
+        device.synchronize(stream, copies[number].0)?;
+        assert!(!device.reached(stream, last)?);
+        Ok(())
+    };
+    begin(&[0, 1, 2]);
+    end(0)?;
+    end(1)?;
+    assert_eq!(steps.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout), "the fourth one is to be alone");
+    end(2)?;
+    begin(&[3]);
+    end(3)?;
+    begin(&[4, 5]);
+    end(4)?;
+    copies[5].1.send(Ok(()))?;
+    assert_eq!(read_doubles(&device, stream, at, 64)?, [2.0; 64]);
+    device.shutdown();
+    Ok(())
+}
+
+/// One that fails fails its stream, and those beside it are over before anybody hears of it: the library may be reading.
+pub(crate) fn failed() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let written = write(&device, stream, at, doubles([1.0; 64]))?;
+    device.synchronize(stream, written)?;
+    let (told, steps) = channel();
+    let (first, let_first) = library(0, true, &told);
+    let (second, _second) = library(1, true, &told);
+    let seq = device.copy_out(stream, at, 512, first)?;
+    let later = device.copy_out(stream, at, 512, second)?;
+    for number in 0..2 {
+        assert_eq!(steps.recv_timeout(SOON)?, (number, Step::Begun));
+    }
+    let_first.send(Err(Error::new(ErrorCode::Execution, "nobody takes it")))?;
+    for seq in [seq, later] {
+        let error = device.synchronize(stream, seq).expect_err("it has failed");
+        assert_eq!(error.cause(), "nobody takes it");
+    }
+    let dropped: Vec<_> = steps.try_iter().collect();
+    assert_eq!(dropped, [(0, Step::Dropped), (1, Step::Dropped)]);
+    device.shutdown();
+    Ok(())
+}
