@@ -1,15 +1,18 @@
 /* Copies from one GPU to another, of one process or of two nodes, beside the driver's copy and a TCP stream. Large copies come
    several in a row: a GPU that had nothing to do for a while is slower at first, whoever drives it. What has "many in a row" has no
-   pause before it, as memory_for_mpi.c. What has "each" is the time of single copies, of which the median says what a quiet one takes.
+   pause before it, as memory_for_mpi.c. What has "each" is the time of single copies, of which the median says what a quiet one takes. "In a queue"
+   are eight arrays by acc_memcpy_d2d_async and a wait, over eight.
    gpu_d2d [MIB]
    accord run --local-cluster 2x1gpu --remote-only --loopback -- gpu_d2d [MIB]
    gcc -O2 -fopenacc -foffload=nvptx-none gpu_d2d.c -ldl */
 #include "gpu_server.h"
 #include <openacc.h>
 
-enum { ROUNDS = 9, ROW = 4, SMALL_ROUNDS = 15, SMALL = 200, MIBS = 16, MANY = 30, WARM = 10, EACH = 1000 };
+enum { ROUNDS = 9, ROW = 4, SMALL_ROUNDS = 15, SMALL = 200, MIBS = 16, MANY = 30, WARM = 10, EACH = 1000, ARRAYS = 8 };
 
 extern void acc_memcpy_d2d(void *dst_host, void *src_host, size_t bytes, int dst_device, int src_device)
+    __attribute__((weak));
+extern void acc_memcpy_d2d_async(void *dst_host, void *src_host, size_t bytes, int dst_device, int src_device, int queue)
     __attribute__((weak));
 
 int main(int argc, char **argv)
@@ -86,6 +89,18 @@ int main(int argc, char **argv)
             acc_memcpy_d2d(to, from, lengths[l].bytes, 1, 0);
             each[l][i] = now_us() - t;
         }
+    static double in_queue[LENGTHS][SMALL];
+    for (int l = 0; l < LENGTHS; l++)
+        for (int i = -10; i < SMALL; i++) {
+            size_t part = bytes / ARRAYS < lengths[l].bytes ? bytes / ARRAYS : lengths[l].bytes;
+            acc_set_device_num(0, acc_device_nvidia);
+            double t = now_us();
+            for (int a = 0; a < ARRAYS; a++)
+                acc_memcpy_d2d_async(to + a * (bytes / ARRAYS), from + a * (bytes / ARRAYS), part, 1, 0, 1);
+            acc_wait(1);
+            if (i >= 0)
+                in_queue[l][i] = (now_us() - t) / ARRAYS;
+        }
     report("TCP", "stream there", "GB/s", stream, ROUNDS);
     report("TCP", "64 B there and back", "us", ping, SMALL_ROUNDS);
     if (raw_gpus > 1) {
@@ -99,6 +114,10 @@ int main(int argc, char **argv)
     report("acc_memcpy_d2d", "8 B", "us", small, SMALL_ROUNDS);
     for (int l = 0; l < LENGTHS; l++)
         report("acc_memcpy_d2d", lengths[l].name, "us", each[l], EACH);
+    static const char *const of_queues[LENGTHS] = { "8 B, in a queue", "64 KiB, in a queue", "128 KiB, in a queue", "1 MiB, in a queue" };
+    for (int l = 0; l < LENGTHS; l++)
+        report("acc_memcpy_d2d", of_queues[l], "us", in_queue[l], SMALL);
+    acc_set_device_num(1, acc_device_nvidia);
     acc_copyout(to, bytes);
     size_t wrong = 0;
     for (size_t i = 0; i < bytes; i += 512)
