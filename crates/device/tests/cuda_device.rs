@@ -120,6 +120,7 @@ fn main() {
         ("bytes_for_a_library_are_fetched_in_order", fetched::for_a_library),
         ("copies_for_a_library_are_under_way_at_once", native_row::at_once),
         ("a_copy_for_a_library_that_fails_leaves_none_under_way", native_row::failed),
+        ("a_device_that_is_shut_down_leaves_a_library_what_it_reads", native_row::ended),
         ("a_failure_is_told_in_its_turn", failures::in_their_turn),
     ];
     let fake_only = [

@@ -24,8 +24,8 @@ struct UnderWay {
 pub(crate) struct MemoryUse<'a>(&'a MemoryUses);
 
 impl MemoryUses {
-    /// The memory stays until what is returned is dropped; what the driver was given by then is waited for. Whoever has one must not wait for
-    /// anybody but the driver.
+    /// The memory stays until what is returned is dropped; what the driver was given by then is waited for. Whoever has one waits for
+    /// nobody but the driver, or the library.
     ///
     /// # Errors
     /// When the device was shut down.

@@ -2,7 +2,6 @@
 //! the targets have room for each of them: else each would wait until the one before has landed, which a library takes longer to say than to do.
 
 use super::driver::DriverError;
-use super::memory_uses::MemoryUse;
 use super::pending::FETCHED_MAX;
 use super::staging::fetched::{Fetched, FetchedPlace};
 use super::staging::slot_pool::Slot;
@@ -20,11 +19,11 @@ struct Fetching {
     fetched: Fetched,
 }
 
-/// One that is under way. What it holds goes in this order: the sink waits for the library.
-struct UnderWay<'a> {
+/// One that is under way. What it holds goes in this order: the sink waits for the library. The slot's memory stays as long as the slot does, so a
+/// device that is shut down waits for none of this.
+struct UnderWay {
     sink: CopySink,
-    _slot: Slot,
-    _use: MemoryUse<'a>,
+    slot: Slot,
     seq: u64,
     len: usize,
     start: Start,
@@ -56,7 +55,7 @@ pub(crate) fn give(
 }
 
 /// The next one of the list, if that may be under way beside those of `row`.
-fn follower(stream: &Stream, row: &VecDeque<UnderWay<'_>>) -> Option<Fetching> {
+fn follower(stream: &Stream, row: &VecDeque<UnderWay>) -> Option<Fetching> {
     let may_follow = |op: &mut Op| match op {
         Op::CopyOut { sink, fetched: Some(fetched), .. } => {
             fetched.place() == FetchedPlace::Device && sink.goes_beside()
@@ -72,7 +71,7 @@ fn follower(stream: &Stream, row: &VecDeque<UnderWay<'_>>) -> Option<Fetching> {
     }
 }
 
-fn begin<'a>(stream: &'a Stream, copy: Fetching, row: &mut VecDeque<UnderWay<'a>>, by_host: ByHost) -> Result<()> {
+fn begin(stream: &Stream, copy: Fetching, row: &mut VecDeque<UnderWay>, by_host: ByHost) -> Result<()> {
     let Fetching { seq, len, mut sink, fetched } = copy;
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
@@ -81,9 +80,8 @@ fn begin<'a>(stream: &'a Stream, copy: Fetching, row: &mut VecDeque<UnderWay<'a>
     let has_company = sink.goes_beside();
     let Some(slot) = fetched.wait().map_err(failed)? else { return sink.finish() };
     if drains {
-        let use_of_memory = shared.memory_uses.begin()?;
         sink.drain_native(shared.context.range(slot.address(), len))?;
-        row.push_back(UnderWay { sink, _slot: slot, _use: use_of_memory, seq, len, start, has_company });
+        row.push_back(UnderWay { sink, slot, seq, len, start, has_company });
         return Ok(());
     }
     row.drain(..).try_for_each(|before| end(stream, before))?;
@@ -94,10 +92,10 @@ fn begin<'a>(stream: &'a Stream, copy: Fetching, row: &mut VecDeque<UnderWay<'a>
 }
 
 /// Waits until a copy has landed.
-fn end(stream: &Stream, copy: UnderWay<'_>) -> Result<()> {
-    let UnderWay { mut sink, _slot: slot, _use: use_of_memory, seq, len, start, .. } = copy;
+fn end(stream: &Stream, copy: UnderWay) -> Result<()> {
+    let UnderWay { mut sink, slot, seq, len, start, .. } = copy;
     sink.await_native()?;
-    drop((slot, use_of_memory));
+    drop(slot);
     stream.shared.tracer.end(start, (stream.raw, stream.queue), SpanKind::Push, len as u64, String::new);
     sink.finish()?;
     stream.is_done(seq);

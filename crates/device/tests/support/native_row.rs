@@ -146,3 +146,27 @@ pub(crate) fn failed() -> Test {
     device.shutdown();
     Ok(())
 }
+
+/// A device that is shut down does not wait for a library, which may take as long as another node does: what it reads stays.
+pub(crate) fn ended() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let written = write(&device, stream, at, doubles([1.0; 64]))?;
+    device.synchronize(stream, written)?;
+    let (told, steps) = channel();
+    let [(first, let_first), (second, let_second)] = [library(0, true, &told), library(1, true, &told)];
+    device.copy_out(stream, at, 512, first)?;
+    let seq = device.copy_out(stream, at, 512, second)?;
+    for number in 0..2 {
+        assert_eq!(steps.recv_timeout(SOON)?, (number, Step::Begun));
+    }
+    device.shutdown();
+    assert_eq!(device.synchronize(stream, seq).expect_err("it was shut down").code(), ErrorCode::DeviceShutdown);
+    assert!(steps.try_recv().is_err(), "the library is at both");
+    drop(device);
+    let_first.send(Ok(()))?;
+    let_second.send(Ok(()))?;
+    while steps.recv_timeout(SOON)? != (1, Step::Dropped) {}
+    Ok(())
+}
