@@ -10,6 +10,7 @@ use accord_tests::{
 use driver::driver;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Runs everything, or with this argument only looks.
@@ -298,4 +299,29 @@ fn an_agent_offers_the_gpus_of_its_list() {
         let finished = passed(run(&cluster, 0, &setup.program, &[LOOK], &[]));
         assert!(finished.stdout.contains(&format!("{offered} nvidia")), "{}", finished.report());
     }
+}
+
+/// However far an executor gets: a GPU's driver, its streams and what they need are threads, too.
+#[test]
+fn executors_without_threads_say_so_in_time() {
+    let setup = Setup::new();
+    let few_threads = compile_support("few_threads", setup.driver.path()).unwrap();
+    let program = compiled("tests/programs/c/d2d_queues.c", true);
+    let (mut worked, mut told) = (0, 0);
+    for threads in [4, 7, 8, 9, 10, 14, 20, 23, 27, 28, 31, 38, 42, 200] {
+        let builder = setup.cluster(&[1, 1]).preload(&few_threads).env("EXECUTOR_THREADS", threads.to_string());
+        let cluster = builder.env("ACCORD_IPC", "off").start().unwrap();
+        let job = cluster.job(0, &program).unwrap().timeout(Duration::from_secs(20));
+        let finished = job.run().unwrap();
+        let what = format!("{threads} threads: {}", finished.report());
+        println!("{what}");
+        assert!(!finished.timed_out && finished.left_behind.is_empty(), "{what}");
+        if finished.code() == 0 {
+            worked += 1;
+        } else {
+            assert!(finished.stderr.contains("[acc_error_"), "{what}");
+            told += usize::from(finished.stderr.contains("a thread"));
+        }
+    }
+    assert!(worked > 0 && told > 2, "{worked} {told}");
 }

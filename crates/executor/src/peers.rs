@@ -15,9 +15,11 @@ use accord_fabric::route::{Directions, Endpoint, LaneTerms};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::{SharedLane, route};
+use accord_types::scarce;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::threads::spawn;
 use accord_types::{Error, ErrorCode, Result, SessionId};
+use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};
 
 /// All other executors of the session.
@@ -102,6 +104,7 @@ impl Peers {
         };
         spawn("accord-peer", work).map_err(|error| {
             Error::new(ErrorCode::System, format!("no thread for a connection to another node: {error}"))
+                .remedy(scarce::THREADS)
         })?;
         let before = state.push_over(to, LinkTo(link.clone()));
         drop(state);
@@ -167,8 +170,11 @@ impl Peers {
             before.close(&replaced());
         }
         let pushed = PushedLane { peers: self.clone(), link, lane };
-        // Without a thread it ends here.
-        let _ = spawn("accord-peer", move || pushed.serve(client));
+        // Without a thread the lane ends here, which its pusher hears without a reason.
+        if let Err(error) = spawn("accord-peer", move || pushed.serve(client)) {
+            let what = "no thread for what another node copies here";
+            let _ = writeln!(io::stderr(), "accord-node-agent executor: {what}: {error}; {}", scarce::THREADS);
+        }
     }
 
     pub(crate) fn close(&self, error: &Error) {

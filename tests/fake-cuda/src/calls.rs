@@ -75,9 +75,9 @@ unsafe fn put_string(to: *mut c_char, len: c_int, text: &str) {
 
 /// The driver's own stream, number 0, of the whole process.
 fn stream(raw: *mut c_void) -> Result<Arc<Stream>, i32> {
-    static DEFAULT: OnceLock<Arc<Stream>> = OnceLock::new();
+    static DEFAULT: OnceLock<Result<Arc<Stream>, i32>> = OnceLock::new();
     if raw.is_null() {
-        return Ok(Arc::clone(DEFAULT.get_or_init(Stream::start)));
+        return DEFAULT.get_or_init(Stream::start).clone();
     }
     let raw = raw.cast_const().cast::<Stream>();
     // SAFETY: callers pass streams that cuStreamCreate returned and that are not destroyed.
@@ -291,7 +291,7 @@ calls! {
     }
     fn cuStreamCreate(raw: *mut *const Stream, _flags: c_uint) {
         current()?;
-        *raw = Arc::into_raw(Stream::start());
+        *raw = Arc::into_raw(Stream::start()?);
         Ok(())
     }
     fn cuStreamDestroy_v2(raw: *mut c_void) {

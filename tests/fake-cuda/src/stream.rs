@@ -1,6 +1,6 @@
 //! Streams: a thread each, that does what it is given in order.
 
-use crate::control::{lock, setting};
+use crate::control::{OUT_OF_MEMORY, lock, setting};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,11 +31,12 @@ pub(crate) struct Event {
 }
 
 impl Stream {
-    pub(crate) fn start() -> Arc<Self> {
+    /// Where the system has no thread for it the driver has no memory.
+    pub(crate) fn start() -> Result<Arc<Self>, i32> {
         let stream = Arc::new(Self { state: Mutex::default(), moved: Condvar::new() });
         let own = Arc::clone(&stream);
-        std::thread::spawn(move || own.serve());
-        stream
+        std::thread::Builder::new().spawn(move || own.serve()).map_err(|_| OUT_OF_MEMORY)?;
+        Ok(stream)
     }
 
     fn serve(&self) {

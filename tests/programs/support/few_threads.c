@@ -25,10 +25,12 @@ __attribute__((constructor)) static void find(void)
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
     static int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (left == 0)
+    /* Threads are begun by several at once. */
+    long now = left;
+    while (now > 0 && !atomic_compare_exchange_weak(&left, &now, now - 1))
+        ;
+    if (now == 0)
         return EAGAIN;
-    if (left > 0)
-        left--;
     if (!create)
         create = dlsym(RTLD_NEXT, "pthread_create");
     return create(thread, attributes, start, argument);

@@ -3,7 +3,7 @@
 
 use super::stream::Stream;
 use super::timer_slack;
-use crate::failure::shut_down;
+use crate::failure::{no_thread, shut_down};
 use accord_types::Result;
 use accord_types::short_lock::ShortLock;
 use accord_types::signal::Signal;
@@ -53,14 +53,12 @@ impl Notifier {
         }
         if !state.started {
             let shared = Arc::clone(&self.0);
-            match threads::spawn("accord-notify", move || shared.serve()) {
-                Ok(_) => state.started = true,
-                Err(_) => {
-                    // Late is better than never.
-                    drop(state);
-                    return done(wait(stream, seq));
-                }
+            if let Err(error) = threads::spawn("accord-notify", move || shared.serve()) {
+                drop(state);
+                // To wait here could take for ever: some wait for what is put in later, or for a failure.
+                return done(Err(no_thread(&error).queue(stream.queue)));
             }
+            state.started = true;
         }
         state.waiting.push(Awaited { stream: Arc::clone(stream), seq, since: Instant::now(), done });
         self.0.work_available.raise();
@@ -167,10 +165,4 @@ fn look(stream: &Stream, seq: u64) -> Result<bool> {
     let last = stream.last().0;
     // Of a position that was not put in yet only a failure can be told.
     Ok(stream.reached(seq.min(last))? && seq <= last)
-}
-
-fn wait(stream: &Stream, seq: u64) -> Result<()> {
-    let _current =
-        stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream.queue)))?;
-    stream.synchronize(seq)
 }

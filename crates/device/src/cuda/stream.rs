@@ -16,7 +16,7 @@ use super::repeated::Repeated;
 use super::rows::Rows;
 use super::shared::{DeviceStream, Shared};
 use super::timer_slack;
-use crate::failure::shut_down;
+use crate::failure::{no_thread, shut_down};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::threads;
 use accord_types::turn_lock::{self, TurnLock};
@@ -266,25 +266,29 @@ impl Stream {
 
     /// Puts an operation into the list, and waits for room if there is none. Copies from elsewhere have room: there is one a lane,
     /// and whoever brings them may have to bring the bytes that the stream waits for.
+    ///
+    /// # Errors
+    /// When the stream has failed meanwhile, or the system has no thread for it; then nothing was put in.
     pub(super) fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, StreamProgress>, op: Op) -> Result<Seq> {
         while state.pending.is_full() && !state.closing && self.queue != QueueId::INCOMING {
             drop(self.sleep(state));
             self.check()?;
             state = self.lock();
         }
+        if !state.worker_started && !state.closing {
+            let stream = Arc::clone(self);
+            let thread = threads::spawn(format!("accord-q{}", self.queue), move || stream.serve());
+            if let Err(error) = thread {
+                // The operation goes, and whoever waits for what it would have taken: without the lock, which it may need.
+                drop(state);
+                return Err(no_thread(&error).queue(self.queue));
+            }
+            state.worker_started = true;
+        }
         state.last += 1;
         let seq = state.last;
         state.pending.push(seq, op);
         self.news.fetch_add(1, Ordering::Release);
-        if !state.worker_started && !state.closing {
-            state.worker_started = true;
-            let stream = Arc::clone(self);
-            let thread = threads::spawn(format!("accord-q{}", self.queue), move || stream.serve());
-            if let Err(error) = thread {
-                state.failure = Some(crate::failure::no_thread(&error));
-                self.failed.store(true, Ordering::Release);
-            }
-        }
         drop(state);
         self.moved.notify_all();
         Ok(Seq(seq))
