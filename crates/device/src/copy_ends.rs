@@ -125,7 +125,7 @@ pub trait Sink: Send {
     }
 
     /// Whether the bytes may be taken out of the device's own memory, and arrive, at the same time as those of other copies of the stream that say so,
-    /// before or after it. Does not block; [`Sink::drains_native`] does not either then.
+    /// before or after it. Does not block; [`Sink::drains_native`] says yes then, and does not block either.
     fn goes_beside(&mut self) -> bool {
         false
     }

@@ -52,13 +52,11 @@ impl<S> Op<S> {
 pub(crate) struct Pending<S> {
     ops: VecDeque<(u64, Op<S>)>,
     bytes: usize,
-    /// How many of them are fetched.
-    fetched: usize,
 }
 
 impl<S> Default for Pending<S> {
     fn default() -> Self {
-        Self { ops: VecDeque::new(), bytes: 0, fetched: 0 }
+        Self { ops: VecDeque::new(), bytes: 0 }
     }
 }
 
@@ -74,12 +72,11 @@ impl<S> Pending<S> {
 
     /// Whether the bytes of a copy out may be fetched behind these.
     pub(crate) fn may_fetch(&self) -> bool {
-        self.fetched == self.ops.len() && self.fetched < FETCHED_MAX
+        self.ops.len() < FETCHED_MAX && self.ops.iter().all(|(_, op)| op.is_fetched())
     }
 
     pub(crate) fn push(&mut self, seq: u64, op: Op<S>) {
         self.bytes += op.held();
-        self.fetched += usize::from(op.is_fetched());
         self.ops.push_back((seq, op));
     }
 
@@ -92,7 +89,6 @@ impl<S> Pending<S> {
     pub(crate) fn pop(&mut self) -> Option<(u64, Op<S>)> {
         let (seq, op) = self.ops.pop_front()?;
         self.bytes -= op.held();
-        self.fetched -= usize::from(op.is_fetched());
         Some((seq, op))
     }
 }

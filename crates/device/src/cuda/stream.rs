@@ -378,9 +378,13 @@ impl Stream {
 
     /// The operation at `seq` is done, and all before it; whoever works on it goes on with others.
     pub(crate) fn is_done(&self, seq: u64) {
-        self.arrived(seq);
+        // A trace has put something in after it.
+        let is_traced = self.shared.tracer.is_on();
         let mut state = self.lock();
         state.issued = seq;
+        if !is_traced {
+            state.arrived(seq);
+        }
         self.performing.store(seq + 1, Ordering::Release);
         drop(state);
         self.moved.notify_all();

@@ -5,7 +5,7 @@ use super::direct::{self, Asked};
 use super::driver::DriverError;
 use super::egress::Part;
 use super::launch;
-use super::native_row;
+use super::native_row::{self, Fetching};
 use super::registrations::RegisteredPart;
 use super::shared::Shared;
 use super::staging::copy_pool::CopyPool;
@@ -46,13 +46,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         }
         Op::CopyOut { len, sink, fetched: Some(fetched), .. } => match fetched.place() {
             FetchedPlace::Host => give(stream, seq, len as usize, sink, fetched),
-            FetchedPlace::Device => {
-                // As in `copy_out`.
-                if stream.is_completing(seq - 1) {
-                    settle(stream, seq)?;
-                }
-                native_row::give(stream, (seq, len as usize), sink, fetched, copy_out)
-            }
+            FetchedPlace::Device => give_native(stream, seq, len as usize, sink, fetched),
         },
         Op::CopyOut { src, len, mut sink, fetched: None } => {
             if let Some(there) = sink.mapped_range()? {
@@ -282,6 +276,24 @@ fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetc
     }
     stream.arrived(seq);
     sink.finish()
+}
+
+/// The same for bytes that were fetched for a library. By the host, from where they are now, if that does not reach them after all.
+fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<()> {
+    // As in `copy_out`.
+    if stream.is_completing(seq - 1) {
+        settle(stream, seq)?;
+    }
+    let start = stream.shared.tracer.begin(stream.raw);
+    if sink.drains_native()? {
+        return native_row::give(stream, Fetching { seq, len, sink, fetched, start });
+    }
+    let failed = |error: DriverError| stream.shared.driver_failed(error, Some(stream.queue));
+    let Some(slot) = fetched.wait().map_err(failed)? else { return sink.finish() };
+    let copied = copy_out(stream, seq, slot.address(), len, sink);
+    slot.record(stream.raw).map_err(failed)?;
+    slot.release_after();
+    copied
 }
 
 fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: CopySink) -> Result<()> {
