@@ -7,6 +7,7 @@ use super::posts::Posted;
 use super::shared::{LaneTable, Shared};
 use crate::transport::lane::{PostedBytes, PostedRoom, RoomTold};
 use accord_types::NativeRange;
+use accord_types::short_lock::ShortGuard;
 use accord_types::signal::{SharedSpinPolicy, Signal};
 use accord_types::spin_policy::SpinPolicy;
 use accord_types::threads;
@@ -163,25 +164,27 @@ pub(super) struct Sending {
 impl PostedBytes for Sending {
     fn wait(&mut self) -> io::Result<()> {
         self.sent.look(self.seen, &self.spin);
-        let mut state = self.shared.lock();
-        // However long that takes: MPI may be reading there.
-        while state.posts.sending.contains_key(&self.id) {
-            state = self.sent.wait(state, None)?;
-        }
+        let state = self.until_sent()?;
         self.spin.waited(self.begun);
         state.check()
     }
 }
 
-impl Drop for Sending {
-    fn drop(&mut self) {
+impl Sending {
+    /// However long that takes: MPI may be reading there.
+    fn until_sent(&self) -> io::Result<ShortGuard<'_, LaneTable>> {
         let mut state = self.shared.lock();
         while state.posts.sending.contains_key(&self.id) {
-            state = match self.sent.wait(state, None) {
-                Ok(state) => state,
-                Err(_) => return,
-            };
+            state = self.sent.wait(state, None)?;
         }
+        Ok(state)
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        // Whoever lets go of them has no use for an error.
+        drop(self.until_sent());
     }
 }
 
