@@ -71,11 +71,7 @@ pub(crate) fn links() -> u32 {
 
 /// The driver takes so long from now on until it looks where a copy goes to or comes from, in microseconds.
 pub(crate) fn dawdle(us: u32) {
-    if let Some(symbol) = symbol(c"fake_cuda_dawdle") {
-        // SAFETY: as above.
-        let dawdle: extern "C" fn(u32) = unsafe { std::mem::transmute(symbol) };
-        dawdle(us);
-    }
+    set(c"fake_cuda_dawdle", us);
 }
 
 /// How many copies were asked for of memory that was not there.
@@ -85,11 +81,7 @@ pub(crate) fn strays() -> u32 {
 
 /// What lies between two events takes so long from now on, in microseconds; as long as it does if negative.
 pub(crate) fn took(us: i32) {
-    if let Some(symbol) = symbol(c"fake_cuda_took") {
-        // SAFETY: as above.
-        let took: extern "C" fn(i32) = unsafe { std::mem::transmute(symbol) };
-        took(us);
-    }
+    set(c"fake_cuda_took", us);
 }
 
 /// With how many gangs the last launch was.
@@ -120,6 +112,14 @@ pub(crate) fn interrupts() -> u32 {
 /// How many copies of several rows were made.
 pub(crate) fn row_copies() -> u32 {
     number(c"fake_cuda_row_copies")
+}
+
+fn set<T>(name: &CStr, value: T) {
+    if let Some(symbol) = symbol(name) {
+        // SAFETY: the library's function of this name takes such a value.
+        let set: extern "C" fn(T) = unsafe { std::mem::transmute(symbol) };
+        set(value);
+    }
 }
 
 fn number(name: &CStr) -> u32 {

@@ -1,8 +1,11 @@
 //! Copies out that a library takes at the same time.
 
 use super::{Test, add, device, doubles, read_doubles, write};
+use accord_device::cuda::CudaDevice;
 use accord_device::{CopySink, Device, FetchTo, Sink};
-use accord_types::{Error, ErrorCode, NativeRange, QueueId, Result};
+use accord_types::{DevicePtr, Error, ErrorCode, NativeRange, QueueId, Result, StreamId};
+use libtest_mimic::Failed;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -78,13 +81,19 @@ fn library(number: u32, beside: bool, steps: &Sender<(u32, Step)>) -> (CopySink,
     (CopySink::new(Library { number, beside, open, steps: steps.clone() }), let_go)
 }
 
-/// Those that may have company have it, others have none; they end in their order, and what comes behind waits for them.
-pub(crate) fn at_once() -> Test {
+/// A device with 64 numbers, a stream where nothing waits, and where they are.
+fn filled() -> core::result::Result<(Arc<CudaDevice>, StreamId, DevicePtr), Failed> {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
     let written = write(&device, stream, at, doubles([1.0; 64]))?;
     device.synchronize(stream, written)?;
+    Ok((device, stream, at))
+}
+
+/// Those that may have company have it, others have none; they end in their order, and what comes behind waits for them.
+pub(crate) fn at_once() -> Test {
+    let (device, stream, at) = filled()?;
     let (told, steps) = channel();
     let mut copies = Vec::new();
     for (number, beside) in [(0, true), (1, true), (2, true), (3, false), (4, true), (5, true)] {
@@ -123,11 +132,7 @@ pub(crate) fn at_once() -> Test {
 
 /// One that fails fails its stream, and those beside it are over before anybody hears of it: the library may be reading.
 pub(crate) fn failed() -> Test {
-    let device = device()?;
-    let stream = device.create_stream(QueueId(1))?;
-    let at = device.addresses().0;
-    let written = write(&device, stream, at, doubles([1.0; 64]))?;
-    device.synchronize(stream, written)?;
+    let (device, stream, at) = filled()?;
     let (told, steps) = channel();
     let (first, let_first) = library(0, true, &told);
     let (second, _second) = library(1, true, &told);
@@ -149,11 +154,7 @@ pub(crate) fn failed() -> Test {
 
 /// A device that is shut down does not wait for a library, which may take as long as another node does: what it reads stays.
 pub(crate) fn ended() -> Test {
-    let device = device()?;
-    let stream = device.create_stream(QueueId(1))?;
-    let at = device.addresses().0;
-    let written = write(&device, stream, at, doubles([1.0; 64]))?;
-    device.synchronize(stream, written)?;
+    let (device, stream, at) = filled()?;
     let (told, steps) = channel();
     let [(first, let_first), (second, let_second)] = [library(0, true, &told), library(1, true, &told)];
     device.copy_out(stream, at, 512, first)?;
