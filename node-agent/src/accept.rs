@@ -5,7 +5,7 @@ use crate::node::ExecutorId;
 use crate::spare::{Spare, Work};
 use crate::supervise::Supervisor;
 use accord_fabric::handshake::{Hello, Introduced, Proven, Purpose};
-use accord_fabric::transport::{Acceptor, Asked, IncomingLane, Outcome, SharedLane};
+use accord_fabric::transport::{Acceptor, IncomingLane, Outcome, SharedLane};
 use accord_types::{Error, ErrorCode, Result, threads};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,10 +25,7 @@ pub(crate) fn accept(mut acceptor: Acceptor, supervisor: &Arc<Supervisor>) -> ! 
     supervisor.wake_at_news(acceptor.waker());
     let mut key_of = |hello: &Hello, since: Instant| {
         check_purpose(hello)?;
-        if hello.purpose == Purpose::Measure {
-            return supervisor.key_of_measurement(hello.session).map(Asked::Key);
-        }
-        supervisor.key_or_wait(hello.session, since)
+        supervisor.key_or_wait(hello, since)
     };
     loop {
         match acceptor.next_outcome(&mut key_of) {

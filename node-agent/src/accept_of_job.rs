@@ -5,7 +5,7 @@ use crate::accept::{self, WELCOME_TIMEOUT, admit, check_purpose, hand_over, refu
 use crate::metrics;
 use crate::spare::Spare;
 use crate::supervise::Supervisor;
-use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::handshake::{self, Hello};
 use accord_fabric::transport::SharedLane;
 use accord_fabric::transport::mpi::MpiFabric;
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -59,10 +59,7 @@ fn introduce(
 fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Result<()> {
     let key_of = |hello: &Hello| {
         check_purpose(hello)?;
-        if hello.purpose == Purpose::Measure {
-            return supervisor.key_of_measurement(hello.session);
-        }
-        supervisor.key_of(hello.session, &|| turn.has_to_go())
+        supervisor.key_of(hello, &|| turn.has_to_go())
     };
     let admitted = Cell::new(None);
     let condition = |hello: &Hello| {

@@ -109,21 +109,13 @@ impl Supervisor {
         ShortGuard::wait_while(self.lock(), &self.changed, unknown).node.endpoint().cloned()
     }
 
-    /// What the lane of a measurement has to prove.
-    ///
-    /// # Errors
-    /// If it is not expected.
-    pub(crate) fn key_of_measurement(&self, measurement: SessionId) -> Result<Key> {
-        self.look(|node, now| node.key_of_measurement(now, measurement)).map(Key::from)
-    }
-
-    /// What a connection of `session`, which has come at `since`, has to prove, or until when it may wait for the coordinator's word.
+    /// What a connection with this hello, which has come at `since`, has to prove, or until when it may wait for the coordinator's word.
     ///
     /// # Errors
     /// Those of [`Node::key_of`].
-    pub(crate) fn key_or_wait(&self, session: SessionId, since: Instant) -> Result<Asked> {
+    pub(crate) fn key_or_wait(&self, hello: &Hello, since: Instant) -> Result<Asked> {
         let since = since.saturating_duration_since(self.began);
-        let key = self.look(|node, now| node.key_of(now, session, since))?;
+        let key = self.look(|node, now| node.key_of(now, hello.purpose, hello.session, since))?;
         Ok(key.map_or(Asked::Later(self.began + Node::key_within(since)), |key| Asked::Key(key.into())))
     }
 
@@ -131,17 +123,18 @@ impl Supervisor {
     ///
     /// # Errors
     /// Those of [`Node::key_of`]; soon if it `has_to_go`.
-    pub(crate) fn key_of(&self, session: SessionId, has_to_go: &dyn Fn() -> bool) -> Result<Key> {
+    pub(crate) fn key_of(&self, hello: &Hello, has_to_go: &dyn Fn() -> bool) -> Result<Key> {
         let since = self.now();
+        let look = |node: &Node, now| node.key_of(now, hello.purpose, hello.session, since);
         loop {
-            if let Some(key) = self.look(|node, now| node.key_of(now, session, since))? {
+            if let Some(key) = self.look(look)? {
                 return Ok(key.into());
             }
             if has_to_go() {
                 return Err(Error::new(ErrorCode::DeviceUnavailable, "too many connections wait for their sessions"));
             }
             let left = Node::key_within(since).saturating_sub(self.now()).min(ANNOUNCEMENT_LOOK);
-            let waits = |state: &mut ExecutorTable| matches!(state.node.key_of(self.now(), session, since), Ok(None));
+            let waits = |state: &mut ExecutorTable| matches!(look(&state.node, self.now()), Ok(None));
             drop(ShortGuard::wait_timeout_while(self.lock(), &self.changed, left, waits));
         }
     }

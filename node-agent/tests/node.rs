@@ -272,7 +272,9 @@ fn a_lane_waits_for_the_word_of_its_session() {
     let mut bench = Bench { node: Node::new("h1".into(), false, false), now: Duration::ZERO, ends: Vec::new() };
     bench.poll();
     let since = bench.now;
-    let key_of = |bench: &Bench| bench.node.key_of(bench.now, A, since).map_err(|error| error.cause().to_owned());
+    let key_of = |bench: &Bench| {
+        bench.node.key_of(bench.now, Purpose::Command, A, since).map_err(|error| error.cause().to_owned())
+    };
     assert_eq!(key_of(&bench), Ok(None));
     bench.register();
     assert_eq!(key_of(&bench), Ok(None));

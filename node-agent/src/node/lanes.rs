@@ -2,11 +2,11 @@
 
 use super::executors::{EXECUTORS_MAX, ExecutorId, Stage};
 use super::state::Node;
-use accord_fabric::handshake::{Hello, check_secure};
+use accord_fabric::handshake::{Hello, Purpose, check_secure};
 use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, SessionKey};
 use std::time::Duration;
 
-/// How long a connection waits for the node's registration, and for the announcement of its session.
+/// How long a connection waits for the node's registration, and for the announcement of its session or measurement.
 const ANNOUNCEMENT_WAIT: Duration = Duration::from_secs(3);
 /// How long a new executor waits for the end of the one before: the driver may take seconds to take a GPU's context down. Less
 /// than a program waits for such a lane.
@@ -38,16 +38,30 @@ impl CommandLane {
 }
 
 impl Node {
-    /// What a connection of `session` has to prove, which has come at `since`. It may be earlier than the coordinator's word: none as long as
-    /// it has to wait for that, [`Node::key_within`] at most.
+    /// What a connection with this purpose has to prove, of `session` or the measurement with that number, which has come at `since`. It may
+    /// be earlier than the coordinator's word: none as long as it has to wait for that, [`Node::key_within`] at most.
     ///
     /// # Errors
-    /// If the session was not announced to this agent, or has ended. Anybody may ask, so that the text tells nothing of others.
-    pub fn key_of(&self, now: Duration, session: SessionId, since: Duration) -> Result<Option<SessionKey>> {
-        let is_known = self.grants.find(now, session).is_some() || self.grants.has_ended(session);
+    /// If the session or measurement was not announced to this agent, or has ended. Anybody may ask, so that the text tells nothing of others.
+    pub fn key_of(
+        &self,
+        now: Duration,
+        purpose: Purpose,
+        session: SessionId,
+        since: Duration,
+    ) -> Result<Option<SessionKey>> {
+        let is_measured = purpose == Purpose::Measure;
+        let is_known = if is_measured {
+            self.key_of_measurement(now, session).is_ok()
+        } else {
+            self.grants.find(now, session).is_some() || self.grants.has_ended(session)
+        };
         let waits = !self.stopping && (self.endpoint.is_none() || !is_known) && now < Self::key_within(since);
         if waits {
             return Ok(None);
+        }
+        if is_measured {
+            return self.key_of_measurement(now, session).map(Some);
         }
         self.check(session)?;
         Ok(Some(self.grant(now, session)?.key))

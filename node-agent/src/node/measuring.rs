@@ -70,11 +70,8 @@ impl Node {
         self.measuring.expected.push_back(Expected { measurement, key, end: now + EXPECTED_FOR });
     }
 
-    /// What the lane of an expected measurement has to prove.
-    ///
-    /// # Errors
-    /// If none with this number is expected.
-    pub fn key_of_measurement(&self, now: Duration, measurement: SessionId) -> Result<SessionKey> {
+    /// What the lane of an expected measurement has to prove. The error is that none with this number is expected.
+    pub(super) fn key_of_measurement(&self, now: Duration, measurement: SessionId) -> Result<SessionKey> {
         let known = self.measuring.expected.iter().find(|known| known.measurement == measurement.0 && now < known.end);
         known.map(|known| known.key).ok_or_else(not_expected)
     }
@@ -208,14 +205,26 @@ mod tests {
     }
 
     #[test]
+    fn a_measurement_that_comes_before_it_is_expected_waits_for_that() {
+        let mut node = node(true);
+        let key_of = |node: &Node, now| node.key_of(ms(now), Purpose::Measure, SessionId(1 << 63 | 5), ms(0));
+        assert_eq!(key_of(&node, 0), Ok(None));
+        let end = Node::key_within(ms(0)).as_millis().try_into().unwrap();
+        assert_eq!(key_of(&node, end - 1), Ok(None));
+        assert!(key_of(&node, end).is_err());
+        node.expect(ms(1), 1 << 63 | 5, KEY);
+        assert_eq!(key_of(&node, 2), Ok(Some(KEY)));
+    }
+
+    #[test]
     fn an_expected_measurement_is_let_in_once_and_soon() {
         let mut node = node(true);
         let id = SessionId(1 << 63 | 5);
         let hello = Hello { to: Some(NodeId(3)), ..Hello::new(Purpose::Measure, id, 0, PeerId::PROGRAM) };
-        assert!(node.key_of_measurement(ms(0), id).is_err());
+        let key_of = |node: &Node, now, since| node.key_of(ms(now), Purpose::Measure, id, ms(since));
         node.expect(ms(0), id.0, KEY);
-        assert_eq!(node.key_of_measurement(ms(4_999), id), Ok(KEY));
-        assert!(node.key_of_measurement(ms(5_000), id).is_err());
+        assert_eq!(key_of(&node, 4_999, 4_999), Ok(Some(KEY)));
+        assert!(key_of(&node, 9_000, 5_000).is_err());
         let elsewhere = Hello { to: Some(NodeId(4)), ..hello };
         assert!(node.admit_measurement(ms(1), &elsewhere, HERE).is_err());
         assert!(node.admit_measurement(ms(1), &hello, Way { leaves_machine: true, ..HERE }).is_err(), "in clear");

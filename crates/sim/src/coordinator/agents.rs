@@ -255,7 +255,7 @@ impl World {
             let Some(rules) = &mut self.agents[agent].rules else { return Ok(()) };
             let session = lane.session;
             if lane.proven.is_none() {
-                match rules.key_of(time, session, lane.since) {
+                match rules.key_of(time, Purpose::Command, session, lane.since) {
                     Ok(Some(key)) if key == key_of(lane.program) => {
                         let hello = Hello { to: lane.to, ..Hello::new(Purpose::Command, session, 0, PeerId::PROGRAM) };
                         if rules.admit(time, &hello, HERE).is_err() {

@@ -4,6 +4,7 @@ use super::agent::{Agent, Executor};
 use super::program::Program;
 use super::world::{SERVED, World};
 use accord_coordinator::cluster::{Millis, Node, NodeState};
+use accord_fabric::handshake::Purpose;
 
 /// As the core's.
 const DOUBT: u64 = 6;
@@ -186,7 +187,7 @@ impl Agent {
         if let Some(session) = starting.values().find(|starts| rules.executor_of(now, starts.session).is_ok()) {
             return Err(format!("{name} hands lanes to {session:?}, which is not there yet"));
         }
-        match self.closed.iter().find(|session| rules.key_of(now, **session, now).is_ok()) {
+        match self.closed.iter().find(|session| rules.key_of(now, Purpose::Command, **session, now).is_ok()) {
             Some(session) => Err(format!("{name} asks lanes of {session} for a key, which has ended")),
             None => Ok(()),
         }
