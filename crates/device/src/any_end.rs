@@ -3,14 +3,28 @@
 use crate::copy_ends::{Sink, Source};
 use crate::host_memory::HostMemory;
 use accord_types::HostRange;
+use accord_types::short_lock::DroppedUnlocked;
 use std::ops::{Deref, DerefMut};
+
+/// An end that may own devices, or wait for its other end when it is dropped: with no lock held.
+pub struct Unlocked<T: ?Sized> {
+    #[allow(dead_code, reason = "it looks when it is dropped")]
+    unlocked: DroppedUnlocked,
+    end: T,
+}
+
+impl<T> Unlocked<T> {
+    fn new(end: T) -> Self {
+        Self { unlocked: DroppedUnlocked::default(), end }
+    }
+}
 
 /// Where a copy's bytes come from. The program's own memory, the usual case, takes nothing from the heap.
 pub enum CopySource {
     /// Memory of this process.
     Program(HostMemory),
     /// Anything else.
-    Other(Box<dyn Source>),
+    Other(Box<Unlocked<dyn Source>>),
 }
 
 impl CopySource {
@@ -21,7 +35,7 @@ impl CopySource {
 
     /// Anything else.
     pub fn new(source: impl Source + 'static) -> Self {
-        Self::Other(Box::new(source))
+        Self::Other(Box::new(Unlocked::new(source)))
     }
 }
 
@@ -31,7 +45,7 @@ impl Deref for CopySource {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::Program(memory) => memory,
-            Self::Other(source) => &**source,
+            Self::Other(source) => &source.end,
         }
     }
 }
@@ -40,7 +54,7 @@ impl DerefMut for CopySource {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match self {
             Self::Program(memory) => memory,
-            Self::Other(source) => &mut **source,
+            Self::Other(source) => &mut source.end,
         }
     }
 }
@@ -50,7 +64,7 @@ pub enum CopySink {
     /// Memory of this process.
     Program(HostMemory),
     /// Anything else.
-    Other(Box<dyn Sink>),
+    Other(Box<Unlocked<dyn Sink>>),
 }
 
 impl CopySink {
@@ -61,7 +75,7 @@ impl CopySink {
 
     /// Anything else.
     pub fn new(sink: impl Sink + 'static) -> Self {
-        Self::Other(Box::new(sink))
+        Self::Other(Box::new(Unlocked::new(sink)))
     }
 }
 
@@ -71,7 +85,7 @@ impl Deref for CopySink {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::Program(memory) => memory,
-            Self::Other(sink) => &**sink,
+            Self::Other(sink) => &sink.end,
         }
     }
 }
@@ -80,7 +94,7 @@ impl DerefMut for CopySink {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match self {
             Self::Program(memory) => memory,
-            Self::Other(sink) => &mut **sink,
+            Self::Other(sink) => &mut sink.end,
         }
     }
 }

@@ -309,7 +309,7 @@ impl World<'_> {
         let place = place.and_then(|place| Ok((self.hosted(place.device)?, place)));
         match place {
             Ok((hosted, CopyTarget { dst, after, .. })) => {
-                let destination = Destination { hosted: hosted.clone(), dst, len };
+                let destination = Destination::new(hosted, dst, len);
                 let export =
                     self.session.local.as_ref().map(|local| local.peer(from).export(hosted.device(), dst, len));
                 let ways = DirectWays { export, room: destination.room() };

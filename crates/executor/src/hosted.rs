@@ -4,7 +4,7 @@
 use crate::queue_table::{Carrier, Queue, QueueTable};
 use accord_device::Device;
 use accord_fabric::transfer::DeviceRooms;
-use accord_types::short_lock::{ShortReadGuard, ShortRwLock, ShortWriteGuard};
+use accord_types::short_lock::{DroppedUnlocked, ShortReadGuard, ShortRwLock, ShortWriteGuard};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{QueueId, Result, Seq, StreamId};
 use std::sync::Arc;
@@ -16,13 +16,22 @@ pub struct Hosted {
     rooms: Arc<DeviceRooms>,
     /// One thread at a time makes streams, which may take its time; whoever uses a queue that has one does not wait for that.
     making: TurnLock<()>,
+    /// The device may end with it.
+    #[allow(dead_code, reason = "it looks when it is dropped")]
+    unlocked: DroppedUnlocked,
 }
 
 impl Hosted {
     /// A device that was just started; the lease's quota of streams as in [`accord_types::streams_max`].
     pub fn new(device: Arc<dyn Device>, stream_quota: u32) -> Self {
         let queues = ShortRwLock::new(QueueTable::new(stream_quota));
-        Self { device, queues, rooms: Arc::default(), making: TurnLock::default() }
+        Self {
+            device,
+            queues,
+            rooms: Arc::default(),
+            making: TurnLock::default(),
+            unlocked: DroppedUnlocked::default(),
+        }
     }
 
     /// The device.

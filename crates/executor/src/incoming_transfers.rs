@@ -3,6 +3,7 @@
 use crate::hosted::Hosted;
 use accord_device::{CopySource, Source};
 use accord_fabric::transfer::{DeviceRoom, Exchange, IncomingBytes, IncomingTransfer};
+use accord_types::short_lock::DroppedUnlocked;
 use accord_types::{DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
 
@@ -11,33 +12,44 @@ const QUICK_MAX: u64 = 64 << 10;
 
 /// Where a transfer goes.
 pub struct Destination {
-    /// The device.
-    pub hosted: Arc<Hosted>,
+    hosted: Arc<Hosted>,
     /// First byte.
-    pub dst: DevicePtr,
+    dst: DevicePtr,
     /// Bytes.
-    pub len: u64,
+    len: u64,
+    /// A device may end with the last transfer that goes there.
+    unlocked: DroppedUnlocked,
 }
 
 impl Destination {
+    /// So many bytes of a device, from `dst` on.
+    pub fn new(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
+        Self { hosted: hosted.clone(), dst, len, unlocked: DroppedUnlocked::default() }
+    }
+
     /// Its memory, for a library that writes there; none if there is no such for its kind of devices.
     pub fn room(&self) -> Option<DeviceRoom> {
         self.hosted.device().native()?;
-        let (hosted, dst, len) = (self.hosted.clone(), self.dst, usize::try_from(self.len).ok()?);
-        let range = move || hosted.device().native()?.room(dst, len);
+        let len = usize::try_from(self.len).ok()?;
+        let place = Self::new(&self.hosted, self.dst, self.len);
+        let range = move || {
+            let Self { hosted, dst, .. } = &place;
+            hosted.device().native()?.room(*dst, len)
+        };
         Some(DeviceRoom { device: self.hosted.rooms().clone(), range: Box::new(range) })
     }
 
     /// Takes a transfer whose first bytes are there.
     pub fn start(self, incoming: IncomingTransfer) {
         let Some((bytes, ending)) = incoming.split() else { return };
-        let Self { hosted, dst, len } = self;
+        let Self { hosted, dst, len, unlocked } = self;
         let source = CopySource::new(FromDevice { bytes, len });
         let put = hosted.incoming().and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, source)?)));
         match put {
             Ok((stream, seq)) => {
                 let of = hosted.clone();
                 let done = move |outcome: Result<()>| {
+                    let _unlocked = unlocked;
                     if outcome.is_err() {
                         of.incoming_failed(stream);
                     }

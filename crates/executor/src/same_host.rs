@@ -8,6 +8,7 @@ use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Export, Pushing};
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
+use accord_types::short_lock::DroppedUnlocked;
 use accord_types::threads::spawn;
 use accord_types::{DevicePtr, Result, SessionId};
 use std::io::Write as _;
@@ -33,7 +34,11 @@ impl SameHostPeer {
     /// Says where a transfer from it goes, when it may come.
     pub fn export(&self, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Export {
         let (Self { same_host, peer, .. }, device) = (self.clone(), device.clone());
-        Box::new(move || same_host.handle(peer.raw(), &*device, dst, len))
+        let unlocked = DroppedUnlocked::default();
+        Box::new(move || {
+            let _unlocked = unlocked;
+            same_host.handle(peer.raw(), &*device, dst, len)
+        })
     }
 
     /// Where a push to it from `device` goes, if it has said so, the device reaches that, and it takes no longer than over a lane.

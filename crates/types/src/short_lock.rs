@@ -207,6 +207,19 @@ pub fn assert_none_held() {
     HELD.with(|held| assert_eq!(held.get(), 0, "a lock is held over a call that may wait"));
 }
 
+/// Goes with what may own a device, whose end may wait: debug builds check that it is dropped with no lock held.
+///
+/// # Panics
+/// In debug builds, if this thread holds a [`ShortLock`] when it is dropped.
+#[derive(Default, Debug)]
+pub struct DroppedUnlocked(());
+
+impl Drop for DroppedUnlocked {
+    fn drop(&mut self) {
+        assert_none_held();
+    }
+}
+
 #[cfg(debug_assertions)]
 thread_local! {
     static HELD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
@@ -245,6 +258,11 @@ mod tests {
         assert!(std::panic::catch_unwind(assert_none_held).is_err(), "it was not noticed");
         drop(held);
         assert_none_held();
+        let (held, owner) = (lock.lock(), DroppedUnlocked::default());
+        let drops = std::panic::AssertUnwindSafe(|| drop(owner));
+        assert!(std::panic::catch_unwind(drops).is_err(), "it was not noticed");
+        drop(held);
+        drop(DroppedUnlocked::default());
         assert_eq!(*lock.lock(), 1);
     }
 

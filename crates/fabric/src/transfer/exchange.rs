@@ -242,9 +242,9 @@ impl Exchange {
 
     fn announced(self: &Arc<Self>, transfer: TransferId, from: PeerId, place: Result<Expected>) -> Result<()> {
         let mut state = self.lock();
-        state.core.expect(transfer, from, place)?;
+        let outcome = state.core.expect(transfer, from, place);
         self.act(state, None);
-        Ok(())
+        outcome
     }
 
     /// What stood before the transfer on its target is done, or failed.
@@ -262,9 +262,10 @@ impl Exchange {
     /// A peer can be talked to, and its bytes come in through `inbox`.
     pub fn arrived(self: &Arc<Self>, peer: PeerId, control: Arc<dyn TransferControl>, inbox: Arc<Inbox>) {
         let mut state = self.lock();
-        state.peers.insert(peer, Present { control, inbox });
+        let before = state.peers.insert(peer, Present { control, inbox });
         state.core.arrived(peer);
         self.act(state, None);
+        drop(before);
     }
 
     fn begin(self: &Arc<Self>, transfer: TransferId, peer: PeerId, incoming: Incoming, starter: Starter) {
@@ -299,8 +300,9 @@ impl Exchange {
     pub fn close(self: &Arc<Self>, error: &Error) {
         let mut state = self.lock();
         state.core.close(error);
-        state.peers.clear();
+        let peers = std::mem::take(&mut state.peers);
         self.act(state, None);
+        drop(peers);
         self.end_rooms();
     }
 

@@ -67,7 +67,10 @@ impl Inbox {
     pub fn forget(&self, transfer: TransferId) {
         let mut state = self.lock();
         state.discarded.remove(&transfer);
-        state.transfers.remove(&transfer);
+        let forgotten = state.transfers.remove(&transfer);
+        drop(state);
+        // With it may go its device.
+        drop(forgotten);
     }
 
     /// So many bytes of it have come by other means than a lane, and no others do.
@@ -81,13 +84,15 @@ impl Inbox {
         let mut state = self.lock();
         let Posted { transfers, discarded, .. } = &mut *state;
         let Some((_, receive)) = transfers.get_mut(&transfer) else { return };
-        *receive = Box::new(drop);
+        let no_more = std::mem::replace(receive, Box::new(drop));
         discarded.insert(transfer);
         if discarded.len() > DISCARDED_MAX
             && let Some(oldest) = discarded.pop_first()
         {
             transfers.remove(&oldest);
         }
+        drop(state);
+        drop(no_more);
     }
 
     /// Ends the waiting of lanes; what was expected is dropped.

@@ -115,7 +115,7 @@ pub(crate) fn remote_to_local(
     connection.machine().last(source.client.device(), queue)?;
     let transfer = connection.spec.transfer();
     let (hosted, dst) = (target.client.hosted()?, target.start);
-    let destination = Destination { hosted: hosted.clone(), dst, len };
+    let destination = Destination::new(&hosted, dst, len);
     let export = connection.spec.same_host_peer(connection.link.peer());
     let export = export.map(|peer| peer.export(hosted.device(), dst, len));
     connection.serve_bulk_lanes();

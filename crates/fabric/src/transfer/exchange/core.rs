@@ -264,11 +264,11 @@ impl<E> ExchangeCore<E> {
     /// # Errors
     /// When the transfer is known already, there are too many, or everything has ended.
     pub fn expect(&mut self, transfer: TransferId, from: PeerId, place: Result<E>) -> Result<()> {
-        self.check()?;
-        if !self.expects.expect(transfer, from)? {
+        let is_wanted = self.check().and_then(|()| self.expects.expect(transfer, from));
+        if is_wanted != Ok(true) {
             self.effects.extend(place.ok().map(ExchangeEffect::Drop));
             self.count();
-            return Ok(());
+            return is_wanted.map(|_| ());
         }
         match place {
             Ok(expected) => drop(self.expected.insert(transfer, expected)),

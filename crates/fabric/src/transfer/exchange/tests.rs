@@ -4,6 +4,8 @@ use crate::transport::{PostedRoom, RoomTold};
 use accord_types::ErrorCode;
 use std::sync::mpsc;
 
+mod owners;
+
 const PUSHER: PeerId = PeerId::from_raw(1);
 const TARGET: PeerId = PeerId::from_raw(2);
 

@@ -1,0 +1,145 @@
+//! Whoever takes a transfer may be the last that has its device, whose end may wait: it goes with no lock held.
+
+use super::*;
+use accord_types::NativeContext;
+use accord_types::short_lock::DroppedUnlocked;
+use std::num::NonZeroU16;
+
+const LEN: u64 = 1 << 20;
+
+/// Posts whatever room it is asked for, and keeps who is told what becomes of it.
+#[derive(Default)]
+struct Posting(ShortLock<Vec<RoomTold>>);
+
+#[derive(Debug)]
+struct Posted;
+
+impl PostedRoom for Posted {
+    fn number(&self) -> NonZeroU16 {
+        NonZeroU16::MIN
+    }
+    fn withdraw(&self) -> bool {
+        true
+    }
+    fn abandon(&self) {}
+    fn await_free(&self) {}
+}
+
+impl TransferControl for Posting {
+    fn ready(&self, _transfer: TransferId, _handle: Vec<u8>) {}
+    fn post(&self, _room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
+        self.0.lock().push(told);
+        Some(Arc::new(Posted))
+    }
+    fn ready_with_room(&self, _transfer: TransferId, _room: RoomWord) {}
+    fn landed(&self, _transfer: TransferId) {}
+    fn refused(&self, _transfer: TransferId, _error: &Error) {}
+    fn failed(&self, _transfer: TransferId, _error: &Error) {}
+}
+
+/// Panics if it goes with a lock held; counts those that are left.
+struct Owner(#[allow(dead_code, reason = "it looks when it is dropped")] DroppedUnlocked, Arc<()>);
+
+struct Target {
+    exchange: Arc<Exchange>,
+    control: Arc<Posting>,
+    owners: Arc<()>,
+}
+
+impl Target {
+    /// `inbox` is kept by the exchange alone.
+    fn new() -> Self {
+        let (exchange, control) = (Exchange::new(), Arc::<Posting>::default());
+        exchange.arrived(PUSHER, control.clone(), Inbox::new(Arc::default(), false));
+        Self { exchange, control, owners: Arc::default() }
+    }
+
+    /// Expects a transfer for which room can be posted.
+    fn expect(&self, transfer: u64) -> Result<()> {
+        let owner = || Owner(DroppedUnlocked::default(), self.owners.clone());
+        let [taker, export, room] = [owner(), owner(), owner()];
+        let starter = Box::new(move |incoming| drop((incoming, taker)));
+        let range = move || {
+            let _room = &room;
+            let context = NativeContext::new(0, |_| true);
+            Some(NativeRange { address: transfer << 32, len: LEN as usize, context })
+        };
+        let ways = DirectWays {
+            export: Some(Box::new(move || {
+                drop(export);
+                Vec::new()
+            })),
+            room: Some(DeviceRoom { device: Arc::default(), range: Box::new(range) }),
+        };
+        self.exchange.expect(TransferId(transfer), PUSHER, LEN, starter, ways)
+    }
+
+    /// And lets it come.
+    fn posted(transfers: std::ops::Range<u64>) -> Self {
+        let target = Self::new();
+        for transfer in transfers.clone() {
+            target.expect(transfer).unwrap();
+            target.exchange.due(TransferId(transfer), Ok(()));
+        }
+        assert_eq!(target.control.0.lock().len() as u64, transfers.end - transfers.start);
+        assert!(target.owners() > 0);
+        target
+    }
+
+    /// What has become of the room that was posted.
+    fn tell(&self, filled: [bool; 2]) {
+        let told = std::mem::take(&mut *self.control.0.lock());
+        told.into_iter().zip(filled).for_each(|(told, filled)| told(filled));
+    }
+
+    fn owners(&self) -> usize {
+        Arc::strong_count(&self.owners) - 1
+    }
+}
+
+#[test]
+fn when_its_room_has_ended() {
+    let target = Target::posted(0..2);
+    target.tell([true, false]);
+    assert_eq!(target.owners(), 0);
+}
+
+#[test]
+fn when_its_pusher_is_gone() {
+    let target = Target::posted(0..2);
+    target.expect(7).unwrap();
+    target.exchange.peer_lost(PUSHER);
+    assert_eq!(target.owners(), 0);
+}
+
+#[test]
+fn when_it_may_not_come() {
+    let target = Target::new();
+    target.expect(1).unwrap();
+    let one = target.owners();
+    assert!(target.expect(1).is_err());
+    assert_eq!(target.owners(), one);
+    target.exchange.due(TransferId(1), Err(Error::new(ErrorCode::Execution, "crashed")));
+    assert_eq!(target.owners(), 0);
+}
+
+#[test]
+fn when_everything_ends() {
+    let target = Target::posted(0..2);
+    target.expect(7).unwrap();
+    target.exchange.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
+    target.tell([false, false]);
+    assert_eq!(target.owners(), 0);
+    assert!(target.expect(8).is_err());
+    assert_eq!(target.owners(), 0);
+}
+
+#[test]
+fn when_nobody_wants_its_bytes() {
+    let inbox = Inbox::new(Arc::default(), false);
+    let owner = Owner(DroppedUnlocked::default(), Arc::default());
+    let owners = owner.1.clone();
+    inbox.post(TransferId(1), LEN, Box::new(move |incoming| drop((incoming, owner))));
+    inbox.discard(TransferId(1));
+    assert_eq!((Arc::strong_count(&owners), inbox.len()), (1, 1));
+}
