@@ -11,18 +11,21 @@ use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::{self, MpiFabric, MpiObject};
 use accord_types::settings::MPI;
 use accord_types::{GpuAware, scarce, threads};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The object with MPI in it.
 const OBJECT: &str = "libaccord_mpi.so";
 /// How long an agent waits for the one before it, which registers first: the coordinator numbers nodes as they come.
 const TURN_MAX: Duration = Duration::from_secs(20);
+/// How long the agents of a job of the same name may take to end, which was run just before.
+const GATEWAY_MAX: Duration = Duration::from_secs(5);
+const GATEWAY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The first argument that makes this program say which MPI there is, and end.
 pub const ARGUMENT: &str = "mpi";
@@ -36,11 +39,11 @@ pub fn main() -> ExitCode {
         Ok(object) => {
             let news = object.news();
             let here = news.here.lines().next().unwrap_or_default();
-            let _ = writeln!(std::io::stdout(), "{}\n{here}\n{}", news.built_for, news.fits());
+            let _ = writeln!(io::stdout(), "{}\n{here}\n{}", news.built_for, news.fits());
             ExitCode::SUCCESS
         }
         Err(why) => {
-            let _ = writeln!(std::io::stdout(), "{why}");
+            let _ = writeln!(io::stdout(), "{why}");
             ExitCode::FAILURE
         }
     }
@@ -119,16 +122,27 @@ impl MpiJob {
     }
 
     /// Is the gateway of this machine's processes, unless another agent of the machine is. Its ranks come one after the other
-    /// ([`MpiJob::await_turn`]), so that it is the first one's.
+    /// ([`MpiJob::await_turn`]), so that it is the first one's; whoever is the gateway before the job's first rank comes is of another job.
     pub(crate) fn open_gateway(&self) -> Result<(), String> {
-        match Gateway::bind(&self.name) {
-            Ok(gateway) => {
-                let fabric = self.fabric.clone();
-                start("accord-gateways", move || gateway.serve(&fabric))
+        let (is_first, begun) = (self.fabric.rank() == 0, Instant::now());
+        loop {
+            match Gateway::bind(&self.name) {
+                Ok(gateway) => {
+                    let fabric = self.fabric.clone();
+                    return start("accord-gateways", move || gateway.serve(&fabric, no_way));
+                }
+                Err(error) if error.kind() == ErrorKind::AddrInUse && !is_first => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::AddrInUse && begun.elapsed() < GATEWAY_MAX => {
+                    std::thread::sleep(GATEWAY_PAUSE);
+                }
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                    let name = self.name;
+                    return Err(format!("another job {name} runs on this machine; end it, or choose another --job"));
+                }
+                Err(error) => {
+                    return Err(format!("cannot be the gateway {}: {error}; choose another --job", self.name));
+                }
             }
-            // Another agent of this machine, in a job with several of them.
-            Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(()),
-            Err(error) => Err(format!("cannot be the gateway {}: {error}; choose another --job", self.name)),
         }
     }
 
@@ -140,7 +154,7 @@ impl MpiJob {
             let why = accept_of_job(&fabric, &lanes_to);
             if !leaving.load(Ordering::Acquire) {
                 // Nobody can be reached any more, and a world that has failed can't be joined again.
-                let _ = writeln!(std::io::stderr(), "accord-node-agent: {why}");
+                let _ = writeln!(io::stderr(), "accord-node-agent: {why}");
                 std::process::exit(1);
             }
         })?;
@@ -167,6 +181,14 @@ impl MpiJob {
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         self.fabric.stop();
+    }
+}
+
+/// Says for people that a process of this machine got no way to another node; that one sees its end only.
+fn no_way(error: &io::Error) {
+    match scarce::remedy_of_words(&error.to_string()) {
+        Some(remedy) => tracing::warn!("the gateway has no way for a process of this machine: {error}; {remedy}"),
+        None => tracing::info!("the gateway has no way for a process of this machine: {error}"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Agents that are the ranks of an MPI job: `accord run --fabric mpi`. What comes over it is right, and nothing is left when a
 //! node dies. Skipped, with the reason, where there is no MPI or its part was not built (`make mpi`).
 
-use accord_tests::{Finished, Job, Result, Running, Tool, leftovers, libacc, no_mpi, test_program, tool};
+use accord_tests::{Cluster, Finished, Job, Result, Running, Tool, leftovers, libacc, no_mpi, test_program, tool};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -116,6 +116,45 @@ fn no_shared_memory_is_left_however_a_run_ends() {
             assert!(Instant::now() < end, "{signal}: {files:?}");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+}
+
+/// As people start agents by hand, who choose names that others have.
+#[test]
+fn a_job_whose_name_another_one_has_on_this_machine_says_so() {
+    if is_skipped() {
+        return;
+    }
+    let mut cluster = Cluster::builder().hosts(1).start().unwrap();
+    cluster.kill_agent(0);
+    let name = format!("same-{}", std::process::id());
+    let agent = || {
+        Job::new(tool(Tool::NodeAgent).unwrap())
+            .with_mpi()
+            .env("ACCORD_MEASURE", "off")
+            .timeout(Duration::from_secs(60))
+            .args(["--fabric", "mpi", "--job", &name, "--node", "h0", "--listen", "127.0.0.1:0"])
+            .args(["--gpus", "off", "--cpu-devices", "1", "--cpu-memory", "64M", "--coordinator", cluster.address()])
+            .arg("--tls")
+            .arg(cluster.tls_of("h0"))
+            .arg("--libacc")
+            .arg(libacc().unwrap())
+    };
+    let end = |running: &Running| kill(Pid::from_raw(running.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let first = agent().start().unwrap();
+    first.await_output("listening on").unwrap();
+    let finished = agent().run().unwrap();
+    let said = format!("another job {name} runs on this machine; end it, or choose another --job");
+    assert!(finished.code() == 1 && finished.stderr.contains(&said), "{}", finished.report());
+    // One that was run just before may still be ending.
+    let next = agent().start().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    end(&first);
+    next.await_output("listening on").unwrap();
+    end(&next);
+    for running in [first, next] {
+        let finished = running.finish().unwrap();
+        assert_eq!(finished.code(), 0, "{}", finished.report());
     }
 }
 

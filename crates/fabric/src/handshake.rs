@@ -22,7 +22,7 @@ mod server;
 use crate::key::{self, Key};
 use crate::route::Route;
 use crate::transport::{self, Lane, PeerAddress, SharedLane, Transport};
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, scarce};
 pub(crate) use answer::refusal;
 use answer::{ANSWER_LEN, CHALLENGE_LEN, REFUSAL_MAX, REFUSED_FOR_NOW, WELCOME, answer};
 pub use hello::{HELLO_LEN, Hello, MAGIC, Purpose, VERSION};
@@ -91,7 +91,7 @@ fn connect_with(route: &Route, hello: &Hello, key: &Key, limits: ConnectLimits) 
 /// # Errors
 /// As for [`connect_by`].
 pub fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<LaneSecret> {
-    let broken = |error: std::io::Error| unavailable(format!("{server} broke the handshake off: {error}"));
+    let broken = |error| broken_off(server, &error);
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce)?;
     let hello = hello.encode(&nonce);
@@ -115,9 +115,13 @@ pub fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, 
     }
 }
 
+fn broken_off(server: &str, error: &std::io::Error) -> Error {
+    unavailable(format!("{server} broke the handshake off: {error}")).remedy("see the agents' messages")
+}
+
 /// Reads the fixed part of an answer, and the rest if it is a refusal. Returns the length of the rest.
 fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usize> {
-    let broken = |error: std::io::Error| unavailable(format!("{server} broke the handshake off: {error}"));
+    let broken = |error| broken_off(server, &error);
     let mut answer = [0; ANSWER_LEN];
     io::read(lane, &mut answer, deadline).map_err(broken)?;
     if answer[..8] != MAGIC {
@@ -222,7 +226,10 @@ impl Proven {
         };
         let welcomed = condition(&self.hello).and_then(|()| welcome());
         welcomed.inspect_err(|error| refuse(lane, error, timeout))?;
-        let untunable = |error: std::io::Error| unavailable(format!("cannot tune the connection: {error}"));
+        let untunable = |error| {
+            let untunable = unavailable(format!("cannot tune the connection: {error}"));
+            scarce::remedy(&error).into_iter().fold(untunable, Error::remedy)
+        };
         lane.introduced(self.hello.purpose.unread_max()).map_err(untunable)?;
         Ok(Introduced { hello: self.hello, secret: self.secret })
     }

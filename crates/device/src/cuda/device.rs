@@ -18,7 +18,9 @@ use crate::failure::shut_down;
 use crate::image::Images;
 use accord_types::short_lock::ShortLock;
 use accord_types::turn_lock::TurnLock;
-use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, ImageId, ImageRef, QueueId, Result, Seq, StreamId};
+use accord_types::{
+    AddressRange, DeviceInfo, Error, ErrorCode, ImageId, ImageRef, QueueId, Result, Seq, StreamId, scarce,
+};
 use cudarc::driver::sys::CUstream;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -77,7 +79,9 @@ impl CudaDevice {
                 NoDriver::Absent(why) => why,
                 NoDriver::Old(name) => format!("it has no {name}"),
             };
-            Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver can't be used: {why}"))
+            let remedy = scarce::remedy_of_words(&why);
+            let error = Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver can't be used: {why}"));
+            remedy.into_iter().fold(error, Error::remedy)
         })?;
         // SAFETY: no preconditions.
         unsafe { driver.cuInit(0) }.map_err(failed)?;

@@ -204,27 +204,31 @@ driver! {
 impl Driver {
     /// The driver of this process, loaded at the first call.
     pub(crate) fn get() -> Result<&'static Self, NoDriver> {
-        static DRIVER: OnceLock<Result<Driver, NoDriver>> = OnceLock::new();
-        DRIVER
-            .get_or_init(|| {
-                // SAFETY: the name ends with a zero byte. Loading the driver runs its constructors, which
-                // every CUDA program does.
-                let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
-                if library.is_null() {
-                    // SAFETY: no preconditions.
-                    let why = unsafe { libc::dlerror() };
-                    if why.is_null() {
-                        return Err(NoDriver::Absent(String::new()));
-                    }
-                    // SAFETY: dlerror returns a string that holds until this thread's next call.
-                    let why = unsafe { CStr::from_ptr(why) };
-                    return Err(NoDriver::Absent(why.to_string_lossy().into_owned()));
-                }
-                // It stays loaded: the table above lives as long as the process.
-                Self::load(library)
-            })
-            .as_ref()
-            .map_err(Clone::clone)
+        static DRIVER: OnceLock<Driver> = OnceLock::new();
+        if let Some(driver) = DRIVER.get() {
+            return Ok(driver);
+        }
+        // Who has no descriptors or memory for it now may have some later.
+        let driver = Self::open()?;
+        Ok(DRIVER.get_or_init(|| driver))
+    }
+
+    fn open() -> Result<Self, NoDriver> {
+        // SAFETY: the name ends with a zero byte. Loading the driver runs its constructors, which
+        // every CUDA program does.
+        let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+        if library.is_null() {
+            // SAFETY: no preconditions.
+            let why = unsafe { libc::dlerror() };
+            if why.is_null() {
+                return Err(NoDriver::Absent(String::new()));
+            }
+            // SAFETY: dlerror returns a string that holds until this thread's next call.
+            let why = unsafe { CStr::from_ptr(why) };
+            return Err(NoDriver::Absent(why.to_string_lossy().into_owned()));
+        }
+        // It stays loaded: the table above lives as long as the process.
+        Self::load(library)
     }
 
     fn text(call: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int, code: i32) -> Option<String> {

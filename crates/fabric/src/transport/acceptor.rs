@@ -16,7 +16,7 @@ use super::listener::{IncomingLane, Listener};
 use crate::handshake::{Hello, Proven};
 use crate::key::Key;
 use accord_types::waiting_room::{Ticket, WaitingRoom};
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, scarce};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -317,22 +317,33 @@ impl Acceptor {
                 // One that is gone already, or may not be here.
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::PermissionDenied) => {}
                 // Out of descriptors, most likely: who has proven nothing gives one back.
-                Err(error) => self.make_room().ok_or(error)?,
+                Err(error) => self.make_room(&no_more(&error)).ok_or(error)?,
             }
         }
         Ok(())
     }
 
-    /// The oldest goes; none if nobody is here.
-    fn make_room(&mut self) -> Option<()> {
+    /// The oldest goes, and is told `why`; none if nobody is here.
+    fn make_room(&mut self, why: &Error) -> Option<()> {
         for room in [&mut self.silent, &mut self.unproven] {
             if let Some(oldest) = room.places.oldest() {
-                drop(room.leave(oldest));
+                if let Some(mut leaves) = room.leave(oldest)
+                    && !matches!(leaves.stage, Stage::Leaves)
+                {
+                    leaves.refuse(why);
+                    self.outcomes.push_back(Outcome::Refused(leaves.incoming.name, why.clone()));
+                }
                 return Some(());
             }
         }
         None
     }
+}
+
+/// For who has to go since the system gives no more connections.
+fn no_more(error: &io::Error) -> Error {
+    let why = Error::new(ErrorCode::DeviceUnavailable, format!("the agent can't take more connections: {error}"));
+    scarce::remedy(error).into_iter().fold(why, Error::remedy).transient()
 }
 
 #[cfg(test)]

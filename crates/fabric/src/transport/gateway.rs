@@ -103,8 +103,8 @@ impl Gateway {
         Ok(Self { listener: LocalName::of_gateway(name)?.listen()? })
     }
 
-    /// Serves requests for as long as the process lives.
-    pub fn serve(&self, fabric: &Arc<MpiFabric>) -> ! {
+    /// Serves requests for as long as the process lives; `failed` hears of those that come to nothing.
+    pub fn serve(&self, fabric: &Arc<MpiFabric>, failed: fn(&io::Error)) -> ! {
         let requests = Arc::new(AtomicUsize::new(0));
         loop {
             if requests.load(Ordering::Relaxed) >= REQUESTS_MAX {
@@ -119,7 +119,9 @@ impl Gateway {
             let (fabric, counted) = (fabric.clone(), requests.clone());
             let work = move || {
                 // Who has asked sees its end.
-                let _ = pass_on(accepted, &fabric);
+                if let Err(error) = pass_on(accepted, &fabric) {
+                    failed(&error);
+                }
                 counted.fetch_sub(1, Ordering::Relaxed);
             };
             if threads::spawn("accord-gateway", work).is_err() {

@@ -9,10 +9,11 @@ use super::shared_memory::SharedMemory;
 use super::shm::{Shm, Side};
 use super::socket::{self, Socket};
 use crate::route::{Endpoint, GatewayName};
+use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
-    socket_with, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    recvmsg, sendmsg, socket_with, sockopt,
 };
 use rustix::process::{Uid, geteuid};
 use sha2::{Digest, Sha256};
@@ -168,6 +169,9 @@ impl Lane for Accepted {
         let came = rustix::io::retry_on_intr(|| {
             recvmsg(self.socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
         })?;
+        if came.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(Errno::MFILE.into());
+        }
         let mut descriptors = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {

@@ -25,7 +25,7 @@ pub(crate) fn job(name: &str) -> (Arc<MpiFabric>, MpiFabric, Wanted) {
     let (gateway, fabric) = (Gateway::bind(&name.parse().unwrap()).unwrap(), here.clone());
     let again = Gateway::bind(&name.parse().unwrap()).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AddrInUse);
-    std::thread::spawn(move || gateway.serve(&fabric));
+    std::thread::spawn(move || gateway.serve(&fabric, |_| ()));
     (here, there, format!("mpi:{name}").parse().unwrap())
 }
 

@@ -282,3 +282,22 @@ fn processes_of_this_machine_are_heard_byte_by_byte() {
     drop(gone);
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.is_empty());
 }
+
+#[test]
+fn who_has_to_go_for_lack_of_descriptors_is_told_so() {
+    let (mut acceptor, address) = listen();
+    let mut key_of = |_: &Hello, since: Instant| Ok(Asked::Later(since + SOON));
+    let (name, unproven) = says(&address, &hello());
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
+    let (silent_name, silent) = says(&address, b"");
+    until(&mut acceptor, &mut key_of, |acceptor| acceptor.silent.lanes.len() == 1);
+    let why = no_more(&rustix::io::Errno::MFILE.into());
+    for (name, stream) in [(silent_name, silent), (name, unproven)] {
+        acceptor.make_room(&why).unwrap();
+        assert!(refusal(stream).contains("Too many open files"));
+        let outcome = arrival(&mut acceptor, &mut key_of);
+        let Outcome::Refused(refused, why) = outcome else { panic!("{outcome:?}") };
+        assert!(refused == name && why.is_transient() && why.to_string().contains("ulimit -n"), "{why}");
+    }
+    assert!(acceptor.make_room(&why).is_none());
+}
