@@ -4,7 +4,8 @@
 mod driver;
 
 use accord_tests::{
-    Finished, Job, Language, Optimize, Program, Tool, Variant, compile, libacc, no_mpi, repository_file, tool,
+    Finished, Job, Language, Optimize, Program, Tool, Variant, compile, compile_support, libacc, no_mpi,
+    repository_file, tool,
 };
 use driver::driver;
 use serde_json::{Value, json};
@@ -96,8 +97,8 @@ fn what_mpi_does_not_reach_goes_through_the_host() {
     assert_eq!((told, pushed), (2, 0), "{}", finished.report());
 }
 
-/// Accord's programs in a folder, where the agent of one rank keeps its GPUs from MPI.
-fn programs_that_differ(off: u32) -> TempDir {
+/// Accord's programs in a folder, where the agent of one rank has these settings.
+fn programs_that_differ(of: u32, settings: &str) -> TempDir {
     let folder = TempDir::new().unwrap();
     for part in [Tool::Accord, Tool::Coordinator] {
         let (from, to) = (tool(part).unwrap(), folder.path());
@@ -108,10 +109,8 @@ fn programs_that_differ(off: u32) -> TempDir {
     let agent = folder.path().join("accord-node-agent");
     let rank = "${OMPI_COMM_WORLD_RANK-$PMI_RANK}";
     let real = tool(Tool::NodeAgent).unwrap();
-    let script = format!(
-        "#!/bin/sh\nif [ \"{rank}\" = {off} ]; then export ACCORD_MPI_GPUS=off; fi\nexec {} \"$@\"\n",
-        real.display()
-    );
+    let script =
+        format!("#!/bin/sh\nif [ \"{rank}\" = {of} ]; then export {settings}; fi\nexec {} \"$@\"\n", real.display());
     std::fs::write(&agent, script).unwrap();
     std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
     folder
@@ -120,7 +119,7 @@ fn programs_that_differ(off: u32) -> TempDir {
 #[test]
 fn nodes_of_a_job_may_differ_in_what_mpi_reaches() {
     for off in [0, 1] {
-        let (driver, programs) = (driver(), programs_that_differ(off));
+        let (driver, programs) = (driver(), programs_that_differ(off, "ACCORD_MPI_GPUS=off"));
         let Some(job) = two_agents(programs.path().join("accord"), &driver, 1, &[]) else { return };
         let (finished, pushed) = copied(job, &driver);
         let said = |what: &str| finished.stderr.matches(what).count();
@@ -129,6 +128,31 @@ fn nodes_of_a_job_may_differ_in_what_mpi_reaches() {
         // The other one's copies, out of its GPU's own memory: those that are worth it where the target has no room for MPI.
         assert_eq!(pushed, 4, "{}", finished.report());
     }
+}
+
+/// However far an agent gets, the one by which programs go to the others or another one: it says why it gets no further, and ends no other one.
+#[test]
+fn agents_without_threads_say_so_in_time() {
+    let (mut worked, mut told) = (0, 0);
+    for (rank, threads) in [(0, 26), (0, 34), (0, 40), (0, 58), (0, 65), (0, 300), (1, 28), (1, 38), (1, 50), (1, 58)] {
+        let driver = driver();
+        let few_threads = compile_support("few_threads", driver.path()).unwrap();
+        let settings = format!("LD_PRELOAD={} AGENT_THREADS={threads}", few_threads.display());
+        let programs = programs_that_differ(rank, &settings);
+        let Some(job) = two_agents(programs.path().join("accord"), &driver, 1, &[]) else { return };
+        let finished = job.arg("--").arg(program("d2d_queues")).run().unwrap();
+        let what = format!("rank {rank}, {threads} threads: {}", finished.report());
+        println!("{what}");
+        assert!(!finished.timed_out && finished.left_behind.is_empty(), "{what}");
+        assert!(!finished.stderr.contains("panicked") && !finished.stderr.contains("has died"), "{what}");
+        if finished.code() == 0 {
+            worked += 1;
+        } else {
+            assert!(finished.stderr.contains("[acc_error_"), "{what}");
+            told += usize::from(finished.stderr.contains("Resource temporarily unavailable"));
+        }
+    }
+    assert!(worked > 0 && told > 4, "{worked} {told}");
 }
 
 /// The GPUs' driver gives each address to one of them only: the others' devices lie elsewhere, also when they are started again, and where it puts one

@@ -122,8 +122,10 @@ impl Session {
                 threads::spawn("accord-commands", commands).map(|thread| state.commands = Some(thread))
             }
             (Admitted::Peer, None) => {
+                // Without the lock: a lane that gets no thread ends there, and devices may end with what was to come on it.
+                drop(state);
                 self.peers.accept(client, lane);
-                Ok(())
+                return false;
             }
             (Admitted::Bulk, None) => session.start_reader("accord-bulk", lane, client),
             (Admitted::Control, None) => session.start_reader("accord-control", lane, client),

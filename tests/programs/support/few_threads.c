@@ -1,4 +1,5 @@
-// Refuses threads to executors, as a system without any left does: from the one on whose number is in EXECUTOR_THREADS.
+// Refuses threads, as a system without any left does: to executors from the one on whose number is in EXECUTOR_THREADS, and to agents of MPI
+// jobs, which are executors too, from AGENT_THREADS on.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,8 +18,12 @@ __attribute__((constructor)) static void find(void)
     size_t len = file ? fread(line, 1, sizeof line - 1, file) : 0;
     if (file)
         fclose(file);
-    const char *first = line + strlen(line) + 1, *most = getenv("EXECUTOR_THREADS");
-    if (most && first < line + len && strcmp(first, "executor") == 0)
+    const char *first = line + strlen(line) + 1, *most = NULL;
+    if (first < line + len && strcmp(first, "executor") == 0)
+        most = getenv("EXECUTOR_THREADS");
+    else if (first < line + len && *first == '-' && strstr(line, "accord-node-agent"))
+        most = getenv("AGENT_THREADS");
+    if (most)
         left = atol(most);
 }
 

@@ -75,7 +75,14 @@ pub(crate) fn connect(
     if let Some(gateway) = &route.gateway {
         let lane = gateway::connect(gateway, route.endpoint.node, timeout).map_err(|error| {
             let cause = format!("cannot connect to the {server} of node {} by MPI: {error}", route.endpoint.node.0);
-            Error::new(ErrorCode::DeviceUnavailable, cause).remedy("start the program again: the job's agents are gone")
+            let remedy = match error.kind() {
+                // It has begun, and got no further.
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
+                    "see the agents' messages"
+                }
+                _ => "start the program again: the job's agents are gone",
+            };
+            Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy)
         })?;
         introduce(&*lane)?;
         return Ok(lane);

@@ -124,8 +124,9 @@ impl Gateway {
                 }
                 counted.fetch_sub(1, Ordering::Relaxed);
             };
-            if threads::spawn("accord-gateway", work).is_err() {
+            if let Err(error) = threads::spawn("accord-gateway", work) {
                 requests.fetch_sub(1, Ordering::Relaxed);
+                failed(&error);
             }
         }
     }
