@@ -92,8 +92,14 @@ impl Two {
 
     /// Has the target wait for a transfer into `room`. `begun` counts those whose bytes begin to come over the lane.
     fn expect(&self, transfer: u64, room: NativeRange) {
+        self.expect_with(transfer, room, ());
+    }
+
+    /// The same; `held` goes when it is known that nothing comes over the lane.
+    fn expect_with(&self, transfer: u64, room: NativeRange, held: impl Send + 'static) {
         let by_lane = self.by_lane.clone();
         let starter: Starter = Box::new(move |incoming| {
+            let _held = held;
             by_lane.fetch_add(1, Ordering::Relaxed);
             let (mut bytes, ending) = incoming.split().unwrap();
             let mut taken = vec![0; room.len];
@@ -160,6 +166,33 @@ fn a_transfer_takes_three_messages_and_is_copied_by_nobody() {
     let copied: u64 = (0..2).map(|rank| after[rank].copied_bytes - before[rank].copied_bytes).sum();
     assert!(copied <= 4 * 32, "{copied}");
     assert_eq!((two.by_lane(), two.inbox.len()), (0, 0));
+}
+
+/// Holds up whoever lets go of it.
+struct Holds(mpsc::Receiver<()>);
+
+impl Drop for Holds {
+    fn drop(&mut self) {
+        let _ = self.0.recv();
+    }
+}
+
+/// The thread that owns MPI says it itself: that is one thread, one lane and one reader less on the way.
+#[test]
+fn a_pusher_knows_what_has_landed_before_its_targets_threads_do() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let (bytes, room) = (native(&mut from), native(&mut to));
+    let (go, held) = mpsc::channel();
+    let mut pushing = two.push(1, LEN);
+    two.expect_with(1, room, Holds(held));
+    assert!(pushing.drains_native().unwrap());
+    pushing.drain_native(bytes).unwrap();
+    pushing.finish().unwrap();
+    assert!(to == from);
+    // Its room is nobody's any more, though that was not told yet.
+    assert!(two.begun(2, room).goes_beside());
+    go.send(()).unwrap();
 }
 
 /// Which of two comes first is the pusher's to say where they overlap, and nobody's elsewhere.

@@ -120,16 +120,16 @@ impl Outbox {
         sent.map_err(|error| self.lost(lost(&error)))
     }
 
-    /// Waits until nobody needs `len` bytes any more, which began to go at `begin`.
+    /// Waits until nobody needs `len` bytes any more, which began to go at `begin`. Whether they are there, see [`PostedBytes::wait`].
     ///
     /// # Errors
     /// As for [`Outbox::send_posted`].
-    pub(super) fn await_posted(&self, mut bytes: Box<dyn PostedBytes>, len: u64, begin: Instant) -> Result<()> {
+    pub(super) fn await_posted(&self, mut bytes: Box<dyn PostedBytes>, len: u64, begin: Instant) -> Result<bool> {
         let _stalled = self.stats.stalls.begin();
-        bytes.wait().map_err(|error| self.lost(lost(&error)))?;
+        let landed = bytes.wait().map_err(|error| self.lost(lost(&error)))?;
         LinkStats::add_since(&self.stats.bulk_sent_ns, begin);
         LinkStats::add(&self.stats.bulk_sent, len);
-        Ok(())
+        Ok(landed)
     }
 
     /// Why the outbox is closed, if it is.

@@ -242,13 +242,14 @@ pub trait Lane: fmt::Debug + Send + Sync {
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
 }
 
-/// Bytes on their way to posted room, see [`Lane::send_posted`]. Whoever lets go of them waits for them.
+/// Bytes on their way to posted room, see [`Lane::send_posted`]. Whoever lets go of them waits until nobody needs them here any more.
 pub trait PostedBytes: fmt::Debug + Send {
-    /// Returns when nobody needs them here any more.
+    /// Returns when nobody needs them here any more, and it is known whether they are there. If not, whoever has posted the room knows what became of
+    /// them, or is gone.
     ///
     /// # Errors
     /// When they may not have gone.
-    fn wait(&mut self) -> io::Result<()>;
+    fn wait(&mut self) -> io::Result<bool>;
 }
 
 /// Told once, on a thread of its own, whether the bytes are there, or nothing comes there any more that would be of use. Not told if the room is
@@ -267,6 +268,9 @@ pub trait PostedRoom: fmt::Debug + Send + Sync {
 
     /// Nobody wants what comes there: it is thrown away, unless it is being written.
     fn abandon(&self);
+
+    /// Whether nothing comes there any more, though that may not have been told yet.
+    fn has_ended(&self) -> bool;
 
     /// As [`PostedRoom::abandon`]. Returns when nothing is written there any more.
     fn await_free(&self);

@@ -174,6 +174,12 @@ impl<E> ExchangeCore<E> {
         }
     }
 
+    /// The bytes of a push are there, which nobody else says.
+    pub fn has_landed(&mut self, transfer: TransferId) {
+        // Else it has ended already.
+        let _ = self.pushes.landed(transfer);
+    }
+
     /// A push comes to nothing, its stream has failed, say. If it has a lane, giving that back tells the target.
     pub fn give_up(&mut self, transfer: TransferId, has_lane: bool) {
         self.finish(transfer, has_lane);
@@ -337,6 +343,12 @@ impl<E> ExchangeCore<E> {
                 Err(error) => ExchangeEffect::Failed(from, transfer, error),
             });
         }
+        self.count();
+    }
+
+    /// The bytes of a transfer are there, which its pusher knows.
+    pub fn landed_unsaid(&mut self, transfer: TransferId) {
+        self.expects.end(transfer);
         self.count();
     }
 

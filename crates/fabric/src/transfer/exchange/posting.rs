@@ -56,7 +56,14 @@ impl Exchange {
         if begun {
             // Whoever would have taken it from a lane may be the last that has the device: it goes without locks.
             present.inbox.came_otherwise(transfer, if filled { len } else { 0 });
-            self.end(transfer, peer, if filled { Ok(()) } else { Err(not_taken()) });
+            let mut state = self.lock();
+            if filled {
+                // The library has told its pusher.
+                state.core.landed_unsaid(transfer);
+            } else {
+                state.core.ended(transfer, peer, Err(not_taken()));
+            }
+            self.act(state, None);
         }
     }
 

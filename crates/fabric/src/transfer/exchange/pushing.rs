@@ -32,6 +32,8 @@ pub struct Pushing {
     in_room: bool,
     /// They are on their way there, since then.
     going: Option<(Box<dyn PostedBytes>, Instant)>,
+    /// They are there, which the target does not say again.
+    landed: bool,
     over: bool,
 }
 
@@ -47,8 +49,8 @@ impl Exchange {
         state.pushing.insert(transfer, changed.clone());
         self.act(state, Some(&outbox));
         let (exchange, outgoing, room, going) = (self.clone(), None, None, None);
-        let (direct, in_room, over) = (false, false, false);
-        Ok(Pushing { exchange, outbox, transfer, changed, len, outgoing, direct, room, in_room, going, over })
+        let (direct, in_room, landed, over) = (false, false, false, false);
+        Ok(Pushing { exchange, outbox, transfer, changed, len, outgoing, direct, room, in_room, going, landed, over })
     }
 }
 
@@ -136,7 +138,10 @@ impl Pushing {
     /// # Errors
     /// When they may not have gone.
     pub fn await_native(&mut self) -> Result<()> {
-        self.going.take().map_or(Ok(()), |(bytes, begin)| self.outbox.await_posted(bytes, self.len, begin))
+        if let Some((bytes, begin)) = self.going.take() {
+            self.landed = self.outbox.await_posted(bytes, self.len, begin)?;
+        }
+        Ok(())
     }
 
     /// The lane that it has, once the target is ready.
@@ -157,6 +162,11 @@ impl Pushing {
     pub fn finish(&mut self) -> Result<()> {
         self.await_native()?;
         self.outgoing = None;
+        if self.landed {
+            // Whatever became of the target since.
+            let _ = self.done();
+            return Ok(());
+        }
         // What did not go over a lane has landed when it was written.
         if !self.direct {
             let outcome = self.wait(&PushStep::End(Ok(())));
@@ -168,6 +178,9 @@ impl Pushing {
     fn done(&mut self) -> Result<()> {
         let mut state = self.exchange.lock();
         state.pushing.remove(&self.transfer);
+        if self.landed {
+            state.core.has_landed(self.transfer);
+        }
         let outcome = state.core.push_done(self.transfer);
         self.exchange.act(state, Some(&self.outbox));
         self.over = true;

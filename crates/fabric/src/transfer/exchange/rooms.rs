@@ -46,7 +46,8 @@ impl DeviceRooms {
         if posted.ended {
             return None;
         }
-        let overlaps = posted.rooms.values().any(|(_, other)| other.start < at.end && at.start < other.end);
+        let overlaps = |other: &Range<u64>| other.start < at.end && at.start < other.end;
+        let overlaps = posted.rooms.values().any(|(room, other)| overlaps(other) && !room.has_ended());
         posted.rooms.insert(transfer, (room.clone(), at));
         Some(overlaps)
     }

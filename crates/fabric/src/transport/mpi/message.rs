@@ -6,6 +6,9 @@ use std::io::{self, ErrorKind};
 
 /// Bytes before those of a lane.
 pub const HEADER_LEN: usize = 16;
+/// Values of [`MessageKind::Landed`].
+pub(super) const LANDED: u64 = 1;
+pub(super) const THROWN_AWAY: u64 = 2;
 /// Most bytes of a lane in one message.
 pub(super) const DATA_MAX: usize = 128 << 10;
 
@@ -33,12 +36,14 @@ pub enum MessageKind {
     Offer = 9,
     /// There is room for so many of the bytes that were offered, the value: they are to come in a message with the tag.
     Take = 10,
+    /// A message with the tag has come, for which room was posted: 1, and it is there, or 2, and nobody wanted it any more: the value.
+    Landed = 11,
 }
 
 impl MessageKind {
     fn from_raw(raw: u8) -> Option<Self> {
         let of_lanes = [Self::Open, Self::Data, Self::Credit, Self::Want, Self::Return, Self::Finish, Self::Close];
-        let all = of_lanes.into_iter().chain([Self::Node, Self::Offer, Self::Take]);
+        let all = of_lanes.into_iter().chain([Self::Node, Self::Offer, Self::Take, Self::Landed]);
         all.into_iter().find(|kind| *kind as u8 == raw)
     }
 }
@@ -64,7 +69,7 @@ pub struct Header {
     pub number: u32,
     /// See [`MessageKind`].
     pub value: u64,
-    /// Of [`MessageKind::Take`] only; else 0.
+    /// Of [`MessageKind::Take`] and [`MessageKind::Landed`] only; else 0.
     pub tag: u16,
 }
 
@@ -89,7 +94,8 @@ impl Header {
         let (header, rest) = message.split_first_chunk::<HEADER_LEN>().ok_or_else(|| broken("too short"))?;
         let kind = MessageKind::from_raw(header[0]).ok_or_else(|| broken("of no kind"))?;
         let tag = u16::from_le_bytes([header[2], header[3]]);
-        if header[1] > 1 || (tag == 0) != (kind != MessageKind::Take) {
+        let has_tag = matches!(kind, MessageKind::Take | MessageKind::Landed);
+        if header[1] > 1 || (tag != 0) != has_tag {
             return Err(broken("its reserved bytes are not 0"));
         }
         let number = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
@@ -102,6 +108,9 @@ impl Header {
         }
         if value == 0 && matches!(kind, MessageKind::Offer | MessageKind::Take) {
             return Err(broken("about no bytes"));
+        }
+        if kind == MessageKind::Landed && !matches!(value, LANDED | THROWN_AWAY) {
+            return Err(broken("of no outcome"));
         }
         Ok(Self { kind, by_opener: header[1] == 1, number, value, tag })
     }
@@ -122,7 +131,11 @@ mod tests {
         assert_eq!(Header::decode(&take.encode()).unwrap(), take);
         assert!(Header::decode(&Header { tag: 0, ..take }.encode()).is_err());
         assert!(Header::decode(&Header { value: 0, ..take }.encode()).is_err());
-        for (at, value) in [(0, 0), (0, 11), (1, 2), (2, 1), (8, 0), (15, 255)] {
+        let landed = Header { kind: MessageKind::Landed, value: LANDED, ..take };
+        assert_eq!(Header::decode(&landed.encode()).unwrap(), landed);
+        assert!(Header::decode(&Header { value: 3, ..landed }.encode()).is_err());
+        assert!(Header::decode(&Header { tag: 0, ..landed }.encode()).is_err());
+        for (at, value) in [(0, 0), (0, 12), (1, 2), (2, 1), (8, 0), (15, 255)] {
             let mut wrong = message.clone();
             wrong[at] = value;
             assert!(Header::decode(&wrong).is_err(), "{at}: {value}");

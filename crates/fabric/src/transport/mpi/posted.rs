@@ -3,7 +3,7 @@
 use super::lent::{LentBytes, LentRoom};
 use super::message::LaneKey;
 use super::posted_rooms::RoomOf;
-use super::posts::Posted;
+use super::posts::{Posted, Sent};
 use super::shared::{LaneTable, Shared};
 use crate::transport::lane::{PostedBytes, PostedRoom, RoomTold};
 use accord_types::NativeRange;
@@ -44,6 +44,10 @@ impl PostedRoom for Room {
 
     fn abandon(&self) {
         self.shared.lock().streams.abandon(self.id);
+    }
+
+    fn has_ended(&self) -> bool {
+        !self.shared.lock().streams.is_posted(self.id)
     }
 
     fn await_free(&self) {
@@ -95,7 +99,16 @@ impl LaneTable {
             posts.changed.raise();
         }
         while let Some(id) = streams.next_sent() {
-            posts.sending.remove(&id).into_iter().for_each(|(_, sent)| sent.raise());
+            if let Some(sent) = posts.sending.get_mut(&id) {
+                sent.is_sent = true;
+                sent.tell();
+            }
+        }
+        while let Some((id, landed)) = streams.next_landed() {
+            if let Some(sent) = posts.sending.get_mut(&id) {
+                sent.landed = Some(landed);
+                sent.tell();
+            }
         }
     }
 }
@@ -141,11 +154,12 @@ impl Shared {
         let mut state = self.lock_to_write();
         state.check()?;
         let id = state.streams.send_posted(key, tag, bytes.len())?;
-        let sent = Arc::<Signal>::default();
-        state.posts.sending.insert(id, (bytes, sent.clone()));
-        let seen = sent.raised();
+        let changed = Arc::<Signal>::default();
+        let sent = Sent { bytes, changed: changed.clone(), is_sent: false, landed: None, is_let_go: false };
+        state.posts.sending.insert(id, sent);
+        let seen = changed.raised();
         self.has_changed(state);
-        Ok(Sending { shared: self.clone(), id, sent, seen, spin: spin.clone(), begun: Instant::now() })
+        Ok(Sending { shared: self.clone(), id, changed, seen, spin: spin.clone(), begun: Instant::now() })
     }
 }
 
@@ -154,7 +168,7 @@ impl Shared {
 pub(super) struct Sending {
     shared: Arc<Shared>,
     id: u64,
-    sent: Arc<Signal>,
+    changed: Arc<Signal>,
     /// How often that had been raised when they were given to the thread.
     seen: u32,
     spin: Arc<SharedSpinPolicy>,
@@ -162,20 +176,21 @@ pub(super) struct Sending {
 }
 
 impl PostedBytes for Sending {
-    fn wait(&mut self) -> io::Result<()> {
-        self.sent.look(self.seen, &self.spin);
-        let state = self.until_sent()?;
+    fn wait(&mut self) -> io::Result<bool> {
+        self.changed.look(self.seen, &self.spin);
+        let state = self.until(|sent| sent.is_sent && sent.landed.is_some())?;
         self.spin.waited(self.begun);
-        state.check()
+        state.check()?;
+        Ok(state.posts.sending.get(&self.id).and_then(|sent| sent.landed) == Some(true))
     }
 }
 
 impl Sending {
     /// However long that takes: MPI may be reading there.
-    fn until_sent(&self) -> io::Result<ShortGuard<'_, LaneTable>> {
+    fn until(&self, is_so: impl Fn(&Sent) -> bool) -> io::Result<ShortGuard<'_, LaneTable>> {
         let mut state = self.shared.lock();
-        while state.posts.sending.contains_key(&self.id) {
-            state = self.sent.wait(state, None)?;
+        while state.posts.sending.get(&self.id).is_some_and(|sent| !is_so(sent)) {
+            state = self.changed.wait(state, None)?;
         }
         Ok(state)
     }
@@ -183,8 +198,14 @@ impl Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
+        if let Some(sent) = self.shared.lock().posts.sending.get_mut(&self.id) {
+            sent.is_let_go = true;
+        }
         // Whoever lets go of them has no use for an error.
-        drop(self.until_sent());
+        if let Ok(mut state) = self.until(|sent| sent.is_sent) {
+            state.streams.forget_completion(self.id);
+            state.posts.sending.remove(&self.id);
+        }
     }
 }
 

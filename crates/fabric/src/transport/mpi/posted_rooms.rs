@@ -4,6 +4,7 @@
 //! ```text
 //! reader  (posts room, has the tag told)
 //! writer  a message with the tag        ->  into the room
+//!                                       <-  Landed: it is there, or was thrown away            reader's rank
 //! ```
 //!
 //! Room ends when its message is there, when the lane by which it was posted ends, or when its reader withdraws it, who was told by other means that
@@ -17,6 +18,48 @@ use std::collections::BTreeMap;
 pub(super) const POSTED_MAX: u16 = 32;
 /// The first tag of messages into posted room; those before it are for lanes' readers.
 pub(super) const POSTED_TAG_FIRST: u16 = TAG_FIRST + TAKES_MAX;
+
+/// Messages into posted room that have not landed yet, at the rank that sends them.
+#[derive(Debug, Default)]
+pub(super) struct Completions {
+    /// By lane and tag: a tag is another message's only when the one before has come.
+    awaited: BTreeMap<(LaneKey, u16), u64>,
+    /// What was said of whom, or that nothing will be; and was not told.
+    pub(super) told: Vec<(u64, bool)>,
+}
+
+impl Completions {
+    pub(super) fn add(&mut self, key: LaneKey, tag: u16, id: u64) {
+        // A peer that gives a tag twice before it has said what became of the first message.
+        let before = self.awaited.insert((key, tag), id);
+        self.told.extend(before.map(|id| (id, false)));
+    }
+
+    /// It has come, and is there or was thrown away.
+    pub(super) fn come(&mut self, key: LaneKey, tag: u16, is_there: bool) {
+        self.told.extend(self.awaited.remove(&(key, tag)).map(|id| (id, is_there)));
+    }
+
+    /// Nobody wants to know any more.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.awaited.retain(|_, awaited| *awaited != id);
+    }
+
+    /// Nothing is said of those of a lane any more, or with none, of any.
+    pub(super) fn end(&mut self, of: Option<LaneKey>) {
+        let (awaited, told) = (&mut self.awaited, &mut self.told);
+        awaited.retain(|(key, _), id| {
+            let ends = of.is_none_or(|of| of == *key);
+            told.extend(ends.then_some((*id, false)));
+            !ends
+        });
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.awaited.is_empty() && self.told.is_empty()
+    }
+}
 
 /// Where a message of lent bytes goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

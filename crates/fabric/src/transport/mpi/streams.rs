@@ -9,9 +9,9 @@ mod writing;
 
 use super::credit::{Credits, Outflow, cost};
 use super::loan::{Borrowing, Lending, Loans};
-use super::message::{HEADER_LEN, Header, LaneKey, MessageKind};
+use super::message::{HEADER_LEN, Header, LANDED, LaneKey, MessageKind};
 use super::passing::Passing;
-use super::posted_rooms::PostedRooms;
+use super::posted_rooms::{Completions, PostedRooms};
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
@@ -26,7 +26,8 @@ const WAKE_ROOM: usize = QUEUE_MAX / 4;
 pub(super) const LANES_MAX: usize = 16 << 10;
 /// Lanes that others have opened and nobody has taken yet.
 pub(super) const OPENED_MAX: usize = 1 << 10;
-/// Notes that wait to be sent: of each lane its beginning, its end, what it may send, what it gives back and what it takes; and refusals.
+/// Notes that wait to be sent: of each lane its beginning, its end, what it may send, what it gives back and what it takes; what has landed, and
+/// refusals.
 const NOTES_MAX: usize = 8 * LANES_MAX;
 /// Messages between two looks at who does not use what it may send.
 const SWEEP: u32 = 1 << 10;
@@ -59,6 +60,7 @@ pub struct Streams {
     handable: Option<LaneKey>,
     loans: Loans,
     posted: PostedRooms,
+    completions: Completions,
     numbers: u32,
     until_sweep: u32,
 }
@@ -123,6 +125,7 @@ impl Default for Streams {
             handable: None,
             loans: Loans::default(),
             posted: PostedRooms::default(),
+            completions: Completions::default(),
             numbers: 0,
             until_sweep: SWEEP,
         }
@@ -216,6 +219,8 @@ impl Streams {
         lane.inbox.clear();
         lane.lending.withdraw();
         self.credits.remove(key);
+        // Whoever closes it does not wait for a peer that may stand still.
+        self.completions.end(Some(key));
         // Also if it was said: there is one thing more to say.
         lane.finish = Finish::Asked;
         self.woken.insert(key);
@@ -240,6 +245,7 @@ impl Streams {
             MessageKind::Want => self.credits.ask(key),
             MessageKind::Offer => self.receive_offer(key, header.value)?,
             MessageKind::Take => self.receive_take(key, header.value, header.tag)?,
+            MessageKind::Landed => self.completions.come(key, header.tag, header.value == LANDED),
             MessageKind::Data | MessageKind::Credit | MessageKind::Finish | MessageKind::Close => {
                 self.receive_on(key, header, message)?;
             }
@@ -302,6 +308,7 @@ impl Streams {
                     self.end_room(key, false);
                 }
                 self.posted.lane_finished(key);
+                self.completions.end(Some(key));
                 self.forget(key);
             }
         }

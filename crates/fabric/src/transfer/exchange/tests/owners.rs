@@ -22,6 +22,9 @@ impl PostedRoom for Posted {
         true
     }
     fn abandon(&self) {}
+    fn has_ended(&self) -> bool {
+        false
+    }
     fn await_free(&self) {}
 }
 

@@ -191,6 +191,7 @@ impl Streams {
             self.loans.sent.extend(lent.is_posted.then_some(lent.id));
         }
         self.posted.world_ended();
+        self.completions.end(None);
         let unwritten = |lane: &Stream| lane.borrowing.room.is_some_and(|room| !room.is_written);
         let ended: Vec<_> = self.lanes.iter().filter(|(_, lane)| unwritten(lane)).map(|(key, _)| *key).collect();
         ended.into_iter().for_each(|key| self.end_room(key, false));
@@ -202,6 +203,7 @@ impl Streams {
         let going = std::mem::take(&mut self.loans.going);
         self.loans.sent.extend(going.into_iter().filter(|(_, going)| going.is_posted).map(|(id, _)| id));
         self.posted.left();
+        self.completions.end(None);
         let all: Vec<_> = self.lanes.keys().copied().collect();
         for key in all {
             if let Some(lane) = self.lanes.get_mut(&key) {

@@ -2,7 +2,7 @@
 
 use super::Streams;
 use crate::transport::mpi::loan::{Going, Lent};
-use crate::transport::mpi::message::LaneKey;
+use crate::transport::mpi::message::{Header, LANDED, LaneKey, MessageKind, THROWN_AWAY};
 use crate::transport::mpi::posted_rooms::RoomOf;
 use std::io::{self, ErrorKind};
 
@@ -52,15 +52,15 @@ impl Streams {
 
     /// All of that message is there.
     pub fn came(&mut self, tag: u16) {
-        if self.posted.rooms.contains_key(&tag) {
-            self.posted.end(tag, true);
-        } else {
-            self.came_to_reader(tag);
-        }
+        let Some(posted) = self.posted.rooms.get(&tag) else { return self.came_to_reader(tag) };
+        let (LaneKey { peer, opened_here: by_opener, number }, kind) = (posted.lane, MessageKind::Landed);
+        let value = if posted.is_abandoned { THROWN_AWAY } else { LANDED };
+        self.notes.push_back((peer, Header { kind, by_opener, number, value, tag }));
+        self.posted.end(tag, true);
     }
 
-    /// Sends `len` bytes, more than 0, into room that the lane's peer has posted: by which id [`Streams::next_lent`] gives them, and
-    /// [`Streams::next_sent`] says that they are not needed any more.
+    /// Sends `len` bytes, more than 0, into room that the lane's peer has posted: by which id [`Streams::next_lent`] gives them,
+    /// [`Streams::next_sent`] says that they are not needed any more, and [`Streams::next_landed`] whether they are there.
     ///
     /// # Errors
     /// When this side has said that no more comes.
@@ -72,6 +72,7 @@ impl Streams {
         loans.ids += 1;
         let id = loans.ids;
         loans.going.insert(id, Going { lane: key, len: len as u64, is_posted: true });
+        self.completions.add(key, tag, id);
         loans.asked.push_back(Lent { lane: key, to: key.peer, tag, id, offset: 0, len, is_posted: true });
         Ok(id)
     }
@@ -79,6 +80,22 @@ impl Streams {
     /// The next bytes for posted room that are not needed any more, by their id.
     pub fn next_sent(&mut self) -> Option<u64> {
         self.loans.sent.pop()
+    }
+
+    /// The next bytes for posted room of which it is known whether they are there, by their id. If not, the lane's peer says elsewhere what became
+    /// of them, or has ended.
+    pub fn next_landed(&mut self) -> Option<(u64, bool)> {
+        self.completions.told.pop()
+    }
+
+    /// Nobody wants to know of these bytes any more.
+    pub fn forget_completion(&mut self, id: u64) {
+        self.completions.forget(id);
+    }
+
+    /// Whether room is posted still.
+    pub fn is_posted(&mut self, id: u64) -> bool {
+        self.posted.of_id(id).is_some()
     }
 }
 

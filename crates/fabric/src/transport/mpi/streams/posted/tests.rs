@@ -100,6 +100,19 @@ impl World {
     fn ended(&mut self) -> Vec<(u64, bool)> {
         std::iter::from_fn(|| self.ranks[1].next_ended_room()).collect()
     }
+
+    /// What the pusher's rank knows of bytes since.
+    fn landed(&mut self) -> Vec<(u64, bool)> {
+        std::iter::from_fn(|| self.ranks[0].next_landed()).collect()
+    }
+
+    /// What the second rank has said arrives.
+    fn hear(&mut self) {
+        self.send(1);
+        while !self.under_way[1].is_empty() {
+            self.deliver(1);
+        }
+    }
 }
 
 fn is_idle(streams: &Streams) -> bool {
@@ -111,6 +124,7 @@ fn is_idle(streams: &Streams) -> bool {
         && loans.asked.is_empty()
         && loans.going.is_empty()
         && loans.sent.is_empty()
+        && streams.completions.is_empty()
 }
 
 #[test]
@@ -123,6 +137,7 @@ fn bytes_come_into_posted_room_as_one_message_without_an_offer() {
     assert_eq!(world.settle(), [RoomOf::Posted(id)]);
     assert_eq!(world.ended(), [(id, true)]);
     assert_eq!(world.ranks[0].next_sent(), Some(sent));
+    assert_eq!(world.landed(), [(sent, true)]);
     assert!(world.ranks.iter().all(is_idle));
 }
 
@@ -150,9 +165,10 @@ fn room_that_is_withdrawn_is_posted_anew_and_one_that_is_abandoned_when_its_mess
     assert!(world.ranks[1].abandon(second) && world.ranks[1].abandon(second));
     let (third, other) = world.post(8);
     assert!(other != tag && second != third);
-    world.push(tag, 8);
+    let unwanted = world.push(tag, 8);
     assert_eq!(world.settle(), [RoomOf::Nobody]);
     assert_eq!(world.ended(), [(second, false)]);
+    assert_eq!(world.landed(), [(unwanted, false)]);
     // What MPI writes stays until that is there.
     world.push(other, 8);
     world.send(0);
@@ -167,7 +183,7 @@ fn room_that_is_withdrawn_is_posted_anew_and_one_that_is_abandoned_when_its_mess
 fn a_lanes_end_is_said_after_its_bytes_and_ends_the_other_room() {
     let mut world = World::new();
     let [(first, tag), (second, _)] = [world.post(8), world.post(8)];
-    world.push(tag, 8);
+    let sent = world.push(tag, 8);
     world.ranks[0].close(world.near);
     assert!(world.ranks[0].send_posted(world.near, tag, 8).is_err());
     world.send(0);
@@ -181,6 +197,27 @@ fn a_lanes_end_is_said_after_its_bytes_and_ends_the_other_room() {
     assert_eq!(world.ranks[1].post(world.far, 8), None);
     world.end_writing();
     assert_eq!(world.ended(), [(first, true)]);
+    world.hear();
+    assert_eq!(world.landed(), [(sent, false)], "who has closed the lane waits for nothing");
+}
+
+/// Who sends into room hears that it has come, or that its reader ends.
+#[test]
+fn nobody_waits_for_a_completion_that_nobody_tells() {
+    let mut world = World::new();
+    let (_, tag) = world.post(8);
+    let sent = world.push(tag, 8);
+    let forgotten = world.ranks[0].send_posted(world.near, tag + 1, 8).unwrap();
+    world.ranks[0].forget_completion(forgotten);
+    world.ranks[1].close(world.far);
+    world.hear();
+    assert_eq!(world.landed(), [(sent, false)]);
+    // One of a tag that has another message already.
+    let mut world = World::new();
+    let (first, second) = (world.push(tag, 8), world.push(tag, 8));
+    assert_eq!(world.landed(), [(first, false)]);
+    world.ranks.iter_mut().for_each(Streams::end);
+    assert_eq!(world.landed(), [(second, false)]);
 }
 
 #[test]
@@ -195,6 +232,7 @@ fn the_worlds_end_gives_all_back_but_what_mpi_is_at_until_mpi_was_left() {
     assert_eq!(world.ended(), [(second, false)]);
     assert_eq!(world.ranks[0].next_sent(), Some(unsent));
     assert_eq!(world.ranks[0].next_sent(), None);
+    assert_eq!(world.landed().len(), 2);
     world.ranks.iter_mut().for_each(Streams::left);
     assert_eq!(world.ended(), [(first, false)]);
     assert!(world.ranks[0].next_sent().is_some());
@@ -213,6 +251,7 @@ proptest! {
         let mut open: Vec<(u64, u16)> = Vec::new();
         let (mut pushed, mut abandoned, mut withdrawn) = (BTreeMap::new(), Vec::new(), Vec::new());
         let (mut posts, mut ended, mut to_nobody, mut sent) = (0, Vec::new(), 0, 0);
+        let (mut of_sent, mut landed) = (BTreeMap::new(), Vec::new());
         for (step, which) in steps {
             match step {
                 0 | 1 => if let Some(room) = world.ranks[1].post(world.far, 8) {
@@ -221,7 +260,9 @@ proptest! {
                 },
                 2 if !open.is_empty() => {
                     let (id, tag) = open.swap_remove(which.index(open.len()));
-                    world.push(tag, 8);
+                    // That there is room is said behind what became of the tag's message before.
+                    world.hear();
+                    of_sent.insert(world.push(tag, 8), id);
                     pushed.insert(id, tag);
                 }
                 3 if !open.is_empty() => {
@@ -252,16 +293,25 @@ proptest! {
                 }
             }
             ended.extend(world.ended());
+            landed.extend(world.landed());
         }
+        // Of these nothing is said any more.
+        let known: Vec<u64> = landed.iter().map(|(sent, _)| of_sent[sent]).collect();
+        let late: Vec<u64> = pushed.keys().copied().filter(|id| !known.contains(id)).collect();
         world.ranks[0].close(world.near);
         to_nobody += world.settle().iter().filter(|room| **room == RoomOf::Nobody).count();
         ended.extend(world.ended());
         while world.ranks[0].next_sent().is_some() {
             sent += 1;
         }
-        prop_assert_eq!((ended.len(), sent), (posts, pushed.len()));
+        landed.extend(world.landed());
+        prop_assert_eq!((ended.len(), sent, landed.len()), (posts, pushed.len(), pushed.len()));
         prop_assert!(to_nobody <= abandoned.len());
+        let landed: BTreeMap<u64, bool> = landed.into_iter().map(|(sent, is_there)| (of_sent[&sent], is_there)).collect();
         for (id, filled) in ended {
+            let said = landed.get(&id).copied().unwrap_or(false);
+            prop_assert!(filled || !said, "{}", id);
+            prop_assert!(said || !filled || late.contains(&id), "{}", id);
             prop_assert_eq!(filled, pushed.contains_key(&id) && !abandoned.contains(&id) && !withdrawn.contains(&id), "{}", id);
         }
         world.ranks[1].close(world.far);
@@ -281,13 +331,7 @@ fn a_lanes_own_bytes_are_not_held_up() {
     world.ranks[0].write(world.near, &[IoSlice::new(b"after")]).unwrap();
     assert_eq!(world.settle(), [RoomOf::Posted(id)]);
     assert!(matches!(world.ranks[1].next(world.far), Next::Message(_)));
-    let header = crate::transport::mpi::message::Header {
-        kind: MessageKind::Finish,
-        by_opener: true,
-        number: world.near.number,
-        value: 0,
-        tag: 0,
-    };
+    let header = Header { kind: MessageKind::Finish, by_opener: true, number: world.near.number, value: 0, tag: 0 };
     world.ranks[1].receive(0, header.encode().to_vec()).unwrap();
     assert_eq!(world.ended(), [(id, true)]);
 }
