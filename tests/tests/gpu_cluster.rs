@@ -223,6 +223,19 @@ fn a_driver_that_fails_leaves_cpu_devices_and_a_warning() {
     }
 }
 
+/// Enters, exits, updates, launches, copies between devices and shutdowns in the middle of them, compared with a model.
+#[test]
+fn random_work_on_gpus_of_two_nodes() {
+    let setup = Setup::new();
+    let program = compiled("tests/programs/cluster/random_work.c", true);
+    for (ipc, seeds) in [("on", 0..6), ("off", 6..12)] {
+        let cluster = setup.cluster(&[2, 2]).env("ACCORD_IPC", ipc).start().expect("a cluster");
+        for seed in seeds {
+            passed(run(&cluster, 0, &program, &[&seed.to_string(), "400"], &[]));
+        }
+    }
+}
+
 #[test]
 fn gpus_of_one_machine_stand_for_those_of_several_nodes() {
     let setup = Setup::new();

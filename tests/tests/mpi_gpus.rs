@@ -15,7 +15,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 fn program(name: &str) -> PathBuf {
-    let source = Program::read(repository_file(&format!("tests/programs/c/{name}.c")), Language::C).expect("a program");
+    program_of("c", name)
+}
+
+fn program_of(folder: &str, name: &str) -> PathBuf {
+    let file = repository_file(&format!("tests/programs/{folder}/{name}.c"));
+    let source = Program::read(file, Language::C).expect("a program");
     compile(&source, Variant { optimize: Optimize::Yes, offload: true, linked: false }).expect("gcc").program
 }
 
@@ -167,6 +172,20 @@ fn programs_that_share_gpus_copy_on_many_queues_and_start_devices_again() {
     assert_eq!(finished.code(), 0, "{}", finished.report());
     assert_eq!(finished.stdout.matches("PASS").count(), 4, "{}", finished.report());
     assert!(finished.left_behind.is_empty(), "{}", finished.report());
+}
+
+/// Programs that do whatever they like on GPUs that they share, shut them down in the middle of copies among it, and compare with a model.
+#[test]
+fn random_work_on_gpus_of_a_job() {
+    let driver = driver();
+    compile_support("cluster_kernels", driver.path()).unwrap();
+    let Some(job) = two_agents(tool(Tool::Accord).unwrap(), &driver, 2, &[]) else { return };
+    let program = program_of("cluster", "random_work");
+    let several = "for one in 1 2 3; do for seed in 1 2 3 4 5; do \"$0\" $one$seed 400; done & done; wait";
+    let job = job.env("FAKE_CUDA_KERNELS", driver.path().join("cluster_kernels.so"));
+    let finished = job.args(["--", "sh", "-c", several]).arg(&program).run().unwrap();
+    assert_eq!(finished.stdout.matches("PASS").count(), 15, "{}", finished.report());
+    assert!(finished.code() == 0 && finished.left_behind.is_empty(), "{}", finished.report());
 }
 
 /// Copies of one queue are under way at once where that does not show.

@@ -162,10 +162,33 @@ static void exchange(int k, int from, int to)
         memcpy(a->copy[to] + first, a->copy[from] + first, count * sizeof(int));
 }
 
+/* Ends all devices while copies between them are under way: what becomes of these nobody sees. */
+static void shut_down(void)
+{
+    for (int k = 0; k < ARRAYS; k++)
+        settle(k);
+    for (int copies = (int)below(12); copies > 0; copies--) {
+        struct array *a = &arrays[below(ARRAYS)];
+        int from = (int)below(devices), to = (int)below(devices);
+        acc_set_device_num(from, type);
+        if (a->copy[from] && a->copy[to])
+            acc_memcpy_d2d_async(a->host, a->host, a->n * sizeof(int), to, from, (int)(a - arrays));
+    }
+    acc_shutdown(type);
+    for (int k = 0; k < ARRAYS; k++)
+        for (int d = 0; d < devices; d++) {
+            free(arrays[k].copy[d]);
+            arrays[k].copy[d] = NULL;
+            arrays[k].count[d] = 0;
+        }
+}
+
 static void step(void)
 {
     int k = (int)below(ARRAYS), d = (int)below(devices), other = (int)below(devices);
     struct array *a = &arrays[k];
+    if (below(100) == 0)
+        shut_down();
     acc_set_device_num(d, type);
     switch (below(12)) {
     case 0: enter(k, d, 0); break;

@@ -1,4 +1,4 @@
-// What the driver that tests bring along runs in place of the kernels of cluster.c, lost_context.c, printed.c and unmapped.c. GCC takes the $ of
+// What the driver that tests bring along runs in place of the kernels of cluster.c, lost_context.c, printed.c, random_work.c and unmapped.c. GCC takes the $ of
 // their names.
 #include <stdio.h>
 
@@ -35,5 +35,21 @@ int work$_omp_fn$0(const unsigned long long *slots)
     *(unsigned long long *)slots[0] = (unsigned long long)p;
     for (int i = 0; i < 1000; i++)
         p[i] += 1;
+    return 0;
+}
+
+int launch$_omp_fn$0(const unsigned long long *slots)
+{
+    int *p = (int *)slots[0], by = *(int *)slots[1], count = *(int *)slots[2], first = *(int *)slots[3];
+    for (int i = first; i < first + count; i++)
+        p[i] = p[i] * 3 + by;
+    return 0;
+}
+
+int whole_region$_omp_fn$0(const unsigned long long *slots)
+{
+    int *p = (int *)slots[0], by = *(int *)slots[1], n = *(int *)slots[2];
+    for (int i = 0; i < n; i++)
+        p[i] ^= by;
     return 0;
 }
