@@ -159,7 +159,15 @@ impl Shared {
         state.posts.sending.insert(id, sent);
         let seen = changed.raised();
         self.has_changed(state);
-        Ok(Sending { shared: self.clone(), id, changed, seen, spin: spin.clone(), begun: Instant::now() })
+        Ok(Sending {
+            shared: self.clone(),
+            id,
+            changed,
+            seen,
+            spin: spin.clone(),
+            begun: Instant::now(),
+            is_over: false,
+        })
     }
 }
 
@@ -173,15 +181,20 @@ pub(super) struct Sending {
     seen: u32,
     spin: Arc<SharedSpinPolicy>,
     begun: Instant,
+    /// All is known of them.
+    is_over: bool,
 }
 
 impl PostedBytes for Sending {
     fn wait(&mut self) -> io::Result<bool> {
         self.changed.look(self.seen, &self.spin);
-        let state = self.until(|sent| sent.is_sent && sent.landed.is_some())?;
+        let mut state = self.until(|sent| sent.is_sent && sent.landed.is_some())?;
         self.spin.waited(self.begun);
-        state.check()?;
-        Ok(state.posts.sending.get(&self.id).and_then(|sent| sent.landed) == Some(true))
+        let (sent, checked) = (state.posts.sending.remove(&self.id), state.check());
+        drop(state);
+        self.is_over = true;
+        checked?;
+        Ok(sent.and_then(|sent| sent.landed) == Some(true))
     }
 }
 
@@ -198,6 +211,9 @@ impl Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         if let Some(sent) = self.shared.lock().posts.sending.get_mut(&self.id) {
             sent.is_let_go = true;
         }
