@@ -1,0 +1,55 @@
+/* Copies from device 0 to device 1 that are each waited for, 3,000 of each length: the tenth and the middle of what they took, us. Without the
+   driver, so that the one that the tests bring along will do.
+   accord run --local-cluster 2x1gpu --remote-only --loopback --fabric mpi -- d2d_waited
+   gcc -O2 -fopenacc d2d_waited.c */
+#include <openacc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { EACH = 3000, LONGEST = 1 << 20 };
+
+/* GCC 12 has none of its own. */
+__attribute__((weak)) void acc_memcpy_d2d(void *, void *, size_t, int, int);
+
+static char from[LONGEST], to[LONGEST];
+static double took[EACH];
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
+}
+
+static int order(const void *a, const void *b)
+{
+    double by = *(const double *)a - *(const double *)b;
+    return (by > 0) - (by < 0);
+}
+
+int main(void)
+{
+    static const int lengths[] = { 8, 32 << 10, 128 << 10, LONGEST };
+    acc_device_t type = acc_get_device_type();
+    if (acc_get_num_devices(type) < 2 || !acc_memcpy_d2d) {
+        fprintf(stderr, "it takes two devices, and Accord\n");
+        return 1;
+    }
+    for (int d = 0; d < 2; d++) {
+        acc_set_device_num(d, type);
+        acc_copyin(from, sizeof from);
+        acc_copyin(to, sizeof to);
+    }
+    for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (int n = 0; n < EACH; n++) {
+            double begun = now();
+            acc_memcpy_d2d(to, from, lengths[i], 1, 0);
+            took[n] = now() - begun;
+        }
+        qsort(took, EACH, sizeof *took, order);
+        printf("%d: p10 %.1f median %.1f  ", lengths[i], took[EACH / 10], took[EACH / 2]);
+    }
+    printf("\n");
+    return 0;
+}
