@@ -138,7 +138,7 @@ fn nodes_of_a_job_may_differ_in_what_mpi_reaches() {
 /// However far an agent gets, the one by which programs go to the others or another one: it says why it gets no further, and ends no other one.
 #[test]
 fn agents_without_threads_say_so_in_time() {
-    let (mut worked, mut told) = (0, 0);
+    let (mut worked, mut told, mut of_gateway) = (0, 0, 0);
     for (rank, threads) in [(0, 26), (0, 34), (0, 40), (0, 58), (0, 65), (0, 300), (1, 28), (1, 38), (1, 50), (1, 58)] {
         let driver = driver();
         let few_threads = compile_support("few_threads", driver.path()).unwrap();
@@ -157,9 +157,11 @@ fn agents_without_threads_say_so_in_time() {
             let names_threads = finished.stderr.contains("Resource temporarily unavailable");
             assert!(finished.stderr.contains("[acc_error_") || names_threads, "{what}");
             told += usize::from(names_threads);
+            // Its agent says why a program got no way to another node.
+            of_gateway += usize::from(finished.stderr.contains("the gateway has no way for a process"));
         }
     }
-    assert!(worked > 0 && told > 1, "{worked} {told}");
+    assert!(worked > 0 && told > 1 && of_gateway > 0, "{worked} {told} {of_gateway}");
 }
 
 /// The GPUs' driver gives each address to one of them only: the others' devices lie elsewhere, also when they are started again, and where it puts one

@@ -224,7 +224,7 @@ mod tests {
         let key_of = |node: &Node, now, since| node.key_of(ms(now), Purpose::Measure, id, ms(since));
         node.expect(ms(0), id.0, KEY);
         assert_eq!(key_of(&node, 4_999, 4_999), Ok(Some(KEY)));
-        assert!(key_of(&node, 9_000, 5_000).is_err());
+        assert!(key_of(&node, 5_000, 2_000).is_err());
         let elsewhere = Hello { to: Some(NodeId(4)), ..hello };
         assert!(node.admit_measurement(ms(1), &elsewhere, HERE).is_err());
         assert!(node.admit_measurement(ms(1), &hello, Way { leaves_machine: true, ..HERE }).is_err(), "in clear");
