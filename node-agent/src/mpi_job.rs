@@ -126,23 +126,24 @@ impl MpiJob {
     pub(crate) fn open_gateway(&self) -> Result<(), String> {
         let (is_first, begun) = (self.fabric.rank() == 0, Instant::now());
         loop {
-            match Gateway::bind(&self.name) {
+            let error = match Gateway::bind(&self.name) {
                 Ok(gateway) => {
                     let fabric = self.fabric.clone();
                     return start("accord-gateways", move || gateway.serve(&fabric, no_way));
                 }
-                Err(error) if error.kind() == ErrorKind::AddrInUse && !is_first => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::AddrInUse && begun.elapsed() < GATEWAY_MAX => {
-                    std::thread::sleep(GATEWAY_PAUSE);
-                }
-                Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                    let name = self.name;
-                    return Err(format!("another job {name} runs on this machine; end it, or choose another --job"));
-                }
-                Err(error) => {
-                    return Err(format!("cannot be the gateway {}: {error}; choose another --job", self.name));
-                }
+                Err(error) => error,
+            };
+            if error.kind() != ErrorKind::AddrInUse {
+                return Err(format!("cannot be the gateway {}: {error}; choose another --job", self.name));
             }
+            if !is_first {
+                return Ok(());
+            }
+            if begun.elapsed() >= GATEWAY_MAX {
+                let name = self.name;
+                return Err(format!("another job {name} runs on this machine; end it, or choose another --job"));
+            }
+            std::thread::sleep(GATEWAY_PAUSE);
         }
     }
 

@@ -226,10 +226,8 @@ impl Proven {
         };
         let welcomed = condition(&self.hello).and_then(|()| welcome());
         welcomed.inspect_err(|error| refuse(lane, error, timeout))?;
-        let untunable = |error| {
-            let untunable = unavailable(format!("cannot tune the connection: {error}"));
-            scarce::remedy(&error).into_iter().fold(untunable, Error::remedy)
-        };
+        let untunable =
+            |error| unavailable(format!("cannot tune the connection: {error}")).remedy_if(scarce::remedy(&error));
         lane.introduced(self.hello.purpose.unread_max()).map_err(untunable)?;
         Ok(Introduced { hello: self.hello, secret: self.secret })
     }

@@ -79,9 +79,8 @@ impl CudaDevice {
                 NoDriver::Absent(why) => why,
                 NoDriver::Old(name) => format!("it has no {name}"),
             };
-            let remedy = scarce::remedy_of_words(&why);
-            let error = Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver can't be used: {why}"));
-            remedy.into_iter().fold(error, Error::remedy)
+            Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver can't be used: {why}"))
+                .remedy_if(scarce::remedy_of_words(&why))
         })?;
         // SAFETY: no preconditions.
         unsafe { driver.cuInit(0) }.map_err(failed)?;

@@ -343,7 +343,7 @@ impl Acceptor {
 /// For who has to go since the system gives no more connections.
 fn no_more(error: &io::Error) -> Error {
     let why = Error::new(ErrorCode::DeviceUnavailable, format!("the agent can't take more connections: {error}"));
-    scarce::remedy(error).into_iter().fold(why, Error::remedy).transient()
+    why.remedy_if(scarce::remedy(error)).transient()
 }
 
 #[cfg(test)]
