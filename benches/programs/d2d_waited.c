@@ -1,5 +1,5 @@
-/* Copies from device 0 to device 1 that are each waited for, 3,000 of each length: the tenth and the middle of what they took, us. Without the
-   driver, so that the one that the tests bring along will do.
+/* Copies from device 0 to device 1: the tenth and the middle of what they took, us, of 3,000 of each length that are each waited for, and of 300 waits
+   for eight in a queue, for each of the eight. Without the driver, so that the one that the tests bring along will do.
    accord run --local-cluster 2x1gpu --remote-only --loopback --fabric mpi -- d2d_waited
    gcc -O2 -fopenacc d2d_waited.c */
 #include <openacc.h>
@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { EACH = 3000, LONGEST = 1 << 20 };
+enum { EACH = 3000, WAITS = 300, IN_QUEUE = 8, LONGEST = 1 << 20 };
 
 /* GCC 12 has none of its own. */
 __attribute__((weak)) void acc_memcpy_d2d(void *, void *, size_t, int, int);
+__attribute__((weak)) void acc_memcpy_d2d_async(void *, void *, size_t, int, int, int);
 
-static char from[LONGEST], to[LONGEST];
+static char from[IN_QUEUE][LONGEST], to[IN_QUEUE][LONGEST];
 static double took[EACH];
 
 static double now(void)
@@ -28,6 +29,12 @@ static int order(const void *a, const void *b)
     return (by > 0) - (by < 0);
 }
 
+static void print(int count)
+{
+    qsort(took, count, sizeof *took, order);
+    printf(" p10 %.1f median %.1f ", took[count / 10], took[count / 2]);
+}
+
 int main(void)
 {
     static const int lengths[] = { 8, 32 << 10, 128 << 10, LONGEST };
@@ -41,15 +48,25 @@ int main(void)
         acc_copyin(from, sizeof from);
         acc_copyin(to, sizeof to);
     }
+    acc_set_device_num(0, type);
     for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         for (int n = 0; n < EACH; n++) {
             double begun = now();
-            acc_memcpy_d2d(to, from, lengths[i], 1, 0);
+            acc_memcpy_d2d(to[0], from[0], lengths[i], 1, 0);
             took[n] = now() - begun;
         }
-        qsort(took, EACH, sizeof *took, order);
-        printf("%d: p10 %.1f median %.1f  ", lengths[i], took[EACH / 10], took[EACH / 2]);
+        printf("%7d: each", lengths[i]);
+        print(EACH);
+        for (int n = 0; n < WAITS; n++) {
+            double begun = now();
+            for (int a = 0; a < IN_QUEUE; a++)
+                acc_memcpy_d2d_async(to[a], from[a], lengths[i], 1, 0, 1);
+            acc_wait(1);
+            took[n] = (now() - begun) / IN_QUEUE;
+        }
+        printf(" in a queue");
+        print(WAITS);
+        printf("\n");
     }
-    printf("\n");
     return 0;
 }

@@ -97,6 +97,12 @@ pub trait Sink: Send {
         FetchTo::Nowhere
     }
 
+    /// Whether the bytes may be given though those that sinks before it were given have not come to their end, for which [`Sink::finish`] waits. These
+    /// are finished afterwards, in their order. Does not wait.
+    fn follows(&self) -> bool {
+        false
+    }
+
     /// Whether somebody takes the bytes out of the device's own memory. Asked once, before [`Sink::drain`], by a device that has such, when its
     /// stream has got there; may block. If so [`Sink::drain_native`] is called with all of them, and not [`Sink::drain`]; then [`Sink::finish`].
     ///

@@ -22,6 +22,7 @@ mod program;
 pub mod registry;
 mod replaced_pages;
 mod same_host;
+mod sent_row;
 
 pub use accord_types::spin_policy::SpinPolicy;
 pub use any_end::{CopySink, CopySource};

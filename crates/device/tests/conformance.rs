@@ -8,6 +8,8 @@ mod copies;
 mod ends;
 #[path = "conformance/order.rs"]
 mod order;
+#[path = "conformance/rows.rs"]
+mod rows;
 #[path = "conformance/shutdown.rs"]
 mod shutdown;
 #[allow(dead_code)] // What it knows of the driver, others ask.
@@ -46,6 +48,8 @@ fn main() {
         ("copies_of_all_sizes_come_from_every_kind_of_source", copies::sources),
         ("copies_of_all_sizes_go_to_every_kind_of_sink", copies::sinks),
         ("copies_within_a_device_may_overlap", copies::overlapping),
+        ("copies_to_others_follow_each_other", rows::given_ahead),
+        ("a_copy_to_others_that_has_not_landed_fails_those_behind_it", rows::failed),
         ("an_idle_device_ends", shutdown::idle),
         ("a_device_ends_with_copies_under_way", shutdown::busy),
         ("a_device_that_has_ended_takes_nothing_more", shutdown::ended),

@@ -284,7 +284,7 @@ impl World<'_> {
             Operation::WaitStream { other, seq } => device.wait_stream(stream, other, seq),
             Operation::Push { src, push } => {
                 let same_host = session.local.as_ref().map(|local| local.peer(push.to));
-                let (pushing, device) = (self.push(push)?, device.clone());
+                let (pushing, device) = (self.push(push)?.of((device.info().id, stream)), device.clone());
                 let sink = ToPeer { pushing, device: device.clone(), len: push.len, same_host, node_name: None };
                 device.copy_out(stream, src, push.len, CopySink::new(sink))
             }

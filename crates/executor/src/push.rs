@@ -40,6 +40,10 @@ impl Sink for ToPeer {
         self.place(landed)
     }
 
+    fn follows(&self) -> bool {
+        self.pushing.follows()
+    }
+
     fn fetch_to(&self) -> FetchTo {
         let reaches = self.same_host.as_ref().is_some_and(|peer| peer.may_reach(&self.pushing, self.len));
         match (reaches, self.pushing.may_drain_native()) {

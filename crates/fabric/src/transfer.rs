@@ -26,7 +26,7 @@ pub use exchange::{
 };
 pub use inbox::{Inbox, Incoming, Receive};
 pub use lane_pool::LanePool;
-pub use outbox::{Outbox, Outgoing};
+pub use outbox::{Outbox, Outgoing, PushingStream};
 pub use rendezvous::{PushStep, TRANSFERS_MAX};
 
 #[cfg(test)]

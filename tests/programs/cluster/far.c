@@ -1,6 +1,6 @@
 // Work on devices of other hosts, without a word between the program and them but where it is said: what has to be waited for shows in how many
 // messages follow upon each other.
-// Usage: far nothing|launches|in-turn|devices|updates|after-regions|copies|data|waits COUNT
+// Usage: far nothing|launches|in-turn|devices|updates|after-regions|copies|copies-there|copies-here|data|waits COUNT
 #include "check.h"
 
 enum { CELLS = 512, LARGE = 64 << 10, DEPTH = 8, PIECE = LARGE / DEPTH };
@@ -99,7 +99,7 @@ static void after_regions(int count)
     CHECK_EQ(large[LARGE - 1], 5);
 }
 
-/* From one host to another, and to and fro. */
+/* From one host to another; one of them may be the program's own. */
 static void copies(int count, int from, int to)
 {
     for (int i = 0; i < count; i++)
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     int count = argc > 2 ? atoi(argv[2]) : 0, devices = acc_get_num_devices(acc_device_not_host);
     CHECK_EQ(devices, 3);
     memset(large, 5, LARGE);
-    int near = 1, far = 2;
+    int near = strcmp(what, "copies-there") ? 1 : 0, far = strcmp(what, "copies-here") ? 2 : 0;
     acc_set_device_num(far, acc_device_not_host);
 #pragma acc enter data create(other)
     acc_set_device_num(near, acc_device_not_host);
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
         updates(count);
     else if (!strcmp(what, "after-regions"))
         after_regions(count);
-    else if (!strcmp(what, "copies"))
+    else if (!strncmp(what, "copies", 6))
         copies(count, near, far);
     else if (!strcmp(what, "data"))
         data(count);

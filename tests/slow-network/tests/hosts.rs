@@ -61,7 +61,8 @@ fn what_nobody_waits_for_costs_no_round_trip() -> Result<()> {
     let waited = hops("waits", waits)?;
     assert!(waited >= start + 2 * u64::from(waits), "{start} and {waited}");
     // Of so many the fourth part of a round trip each would fail; heartbeats and sending on a busy machine take some.
-    for (what, count) in [("launches", 1_000), ("updates", 400), ("after-regions", 400), ("data", 400)] {
+    for (what, count) in [("launches", 1_000), ("updates", 400), ("after-regions", 400), ("copies", 400), ("data", 400)]
+    {
         let taken = hops(what, count)?.saturating_sub(start);
         assert!(taken < u64::from(count) / 2, "{count} {what}: {taken} hops in a row");
     }

@@ -6,11 +6,12 @@ use super::progress::Progress;
 use super::ring::{self, Corrupt, Record};
 use super::watched::Watched;
 use super::{arena::Arena, futex, output::Output, spans::Tracer};
+use crate::any_end::CopySink;
 use crate::failure::Failure;
 use accord_types::short_lock::{ShortGuard, ShortLock, assert_none_held};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::threads;
-use accord_types::{Error, QueueId, Result, Seq, SpanKind};
+use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -30,8 +31,8 @@ pub(crate) struct Shared {
     pub(crate) tracer: Tracer,
     /// Serves a stream until it is closed, on a thread of its own.
     pub(crate) run: fn(&Stream),
-    /// Does what one operation says.
-    pub(crate) perform: fn(&Stream, Op) -> Result<()>,
+    /// Does what the operation at a position says, and maybe more that follows it: up to where that is then.
+    pub(crate) perform: fn(&Stream, &mut u64, Op) -> Result<()>,
     pub(crate) output: Option<Arc<Output>>,
     pub(crate) watched: Watched,
 }
@@ -447,23 +448,46 @@ impl Stream {
         Some(Work::Sleep)
     }
 
-    /// Runs one owner operation and moves the stream past it, whatever comes of it.
-    pub(crate) fn run(&self, seq: u64, op: Op) {
-        if let Err(error) = (self.shared.perform)(self, op) {
+    /// The copy out that comes after the operation at `seq`, if its bytes may be given before that has come to its end.
+    pub(crate) fn take_following(&self, seq: u64) -> Option<(DevicePtr, u64, CopySink)> {
+        let mut state = self.lock();
+        match state.ops.front() {
+            Some((next, Op::CopyOut { sink, .. })) if *next == seq + 1 && !state.closing && sink.follows() => {}
+            _ => return None,
+        }
+        let Some((_, Op::CopyOut { src, len, sink })) = state.ops.pop_front() else { return None };
+        self.set_want(&state);
+        Some((src, len, sink))
+    }
+
+    /// Runs one owner operation, and what may go with it, and moves the stream past it, whatever comes of it.
+    pub(crate) fn run(&self, mut seq: u64, op: Op) {
+        let outcome = (self.shared.perform)(self, &mut seq, op);
+        let failed = outcome.is_err();
+        if let Err(error) = outcome {
             let error = error.queue(self.queue);
             self.fail(&mut self.lock(), error);
-            self.complete(seq);
+        }
+        self.complete(seq);
+        if failed {
             self.wake_owner();
-        } else {
-            self.complete(seq);
         }
     }
 
     /// Everything up to `seq` in the owner queue is done.
     fn complete(&self, seq: u64) {
-        let block = self.block();
         let state = self.lock();
         self.progress.let_worker(state.worker_may());
+        self.has_done(state, seq);
+    }
+
+    /// The same for an operation while others are under way that have left the list.
+    pub(crate) fn has_done_one(&self, seq: u64) {
+        self.has_done(self.lock(), seq);
+    }
+
+    fn has_done(&self, state: ShortGuard<'_, OwnerQueue>, seq: u64) {
+        let block = self.block();
         self.progress.owner_has_done(seq, block);
         drop(state);
         block.ring_waiting_worker();

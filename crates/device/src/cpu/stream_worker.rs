@@ -3,8 +3,10 @@
 use super::futex;
 use super::owner_queue::{Op, Work};
 use super::stream::Stream;
+use crate::any_end::CopySink;
+use crate::sent_row::end_in_order;
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
-use accord_types::{Result, SpanKind};
+use accord_types::{DevicePtr, Result, SpanKind};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -60,8 +62,8 @@ fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
     spin.waited(start.elapsed());
 }
 
-/// Does what one operation says, on whichever thread its turn came.
-pub(crate) fn perform(stream: &Stream, op: Op) -> Result<()> {
+/// Does what the operation at `seq` says, on whichever thread its turn came, and with a copy out those that may go with it: up to where is `seq` then.
+pub(crate) fn perform(stream: &Stream, seq: &mut u64, op: Op) -> Result<()> {
     let shared = &stream.shared;
     match op {
         Op::CopyIn { dst, len, mut source } => {
@@ -73,15 +75,45 @@ pub(crate) fn perform(stream: &Stream, op: Op) -> Result<()> {
             shared.tracer.end(stream.queue, SpanKind::CopyIn, len, span);
             Ok(())
         }
-        Op::CopyOut { src, len, mut sink } => {
-            let from = shared.arena.translate(src, len)?;
-            let span = shared.tracer.begin();
-            // SAFETY: as above.
-            sink.drain(unsafe { std::slice::from_raw_parts(from, len as usize) })?;
-            sink.finish()?;
-            shared.tracer.end(stream.queue, SpanKind::CopyOut, len, span);
-            Ok(())
-        }
+        Op::CopyOut { src, len, sink } => copy_out(stream, seq, (src, len, sink)),
         Op::Unmap { start, len } => shared.arena.unmap(start, len),
     }
+}
+
+/// A copy out whose sink has its bytes.
+struct Given {
+    seq: u64,
+    len: u64,
+    sink: CopySink,
+    span: u64,
+}
+
+fn give(stream: &Stream, seq: u64, (src, len, mut sink): (DevicePtr, u64, CopySink)) -> Result<Given> {
+    let shared = &stream.shared;
+    let from = shared.arena.translate(src, len)?;
+    let span = shared.tracer.begin();
+    // SAFETY: as above.
+    sink.drain(unsafe { std::slice::from_raw_parts(from, len as usize) })?;
+    Ok(Given { seq, len, sink, span })
+}
+
+/// The copy out at `last`, and those that may follow it before it has come to its end: up to where is `last` then.
+fn copy_out(stream: &Stream, last: &mut u64, copy: (DevicePtr, u64, CopySink)) -> Result<()> {
+    let first = give(stream, *last, copy)?;
+    let next = || {
+        let Some(copy) = stream.take_following(*last) else { return Ok(None) };
+        *last += 1;
+        give(stream, *last, copy).map(Some)
+    };
+    let end = |copy: Given, more| {
+        let Given { seq, len, mut sink, span } = copy;
+        sink.finish()?;
+        drop(sink);
+        stream.shared.tracer.end(stream.queue, SpanKind::CopyOut, len, span);
+        if more {
+            stream.has_done_one(seq);
+        }
+        Ok(())
+    };
+    end_in_order(first, next, end)
 }

@@ -14,8 +14,10 @@ use super::staging::fetched::{Fetched, FetchedPlace};
 use super::staging::progress::CopyError;
 use super::staging::slot_pool::{OUT_SLOT, RELAY_SLOT, Slot};
 use super::stream::{Op, Stream, StreamProgress};
+use super::trace::Start;
 use crate::ipc::MappedRange;
-use crate::{CopySink, CopySource, MemoryHandle};
+use crate::sent_row::end_in_order;
+use crate::{CopySink, CopySource, FetchTo, MemoryHandle};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,7 +47,10 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             Ok(())
         }
         Op::CopyOut { len, sink, fetched: Some(fetched), .. } => match fetched.place() {
-            FetchedPlace::Host => give(stream, seq, len as usize, sink, fetched),
+            FetchedPlace::Host => {
+                let sink = give(stream, seq, len as usize, sink, fetched)?;
+                end_row(stream, seq, sink, true)
+            }
             FetchedPlace::Device => give_native(stream, seq, len as usize, sink, fetched),
         },
         Op::CopyOut { src, len, mut sink, fetched: None } => {
@@ -56,7 +61,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
                 stream.arrived(seq);
                 return sink.finish();
             }
-            let span = shared.tracer.begin(stream.raw);
+            let start = shared.tracer.begin(stream.raw);
             if sink.drains_native()? {
                 settle(stream, seq)?;
                 let used = shared.memory_uses.begin()?;
@@ -64,12 +69,11 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
                 sink.await_native()?;
                 drop(used);
                 stream.arrived(seq);
-                shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
+                shared.tracer.end(start, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
                 return sink.finish();
             }
-            copy_out(stream, seq, src, len as usize, sink)?;
-            shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyOut, len, String::new);
-            Ok(())
+            let given = copy_out_traced(stream, seq, src, len, sink, start)?;
+            given.map_or(Ok(()), |sink| end_row(stream, seq, sink, false))
         }
         Op::Copy { dst, src, len } => {
             let _use = shared.memory_uses.begin()?;
@@ -265,7 +269,7 @@ fn fill_native(shared: &Shared, source: &mut CopySource, to: DevicePtr, room: us
 }
 
 /// Gives a sink bytes that were fetched.
-fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<()> {
+fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<CopySink> {
     // As in `copy_out`.
     if stream.is_completing(seq - 1) {
         settle(stream, seq)?;
@@ -275,7 +279,34 @@ fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetc
         sink.drain(slot.bytes(len))?;
     }
     stream.arrived(seq);
-    sink.finish()
+    Ok(sink)
+}
+
+/// Ends a copy out whose sink has its bytes. Those that follow it and may be given theirs before are: all of them fetched, or none, since only behind
+/// fetched ones others are fetched.
+fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Result<()> {
+    let next = || {
+        let follows = |op: &mut Op| match op {
+            Op::CopyOut { sink, fetched, .. } => {
+                let place = fetched.as_ref().map(Fetched::place);
+                let is_such = if are_fetched { place == Some(FetchedPlace::Host) } else { place.is_none() };
+                is_such && sink.fetch_to() == FetchTo::Host && sink.follows()
+            }
+            _ => false,
+        };
+        let Some((seq, Op::CopyOut { src, len, sink, fetched })) = stream.take_if(follows) else { return Ok(None) };
+        let given = match fetched {
+            Some(fetched) => Some(give(stream, seq, len as usize, sink, fetched)?),
+            None => copy_out_traced(stream, seq, src, len, sink, stream.shared.tracer.begin(stream.raw))?,
+        };
+        Ok(given.map(|sink| (seq, sink)))
+    };
+    let end = |(seq, mut sink): (u64, CopySink), _| {
+        sink.finish()?;
+        stream.is_done(seq);
+        Ok(())
+    };
+    end_in_order((seq, sink), next, end)
 }
 
 /// The same for bytes that were fetched for a library. By the host, from where they are now, if that does not reach them after all.
@@ -293,10 +324,25 @@ fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetche
     let copied = copy_out(stream, seq, slot.address(), len, sink);
     slot.record(stream.raw).map_err(failed)?;
     slot.release_after();
-    copied
+    copied?.map_or(Ok(()), |mut sink| sink.finish())
 }
 
-fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: CopySink) -> Result<()> {
+/// As [`copy_out`], and tells of it.
+fn copy_out_traced(
+    stream: &Stream,
+    seq: u64,
+    src: DevicePtr,
+    len: u64,
+    sink: CopySink,
+    start: Start,
+) -> Result<Option<CopySink>> {
+    let given = copy_out(stream, seq, src, len as usize, sink)?;
+    stream.shared.tracer.end(start, (stream.raw, stream.queue), SpanKind::CopyOut, len, String::new);
+    Ok(given)
+}
+
+/// A copy out. Gives back a sink that has its bytes and is to be finished; of others somebody takes care.
+fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: CopySink) -> Result<Option<CopySink>> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     let copy_failed = |error: CopyError| shared.copy_failed(error, Some(stream.queue));
@@ -310,13 +356,13 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
         match (copy_route::route(&facts, &mut asked).route, asked.middle) {
             (Route::Direct, _) => {
                 let _use = shared.memory_uses.begin()?;
-                return direct::hand_out(stream, src, range).map_err(failed);
+                return direct::hand_out(stream, src, range).map(|()| None).map_err(failed);
             }
             (Route::Registered, Some(middle)) => {
                 let _use = shared.memory_uses.begin()?;
                 if let Some(completions) = direct::copy_out_registered(stream, src, range, middle).map_err(failed)? {
                     completions.into_iter().for_each(|completion| stream.add_completion(seq, completion));
-                    return Ok(());
+                    return Ok(None);
                 }
             }
             _ => {}
@@ -331,7 +377,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
             })?;
             shared.copy_pool.download(stream.index as usize, slot, range.start + offset, bytes, &tracker);
         }
-        return Ok(());
+        return Ok(None);
     }
     let end = End::Handed { detached: sink.detached() };
     let facts = direct::facts(stream, Direction::Out, At::Turn, len, end, sink.immediate());
@@ -343,7 +389,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
             Ok(())
         });
         stream.egress.put(if all.is_ok() { Part::End } else { Part::Abort });
-        return all.map_err(copy_failed);
+        return all.map(|()| None).map_err(copy_failed);
     }
     // This thread lands the bytes, so what others have still to land comes first: those may be older bytes of the same memory.
     if stream.is_completing(seq - 1) {
@@ -372,7 +418,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
         // The last slot was filled after everything else in the stream.
         stream.arrived(seq);
     }
-    sink.finish()
+    Ok(Some(sink))
 }
 
 /// A copy out at the call, by the route that was chosen for it. `memory` is the program's, with what of it is page-locked. False if

@@ -30,6 +30,17 @@ impl LanePool {
         Ok(free)
     }
 
+    /// Lends this lane, unless it is lent.
+    ///
+    /// # Errors
+    /// As for [`LanePool::lend`].
+    pub fn lend_this(&mut self, lane: usize) -> Result<bool> {
+        if let Some(error) = &self.closed {
+            return Err(error.clone());
+        }
+        Ok(!std::mem::replace(&mut self.lent[lane], true))
+    }
+
     /// A transfer needs its lane no more.
     pub fn give_back(&mut self, lane: usize) {
         self.lent[lane] = false;

@@ -8,7 +8,8 @@ use crate::stalls::Stalls;
 use crate::stats::LinkStats;
 use crate::transport::{Lane, PostedBytes, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
+use accord_types::{DeviceId, Error, ErrorCode, NativeRange, Result, StreamId, TransferId};
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::num::NonZeroU16;
 use std::sync::{Arc, Condvar, OnceLock};
@@ -31,6 +32,18 @@ struct LendableLanes {
     pool: LanePool,
     /// Transfers that wait for a lane.
     waiting: usize,
+    /// Streams with bytes on their way that may not be overtaken.
+    on_way: HashMap<PushingStream, OnWay>,
+}
+
+/// The stream of a device whose bytes are pushed.
+pub type PushingStream = (DeviceId, StreamId);
+
+/// Pushes of a stream that were sent and have not landed.
+struct OnWay {
+    /// By this lane, all of them.
+    lane: usize,
+    count: usize,
 }
 
 impl Outbox {
@@ -142,9 +155,27 @@ impl Outbox {
     /// # Errors
     /// The outbox's error once it is closed.
     pub fn begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Outgoing> {
+        self.begin_behind(transfer, len, None)
+    }
+
+    /// The same, for a transfer that does not overtake what its stream has [on its way](Outgoing::sent).
+    ///
+    /// # Errors
+    /// As for [`Outbox::begin`].
+    pub(super) fn begin_behind(
+        self: &Arc<Self>,
+        transfer: TransferId,
+        len: u64,
+        stream: Option<PushingStream>,
+    ) -> Result<Outgoing> {
         let mut state = self.lock();
         loop {
-            if let Some(index) = state.pool.lend()? {
+            let LendableLanes { pool, on_way, .. } = &mut *state;
+            let lent = match stream.and_then(|stream| on_way.get(&stream)) {
+                Some(OnWay { lane, .. }) => pool.lend_this(*lane)?.then_some(*lane),
+                None => pool.lend()?,
+            };
+            if let Some(index) = lent {
                 return Ok(self.outgoing(&state, index, transfer, len));
             }
             state.waiting += 1;
@@ -173,6 +204,25 @@ impl Outbox {
     }
 }
 
+/// A transfer that was sent and has not landed: until it is dropped the stream's next ones go by its lane, on which they can't overtake it.
+pub(super) struct Sent {
+    outbox: Arc<Outbox>,
+    stream: Option<PushingStream>,
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        let Some(stream) = self.stream else { return };
+        let mut state = self.outbox.lock();
+        if let Some(on_way) = state.on_way.get_mut(&stream) {
+            on_way.count -= 1;
+            if on_way.count == 0 {
+                state.on_way.remove(&stream);
+            }
+        }
+    }
+}
+
 /// A transfer being sent; has its lane until it is dropped. Dropped before its last byte, it
 /// tells the receiver that no more will come.
 pub struct Outgoing {
@@ -196,6 +246,21 @@ impl Outgoing {
         pieces.try_for_each(|piece| {
             self.send_chunk(piece.len(), |lane, chunk, stalls| write_chunk(lane, chunk, piece, stalls))
         })
+    }
+
+    /// Whether all bytes were sent.
+    pub(super) fn is_complete(&self) -> bool {
+        self.sent == self.len
+    }
+
+    /// Lets others have the lane, after all bytes were sent.
+    pub(super) fn sent(self, stream: Option<PushingStream>) -> Sent {
+        let outbox = self.outbox.clone();
+        if let Some(stream) = stream {
+            let on_way = &mut outbox.lock().on_way;
+            on_way.entry(stream).or_insert(OnWay { lane: self.index, count: 0 }).count += 1;
+        }
+        Sent { outbox, stream }
     }
 
     /// Whether [`Outgoing::send_native`] sends what is left, and is the best way to do that.
@@ -250,7 +315,8 @@ impl Drop for Outgoing {
         let wake = state.waiting > 0;
         drop(state);
         if wake {
-            self.outbox.changed.notify_one();
+            // Some may wait for this very lane.
+            self.outbox.changed.notify_all();
         }
     }
 }

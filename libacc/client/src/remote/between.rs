@@ -94,8 +94,9 @@ pub(crate) fn local_to_remote(
     let same_host = connection.spec.same_host_peer(connection.link.peer());
     // Else its errors would look like the source's.
     let node_name = Some(connection.spec.node_name.clone());
-    let sink = ToPeer { pushing, device: device.clone(), len, same_host, node_name };
     let state = hosted.queue(queue)?;
+    let pushing = pushing.of((device.info().id, state.stream()));
+    let sink = ToPeer { pushing, device: device.clone(), len, same_host, node_name };
     state.advance(device.copy_out(state.stream(), source.start, len, CopySink::new(sink))?);
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::Exchange;
 use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
 use crate::transfer::control::RoomWord;
-use crate::transfer::outbox::{Outbox, Outgoing};
+use crate::transfer::outbox::{Outbox, Outgoing, PushingStream, Sent};
 use crate::transfer::rendezvous::PushStep;
 use crate::transport::PostedBytes;
 use accord_types::signal::Signal;
@@ -23,7 +23,11 @@ pub struct Pushing {
     /// It goes on.
     changed: Arc<Signal>,
     len: u64,
+    /// Whose bytes keep their order on their way.
+    stream: Option<PushingStream>,
     outgoing: Option<Outgoing>,
+    /// All of them went over a lane, which others have since.
+    sent: Option<Sent>,
     /// The bytes do not go over a lane.
     direct: bool,
     /// The room that the target has posted for them.
@@ -48,13 +52,35 @@ impl Exchange {
         let changed = Arc::<Signal>::default();
         state.pushing.insert(transfer, changed.clone());
         self.act(state, Some(&outbox));
-        let (exchange, outgoing, room, going) = (self.clone(), None, None, None);
-        let (direct, in_room, landed, over) = (false, false, false, false);
-        Ok(Pushing { exchange, outbox, transfer, changed, len, outgoing, direct, room, in_room, going, landed, over })
+        let (exchange, stream, outgoing, sent, room, going) = (self.clone(), None, None, None, None, None);
+        let [direct, in_room, landed, over] = [false; 4];
+        Ok(Pushing {
+            exchange,
+            outbox,
+            transfer,
+            changed,
+            len,
+            stream,
+            outgoing,
+            sent,
+            direct,
+            room,
+            in_room,
+            going,
+            landed,
+            over,
+        })
     }
 }
 
 impl Pushing {
+    /// The push of this stream. Pushes of one may follow each other, see [`Pushing::follows`].
+    #[must_use]
+    pub fn of(mut self, stream: PushingStream) -> Self {
+        self.stream = Some(stream);
+        self
+    }
+
     /// Whether there is a lane to the target.
     pub fn is_connected(&self) -> bool {
         self.outbox.is_connected()
@@ -83,7 +109,15 @@ impl Pushing {
     /// # Errors
     /// When the target refuses or is gone.
     pub fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.outgoing()?.send(piece)
+        self.outgoing()?.send(piece)?;
+        self.give_lane_back();
+        Ok(())
+    }
+
+    /// Whether the bytes may be sent now, though those of the stream's pushes before it have not landed: the target is ready. They don't overtake those,
+    /// as they go by the same lane. Does not wait.
+    pub fn follows(&self) -> bool {
+        self.stream.is_some() && self.exchange.lock().core.step(self.transfer) == PushStep::Send
     }
 
     /// Whether [`Pushing::drains_native`] may say so.
@@ -130,7 +164,9 @@ impl Pushing {
             self.going = Some((self.outbox.send_posted(room.number, bytes)?, Instant::now()));
             return Ok(());
         }
-        self.outgoing()?.send_native(bytes)
+        self.outgoing()?.send_native(bytes)?;
+        self.give_lane_back();
+        Ok(())
     }
 
     /// Returns when nobody needs the bytes any more that [`Pushing::drain_native`] was given.
@@ -146,13 +182,21 @@ impl Pushing {
 
     /// The lane that it has, once the target is ready.
     fn outgoing(&mut self) -> Result<&mut Outgoing> {
+        if self.sent.is_some() {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes"));
+        }
         if self.outgoing.is_none() {
             self.wait(&PushStep::Send)?;
         }
         match &mut self.outgoing {
             Some(outgoing) => Ok(outgoing),
-            none => Ok(none.insert(self.outbox.begin(self.transfer, self.len)?)),
+            none => Ok(none.insert(self.outbox.begin_behind(self.transfer, self.len, self.stream)?)),
         }
+    }
+
+    /// Lets others have the lane once all bytes were sent.
+    fn give_lane_back(&mut self) {
+        self.sent = self.outgoing.take_if(|outgoing| outgoing.is_complete()).map(|outgoing| outgoing.sent(self.stream));
     }
 
     /// All bytes were sent: waits until they have landed.
@@ -233,8 +277,8 @@ impl Drop for Pushing {
         let outgoing = self.outgoing.take();
         let mut state = self.exchange.lock();
         state.pushing.remove(&self.transfer);
-        // What is in its room can't be called off.
-        state.core.give_up(self.transfer, outgoing.is_some() || self.in_room);
+        // What is in its room, or was sent, can't be called off.
+        state.core.give_up(self.transfer, outgoing.is_some() || self.in_room || self.sent.is_some());
         self.exchange.act(state, Some(&self.outbox));
     }
 }

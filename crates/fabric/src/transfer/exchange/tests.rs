@@ -4,6 +4,7 @@ use crate::transport::{PostedRoom, RoomTold};
 use accord_types::ErrorCode;
 use std::sync::mpsc;
 
+mod follows;
 mod owners;
 
 const PUSHER: PeerId = PeerId::from_raw(1);

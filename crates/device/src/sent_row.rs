@@ -1,0 +1,80 @@
+//! Copies of a stream to other processes by lanes. The bytes of those that follow each other go one behind the other: else each would wait until the
+//! one before has landed, which takes a way to the other node and back.
+
+use accord_types::Result;
+use std::collections::VecDeque;
+
+/// Copies out of a stream whose bytes were given to their sinks and which have not come to their end, beside the first of them.
+pub(crate) const ROW_MAX: usize = 64;
+
+/// Ends `first`, whose bytes were given. Those that `next` gives meanwhile end after it, in their order. `end` hears whether others are left.
+///
+/// # Errors
+/// Theirs. Nothing more is given or ended then.
+pub(crate) fn end_in_order<T>(
+    mut first: T,
+    mut next: impl FnMut() -> Result<Option<T>>,
+    mut end: impl FnMut(T, bool) -> Result<()>,
+) -> Result<()> {
+    let mut row = VecDeque::new();
+    loop {
+        while row.len() < ROW_MAX
+            && let Some(given) = next()?
+        {
+            row.push_back(given);
+        }
+        end(first, !row.is_empty())?;
+        let Some(given) = row.pop_front() else { return Ok(()) };
+        first = given;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{Error, ErrorCode};
+    use std::cell::RefCell;
+
+    /// What `next` gives after each end of one, and what was done.
+    fn run(given: &[&[u32]], failing: Option<u32>) -> (Result<()>, Vec<String>) {
+        let (left, done) = (RefCell::new(VecDeque::from(given.to_vec())), RefCell::new(Vec::new()));
+        let next = || {
+            let mut left = left.borrow_mut();
+            let Some([first, rest @ ..]) = left.front().copied() else { return Ok(None) };
+            left[0] = rest;
+            done.borrow_mut().push(format!("give {first}"));
+            Ok(Some(*first))
+        };
+        let end = |number: u32, more: bool| {
+            done.borrow_mut().push(format!("end {number} {more}"));
+            left.borrow_mut().pop_front();
+            let failed = Error::new(ErrorCode::Execution, "lost");
+            if failing == Some(number) { Err(failed) } else { Ok(()) }
+        };
+        let outcome = end_in_order(0, next, end);
+        (outcome, done.into_inner())
+    }
+
+    #[test]
+    fn they_are_given_as_they_come_and_end_in_order() {
+        assert_eq!(run(&[], None), (Ok(()), vec!["end 0 false".into()]));
+        let (outcome, done) = run(&[&[1, 2], &[], &[3], &[], &[]], None);
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(done, ["give 1", "give 2", "end 0 true", "end 1 true", "give 3", "end 2 true", "end 3 false"]);
+    }
+
+    #[test]
+    fn after_an_error_nothing_is_done() {
+        let (outcome, done) = run(&[&[1, 2], &[], &[3]], Some(1));
+        assert!(outcome.is_err());
+        assert_eq!(done, ["give 1", "give 2", "end 0 true", "end 1 true"]);
+    }
+
+    #[test]
+    fn so_many_at_once() {
+        let many: Vec<u32> = (1..=2 * ROW_MAX as u32).collect();
+        let (_, done) = run(&[&many, &[]], None);
+        let before = done.iter().take_while(|step| step.starts_with("give")).count();
+        assert_eq!(before, ROW_MAX);
+    }
+}

@@ -1,0 +1,110 @@
+//! Bytes of a push may go before those of the ones ahead of it have landed.
+
+use super::*;
+use crate::transfer::chunk_io::{read_bytes, read_chunk};
+use crate::transfer::{Pushing, PushingStream};
+use accord_types::{DeviceId, NodeId, StreamId};
+use std::time::{Duration, Instant};
+
+const STREAM: PushingStream = (DeviceId { node: NodeId(1), ordinal: 0 }, StreamId(3));
+const SOON: Duration = Duration::from_secs(20);
+
+/// Takes four bytes, and gives them with what says that they have landed.
+fn keeper(to: mpsc::Sender<(Vec<u8>, Ending)>) -> Starter {
+    Box::new(move |incoming| {
+        let (mut bytes, ending) = incoming.split().unwrap();
+        let mut buffer = vec![0; 4];
+        bytes.fill(&mut buffer);
+        drop(bytes);
+        to.send((buffer, ending)).unwrap();
+    })
+}
+
+/// A push and its target; the bytes may come if it is `due`.
+fn pushed(two: &Two, number: u64, due: bool, to: &mpsc::Sender<(Vec<u8>, Ending)>) -> Pushing {
+    let transfer = TransferId(number);
+    let pushing = two.pusher.push(transfer, TARGET, 4, two.outbox.clone()).unwrap().of(STREAM);
+    two.target.expect(transfer, PUSHER, 4, keeper(to.clone()), DirectWays::default()).unwrap();
+    if due {
+        two.target.due(transfer, Ok(()));
+    }
+    pushing
+}
+
+fn await_follows(pushing: &Pushing) {
+    let start = Instant::now();
+    while !pushing.follows() {
+        assert!(start.elapsed() < SOON, "it is not said that it may come");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn whoever_was_sent_leaves_the_lane_to_others_before_it_has_landed() {
+    let two = two();
+    let (to, from) = mpsc::channel();
+    let mut first = pushed(&two, 1, true, &to);
+    let mut second = pushed(&two, 2, true, &to);
+    let third = pushed(&two, 3, false, &to);
+    await_follows(&first);
+    await_follows(&second);
+    assert!(!third.follows(), "its target is not ready");
+    first.drain(b"ab").unwrap();
+    first.drain(b"cd").unwrap();
+    assert!(first.drain(b"e").unwrap_err().cause().contains("too many bytes"));
+    second.drain(b"efgh").unwrap();
+    let (one, other) = (from.recv_timeout(SOON).unwrap(), from.recv_timeout(SOON).unwrap());
+    assert_eq!((&one.0[..], &other.0[..]), (&b"abcd"[..], &b"efgh"[..]));
+    let ended = std::thread::spawn(move || first.finish().and_then(|()| second.finish()));
+    // In whatever order they land.
+    other.1.landed(Ok(()));
+    one.1.landed(Ok(()));
+    ended.join().unwrap().unwrap();
+    two.target.due(TransferId(3), Ok(()));
+    await_follows(&third);
+}
+
+/// Of several lanes another one may be the quicker one.
+#[test]
+fn whoever_follows_goes_by_the_same_lane() {
+    let two = two();
+    let (to, _from) = mpsc::channel();
+    let (near, far) = crate::transport::pair().unwrap();
+    two.outbox.add(near);
+    // The first lane is lent meanwhile.
+    let mut other = pushed(&two, 7, true, &to);
+    other.drain(b"wx").unwrap();
+    let mut first = pushed(&two, 1, true, &to);
+    first.drain(b"abcd").unwrap();
+    other.drain(b"yz").unwrap();
+    let mut second = pushed(&two, 2, true, &to);
+    second.drain(b"efgh").unwrap();
+    drop((first, second, other));
+    // Nothing of the stream is on its way any more: by the first lane again.
+    let mut third = pushed(&two, 3, true, &to);
+    third.drain(b"ijkl").unwrap();
+    two.outbox.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
+    let mut came = Vec::new();
+    while let Some(chunk) = read_chunk(&*far).unwrap() {
+        let mut bytes = vec![0; chunk.len];
+        read_bytes(&*far, &mut bytes).unwrap();
+        came.push((chunk.transfer.0, bytes));
+    }
+    assert_eq!(came, [(1, b"abcd".to_vec()), (2, b"efgh".to_vec())]);
+}
+
+#[test]
+fn whoever_was_sent_can_not_be_called_off() {
+    let two = two();
+    let (to, from) = mpsc::channel();
+    let mut first = pushed(&two, 1, true, &to);
+    first.drain(b"abcd").unwrap();
+    // Its stream has failed, say. The target is not told that nothing comes, which would end the lane.
+    drop(first);
+    from.recv_timeout(SOON).unwrap().1.landed(Ok(()));
+    let mut second = pushed(&two, 2, true, &to);
+    second.drain(b"efgh").unwrap();
+    from.recv_timeout(SOON).unwrap().1.landed(Ok(()));
+    second.finish().unwrap();
+    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
+}
