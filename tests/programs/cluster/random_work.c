@@ -162,6 +162,29 @@ static void exchange(int k, int from, int to)
         memcpy(a->copy[to] + first, a->copy[from] + first, count * sizeof(int));
 }
 
+/* Sections in a row to whatever devices, which may overlap, with regions on the source in between. */
+static void burst(int k, int from)
+{
+    struct array *a = &arrays[k];
+    for (int d = 0; d < devices; d++)
+        if (a->copy[d]) {
+            acc_set_device_num(d, type);
+            acc_wait(k); /* the targets' queues are their own */
+        }
+    acc_set_device_num(from, type);
+    for (int left = 1 + (int)below(12); left > 0; left--) {
+        int to = (int)below(devices), first, count;
+        if (to != from && a->copy[to]) {
+            section(a, &first, &count);
+            acc_memcpy_d2d_async(a->host + first, a->host + first, count * sizeof(int), to, from, k);
+            memcpy(a->copy[to] + first, a->copy[from] + first, count * sizeof(int));
+        }
+        if (below(3) == 0)
+            launch(k, from);
+    }
+    acc_wait(k); /* before the targets' queues go on */
+}
+
 /* Ends all devices while copies between them are under way: what becomes of these nobody sees. */
 static void shut_down(void)
 {
@@ -190,7 +213,7 @@ static void step(void)
     if (below(100) == 0)
         shut_down();
     acc_set_device_num(d, type);
-    switch (below(12)) {
+    switch (below(13)) {
     case 0: enter(k, d, 0); break;
     case 1: enter(k, d, 1); break;
     case 2: if (a->copy[d]) leave(k, d, (int)below(2)); break;
@@ -201,6 +224,7 @@ static void step(void)
     case 9: if (a->copy[d] && a->copy[other]) exchange(k, d, other); break;
     case 10: change_host(k); break;
     case 11: acc_wait_async((int)below(ARRAYS), (int)below(ARRAYS)); break;
+    case 12: if (a->copy[d]) burst(k, d); break;
     }
 }
 
