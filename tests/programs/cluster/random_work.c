@@ -162,27 +162,30 @@ static void exchange(int k, int from, int to)
         memcpy(a->copy[to] + first, a->copy[from] + first, count * sizeof(int));
 }
 
-/* Sections in a row to whatever devices, which may overlap, with regions on the source in between. */
-static void burst(int k, int from)
+/* Sections of two arrays in a row to whatever devices, which may overlap, with regions on the source in between. */
+static void burst(int k, int other, int from)
 {
-    struct array *a = &arrays[k];
-    for (int d = 0; d < devices; d++)
-        if (a->copy[d]) {
-            acc_set_device_num(d, type);
-            acc_wait(k); /* the targets' queues are their own */
-        }
+    const int both[] = { k, arrays[other].copy[from] ? other : k };
+    for (int i = 0; i < 2; i++)
+        for (int d = 0; d < devices; d++)
+            if (arrays[both[i]].copy[d]) {
+                acc_set_device_num(d, type);
+                acc_wait(both[i]); /* the targets' queues are their own */
+            }
     acc_set_device_num(from, type);
-    for (int left = 1 + (int)below(12); left > 0; left--) {
-        int to = (int)below(devices), first, count;
+    for (int left = 1 + (int)below(24); left > 0; left--) {
+        int queue = both[below(2)], to = (int)below(devices), first, count;
+        struct array *a = &arrays[queue];
         if (to != from && a->copy[to]) {
             section(a, &first, &count);
-            acc_memcpy_d2d_async(a->host + first, a->host + first, count * sizeof(int), to, from, k);
+            acc_memcpy_d2d_async(a->host + first, a->host + first, count * sizeof(int), to, from, queue);
             memcpy(a->copy[to] + first, a->copy[from] + first, count * sizeof(int));
         }
         if (below(3) == 0)
-            launch(k, from);
+            launch(queue, from);
     }
-    acc_wait(k); /* before the targets' queues go on */
+    acc_wait(both[0]); /* before the targets' queues go on */
+    acc_wait(both[1]);
 }
 
 /* Ends all devices while copies between them are under way: what becomes of these nobody sees. */
@@ -224,7 +227,7 @@ static void step(void)
     case 9: if (a->copy[d] && a->copy[other]) exchange(k, d, other); break;
     case 10: change_host(k); break;
     case 11: acc_wait_async((int)below(ARRAYS), (int)below(ARRAYS)); break;
-    case 12: if (a->copy[d]) burst(k, d); break;
+    case 12: if (a->copy[d]) burst(k, (int)below(ARRAYS), d); break;
     }
 }
 
