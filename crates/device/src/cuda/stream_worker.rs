@@ -299,14 +299,19 @@ fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Resu
             Some(fetched) => Some(give(stream, seq, len as usize, sink, fetched)?),
             None => copy_out_traced(stream, seq, src, len, sink, stream.shared.tracer.begin(stream.raw))?,
         };
-        Ok(given.map(|sink| (seq, sink)))
+        Ok(Some((seq, given)))
     };
-    let end = |(seq, mut sink): (u64, CopySink), _| {
-        sink.finish()?;
-        stream.is_done(seq);
+    let end = |(at, sink): (u64, Option<CopySink>), more| {
+        if let Some(mut sink) = sink {
+            sink.finish()?;
+        }
+        // Whoever works on the operation says so of one that is alone.
+        if more || at > seq {
+            stream.is_done(at);
+        }
         Ok(())
     };
-    end_in_order((seq, sink), next, end)
+    end_in_order((seq, Some(sink)), next, end)
 }
 
 /// The same for bytes that were fetched for a library. By the host, from where they are now, if that does not reach them after all.

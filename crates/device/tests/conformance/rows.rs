@@ -121,7 +121,7 @@ impl<'a> Row<'a> {
     }
 
     fn end(&self, number: usize, len: usize) -> Test {
-        let Copy { seq, land, got, .. } = &self.copies[number];
+        let Copy { seq, land, got } = &self.copies[number];
         assert!(!self.rig.device.reached(self.stream, *seq)?);
         land.send(Ok(()))?;
         for step in [Step::Finished, Step::Dropped] {
