@@ -223,6 +223,13 @@ pub trait Device: Any + Send + Sync {
     /// The stream's or device's failure.
     fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool>;
 
+    /// Has whatever is put into any stream of the device from now on come after the operation at `seq` of `stream`, which nobody has to wait for then; what
+    /// reaches the device's memory in other ways still has to. False if that can't be had now without waiting.
+    fn fence(&self, stream: StreamId, seq: Seq) -> bool {
+        let _ = (stream, seq);
+        false
+    }
+
     /// Blocks until `stream` has reached `seq`.
     ///
     /// # Errors

@@ -11,6 +11,8 @@ mod egress;
 mod ends;
 #[path = "support/failures.rs"]
 mod failures;
+#[path = "support/fence.rs"]
+mod fence;
 #[path = "support/fetched.rs"]
 mod fetched;
 #[path = "support/gangs.rs"]
@@ -122,6 +124,10 @@ fn main() {
         ("a_copy_for_a_library_that_fails_leaves_none_under_way", native_row::failed),
         ("a_device_that_is_shut_down_leaves_a_library_what_it_reads", native_row::ended),
         ("a_failure_is_told_in_its_turn", failures::in_their_turn),
+        ("all_streams_come_after_a_fence", fence::for_all_streams),
+        ("copies_that_follow_each_other_come_after_a_fence", fence::in_a_row),
+        ("other_devices_come_after_a_fence", fence::for_other_devices),
+        ("a_fence_may_be_refused", fence::refused),
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),

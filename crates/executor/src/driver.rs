@@ -309,9 +309,8 @@ impl World<'_> {
         let place = place.and_then(|place| Ok((self.hosted(place.device)?, place)));
         match place {
             Ok((hosted, CopyTarget { dst, after, .. })) => {
-                let destination = Destination::new(hosted, dst, len);
-                let export =
-                    self.session.local.as_ref().map(|local| local.peer(from).export(hosted.device(), dst, len));
+                let destination = Destination::private(hosted, dst, len);
+                let export = self.session.local.as_ref().map(|local| destination.export(&local.peer(from)));
                 let ways = DirectWays { export, room: destination.room() };
                 exchange.expect(transfer, from, len, Box::new(|incoming| destination.start(incoming)), ways)?;
                 // The transfer may be over long before its place is free.

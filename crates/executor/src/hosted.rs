@@ -1,19 +1,25 @@
 //! A started device with the queues of one program: the same where libacc drives a device of its own node and where an executor
 //! does for a program elsewhere.
 
+use crate::arrivals::Arrivals;
 use crate::queue_table::{Carrier, Queue, QueueTable};
 use accord_device::Device;
 use accord_fabric::transfer::DeviceRooms;
 use accord_types::short_lock::{DroppedUnlocked, ShortReadGuard, ShortRwLock, ShortWriteGuard};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{QueueId, Result, Seq, StreamId};
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// See the module.
 pub struct Hosted {
     device: Arc<dyn Device>,
     queues: ShortRwLock<QueueTable>,
     rooms: Arc<DeviceRooms>,
+    arrivals: Arrivals,
+    /// Another process was told where the device's memory is, and may write there.
+    is_shown: AtomicBool,
     /// One thread at a time makes streams, which may take its time; whoever uses a queue that has one does not wait for that.
     making: TurnLock<()>,
     /// The device may end with it.
@@ -29,6 +35,8 @@ impl Hosted {
             device,
             queues,
             rooms: Arc::default(),
+            arrivals: Arrivals::default(),
+            is_shown: AtomicBool::new(false),
             making: TurnLock::default(),
             unlocked: DroppedUnlocked::default(),
         }
@@ -42,6 +50,32 @@ impl Hosted {
     /// What of its memory is posted for transfers: to be ended before the device is.
     pub fn rooms(&self) -> &Arc<DeviceRooms> {
         &self.rooms
+    }
+
+    /// Copies that were said to be there and may not be.
+    pub(crate) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
+    /// Whether the device may still be at some of them there.
+    pub(crate) fn still_arrive(&self, at: &Range<u64>) -> bool {
+        // A failure is told by who uses the device.
+        self.arrivals.still_overlap(at, |stream, seq| self.device.reached(stream, seq) != Ok(false))
+    }
+
+    /// Whether a copy from elsewhere that was put in may be said to be there, though the device may still be at it: nobody reaches what it writes before it
+    /// has. Else that has to be waited for.
+    pub(crate) fn fence(&self, at: &Range<u64>, stream: StreamId, seq: Seq) -> bool {
+        // Said first: whoever posts room there, or shows it, asks afterwards.
+        self.arrivals.add(at, stream, seq);
+        !self.is_shown.load(Ordering::SeqCst) && !self.rooms.overlaps(at) && self.device.fence(stream, seq)
+    }
+
+    /// Whether another process may be told of this part of the device's memory, and write there. From then on nothing is said to be there that may not be:
+    /// who writes there asks nobody.
+    pub(crate) fn may_show(&self, at: &Range<u64>) -> bool {
+        self.is_shown.store(true, Ordering::SeqCst);
+        !self.still_arrive(at)
     }
 
     /// The queues, to look only.

@@ -1,10 +1,12 @@
 //! Bytes that other devices push here, from other processes.
 
 use crate::hosted::Hosted;
+use crate::same_host::SameHostPeer;
 use accord_device::{CopySource, Source};
-use accord_fabric::transfer::{DeviceRoom, Exchange, IncomingBytes, IncomingTransfer};
+use accord_fabric::transfer::{DeviceRoom, Exchange, Export, IncomingBytes, IncomingTransfer};
 use accord_types::short_lock::DroppedUnlocked;
 use accord_types::{DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Transfers up to this length are taken by the thread that reads their lane.
@@ -17,6 +19,8 @@ pub struct Destination {
     dst: DevicePtr,
     /// Bytes.
     len: u64,
+    /// Whether nobody but the device's streams, and whoever asks for its arrivals, reaches its memory.
+    is_private: bool,
     /// A device may end with the last transfer that goes there.
     unlocked: DroppedUnlocked,
 }
@@ -24,28 +28,53 @@ pub struct Destination {
 impl Destination {
     /// So many bytes of a device, from `dst` on.
     pub fn new(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
-        Self { hosted: hosted.clone(), dst, len, unlocked: DroppedUnlocked::default() }
+        Self { hosted: hosted.clone(), dst, len, is_private: false, unlocked: DroppedUnlocked::default() }
+    }
+
+    /// The same, of a device whose memory nobody reaches but by its streams and by what [`Destination::room`] and [`Destination::export`] say.
+    pub fn private(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
+        Self { is_private: true, ..Self::new(hosted, dst, len) }
+    }
+
+    fn copy(&self) -> Self {
+        Self { is_private: self.is_private, ..Self::new(&self.hosted, self.dst, self.len) }
+    }
+
+    fn at(&self) -> Range<u64> {
+        self.dst.0..self.dst.0.saturating_add(self.len)
     }
 
     /// Its memory, for a library that writes there; none if there is no such for its kind of devices.
     pub fn room(&self) -> Option<DeviceRoom> {
         self.hosted.device().native()?;
         let len = usize::try_from(self.len).ok()?;
-        let place = Self::new(&self.hosted, self.dst, self.len);
+        let (place, posted) = (self.copy(), self.copy());
         let range = move || {
             let Self { hosted, dst, .. } = &place;
-            hosted.device().native()?.room(*dst, len)
+            if hosted.still_arrive(&place.at()) { None } else { hosted.device().native()?.room(*dst, len) }
         };
-        Some(DeviceRoom { device: self.hosted.rooms().clone(), range: Box::new(range) })
+        let is_free = move || !posted.hosted.arrivals().overlap(&posted.at());
+        Some(DeviceRoom { device: self.hosted.rooms().clone(), range: Box::new(range), is_free: Box::new(is_free) })
+    }
+
+    /// Says where it is, for a pusher of this host, when it may come.
+    pub fn export(&self, to: &SameHostPeer) -> Export {
+        let (place, export) = (self.copy(), to.export(self.hosted.device(), self.dst, self.len));
+        Box::new(move || {
+            let handle = export();
+            if handle.is_empty() || place.hosted.may_show(&place.at()) { handle } else { Vec::new() }
+        })
     }
 
     /// Takes a transfer whose first bytes are there.
     pub fn start(self, incoming: IncomingTransfer) {
         let Some((bytes, ending)) = incoming.split() else { return };
-        let Self { hosted, dst, len, unlocked } = self;
+        let at = self.at();
+        let Self { hosted, dst, len, is_private, unlocked } = self;
         let source = CopySource::new(FromDevice { bytes, len });
         let put = hosted.incoming().and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, source)?)));
         match put {
+            Ok((stream, seq)) if is_private && hosted.fence(&at, stream, seq) => ending.landed(Ok(())),
             Ok((stream, seq)) => {
                 let of = hosted.clone();
                 let done = move |outcome: Result<()>| {

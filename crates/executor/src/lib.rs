@@ -12,6 +12,7 @@ pub mod admission;
 pub mod ask_ahead;
 pub mod incoming_transfers;
 
+mod arrivals;
 mod asked;
 mod config;
 mod copies;

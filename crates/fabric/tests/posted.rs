@@ -97,6 +97,11 @@ impl Two {
 
     /// The same; `held` goes when it is known that nothing comes over the lane.
     fn expect_with(&self, transfer: u64, room: NativeRange, held: impl Send + 'static) {
+        self.expect_where(transfer, room, held, true);
+    }
+
+    /// The same; whether nothing else writes there when the room is posted.
+    fn expect_where(&self, transfer: u64, room: NativeRange, held: impl Send + 'static, is_free: bool) {
         let by_lane = self.by_lane.clone();
         let starter: Starter = Box::new(move |incoming| {
             let _held = held;
@@ -109,7 +114,11 @@ impl Two {
         });
         let ways = DirectWays {
             export: None,
-            room: Some(DeviceRoom { device: self.device.clone(), range: Box::new(move || Some(room)) }),
+            room: Some(DeviceRoom {
+                device: self.device.clone(),
+                range: Box::new(move || Some(room)),
+                is_free: Box::new(move || is_free),
+            }),
         };
         self.target.expect(TransferId(transfer), PUSHER, room.len as u64, starter, ways).unwrap();
         self.target.due(TransferId(transfer), Ok(()));
@@ -316,6 +325,31 @@ fn whose_mpi_is_found_to_reach_devices_memory_meanwhile_uses_the_lane_as_before(
     pushing.drain(&from).unwrap();
     pushing.finish().unwrap();
     assert_eq!(two.by_lane(), 1);
+}
+
+#[test]
+fn where_something_else_is_still_written_there_is_no_room() {
+    let two = Two::new();
+    let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
+    let (bytes, room) = (native(&mut from), native(&mut to));
+    let at = room.address..room.address + LEN as u64;
+    // As often as there is room, which comes back.
+    for transfer in 0..MANY {
+        let mut pushing = two.push(transfer, LEN);
+        two.expect_where(transfer, room, (), false);
+        assert!(!two.device.overlaps(&at));
+        assert!(pushing.drains_native().unwrap());
+        pushing.drain_native(bytes).unwrap();
+        pushing.finish().unwrap();
+    }
+    assert_eq!(two.by_lane() as u64, MANY);
+    two.expect(MANY, room);
+    assert!(two.device.overlaps(&at) && !two.device.overlaps(&(at.end..at.end + 1)));
+    let mut pushing = two.push(MANY, LEN);
+    assert!(pushing.drains_native().unwrap());
+    pushing.drain_native(bytes).unwrap();
+    pushing.finish().unwrap();
+    assert!(to == from && two.by_lane() as u64 == MANY && !two.device.overlaps(&at));
 }
 
 #[test]

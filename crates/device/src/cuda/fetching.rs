@@ -52,7 +52,7 @@ impl Stream {
         len: u64,
         place: FetchedPlace,
     ) -> Result<Option<Fetched>, DriverError> {
-        self.await_clear(state)?;
+        self.come_after(state)?;
         let (shared, len) = (&self.shared, len as usize);
         let pool = match place {
             FetchedPlace::Host => &shared.small,

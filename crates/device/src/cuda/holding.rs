@@ -111,7 +111,7 @@ impl Stream {
         state.issued = state.last;
         let copied = (|| {
             let _current = self.shared.context.enter()?;
-            self.await_clear(state)?;
+            self.come_after(state)?;
             held.copy(&self.shared.context, self.raw)?;
             match held.direction {
                 Direction::In => {

@@ -11,6 +11,7 @@ mod device;
 mod direct;
 mod driver;
 mod egress;
+mod fence;
 mod fetching;
 mod function;
 mod gangs;

@@ -256,6 +256,12 @@ impl Device for CudaDevice {
         self.stream(stream)?.reached(seq.0)
     }
 
+    fn fence(&self, stream: StreamId, seq: Seq) -> bool {
+        // What has failed is told in another way.
+        let is_issued = |stream: &Stream| stream.has_issued(seq.0) && stream.check().is_ok();
+        self.stream(stream).is_ok_and(|stream| is_issued(stream) && self.shared.fence.set(stream))
+    }
+
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
         let stream = self.stream(stream)?;
         let _current = self.enter(stream)?;
@@ -283,8 +289,8 @@ impl Device for CudaDevice {
             self.wait_for(ours, target.stream(other)?, seq)?;
         }
         let _current = self.enter(ours)?;
-        let clear = target.shared.memory.hold_up(ours.raw);
-        clear.map_err(|error| self.shared.driver_failed(error, Some(ours.queue)))?;
+        let after = target.shared.memory.hold_up(ours.raw).and_then(|()| target.shared.fence.hold_up(ours.raw));
+        after.map_err(|error| self.shared.driver_failed(error, Some(ours.queue)))?;
         let mut there = Ok(());
         let now = |_: &mut _| match stream_worker::push(ours, dst, &target.shared, src, len) {
             Ok(copied) => copied,

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::driver::DriverError;
+use super::fence::Fence;
 use super::function::Function;
 use super::imports::Imports;
 use super::loss;
@@ -16,6 +17,7 @@ use super::trace::Tracer;
 use crate::failure::{Failure, shut_down};
 use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, QueueId, Result};
+use cudarc::driver::sys::CUstream;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Weak};
 
@@ -26,6 +28,9 @@ pub(crate) trait DeviceStream: Send + Sync {
 
     /// The queue that it was made for.
     fn queue(&self) -> QueueId;
+
+    /// The driver's.
+    fn raw(&self) -> CUstream;
 
     /// The regions that ran since it was last known to be empty, as far as that can be told now.
     fn recent_kernels(&self) -> Vec<u32>;
@@ -60,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) native: Arc<SlotPool>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) memory_uses: Arc<MemoryUses>,
+    /// What all streams come after.
+    pub(crate) fence: Fence,
     /// Memory of other processes.
     pub(crate) imports: Arc<Imports>,
     pub(crate) functions: Table<Arc<Function>>,
@@ -101,6 +108,7 @@ impl Shared {
             native: of(SlotMemory::Device, DEVICE_SLOT, DEVICE_SLOTS, 1),
             memory: Arc::new(memory),
             memory_uses,
+            fence: Fence::new(Arc::clone(&context)),
             imports: Imports::new(Arc::clone(&context)),
             functions: Table::default(),
             failure: Failure::default(),

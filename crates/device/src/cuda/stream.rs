@@ -83,8 +83,10 @@ pub(crate) struct StreamProgress {
     pub(super) completions: VecDeque<(u64, Completion<Stream>)>,
     pub(super) failure: Option<Error>,
     recent_kernels: Vec<u32>,
-    /// Which clearing of new memory it has waited for.
+    /// Which clearing of new memory it comes after.
     scrubs: u64,
+    /// Which setting of the device's fence.
+    fences: u64,
     /// Where a launch's parameter is put together.
     pub(crate) parameter: Vec<u8>,
     /// Small copies that follow each other; some may be held back.
@@ -204,7 +206,7 @@ impl Stream {
         mut state: MutexGuard<'_, StreamProgress>,
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
     ) -> Result<Seq> {
-        if let Err(error) = self.await_clear(&mut state).and_then(|()| now(&mut state)) {
+        if let Err(error) = self.come_after(&mut state).and_then(|()| now(&mut state)) {
             drop(state);
             return Err(self.shared.driver_failed(error, Some(self.queue)));
         }
@@ -223,7 +225,7 @@ impl Stream {
         if !state.is_idle() {
             return Ok(None);
         }
-        match self.await_clear(&mut state).and_then(|()| now(&mut state)) {
+        match self.come_after(&mut state).and_then(|()| now(&mut state)) {
             Ok(false) => Ok(None),
             Ok(true) => {
                 state.last += 1;
@@ -237,15 +239,17 @@ impl Stream {
         }
     }
 
-    /// Whatever comes next in the driver's stream finds all memory clear that was mapped until now. The context is current.
+    /// Whatever comes next in the driver's stream finds all memory clear that was mapped until now, and comes after the device's fence. The context
+    /// is current.
     #[inline]
-    pub(crate) fn await_clear(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
-        let scrubs = self.shared.memory.scrubs();
-        if state.scrubs == scrubs {
+    pub(crate) fn come_after(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
+        let (scrubs, fences) = (self.shared.memory.scrubs(), self.shared.fence.count());
+        if state.scrubs == scrubs && state.fences == fences {
             return Ok(());
         }
         self.shared.memory.hold_up(self.raw)?;
-        state.scrubs = scrubs;
+        self.shared.fence.hold_up(self.raw)?;
+        (state.scrubs, state.fences) = (scrubs, fences);
         Ok(())
     }
 
@@ -540,6 +544,10 @@ impl DeviceStream for Stream {
 
     fn queue(&self) -> QueueId {
         self.queue
+    }
+
+    fn raw(&self) -> CUstream {
+        self.raw
     }
 
     fn pass(&self) {

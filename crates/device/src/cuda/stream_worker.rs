@@ -34,7 +34,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     let _current = shared.context.enter().map_err(failed)?;
-    stream.await_clear(&mut stream.lock()).map_err(failed)?;
+    stream.come_after(&mut stream.lock()).map_err(failed)?;
     match op {
         Op::Store { dst, bytes } => {
             let _use = shared.memory_uses.begin()?;
@@ -297,7 +297,11 @@ fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Resu
         let Some((seq, Op::CopyOut { src, len, sink, fetched })) = stream.take_if(follows) else { return Ok(None) };
         let given = match fetched {
             Some(fetched) => Some(give(stream, seq, len as usize, sink, fetched)?),
-            None => copy_out_traced(stream, seq, src, len, sink, stream.shared.tracer.begin(stream.raw))?,
+            None => {
+                let after = stream.come_after(&mut stream.lock());
+                after.map_err(|error| stream.shared.driver_failed(error, Some(stream.queue)))?;
+                copy_out_traced(stream, seq, src, len, sink, stream.shared.tracer.begin(stream.raw))?
+            }
         };
         Ok(Some((seq, given)))
     };

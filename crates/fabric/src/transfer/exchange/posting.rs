@@ -21,7 +21,7 @@ impl Exchange {
         if !CopyWay::DeviceMpi.takes(len) {
             return None;
         }
-        let DeviceRoom { device, range } = room;
+        let DeviceRoom { device, range, is_free } = room;
         let (range, exchange, of, posted) = (range()?, self.clone(), present.clone(), device.clone());
         let told = move |filled| {
             exchange.room_ended(transfer, peer, &of, (len, filled));
@@ -34,14 +34,16 @@ impl Exchange {
         // With the lock: whoever is told of it has to find it.
         let at = range.address..range.address + range.len as u64;
         let room = present.control.post(range, Box::new(told))?;
-        if let Some(overlaps) = device.add(transfer, &room, at) {
+        if let Some(overlaps) = device.add(transfer, &room, at)
+            && is_free()
+        {
             let number = room.number();
             state.rooms.insert(transfer, TransferRoom { device, room });
             return Some(RoomWord { number, overlaps });
         }
         drop(state);
-        // The device has ended, and nobody was told of its room.
-        room.withdraw();
+        // The device has ended, or still writes there, and nobody was told of its room.
+        TransferRoom { device, room }.withdraw(transfer);
         None
     }
 

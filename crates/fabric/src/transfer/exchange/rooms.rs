@@ -17,6 +17,8 @@ pub struct DeviceRoom {
     pub device: Arc<DeviceRooms>,
     /// Where it is, once nothing else writes there; none if a library can't reach it. Called without locks, when the bytes may come.
     pub range: Box<dyn FnOnce() -> Option<NativeRange> + Send>,
+    /// Whether nothing else writes there still. Asked once it is posted, so that whoever writes there sees that it is, or this sees who writes.
+    pub is_free: Box<dyn FnOnce() -> bool + Send>,
 }
 
 /// What is posted of a device. To be ended before its memory is given back.
@@ -46,16 +48,27 @@ impl DeviceRooms {
         if posted.ended {
             return None;
         }
-        let overlaps = |other: &Range<u64>| other.start < at.end && at.start < other.end;
-        let overlaps = posted.rooms.values().any(|(room, other)| overlaps(other) && !room.has_ended());
+        let overlaps = posted.overlaps(&at);
         posted.rooms.insert(transfer, (room.clone(), at));
         Some(overlaps)
+    }
+
+    /// Whether somebody may write there into what was posted.
+    pub fn overlaps(&self, at: &Range<u64>) -> bool {
+        self.0.lock().overlaps(at)
     }
 
     pub(super) fn remove(&self, transfer: TransferId) {
         let room = self.0.lock().rooms.remove(&transfer);
         // What goes with it may take its time.
         drop(room);
+    }
+}
+
+impl Posted {
+    fn overlaps(&self, at: &Range<u64>) -> bool {
+        let overlaps = |other: &Range<u64>| other.start < at.end && at.start < other.end;
+        self.rooms.values().any(|(room, other)| overlaps(other) && !room.has_ended())
     }
 }
 

@@ -72,7 +72,7 @@ impl Target {
                 drop(export);
                 Vec::new()
             })),
-            room: Some(DeviceRoom { device: Arc::default(), range: Box::new(range) }),
+            room: Some(DeviceRoom { device: Arc::default(), range: Box::new(range), is_free: Box::new(|| true) }),
         };
         self.exchange.expect(TransferId(transfer), PUSHER, LEN, starter, ways)
     }

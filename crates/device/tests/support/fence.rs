@@ -1,0 +1,210 @@
+//! What all streams come after though nobody waits for it.
+
+use super::{Test, add, device, device_with, double_slowly, doubles, read_doubles, write};
+use crate::REGIONS;
+use accord_device::cuda::{CudaDevice, inventory};
+use accord_device::{CopySink, CopySource, Device, FetchTo, Sink, Source};
+use accord_types::{DevicePtr, Error, ErrorCode, NodeId, QueueId, Result, StreamId};
+use libtest_mimic::Failed;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+const SOON: Duration = Duration::from_secs(20);
+/// Numbers of a copy, of which the host hands over more than a few bytes.
+const N: i32 = 20_000;
+const BYTES: u64 = N as u64 * 8;
+
+/// What a program reads after it has put something into a stream.
+type Way = fn(&Arriving, StreamId) -> core::result::Result<Vec<f64>, Failed>;
+
+/// A device at work in the stream that copies from elsewhere come to: one of fives to its first bytes is behind that.
+struct Arriving {
+    device: Arc<CudaDevice>,
+    at: DevicePtr,
+    stream: StreamId,
+}
+
+impl Arriving {
+    fn begin(device: &Arc<CudaDevice>) -> core::result::Result<Self, Failed> {
+        let (stream, at) = (device.create_stream(QueueId::INCOMING)?, device.addresses().0);
+        let written = write(device, stream, at, doubles((0..N).map(|_| 1.0)))?;
+        device.synchronize(stream, written)?;
+        // Before a region: where its own work stands is another place.
+        for _ in 0..4 {
+            double_slowly(device, stream, at.offset(16 * BYTES), 1.0)?;
+        }
+        Ok(Self { device: device.clone(), at, stream })
+    }
+
+    /// They have all streams come after them, and are not there.
+    fn fence(&self) -> Test {
+        let seq = write(&self.device, self.stream, self.at, doubles((0..N).map(|_| 5.0)))?;
+        let end = Instant::now() + SOON;
+        while !self.device.fence(self.stream, seq) {
+            assert!(Instant::now() < end, "it is never in the driver's stream");
+            std::thread::yield_now();
+        }
+        assert!(!self.device.reached(self.stream, seq)?, "nothing has to wait");
+        Ok(())
+    }
+}
+
+/// What a sink of another process gets.
+struct Elsewhere {
+    open: Option<Receiver<()>>,
+    got: Sender<f64>,
+}
+
+impl Sink for Elsewhere {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        if let Some(open) = self.open.take() {
+            let _ = open.recv();
+        }
+        let (values, _) = piece.as_chunks();
+        for value in values {
+            let _ = self.got.send(f64::from_ne_bytes(*value));
+        }
+        Ok(())
+    }
+
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Host
+    }
+
+    fn follows(&self) -> bool {
+        true
+    }
+}
+
+/// Whatever is put into a stream, in whichever way, finds the bytes, or stays when they come.
+pub(crate) fn for_all_streams() -> Test {
+    let ways: [(&str, Way, f64); 6] = [
+        ("a region", region, 6.0),
+        ("a copy within the device", within, 5.0),
+        ("a copy out", |arriving, stream| Ok(read_doubles(&arriving.device, stream, arriving.at, N as u64)?), 5.0),
+        ("a copy to another process", |arriving, stream| elsewhere(arriving, stream, 100), 5.0),
+        ("a long one", |arriving, stream| elsewhere(arriving, stream, N as u64), 5.0),
+        ("bytes of the program", store, 7.0),
+    ];
+    for (name, way, expected) in ways {
+        let device = device()?;
+        let stream = device.create_stream(QueueId(1))?;
+        let arriving = Arriving::begin(&device)?;
+        // The stream has come after what was before.
+        read_doubles(&device, stream, arriving.at, 1)?;
+        arriving.fence()?;
+        let values = way(&arriving, stream)?;
+        assert!(!values.is_empty() && values.iter().all(|value| *value == expected), "{name}: {:?}", &values[..1]);
+        device.shutdown();
+    }
+    Ok(())
+}
+
+fn region(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
+    add(&arriving.device, stream, arriving.at, N, 1.0)?;
+    Ok(read_doubles(&arriving.device, stream, arriving.at, N as u64)?)
+}
+
+fn within(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
+    let there = arriving.at.offset(BYTES);
+    arriving.device.copy(stream, there, arriving.at, BYTES)?;
+    Ok(read_doubles(&arriving.device, stream, there, N as u64)?)
+}
+
+fn elsewhere(arriving: &Arriving, stream: StreamId, n: u64) -> core::result::Result<Vec<f64>, Failed> {
+    let (got, values) = channel();
+    arriving.device.copy_out(stream, arriving.at, n * 8, CopySink::new(Elsewhere { open: None, got }))?;
+    Ok(values.iter().collect())
+}
+
+fn store(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
+    let Arriving { device, at, stream: incoming } = arriving;
+    let stored = device.store(stream, *at, &doubles([7.0]))?;
+    device.synchronize(stream, stored)?;
+    let last = write(device, *incoming, at.offset(BYTES), doubles([0.0]))?;
+    device.synchronize(*incoming, last)?;
+    Ok(read_doubles(device, stream, *at, 1)?)
+}
+
+/// A copy that follows one which was begun before.
+pub(crate) fn in_a_row() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let arriving = Arriving::begin(&device)?;
+    let ((let_go, open), (got, values), (got_first, _first)) = (channel(), channel(), channel());
+    let first = Elsewhere { open: Some(open), got: got_first };
+    device.copy_out(stream, arriving.at.offset(2 * BYTES), BYTES, CopySink::new(first))?;
+    arriving.fence()?;
+    device.copy_out(stream, arriving.at, BYTES, CopySink::new(Elsewhere { open: None, got }))?;
+    let_go.send(())?;
+    assert!(values.iter().eq(std::iter::repeat_n(5.0, N as usize)));
+    device.shutdown();
+    Ok(())
+}
+
+/// Copies of another device to it, and from it.
+pub(crate) fn for_other_devices() -> Test {
+    if inventory(NodeId(0), "here").devices.len() < 2 {
+        println!("skipped: there is one GPU");
+        return Ok(());
+    }
+    let (device, other) = (device()?, device_with(1, REGIONS, None)?);
+    let (stream, of_other) = (device.create_stream(QueueId(1))?, other.create_stream(QueueId(1))?);
+    let there = other.addresses().0;
+    let written = write(&other, of_other, there, doubles((0..N).map(|_| 9.0)))?;
+    other.synchronize(of_other, written)?;
+    let arriving = Arriving::begin(&device)?;
+    let first = read_doubles(&device, stream, arriving.at, 1)?;
+    assert_eq!(first, [1.0]);
+    arriving.fence()?;
+    let from = other.copy_to(of_other, there, &*device, arriving.at, BYTES / 2, None)?.ok_or("two GPUs")?;
+    let half = N as u64 / 2;
+    let to = device.copy_to(stream, arriving.at.offset(BYTES / 2), &*other, there.offset(BYTES), BYTES / 2, None)?;
+    device.synchronize(stream, to.ok_or("two GPUs")?)?;
+    other.synchronize(of_other, from)?;
+    assert!(read_doubles(&other, of_other, there.offset(BYTES), half)?.iter().all(|value| *value == 5.0));
+    assert!(read_doubles(&device, arriving.stream, arriving.at, half)?.iter().all(|value| *value == 9.0));
+    [device, other].iter().for_each(|device| device.shutdown());
+    Ok(())
+}
+
+/// Hands over its bytes once it is let.
+struct Late(Receiver<Result<()>>);
+
+impl Source for Late {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        piece.fill(0);
+        // Closed at the end of a test that has failed already.
+        self.0.recv().unwrap_or(Ok(()))
+    }
+}
+
+/// Not where the driver does not have it yet, nor where it has failed, nor behind two streams at once.
+pub(crate) fn refused() -> Test {
+    let device = device()?;
+    let (at, late) = (device.addresses().0, device.create_stream(QueueId(1))?);
+    let (let_go, open) = channel();
+    let seq = device.copy_in(late, at.offset(BYTES), 8, CopySource::new(Late(open)))?;
+    assert!(!device.fence(late, seq));
+    let arriving = Arriving::begin(&device)?;
+    arriving.fence()?;
+    let_go.send(Ok(()))?;
+    let end = Instant::now() + SOON;
+    while !device.reached(late, seq)? {
+        assert!(Instant::now() < end, "it does not come");
+    }
+    assert!(!device.fence(late, seq), "what was said first is not over");
+    // Whoever looks finds out.
+    read_doubles(&device, arriving.stream, at, 1)?;
+    read_doubles(&device, late, at, 1)?;
+    assert!(device.fence(late, seq));
+    let (let_go, open) = channel();
+    let seq = device.copy_in(late, at, 8, CopySource::new(Late(open)))?;
+    let_go.send(Err(Error::new(ErrorCode::System, "the other end went away")))?;
+    assert!(device.synchronize(late, seq).is_err());
+    assert!(!device.fence(late, seq));
+    assert!(!device.fence(StreamId(9999), seq));
+    device.shutdown();
+    Ok(())
+}
