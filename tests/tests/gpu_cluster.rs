@@ -228,10 +228,15 @@ fn a_driver_that_fails_leaves_cpu_devices_and_a_warning() {
 fn random_work_on_gpus_of_two_nodes() {
     let setup = Setup::new();
     let program = compiled("tests/programs/cluster/random_work.c", true);
-    for (ipc, seeds) in [("on", 0..6), ("off", 6..12)] {
-        let cluster = setup.cluster(&[2, 2]).env("ACCORD_IPC", ipc).start().expect("a cluster");
+    // Streams overtake one another in the last ones.
+    for (ipc, uneven, seeds) in
+        [("on", "0", 0..6), ("off", "0", 6..12), ("on", "20000", 12..15), ("off", "20000", 15..20)]
+    {
+        let cluster = setup.cluster(&[2, 2]).env("ACCORD_IPC", ipc).env("NVIDIA_FAKE_CUDA_UNEVEN", uneven);
+        let cluster = cluster.start().expect("a cluster");
+        let steps = if uneven == "0" { "400" } else { "200" };
         for seed in seeds {
-            passed(run(&cluster, 0, &program, &[&seed.to_string(), "400"], &[]));
+            passed(run(&cluster, 0, &program, &[&seed.to_string(), steps], &[("FAKE_CUDA_UNEVEN", uneven)]));
         }
     }
 }

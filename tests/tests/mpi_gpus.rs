@@ -183,13 +183,18 @@ fn programs_that_share_gpus_copy_on_many_queues_and_start_devices_again() {
 fn random_work_on_gpus_of_a_job() {
     let driver = driver();
     compile_support("cluster_kernels", driver.path()).unwrap();
-    let Some(job) = two_agents(tool(Tool::Accord).unwrap(), &driver, 2, &[]) else { return };
     let program = program_of("cluster", "random_work");
-    let several = "for one in 1 2 3; do for seed in 1 2 3 4 5; do \"$0\" $one$seed 400; done & done; wait";
-    let job = job.env("FAKE_CUDA_KERNELS", driver.path().join("cluster_kernels.so"));
-    let finished = job.args(["--", "sh", "-c", several]).arg(&program).run().unwrap();
-    assert_eq!(finished.stdout.matches("PASS").count(), 15, "{}", finished.report());
-    assert!(finished.code() == 0 && finished.left_behind.is_empty(), "{}", finished.report());
+    // Streams overtake one another in the last ones.
+    for (uneven, ones, steps) in [("0", "1 2 3", "400"), ("20000", "4 5", "200")] {
+        let Some(job) = two_agents(tool(Tool::Accord).unwrap(), &driver, 2, &[]) else { return };
+        let several = "for one in $1; do for seed in 1 2 3 4 5; do \"$0\" $one$seed $2; done & done; wait";
+        let job =
+            job.env("FAKE_CUDA_KERNELS", driver.path().join("cluster_kernels.so")).env("FAKE_CUDA_UNEVEN", uneven);
+        let finished = job.args(["--", "sh", "-c", several]).arg(&program).args([ones, steps]).run().unwrap();
+        let runs = ones.split(' ').count() * 5;
+        assert_eq!(finished.stdout.matches("PASS").count(), runs, "{}", finished.report());
+        assert!(finished.code() == 0 && finished.left_behind.is_empty(), "{}", finished.report());
+    }
 }
 
 /// Copies of one queue are under way at once where that does not show.

@@ -3,7 +3,7 @@
 use crate::hosted::Hosted;
 use crate::same_host::SameHostPeer;
 use accord_device::{CopySource, Source};
-use accord_fabric::transfer::{DeviceRoom, Exchange, Export, IncomingBytes, IncomingTransfer};
+use accord_fabric::transfer::{DeviceRoom, Exchange, Export, IncomingBytes, IncomingTransfer, RoomPlace};
 use accord_types::short_lock::DroppedUnlocked;
 use accord_types::{DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::ops::Range;
@@ -47,14 +47,7 @@ impl Destination {
     /// Its memory, for a library that writes there; none if there is no such for its kind of devices.
     pub fn room(&self) -> Option<DeviceRoom> {
         self.hosted.device().native()?;
-        let len = usize::try_from(self.len).ok()?;
-        let (place, posted) = (self.copy(), self.copy());
-        let range = move || {
-            let Self { hosted, dst, .. } = &place;
-            if hosted.still_arrive(&place.at()) { None } else { hosted.device().native()?.room(*dst, len) }
-        };
-        let is_free = move || !posted.hosted.arrivals().overlap(&posted.at());
-        Some(DeviceRoom { device: self.hosted.rooms().clone(), range: Box::new(range), is_free: Box::new(is_free) })
+        Some(DeviceRoom { device: self.hosted.rooms().clone(), place: Box::new(self.copy()) })
     }
 
     /// Says where it is, for a pusher of this host, when it may come.
@@ -88,6 +81,19 @@ impl Destination {
             }
             Err(error) => ending.landed(Err(error)),
         }
+    }
+}
+
+impl RoomPlace for Destination {
+    fn range(&self) -> Option<NativeRange> {
+        if self.hosted.still_arrive(&self.at()) {
+            return None;
+        }
+        self.hosted.device().native()?.room(self.dst, usize::try_from(self.len).ok()?)
+    }
+
+    fn is_free(&self) -> bool {
+        !self.hosted.arrivals().overlap(&self.at())
     }
 }
 

@@ -22,7 +22,7 @@ pub use control::{ControlMessage, ControlSender, RoomWord, TransferControl, rece
 pub use exchange::pushing::Pushing;
 pub use exchange::{
     DeviceRoom, DeviceRooms, DirectWays, Ending, Exchange, ExchangeCore, ExchangeEffect, Export, IncomingBytes,
-    IncomingTransfer, Starter, TellOver,
+    IncomingTransfer, RoomPlace, Starter, TellOver,
 };
 pub use inbox::{Inbox, Incoming, Receive};
 pub use lane_pool::LanePool;

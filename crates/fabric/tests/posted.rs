@@ -7,8 +7,8 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::stalls::Stalls;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{
-    ControlSender, DeviceRoom, DeviceRooms, DirectWays, Exchange, Inbox, Outbox, Pushing, Starter, receive_control,
-    write_chunk,
+    ControlSender, DeviceRoom, DeviceRooms, DirectWays, Exchange, Inbox, Outbox, Pushing, RoomPlace, Starter,
+    receive_control, write_chunk,
 };
 use accord_fabric::transport::SharedLane;
 use accord_fabric::transport::mpi::MpiFabric;
@@ -30,6 +30,21 @@ const MANY: u64 = 70;
 fn native(memory: &mut [u8]) -> NativeRange {
     let context = NativeContext::new(77, |_| true);
     NativeRange { address: memory.as_mut_ptr().expose_provenance() as u64, len: memory.len(), context }
+}
+
+struct Place {
+    room: NativeRange,
+    is_free: bool,
+}
+
+impl RoomPlace for Place {
+    fn range(&self) -> Option<NativeRange> {
+        Some(self.room)
+    }
+
+    fn is_free(&self) -> bool {
+        self.is_free
+    }
 }
 
 /// Two ranks whose exchanges have a peer lane between them, as executors do.
@@ -114,11 +129,7 @@ impl Two {
         });
         let ways = DirectWays {
             export: None,
-            room: Some(DeviceRoom {
-                device: self.device.clone(),
-                range: Box::new(move || Some(room)),
-                is_free: Box::new(move || is_free),
-            }),
+            room: Some(DeviceRoom { device: self.device.clone(), place: Box::new(Place { room, is_free }) }),
         };
         self.target.expect(TransferId(transfer), PUSHER, room.len as u64, starter, ways).unwrap();
         self.target.due(TransferId(transfer), Ok(()));

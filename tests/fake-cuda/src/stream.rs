@@ -2,6 +2,7 @@
 
 use crate::control::{OUT_OF_MEMORY, lock, setting};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,15 +41,12 @@ impl Stream {
     }
 
     fn serve(&self) {
-        // How long each operation takes at least, in microseconds: what doesn't wait for it finds things undone.
-        let slow = Duration::from_micros(setting("FAKE_CUDA_SLOW", 0));
+        let mut pace = Pace::of_streams();
         let mut state = lock(&self.state);
         loop {
             if let Some(work) = state.work.pop_front() {
                 drop(state);
-                if !slow.is_zero() {
-                    std::thread::sleep(slow);
-                }
+                pace.wait();
                 work();
                 state = lock(&self.state);
                 state.done += 1;
@@ -89,6 +87,42 @@ impl Stream {
     pub(crate) fn close(&self) {
         lock(&self.state).closing = true;
         self.moved.notify_all();
+    }
+}
+
+/// How long the operations of a stream take.
+struct Pace {
+    /// All of them, at least: what doesn't wait for one finds things undone.
+    slow: Duration,
+    /// One in four so much longer as it happens, up to this: streams that don't wait for each other overtake one another.
+    uneven_us: u64,
+    random: u64,
+}
+
+impl Pace {
+    fn of_streams() -> Self {
+        static STREAMS: AtomicU64 = AtomicU64::new(1);
+        let number = STREAMS.fetch_add(1, Ordering::Relaxed);
+        Self {
+            slow: Duration::from_micros(setting("FAKE_CUDA_SLOW", 0)),
+            uneven_us: setting("FAKE_CUDA_UNEVEN", 0),
+            random: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        }
+    }
+
+    fn wait(&mut self) {
+        let mut time = self.slow;
+        if self.uneven_us > 0 {
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            if self.random.is_multiple_of(4) {
+                time += Duration::from_micros((self.random >> 8) % self.uneven_us);
+            }
+        }
+        if !time.is_zero() {
+            std::thread::sleep(time);
+        }
     }
 }
 

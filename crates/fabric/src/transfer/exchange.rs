@@ -7,7 +7,7 @@ pub(super) mod pushing;
 mod rooms;
 
 pub use self::core::{ExchangeCore, ExchangeEffect};
-pub use self::rooms::{DeviceRoom, DeviceRooms};
+pub use self::rooms::{DeviceRoom, DeviceRooms, RoomPlace};
 
 use self::rooms::TransferRoom;
 use super::control::{ControlMessage, TransferControl};

@@ -21,8 +21,9 @@ impl Exchange {
         if !CopyWay::DeviceMpi.takes(len) {
             return None;
         }
-        let DeviceRoom { device, range, is_free } = room;
-        let (range, exchange, of, posted) = (range()?, self.clone(), present.clone(), device.clone());
+        // Its place goes without locks: it may be the last that has the device.
+        let DeviceRoom { device, place } = room;
+        let (range, exchange, of, posted) = (place.range()?, self.clone(), present.clone(), device.clone());
         let told = move |filled| {
             exchange.room_ended(transfer, peer, &of, (len, filled));
             posted.remove(transfer);
@@ -35,7 +36,7 @@ impl Exchange {
         let at = range.address..range.address + range.len as u64;
         let room = present.control.post(range, Box::new(told))?;
         if let Some(overlaps) = device.add(transfer, &room, at)
-            && is_free()
+            && place.is_free()
         {
             let number = room.number();
             state.rooms.insert(transfer, TransferRoom { device, room });

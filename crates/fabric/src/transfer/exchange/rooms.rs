@@ -15,10 +15,18 @@ use std::sync::Arc;
 pub struct DeviceRoom {
     /// What is posted of its device.
     pub device: Arc<DeviceRooms>,
-    /// Where it is, once nothing else writes there; none if a library can't reach it. Called without locks, when the bytes may come.
-    pub range: Box<dyn FnOnce() -> Option<NativeRange> + Send>,
-    /// Whether nothing else writes there still. Asked once it is posted, so that whoever writes there sees that it is, or this sees who writes.
-    pub is_free: Box<dyn FnOnce() -> bool + Send>,
+    /// Where it is.
+    pub place: Box<dyn RoomPlace>,
+}
+
+/// Where a transfer goes in its device's memory.
+pub trait RoomPlace: Send {
+    /// Once nothing else writes there; none if a library can't reach it. Called without locks, when the bytes may come.
+    fn range(&self) -> Option<NativeRange>;
+
+    /// Whether nothing else writes there still, as far as that is known without a look at the device. Asked once it is posted: whoever writes there sees
+    /// that, or is seen here. Called with locks.
+    fn is_free(&self) -> bool;
 }
 
 /// What is posted of a device. To be ended before its memory is given back.

@@ -43,7 +43,26 @@ impl TransferControl for Posting {
 /// Panics if it goes with a lock held; counts those that are left.
 struct Owner(#[allow(dead_code, reason = "it looks when it is dropped")] DroppedUnlocked, Arc<()>);
 
+struct Place {
+    transfer: u64,
+    is_free: bool,
+    _owner: Owner,
+}
+
+impl RoomPlace for Place {
+    fn range(&self) -> Option<NativeRange> {
+        let context = NativeContext::new(0, |_| true);
+        Some(NativeRange { address: self.transfer << 32, len: LEN as usize, context })
+    }
+
+    fn is_free(&self) -> bool {
+        self.is_free
+    }
+}
+
 struct Target {
+    /// Whether nothing else is written to what is posted.
+    is_free: bool,
     exchange: Arc<Exchange>,
     control: Arc<Posting>,
     owners: Arc<()>,
@@ -54,7 +73,7 @@ impl Target {
     fn new() -> Self {
         let (exchange, control) = (Exchange::new(), Arc::<Posting>::default());
         exchange.arrived(PUSHER, control.clone(), Inbox::new(Arc::default(), false));
-        Self { exchange, control, owners: Arc::default() }
+        Self { is_free: true, exchange, control, owners: Arc::default() }
     }
 
     /// Expects a transfer for which room can be posted.
@@ -62,17 +81,15 @@ impl Target {
         let owner = || Owner(DroppedUnlocked::default(), self.owners.clone());
         let [taker, export, room] = [owner(), owner(), owner()];
         let starter = Box::new(move |incoming| drop((incoming, taker)));
-        let range = move || {
-            let _room = &room;
-            let context = NativeContext::new(0, |_| true);
-            Some(NativeRange { address: transfer << 32, len: LEN as usize, context })
-        };
         let ways = DirectWays {
             export: Some(Box::new(move || {
                 drop(export);
                 Vec::new()
             })),
-            room: Some(DeviceRoom { device: Arc::default(), range: Box::new(range), is_free: Box::new(|| true) }),
+            room: Some(DeviceRoom {
+                device: Arc::default(),
+                place: Box::new(Place { transfer, is_free: self.is_free, _owner: room }),
+            }),
         };
         self.exchange.expect(TransferId(transfer), PUSHER, LEN, starter, ways)
     }
@@ -104,6 +121,19 @@ impl Target {
 fn when_its_room_has_ended() {
     let target = Target::posted(0..2);
     target.tell([true, false]);
+    assert_eq!(target.owners(), 0);
+}
+
+#[test]
+fn when_nobody_may_be_told_of_it() {
+    let target = Target { is_free: false, ..Target::new() };
+    target.expect(1).unwrap();
+    target.exchange.due(TransferId(1), Ok(()));
+    let told = std::mem::take(&mut *target.control.0.lock());
+    drop(told);
+    // It comes by a lane.
+    assert_eq!(target.owners(), 1);
+    target.exchange.peer_lost(PUSHER);
     assert_eq!(target.owners(), 0);
 }
 
