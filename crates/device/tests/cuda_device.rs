@@ -124,10 +124,6 @@ fn main() {
         ("a_copy_for_a_library_that_fails_leaves_none_under_way", native_row::failed),
         ("a_device_that_is_shut_down_leaves_a_library_what_it_reads", native_row::ended),
         ("a_failure_is_told_in_its_turn", failures::in_their_turn),
-        ("all_streams_come_after_a_fence", fence::for_all_streams),
-        ("copies_that_follow_each_other_come_after_a_fence", fence::in_a_row),
-        ("other_devices_come_after_a_fence", fence::for_other_devices),
-        ("a_fence_may_be_refused", fence::refused),
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),
@@ -167,7 +163,8 @@ fn main() {
     }
     // Not to standard output, where test runners read the list of tests.
     eprintln!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
-    let mut trials: Vec<_> = tests.into_iter().map(|(name, test)| Trial::test(name, test)).collect();
+    let mut trials: Vec<_> =
+        tests.into_iter().chain(fence::TESTS).map(|(name, test)| Trial::test(name, test)).collect();
     if fake::is_loaded() {
         trials.extend(fake_only.into_iter().map(|(name, test)| Trial::test(name, test)));
     }

@@ -1,7 +1,7 @@
 //! A started device with the queues of one program: the same where libacc drives a device of its own node and where an executor
 //! does for a program elsewhere.
 
-use crate::arrivals::Arrivals;
+use crate::fenced_copies::FencedCopies;
 use crate::queue_table::{Carrier, Queue, QueueTable};
 use accord_device::Device;
 use accord_fabric::transfer::DeviceRooms;
@@ -17,7 +17,7 @@ pub struct Hosted {
     device: Arc<dyn Device>,
     queues: ShortRwLock<QueueTable>,
     rooms: Arc<DeviceRooms>,
-    arrivals: Arrivals,
+    fenced_copies: FencedCopies,
     /// Another process was told where the device's memory is, and may write there.
     is_shown: AtomicBool,
     /// One thread at a time makes streams, which may take its time; whoever uses a queue that has one does not wait for that.
@@ -35,7 +35,7 @@ impl Hosted {
             device,
             queues,
             rooms: Arc::default(),
-            arrivals: Arrivals::default(),
+            fenced_copies: FencedCopies::default(),
             is_shown: AtomicBool::new(false),
             making: TurnLock::default(),
             unlocked: DroppedUnlocked::default(),
@@ -53,21 +53,21 @@ impl Hosted {
     }
 
     /// Copies that were said to be there and may not be.
-    pub(crate) fn arrivals(&self) -> &Arrivals {
-        &self.arrivals
+    pub(crate) fn fenced_copies(&self) -> &FencedCopies {
+        &self.fenced_copies
     }
 
     /// Whether the device may still be at some of them there.
-    pub(crate) fn still_arrive(&self, at: &Range<u64>) -> bool {
+    pub(crate) fn still_writes(&self, at: &Range<u64>) -> bool {
         // A failure is told by who uses the device.
-        self.arrivals.still_overlap(at, |stream, seq| self.device.reached(stream, seq) != Ok(false))
+        self.fenced_copies.still_overlap(at, |stream, seq| self.device.reached(stream, seq) != Ok(false))
     }
 
     /// Whether a copy from elsewhere that was put in may be said to be there, though the device may still be at it: nobody reaches what it writes before it
     /// has. Else that has to be waited for.
     pub(crate) fn fence(&self, at: &Range<u64>, stream: StreamId, seq: Seq) -> bool {
         // Said first: whoever posts room there, or shows it, asks afterwards.
-        self.arrivals.add(at, stream, seq);
+        self.fenced_copies.add(at, stream, seq);
         !self.is_shown.load(Ordering::SeqCst) && !self.rooms.overlaps(at) && self.device.fence(stream, seq)
     }
 
@@ -75,7 +75,7 @@ impl Hosted {
     /// who writes there asks nobody.
     pub(crate) fn may_show(&self, at: &Range<u64>) -> bool {
         self.is_shown.store(true, Ordering::SeqCst);
-        !self.still_arrive(at)
+        !self.still_writes(at)
     }
 
     /// The queues, to look only.

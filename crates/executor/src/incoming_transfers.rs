@@ -19,7 +19,7 @@ pub struct Destination {
     dst: DevicePtr,
     /// Bytes.
     len: u64,
-    /// Whether nobody but the device's streams, and whoever asks for its arrivals, reaches its memory.
+    /// See [`Destination::private`].
     is_private: bool,
     /// A device may end with the last transfer that goes there.
     unlocked: DroppedUnlocked,
@@ -86,14 +86,14 @@ impl Destination {
 
 impl RoomPlace for Destination {
     fn range(&self) -> Option<NativeRange> {
-        if self.hosted.still_arrive(&self.at()) {
+        if self.hosted.still_writes(&self.at()) {
             return None;
         }
         self.hosted.device().native()?.room(self.dst, usize::try_from(self.len).ok()?)
     }
 
     fn is_free(&self) -> bool {
-        !self.hosted.arrivals().overlap(&self.at())
+        !self.hosted.fenced_copies().overlap(&self.at())
     }
 }
 

@@ -12,7 +12,6 @@ pub mod admission;
 pub mod ask_ahead;
 pub mod incoming_transfers;
 
-mod arrivals;
 mod asked;
 mod config;
 mod copies;
@@ -20,6 +19,7 @@ pub mod copy;
 mod driver;
 mod events;
 pub mod executor;
+mod fenced_copies;
 pub mod hosted;
 mod images;
 mod lane_source;

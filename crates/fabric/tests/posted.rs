@@ -32,12 +32,12 @@ fn native(memory: &mut [u8]) -> NativeRange {
     NativeRange { address: memory.as_mut_ptr().expose_provenance() as u64, len: memory.len(), context }
 }
 
-struct Place {
+struct RoomOfTest {
     room: NativeRange,
     is_free: bool,
 }
 
-impl RoomPlace for Place {
+impl RoomPlace for RoomOfTest {
     fn range(&self) -> Option<NativeRange> {
         Some(self.room)
     }
@@ -129,7 +129,7 @@ impl Two {
         });
         let ways = DirectWays {
             export: None,
-            room: Some(DeviceRoom { device: self.device.clone(), place: Box::new(Place { room, is_free }) }),
+            room: Some(DeviceRoom { device: self.device.clone(), place: Box::new(RoomOfTest { room, is_free }) }),
         };
         self.target.expect(TransferId(transfer), PUSHER, room.len as u64, starter, ways).unwrap();
         self.target.due(TransferId(transfer), Ok(()));

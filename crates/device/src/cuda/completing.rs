@@ -1,7 +1,7 @@
 //! Doing what is left to do on the host for a stream, and asking about it.
 
 use super::completion::{COMPLETIONS_MAX, Completion};
-use super::shared::DeviceStream;
+use super::device_stream::DeviceStream;
 use super::stream::{Stream, StreamProgress};
 use accord_types::{HostRange, Result};
 use std::sync::atomic::Ordering;

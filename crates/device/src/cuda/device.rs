@@ -2,6 +2,7 @@
 
 use super::cache::Cache;
 use super::context::{Context, Entered};
+use super::device_stream::DeviceStream;
 use super::driver::{Driver, NoDriver};
 use super::loss;
 use super::memory::Memory;
@@ -10,7 +11,7 @@ use super::notify::Notifier;
 use super::page_registration;
 use super::peers::{self, Registered};
 use super::probe;
-use super::shared::{DeviceStream, Shared};
+use super::shared::Shared;
 use super::stream::{Op, Stream};
 use super::stream_worker;
 use super::table::Table;

@@ -2,8 +2,8 @@
 //! they are there once the driver has them, as whatever the program puts in then finds them.
 
 use super::context::Context;
+use super::device_stream::DeviceStream;
 use super::driver::DriverError;
-use super::shared::DeviceStream;
 use accord_types::short_lock::ShortLock;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::ptr::null_mut;

@@ -8,6 +8,7 @@ mod completing;
 mod completion;
 mod context;
 mod device;
+mod device_stream;
 mod direct;
 mod driver;
 mod egress;

@@ -2,9 +2,10 @@
 //! process: its devices share what is locked. See docs/design/page-registration.md for when, and for what must stay true.
 
 use super::context::Context;
+use super::device_stream::DeviceStream;
 use super::driver::DriverError;
 use super::registrations::{Job, Pages, RegisteredPart, Registrations, Release};
-use super::shared::{DeviceStream, Shared};
+use super::shared::Shared;
 use crate::replaced_pages::{RANGES, RANGES_MAX};
 use accord_types::HostRange;
 use accord_types::short_lock::{ShortGuard, ShortLock, ShortRwLock};

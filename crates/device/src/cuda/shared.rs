@@ -1,6 +1,7 @@
 //! What the parts of one device share.
 
 use super::context::Context;
+use super::device_stream::DeviceStream;
 use super::driver::DriverError;
 use super::fence::Fence;
 use super::function::Function;
@@ -16,40 +17,9 @@ use super::table::Table;
 use super::trace::Tracer;
 use crate::failure::{Failure, shut_down};
 use accord_types::short_lock::ShortLock;
-use accord_types::{DeviceInfo, Error, ErrorCode, QueueId, Result};
-use cudarc::driver::sys::CUstream;
+use accord_types::{DeviceInfo, Error, ErrorCode, QueueId};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Weak};
-
-/// A stream, as those see it who care for all streams of a device. None of this is on a hot path.
-pub(crate) trait DeviceStream: Send + Sync {
-    /// Which of the device's it is.
-    fn index(&self) -> u32;
-
-    /// The queue that it was made for.
-    fn queue(&self) -> QueueId;
-
-    /// The driver's.
-    fn raw(&self) -> CUstream;
-
-    /// The regions that ran since it was last known to be empty, as far as that can be told now.
-    fn recent_kernels(&self) -> Vec<u32>;
-
-    /// Makes copies that it holds back. An error is the stream's, which tells it.
-    fn flush_held_back(&self);
-
-    /// Wakes every thread that sleeps there.
-    fn wake(&self);
-
-    /// Returns when whoever is putting something into it has done so.
-    fn pass(&self);
-
-    /// Blocks until the driver's stream is empty; what comes of it is of no interest any more. The context is current.
-    fn drain(&self);
-
-    /// Blocks until the copy that was to have the position `seq` is done, or failed. No context has to be current.
-    fn settle(&self, seq: u64) -> Result<()>;
-}
 
 pub(crate) struct Shared {
     // Streams, slots and memory go before the context that they belong to.

@@ -9,12 +9,13 @@
 mod following;
 
 use super::completion::Completion;
+use super::device_stream::DeviceStream;
 use super::driver::DriverError;
 use super::egress::Egress;
 use super::pending::{self, Pending};
 use super::repeated::Repeated;
 use super::rows::Rows;
-use super::shared::{DeviceStream, Shared};
+use super::shared::Shared;
 use super::timer_slack;
 use crate::failure::{no_thread, shut_down};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};

@@ -10,6 +10,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+type Case = (&'static str, fn() -> Test);
+
+pub(crate) const TESTS: [Case; 4] = [
+    ("all_streams_come_after_a_fence", for_all_streams),
+    ("copies_that_follow_each_other_come_after_a_fence", in_a_row),
+    ("other_devices_come_after_a_fence", for_other_devices),
+    ("a_fence_may_be_refused", refused),
+];
+
 const SOON: Duration = Duration::from_secs(20);
 /// Numbers of a copy, of which the host hands over more than a few bytes.
 const N: i32 = 20_000;
@@ -78,7 +87,7 @@ impl Sink for Elsewhere {
 }
 
 /// Whatever is put into a stream, in whichever way, finds the bytes, or stays when they come.
-pub(crate) fn for_all_streams() -> Test {
+fn for_all_streams() -> Test {
     let ways: [(&str, Way, f64); 6] = [
         ("a region", region, 6.0),
         ("a copy within the device", within, 5.0),
@@ -128,7 +137,7 @@ fn store(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>
 }
 
 /// A copy that follows one which was begun before.
-pub(crate) fn in_a_row() -> Test {
+fn in_a_row() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let arriving = Arriving::begin(&device)?;
@@ -144,7 +153,7 @@ pub(crate) fn in_a_row() -> Test {
 }
 
 /// Copies of another device to it, and from it.
-pub(crate) fn for_other_devices() -> Test {
+fn for_other_devices() -> Test {
     if inventory(NodeId(0), "here").devices.len() < 2 {
         println!("skipped: there is one GPU");
         return Ok(());
@@ -181,7 +190,7 @@ impl Source for Late {
 }
 
 /// Not where the driver does not have it yet, nor where it has failed, nor behind two streams at once.
-pub(crate) fn refused() -> Test {
+fn refused() -> Test {
     let device = device()?;
     let (at, late) = (device.addresses().0, device.create_stream(QueueId(1))?);
     let (let_go, open) = channel();

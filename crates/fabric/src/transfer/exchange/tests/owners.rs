@@ -43,13 +43,13 @@ impl TransferControl for Posting {
 /// Panics if it goes with a lock held; counts those that are left.
 struct Owner(#[allow(dead_code, reason = "it looks when it is dropped")] DroppedUnlocked, Arc<()>);
 
-struct Place {
+struct RoomOfTest {
     transfer: u64,
     is_free: bool,
     _owner: Owner,
 }
 
-impl RoomPlace for Place {
+impl RoomPlace for RoomOfTest {
     fn range(&self) -> Option<NativeRange> {
         let context = NativeContext::new(0, |_| true);
         Some(NativeRange { address: self.transfer << 32, len: LEN as usize, context })
@@ -88,7 +88,7 @@ impl Target {
             })),
             room: Some(DeviceRoom {
                 device: Arc::default(),
-                place: Box::new(Place { transfer, is_free: self.is_free, _owner: room }),
+                place: Box::new(RoomOfTest { transfer, is_free: self.is_free, _owner: room }),
             }),
         };
         self.exchange.expect(TransferId(transfer), PUSHER, LEN, starter, ways)

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Of one device.
 #[derive(Default)]
-pub(crate) struct Arrivals(ShortLock<Option<Open>>);
+pub(crate) struct FencedCopies(ShortLock<Option<Open>>);
 
 /// All of them, as one.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,7 +24,7 @@ impl Open {
     }
 }
 
-impl Arrivals {
+impl FencedCopies {
     /// One more.
     pub(crate) fn add(&self, at: &Range<u64>, stream: StreamId, seq: Seq) {
         let mut state = self.0.lock();
@@ -61,38 +61,38 @@ mod tests {
 
     #[test]
     fn they_are_in_the_way_until_the_last_one_is_over() {
-        let arrivals = Arrivals::default();
-        assert!(!arrivals.overlap(&(0..u64::MAX)));
-        arrivals.add(&(100..200), STREAM, Seq(1));
-        arrivals.add(&(300..400), STREAM, Seq(2));
-        assert!(arrivals.overlap(&(199..200)) && arrivals.overlap(&(250..260)), "what lies between as well");
-        assert!(!arrivals.overlap(&(0..100)) && !arrivals.overlap(&(400..500)));
+        let copies = FencedCopies::default();
+        assert!(!copies.overlap(&(0..u64::MAX)));
+        copies.add(&(100..200), STREAM, Seq(1));
+        copies.add(&(300..400), STREAM, Seq(2));
+        assert!(copies.overlap(&(199..200)) && copies.overlap(&(250..260)), "what lies between as well");
+        assert!(!copies.overlap(&(0..100)) && !copies.overlap(&(400..500)));
         let never = |_, _| unreachable!("they are elsewhere");
-        assert!(!arrivals.still_overlap(&(0..100), never));
+        assert!(!copies.still_overlap(&(0..100), never));
         let asked = |is_over| move |stream, seq| (stream, seq) == (STREAM, Seq(2)) && is_over;
-        assert!(arrivals.still_overlap(&(150..160), asked(false)));
-        assert!(!arrivals.still_overlap(&(150..160), asked(true)));
-        assert!(!arrivals.overlap(&(0..u64::MAX)));
+        assert!(copies.still_overlap(&(150..160), asked(false)));
+        assert!(!copies.still_overlap(&(150..160), asked(true)));
+        assert!(!copies.overlap(&(0..u64::MAX)));
     }
 
     #[test]
     fn one_that_comes_while_the_device_is_asked_stays() {
-        let arrivals = Arrivals::default();
-        arrivals.add(&(100..200), STREAM, Seq(1));
+        let copies = FencedCopies::default();
+        copies.add(&(100..200), STREAM, Seq(1));
         let meanwhile = |_, _| {
-            arrivals.add(&(150..160), STREAM, Seq(2));
+            copies.add(&(150..160), STREAM, Seq(2));
             true
         };
-        assert!(arrivals.still_overlap(&(100..110), meanwhile));
-        assert!(arrivals.overlap(&(100..110)));
+        assert!(copies.still_overlap(&(100..110), meanwhile));
+        assert!(copies.overlap(&(100..110)));
     }
 
     #[test]
     fn another_stream_takes_the_place_of_one_that_has_failed() {
-        let arrivals = Arrivals::default();
-        arrivals.add(&(100..200), STREAM, Seq(7));
-        arrivals.add(&(100..200), StreamId(4), Seq(1));
+        let copies = FencedCopies::default();
+        copies.add(&(100..200), STREAM, Seq(7));
+        copies.add(&(100..200), StreamId(4), Seq(1));
         let last = |stream, seq| (stream, seq) == (StreamId(4), Seq(1));
-        assert!(!arrivals.still_overlap(&(100..200), last));
+        assert!(!copies.still_overlap(&(100..200), last));
     }
 }
