@@ -62,7 +62,8 @@ pub trait Sink: Send {
     /// An error fails the stream's operation and the stream after it.
     fn drain(&mut self, piece: &[u8]) -> Result<()>;
 
-    /// All bytes were given to [`Sink::drain`]. Not called after an error.
+    /// All bytes were given to [`Sink::drain`]. Not called after an error. They have left the device: what comes next in the stream may begin before
+    /// this returns, though it is not done before.
     ///
     /// # Errors
     /// As for [`Sink::drain`].

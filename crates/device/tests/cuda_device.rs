@@ -3,6 +3,8 @@
 
 #[path = "support/asked.rs"]
 mod asked;
+#[path = "support/behind.rs"]
+mod behind;
 #[path = "support/bounds.rs"]
 mod bounds;
 #[path = "support/egress.rs"]
@@ -100,14 +102,6 @@ fn main() {
         ("a_gpu_is_found_by_its_uuid", native::found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),
-        ("memory_that_the_caller_may_change_is_not_read_later", page_registration::read_before_return),
-        ("copies_out_land_in_their_order", page_registration::landing_order),
-        ("locked_arrays_go_both_ways", page_registration::both_ways),
-        ("arrays_are_unlocked_after_their_copies", page_registration::unlocked_after_copies),
-        ("a_lock_that_is_given_up_at_once_is_gone", page_registration::given_up_at_once),
-        ("devices_share_locks", page_registration::shared_locks),
-        ("arrays_that_cant_be_locked_are_left_alone", page_registration::left_alone),
-        ("nothing_is_locked_in_a_fork", page_registration::forks),
         ("regions_that_repeat_run_in_order", repeated::in_order),
         ("rows_are_copied_together", rows::together),
         ("rows_that_are_handed_over_are_copied_together", rows::that_are_handed_over),
@@ -116,7 +110,6 @@ fn main() {
         ("rows_go_when_another_stream_is_waited_for", rows::when_another_stream_is_waited_for),
         ("rows_lie_across_pieces_of_memory", rows::across_pieces),
         ("rows_of_pinned_memory_are_read_in_their_turn", rows::never_of_pinned_memory),
-        ("locks_come_and_go_while_others_copy", page_registration::come_and_go),
         ("few_bytes_are_fetched_in_order", fetched::in_order),
         ("fetched_bytes_may_be_refused", fetched::refused),
         ("bytes_for_a_library_are_fetched_in_order", fetched::for_a_library),
@@ -163,8 +156,11 @@ fn main() {
     }
     // Not to standard output, where test runners read the list of tests.
     eprintln!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
-    let mut trials: Vec<_> =
-        tests.into_iter().chain(fence::TESTS).map(|(name, test)| Trial::test(name, test)).collect();
+    let mut trials: Vec<_> = tests
+        .into_iter()
+        .chain([&page_registration::TESTS[..], &fence::TESTS, &behind::TESTS].concat())
+        .map(|(name, test)| Trial::test(name, test))
+        .collect();
     if fake::is_loaded() {
         trials.extend(fake_only.into_iter().map(|(name, test)| Trial::test(name, test)));
     }
@@ -847,7 +843,7 @@ fn shutdown_ends() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let (hold, held) = mpsc::channel::<()>();
-    let seq = then(&*device, stream, (device.addresses().0, 0), move || {
+    let seq = then(&*device, stream, (device.addresses().0, 1), move || {
         let _ = held.recv();
         Ok(())
     })?;

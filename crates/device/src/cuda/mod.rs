@@ -35,6 +35,7 @@ mod pending;
 mod probe;
 mod registrations;
 mod repeated;
+mod row;
 mod rows;
 mod scrubber;
 mod shared;

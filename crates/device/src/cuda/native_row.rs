@@ -1,14 +1,14 @@
 //! Copies out whose bytes a library takes, from where they were fetched to. Those that follow each other in a stream are under way at the same time, where
 //! the targets have room for each of them: else each would wait until the one before has landed, which a library takes longer to say than to do.
 
-use super::pending::FETCHED_MAX;
+use super::row::Row;
 use super::staging::fetched::{Fetched, FetchedPlace};
 use super::staging::slot_pool::Slot;
 use super::stream::{Op, Stream};
 use super::trace::Start;
 use crate::CopySink;
 use accord_types::{Result, SpanKind};
-use std::collections::VecDeque;
+use std::cell::Cell;
 
 /// One whose library is ready to take what was fetched.
 pub(crate) struct Fetching {
@@ -31,30 +31,30 @@ struct UnderWay {
     has_company: bool,
 }
 
-/// Has a library take `first`, and those that follow it and may be under way beside it. Everything before is done.
+/// Has a library take `first`, and those that follow it and may be under way beside it: no more than there are slots. Everything before is done.
 pub(crate) fn give(stream: &Stream, first: Fetching) -> Result<()> {
-    let (mut next, mut row) = (Some(first), VecDeque::new());
-    loop {
-        while let Some(copy) = next {
-            row.extend(begin(stream, copy)?);
-            next = follower(stream, &row)?;
+    let Some(first) = begin(stream, first)? else { return Ok(()) };
+    let last_has_company = Cell::new(first.has_company);
+    let next = || {
+        let next = if last_has_company.get() { follower(stream)? } else { None };
+        let begun = next.map_or(Ok(None), |copy| begin(stream, copy))?;
+        if let Some(copy) = &begun {
+            last_has_company.set(copy.has_company);
         }
-        let Some(first) = row.pop_front() else { return Ok(()) };
-        end(stream, first)?;
-        next = follower(stream, &row)?;
-    }
+        Ok(begun)
+    };
+    Row { stream, next, end: |copy, _| end(stream, copy) }.run(first)
 }
 
-/// The next one of the list, if that may be under way beside those of `row`.
-fn follower(stream: &Stream, row: &VecDeque<UnderWay>) -> Result<Option<Fetching>> {
+/// The next one of the list, if it may be under way beside those before it.
+fn follower(stream: &Stream) -> Result<Option<Fetching>> {
     let may_follow = |op: &mut Op| match op {
         Op::CopyOut { sink, fetched: Some(fetched), .. } => {
             fetched.place() == FetchedPlace::Device && sink.goes_beside()
         }
         _ => false,
     };
-    let has_place = row.len() < FETCHED_MAX && row.back().is_some_and(|last| last.has_company);
-    let taken = if has_place { stream.take_if(may_follow) } else { None };
+    let taken = stream.take_if(may_follow);
     let Some((seq, Op::CopyOut { len, mut sink, fetched: Some(fetched), .. })) = taken else { return Ok(None) };
     let start = stream.shared.tracer.begin(stream.raw);
     // It does, and does not wait for that.

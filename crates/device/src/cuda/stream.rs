@@ -6,6 +6,7 @@
 //! works off; until it is empty, everything that follows goes into the list too. The driver's
 //! stream never waits for the host, so waiting for its end always ends.
 
+mod behind;
 mod following;
 
 use super::completion::Completion;
@@ -79,6 +80,10 @@ pub(crate) struct StreamProgress {
     busy: bool,
     /// That is one whose bytes are fetched.
     busy_fetched: bool,
+    /// Whoever works on it waits for others only: what comes next may go into the driver's stream.
+    lets_behind: bool,
+    /// The last position that has gone there so, or 0.
+    behind: u64,
     worker_started: bool,
     closing: bool,
     pub(super) completions: VecDeque<(u64, Completion<Stream>)>,
@@ -181,7 +186,7 @@ impl Stream {
     ) -> Result<Seq> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if state.is_idle() { self.put_now(state, now) } else { self.push(state, later()?) }
+        if state.may_issue() { self.put_now(state, now) } else { self.push(state, later()?) }
     }
 
     /// The same, but nothing if the list has no room: whoever holds locks must not wait.
@@ -192,7 +197,7 @@ impl Stream {
     ) -> Result<Option<Seq>> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if state.is_idle() {
+        if state.may_issue() {
             return self.put_now(state, now).map(Some);
         }
         if state.pending.is_full() {
@@ -212,7 +217,11 @@ impl Stream {
             return Err(self.shared.driver_failed(error, Some(self.queue)));
         }
         state.last += 1;
-        state.issued = state.last;
+        if state.busy {
+            state.behind = state.last;
+        } else {
+            state.issued = state.last;
+        }
         Ok(Seq(state.last))
     }
 
@@ -357,14 +366,14 @@ impl Stream {
         (state.busy, state.busy_fetched) = (true, op.is_fetched());
         self.performing.store(seq, Ordering::Release);
         drop(state);
-        let result = (self.perform)(self, seq, op);
+        let result = self.perform(seq, op);
         if result.is_err() {
             self.end_what_was_issued();
         }
         let mut state = self.lock();
         // It may have gone on with others.
-        state.issued = state.issued.max(seq);
-        state.busy = false;
+        state.issued = state.issued.max(seq).max(state.behind);
+        (state.busy, state.lets_behind, state.behind) = (false, false, 0);
         self.performing.store(0, Ordering::Release);
         self.news.fetch_add(1, Ordering::Release);
         if let Err(error) = result {
@@ -375,24 +384,9 @@ impl Stream {
         self.moved.notify_all();
     }
 
-    /// Takes the operation that follows those that somebody works on, if it is one of those.
-    pub(crate) fn take_if(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
-        let mut state = self.lock();
-        if state.closing { None } else { state.pending.pop_if(is_such) }
-    }
-
-    /// The operation at `seq` is done, and all before it; whoever works on it goes on with others.
-    pub(crate) fn is_done(&self, seq: u64) {
-        // A trace has put something in after it.
-        let is_traced = self.shared.tracer.is_on();
-        let mut state = self.lock();
-        state.issued = seq;
-        if !is_traced {
-            state.arrived(seq);
-        }
-        self.performing.store(seq + 1, Ordering::Release);
-        drop(state);
-        self.moved.notify_all();
+    /// Does the operation at `seq`; everything before it is in the driver's stream, or done but for what others have still to say of it.
+    pub(crate) fn perform(&self, seq: u64, op: Op) -> Result<()> {
+        (self.perform)(self, seq, op)
     }
 
     fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {

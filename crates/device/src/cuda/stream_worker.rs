@@ -7,6 +7,7 @@ use super::egress::Part;
 use super::launch;
 use super::native_row::{self, Fetching};
 use super::registrations::RegisteredPart;
+use super::row::Row;
 use super::shared::Shared;
 use super::staging::copy_pool::CopyPool;
 use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route, TAKEN_MAX};
@@ -16,7 +17,6 @@ use super::staging::slot_pool::{OUT_SLOT, RELAY_SLOT, Slot};
 use super::stream::{Op, Stream, StreamProgress};
 use super::trace::Start;
 use crate::ipc::MappedRange;
-use crate::sent_row::end_in_order;
 use crate::{CopySink, CopySource, FetchTo, MemoryHandle};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use std::collections::VecDeque;
@@ -282,7 +282,7 @@ fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetc
     Ok(sink)
 }
 
-/// Ends a copy out whose sink has its bytes. Those that follow it and may be given theirs before are: all of them fetched, or none, since only behind
+/// Ends the copy at `seq`, whose sink has its bytes. Those that follow it and may be given theirs before are: all of them fetched, or none, since only behind
 /// fetched ones others are fetched.
 fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Result<()> {
     let next = || {
@@ -315,10 +315,10 @@ fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Resu
         }
         Ok(())
     };
-    end_in_order((seq, Some(sink)), next, end)
+    Row { stream, next, end }.run((seq, Some(sink)))
 }
 
-/// The same for bytes that were fetched for a library. By the host, from where they are now, if that does not reach them after all.
+/// Gives a sink's library bytes that were fetched for it. By the host, from where they are now, if that does not reach them after all.
 fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<()> {
     // As in `copy_out`.
     if stream.is_completing(seq - 1) {

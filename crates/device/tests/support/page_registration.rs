@@ -7,6 +7,20 @@ use accord_device::{CopySink, CopySource, Device, NativeHandles};
 use accord_types::{DevicePtr, HostRange, NodeId, QueueId, ReadWhen, Result, Seq, StreamId};
 use std::time::{Duration, Instant};
 
+type Case = (&'static str, fn() -> Test);
+
+pub(crate) const TESTS: [Case; 9] = [
+    ("memory_that_the_caller_may_change_is_not_read_later", read_before_return),
+    ("copies_out_land_in_their_order", landing_order),
+    ("locked_arrays_go_both_ways", both_ways),
+    ("arrays_are_unlocked_after_their_copies", unlocked_after_copies),
+    ("a_lock_that_is_given_up_at_once_is_gone", given_up_at_once),
+    ("devices_share_locks", shared_locks),
+    ("arrays_that_cant_be_locked_are_left_alone", left_alone),
+    ("nothing_is_locked_in_a_fork", forks),
+    ("locks_come_and_go_while_others_copy", come_and_go),
+];
+
 /// Arrays are filled with something: what was never touched is not locked.
 const MIB: usize = 1 << 20;
 

@@ -47,7 +47,7 @@ pub(crate) fn before_memory_goes() -> Test {
         let memory: &'static [u8] = Vec::leak(vec![3; LONG]);
         // Behind the host's work all of it is the worker's.
         let (let_go, open) = channel::<()>();
-        then(&*device, stream, (at, 0), move || {
+        then(&*device, stream, (at, 8), move || {
             let _ = open.recv();
             Ok(())
         })?;

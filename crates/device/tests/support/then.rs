@@ -6,15 +6,17 @@ use accord_types::{DevicePtr, Result, Seq, StreamId};
 /// What the host does when a copy out has come.
 type Act = Box<dyn FnOnce() -> Result<()> + Send>;
 
-struct Then(Option<Act>);
+struct Then {
+    left: u64,
+    act: Option<Act>,
+}
 
 impl Sink for Then {
-    fn drain(&mut self, _: &[u8]) -> Result<()> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.0.take().map_or(Ok(()), |act| act())
+    /// What comes next in the stream waits for this, and not for the end.
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.left -= piece.len() as u64;
+        let act = self.act.take_if(|_| self.left == 0);
+        act.map_or(Ok(()), |act| act())
     }
 }
 
@@ -25,5 +27,5 @@ pub(crate) fn then(
     at: (DevicePtr, u64),
     act: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Result<Seq> {
-    device.copy_out(stream, at.0, at.1, CopySink::new(Then(Some(Box::new(act)))))
+    device.copy_out(stream, at.0, at.1, CopySink::new(Then { left: at.1, act: Some(Box::new(act)) }))
 }

@@ -1,0 +1,39 @@
+//! Copies of a stream to other processes that were sent and have not landed. What comes behind them and only goes into the driver's stream does not wait for
+//! that: their bytes have left the memory. It is not done before they are, and neither is what waits for it.
+
+use super::stream::{Op, Stream};
+use crate::sent_row::end_in_order;
+use accord_types::Result;
+
+/// How copies of a kind go on, as in [`end_in_order`].
+pub(super) struct Row<'a, Next, End> {
+    pub(super) stream: &'a Stream,
+    pub(super) next: Next,
+    pub(super) end: End,
+}
+
+impl<T, Next, End> Row<'_, Next, End>
+where
+    Next: FnMut() -> Result<Option<T>>,
+    End: FnMut(T, bool) -> Result<()>,
+{
+    /// Ends `first` and what may go beside it.
+    pub(super) fn run(self, first: T) -> Result<()> {
+        let Self { stream, mut next, mut end } = self;
+        // A copy behind what the device has still to do would hold up the end of those before it.
+        let go_on = || if stream.has_behind() { Ok(None) } else { next() };
+        end_in_order(first, go_on, |copy, more| {
+            issue_behind(stream)?;
+            end(copy, more)
+        })
+    }
+}
+
+/// Puts what comes next into the driver's stream, as far as that is all that it takes. What is put in later goes there at once.
+fn issue_behind(stream: &Stream) -> Result<()> {
+    let is_such = |op: &mut Op| matches!(op, Op::Launch { .. } | Op::Store { .. } | Op::Copy { .. } | Op::Peer { .. });
+    while let Some((seq, op)) = stream.take_behind(is_such) {
+        stream.perform(seq, op)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! What comes behind copies to other processes that have left and not landed.
+
+use super::{Test, add, device, doubles, read_doubles, write};
+use accord_device::cuda::CudaDevice;
+use accord_device::{CopySink, Device, FetchTo, Sink};
+use accord_types::{DevicePtr, Error, ErrorCode, NativeRange, QueueId, Result, Seq, StreamId};
+use libtest_mimic::Failed;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+type Case = (&'static str, fn() -> Test);
+
+pub(crate) const TESTS: [Case; 3] = [
+    ("regions_go_on_while_copies_are_on_their_way", go_on),
+    ("copies_behind_such_regions_wait", copies_wait),
+    ("regions_behind_a_copy_that_does_not_land_fail", failed),
+];
+
+const SOON: Duration = Duration::from_secs(20);
+/// Long enough for what would be wrong to happen.
+const WHILE: Duration = Duration::from_millis(20);
+const N: i32 = 40_000;
+
+/// Another node, that says when the bytes have landed, which are fetched for the host, or for a library.
+struct Node {
+    by_library: bool,
+    left: Sender<Vec<f64>>,
+    land: Receiver<Result<()>>,
+}
+
+impl Node {
+    fn landed(&self) -> Result<()> {
+        // Closed at the end of a test that has failed already.
+        self.land.recv().unwrap_or(Ok(()))
+    }
+}
+
+impl Sink for Node {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        let (values, _) = piece.as_chunks();
+        let _ = self.left.send(values.iter().map(|value| f64::from_ne_bytes(*value)).collect());
+        Ok(())
+    }
+
+    fn follows(&self) -> bool {
+        true
+    }
+
+    fn fetch_to(&self) -> FetchTo {
+        if self.by_library { FetchTo::Device } else { FetchTo::Host }
+    }
+
+    fn drains_native(&mut self) -> Result<bool> {
+        Ok(self.by_library)
+    }
+
+    fn drain_native(&mut self, _: NativeRange) -> Result<()> {
+        let _ = self.left.send(Vec::new());
+        Ok(())
+    }
+
+    fn await_native(&mut self) -> Result<()> {
+        self.landed()
+    }
+
+    fn goes_beside(&mut self) -> bool {
+        true
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.by_library { Ok(()) } else { self.landed() }
+    }
+}
+
+struct Push {
+    seq: Seq,
+    left: Receiver<Vec<f64>>,
+    land: Sender<Result<()>>,
+}
+
+/// A device with a copy of its first `n` numbers, all of them 1, on its way, and a region behind it.
+struct Working {
+    device: Arc<CudaDevice>,
+    stream: StreamId,
+    other: StreamId,
+    at: DevicePtr,
+    push: Push,
+    region: Seq,
+}
+
+fn push(device: &CudaDevice, stream: StreamId, at: DevicePtr, n: i32, by_library: bool) -> Result<Push> {
+    let ((left, has_left), (let_land, land)) = (channel(), channel());
+    let seq = device.copy_out(stream, at, n as u64 * 8, CopySink::new(Node { by_library, left, land }))?;
+    Ok(Push { seq, left: has_left, land: let_land })
+}
+
+impl Working {
+    fn begin(n: i32, by_library: bool) -> core::result::Result<Self, Failed> {
+        let device = device()?;
+        let [stream, other] = [device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?];
+        let at = device.addresses().0;
+        let written = write(&device, stream, at, doubles((0..N).map(|_| 1.0)))?;
+        device.synchronize(stream, written)?;
+        let push = push(&device, stream, at, n, by_library)?;
+        let region = add(&device, stream, at, N, 1.0)?;
+        Ok(Self { device, stream, other, at, push, region })
+    }
+
+    /// Whether the region has been there; another stream looks.
+    fn region_is_over(&self) -> core::result::Result<bool, Failed> {
+        let end = Instant::now() + SOON;
+        while Instant::now() < end {
+            if read_doubles(&self.device, self.other, self.at, 1)? == [2.0] {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn go_on() -> Test {
+    for (n, by_library) in [(100, false), (N, false), (100, true), (N, true)] {
+        let Working { device, stream, other, push, region, .. } = &{
+            let working = Working::begin(n, by_library)?;
+            assert!(working.region_is_over()?, "{n} {by_library}: it waits until the bytes have landed");
+            working
+        };
+        // What the copy has taken was before, and the region is not done before the copy is.
+        let taken = push.left.recv_timeout(SOON)?;
+        assert!(taken.iter().all(|value| *value == 1.0) && taken.is_empty() == by_library);
+        assert!(!device.reached(*stream, push.seq)? && !device.reached(*stream, *region)?);
+        let waited = device.wait_stream(*other, *stream, *region)?;
+        let (tell, told) = channel();
+        let tell = move |outcome: Result<()>| drop(tell.send(outcome));
+        device.notify(*stream, *region, Box::new(tell));
+        assert_eq!(told.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout));
+        assert!(!device.reached(*other, waited)?, "whoever waits for it waits for the copy");
+        push.land.send(Ok(()))?;
+        assert_eq!(told.recv_timeout(SOON), Ok(Ok(())));
+        device.synchronize(*other, waited)?;
+        assert!(device.reached(*stream, push.seq)? && device.reached(*stream, *region)?);
+        device.shutdown();
+    }
+    Ok(())
+}
+
+/// A copy would have to wait for the region, and with it whoever waits for the first copy.
+fn copies_wait() -> Test {
+    for (n, by_library) in [(100, false), (N, true)] {
+        let Working { device, stream, at, push: first, .. } = &Working::begin(n, by_library)?;
+        let second = push(device, *stream, *at, n, by_library)?;
+        let last = add(device, *stream, *at, N, 1.0)?;
+        first.left.recv_timeout(SOON)?;
+        assert_eq!(second.left.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout));
+        first.land.send(Ok(()))?;
+        device.synchronize(*stream, first.seq)?;
+        let taken = second.left.recv_timeout(SOON)?;
+        assert!(taken.iter().all(|value| *value == 2.0));
+        second.land.send(Ok(()))?;
+        device.synchronize(*stream, last)?;
+        assert_eq!(read_doubles(device, *stream, *at, 2)?, [3.0; 2]);
+        device.shutdown();
+    }
+    Ok(())
+}
+
+fn failed() -> Test {
+    for by_library in [false, true] {
+        let Working { device, stream, other, at, push, region } = &Working::begin(100, by_library)?;
+        push.left.recv_timeout(SOON)?;
+        push.land.send(Err(Error::new(ErrorCode::Execution, "nobody takes it")))?;
+        for seq in [push.seq, *region] {
+            assert_eq!(device.synchronize(*stream, seq).expect_err("it has failed").cause(), "nobody takes it");
+        }
+        assert!(device.wait_stream(*other, *stream, *region).is_err());
+        let written = write(device, *other, *at, doubles([7.0]))?;
+        device.synchronize(*other, written)?;
+        device.shutdown();
+    }
+    Ok(())
+}
