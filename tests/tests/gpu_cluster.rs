@@ -241,6 +241,30 @@ fn random_work_on_gpus_of_two_nodes() {
     }
 }
 
+/// Rows of copies to it and from it are under way, with regions behind them.
+#[test]
+fn a_node_with_gpus_dies_at_any_moment() {
+    let setup = Setup::new();
+    let program = compiled("tests/programs/cluster/random_work.c", true);
+    for seed in 0..8_u64 {
+        let ipc = if seed % 2 == 0 { "off" } else { "on" };
+        let cluster = setup.cluster(&[1, 2]).env("ACCORD_IPC", ipc).env("NVIDIA_FAKE_CUDA_UNEVEN", "3000");
+        let mut cluster = cluster.start().expect("a cluster");
+        let job = cluster.job(0, &program).expect("libacc").args([&seed.to_string(), "10000000"]);
+        let running = job.env("ACCORD_IPC", ipc).timeout(Duration::from_secs(30)).start().expect("it starts");
+        cluster
+            .await_info("a session", |info| info["sessions"].as_array().is_some_and(|all| !all.is_empty()))
+            .expect("a session");
+        // Not a wait for something: the moment is to be another one each time.
+        std::thread::sleep(Duration::from_millis(seed * seed * 20));
+        cluster.kill_agent(1);
+        let finished = running.finish().expect("it ends");
+        assert!(finished.code() == 1 && finished.left_behind.is_empty(), "{}", finished.report());
+        let error = &finished.stderr;
+        assert!(error.contains("acc_error_device_unavailable") && error.contains("h1"), "{}", finished.report());
+    }
+}
+
 #[test]
 fn gpus_of_one_machine_stand_for_those_of_several_nodes() {
     let setup = Setup::new();

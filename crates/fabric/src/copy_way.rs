@@ -26,7 +26,7 @@ pub const ALL: [CopyWay; WAYS] = [CopyWay::Peer, CopyWay::Mapped, CopyWay::Devic
 
 /// So many bytes between GPUs of two nodes are copied out to the host as soon as they are asked for, which takes no longer than to have MPI ask for
 /// them (docs/design/mpi.md).
-const BY_HOST_MAX: u64 = 16 << 10;
+const BY_HOST_MAX: u64 = 4 << 10;
 /// So many are not offered to MPI, where the target has no room posted for them: an offer and its answer take longer than a copy by the host.
 const NOT_OFFERED_MAX: u64 = 64 << 10;
 const _: () = assert!(BY_HOST_MAX <= NOT_OFFERED_MAX);
