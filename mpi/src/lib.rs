@@ -230,12 +230,16 @@ pub unsafe extern "C" fn accord_mpi_receive(
 pub unsafe extern "C" fn accord_mpi_test(world: *mut c_void, done: *mut u32, room: usize) -> c_int {
     // SAFETY: the caller's promise.
     let world = unsafe { &mut *world.cast::<World>() };
-    let mut n = 0;
+    let (mut n, mut left) = (0, REQUESTS_MAX - world.free.len());
     for (number, request) in (0..).zip(&mut world.requests) {
+        if n == room || left == 0 {
+            break;
+        }
         // SAFETY: MPI's null request is a constant, and a request is compared as the number or pointer that it is.
-        if n == room || unsafe { *request == ffi::RSMPI_REQUEST_NULL } {
+        if unsafe { *request == ffi::RSMPI_REQUEST_NULL } {
             continue;
         }
+        left -= 1;
         let mut is_done = 0;
         // SAFETY: the request is one of MPI's; no status is asked for.
         let failed = unsafe { ffi::MPI_Test(request, &raw mut is_done, ffi::RSMPI_STATUS_IGNORE) };

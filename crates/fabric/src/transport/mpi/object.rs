@@ -24,6 +24,8 @@ const _: () = assert!(FRAMED < TAG_FIRST);
 const MESSAGE_MAX: usize = super::message::HEADER_LEN + super::message::DATA_MAX;
 /// How often MPI is asked before others get their turn while it copies what was lent: many MPIs copy only when they are asked.
 const LENT_LOOKS: u32 = 16;
+/// Requests that MPI says are done at one time.
+const DONE_AT_ONCE: usize = 8;
 /// Longest text that the object gives.
 const TEXT_MAX: usize = 8 << 10;
 
@@ -152,7 +154,16 @@ impl MpiObject {
             return Err(io::Error::other(format!("MPI does not start: {why}")));
         }
         let functions = self.functions;
-        Ok(Box::new(MpiWorld { functions, world, rank, size, sends: Vec::new(), receives: VecDeque::new(), short }))
+        Ok(Box::new(MpiWorld {
+            functions,
+            world,
+            rank,
+            size,
+            sends: Vec::new(),
+            lent_sent: VecDeque::new(),
+            receives: VecDeque::new(),
+            short,
+        }))
     }
 }
 
@@ -164,6 +175,8 @@ struct MpiWorld {
     size: u32,
     /// Bytes under way, which MPI reads, with their requests.
     sends: Vec<Sending>,
+    /// Lent bytes that were sent, and of which that was not told: as many as are sent at one time.
+    lent_sent: VecDeque<u64>,
     /// What MPI writes or has written, in the order in which it was matched.
     receives: VecDeque<Receiving>,
     /// After those, which use it.
@@ -238,30 +251,35 @@ impl MpiWorld {
 
     fn test(&mut self) -> io::Result<Option<Came>> {
         if self.sends.is_empty() && self.receives.iter().all(|receive| receive.done) {
-            return Ok(None);
+            return Ok(self.lent_sent.pop_front().map(Came::Sent));
         }
-        // One of those that were sent is told of at a time.
-        let mut done = [0_u32; 1];
         let mut looks = if self.moves_lent() { LENT_LOOKS } else { 1 };
-        loop {
+        while looks > 0 {
+            let mut done = [0_u32; DONE_AT_ONCE];
             // SAFETY: the world is open; it writes no more numbers than there is room for.
             let n = unsafe { (self.functions.test)(self.world, done.as_mut_ptr(), done.len()) };
-            if Self::check(n, "go on")? == 0 {
-                looks -= 1;
-                if looks == 0 {
-                    return Ok(None);
-                }
-                continue;
-            }
-            let is_done = |request: u32| request == done[0];
-            if let Some(receive) = self.receives.iter_mut().find(|receive| !receive.done && is_done(receive.request)) {
-                receive.done = true;
-            } else if let Some(at) = self.sends.iter().position(|sending| is_done(sending.request)) {
-                match self.sends.swap_remove(at).what {
-                    SentBytes::Message(message) => spare::done(message),
-                    SentBytes::Short(short) => self.short.give_back(short),
-                    SentBytes::Lent(id) => return Ok(Some(Came::Sent(id))),
-                }
+            let n = Self::check(n, "go on")? as usize;
+            done.iter().take(n).for_each(|request| self.is_done(*request));
+            // Whoever waits for one is told before MPI is asked again; fewer than there was room for are all.
+            looks = if n == 0 {
+                looks - 1
+            } else if n < done.len() {
+                0
+            } else {
+                looks
+            };
+        }
+        Ok(self.lent_sent.pop_front().map(Came::Sent))
+    }
+
+    fn is_done(&mut self, request: u32) {
+        if let Some(receive) = self.receives.iter_mut().find(|receive| !receive.done && receive.request == request) {
+            receive.done = true;
+        } else if let Some(at) = self.sends.iter().position(|sending| sending.request == request) {
+            match self.sends.swap_remove(at).what {
+                SentBytes::Message(message) => spare::done(message),
+                SentBytes::Short(short) => self.short.give_back(short),
+                SentBytes::Lent(id) => self.lent_sent.push_back(id),
             }
         }
     }
