@@ -2,7 +2,7 @@
 //! that: their bytes have left the memory. It is not done before they are, and neither is what waits for it.
 
 use super::stream::{Op, Stream};
-use crate::sent_row::end_in_order;
+use crate::sent_row::{ROW_MAX, end_in_order};
 use accord_types::Result;
 
 /// How copies of a kind go on, as in [`end_in_order`].
@@ -32,7 +32,9 @@ where
 /// Puts what comes next into the driver's stream, as far as that is all that it takes. What is put in later goes there at once.
 fn issue_behind(stream: &Stream) -> Result<()> {
     let is_such = |op: &mut Op| matches!(op, Op::Launch { .. } | Op::Store { .. } | Op::Copy { .. } | Op::Peer { .. });
-    while let Some((seq, op)) = stream.take_behind(is_such) {
+    // However many are put in meanwhile: somebody may wait for the copies.
+    for _ in 0..ROW_MAX {
+        let Some((seq, op)) = stream.take_behind(is_such) else { break };
         stream.perform(seq, op)?;
     }
     Ok(())
