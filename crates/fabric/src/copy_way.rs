@@ -24,8 +24,8 @@ pub const WAYS: usize = 4;
 /// All of them. Of two that take the same the earlier is taken.
 pub const ALL: [CopyWay; WAYS] = [CopyWay::Peer, CopyWay::Mapped, CopyWay::DeviceMpi, CopyWay::Lane];
 
-/// So many bytes between GPUs of two nodes are copied out to the host as soon as they are asked for, which takes no longer than to have MPI ask for
-/// them (docs/design/mpi.md).
+/// So many bytes between GPUs of two nodes are copied out to the host as soon as they are asked for, and go by a lane, which takes no longer than to
+/// have MPI take them (docs/design/mpi.md).
 const BY_HOST_MAX: u64 = 4 << 10;
 /// So many are not offered to MPI, where the target has no room posted for them: an offer and its answer take longer than a copy by the host.
 const NOT_OFFERED_MAX: u64 = 64 << 10;
