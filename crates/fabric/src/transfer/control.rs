@@ -43,7 +43,7 @@ pub enum ControlMessage {
     Ready(TransferId, Vec<u8>),
     /// The same, and there is room posted for them as one message.
     Room(TransferId, RoomWord),
-    /// They have landed.
+    /// They have landed: whatever is done with that memory from then on finds them.
     Landed(TransferId),
     /// They can't be taken, and must not come.
     Refused(TransferId, Error),
@@ -65,7 +65,7 @@ pub trait TransferControl: Send + Sync {
     fn post(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>>;
     /// The bytes may come, and there is room posted for them.
     fn ready_with_room(&self, transfer: TransferId, room: RoomWord);
-    /// The bytes have landed.
+    /// The bytes have landed: whatever is done with that memory from now on finds them.
     fn landed(&self, transfer: TransferId);
     /// They can't be taken, and must not come.
     fn refused(&self, transfer: TransferId, error: &Error);
