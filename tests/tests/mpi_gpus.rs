@@ -92,7 +92,7 @@ fn what_mpi_reaches_is_tried_and_copied_from_where_it_is() {
     let tried = finished.stderr.matches("MPI copies from and to GPUs' own memory").count();
     assert_eq!(tried, 2, "{}", finished.report());
     // Of the program's copies there and back those that are worth it.
-    assert_eq!(pushed, 2 * 7, "{}", finished.report());
+    assert_eq!(pushed, 2 * 9, "{}", finished.report());
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn what_mpi_reaches_is_explained_and_seen_by_the_doctor() {
     let explain = ["explain", "d2d", "0", "1", "64M"];
     let Some(told) = ask(&[], &explain, is_known) else { return };
     assert_eq!((&way(&told)["possible"], &told["taken"]["way"]), (&json!(true), &json!("device-mpi")), "{told:#}");
-    let told = ask(&[], &["explain", "d2d", "0", "1", "16K"], |_| true).unwrap();
+    let told = ask(&[], &["explain", "d2d", "0", "1", "4K"], |_| true).unwrap();
     assert!(way(&told)["why_not"].as_str().unwrap().contains("by the host's memory"), "{told:#}");
     assert_eq!(told["taken"]["way"], "lane", "{told:#}");
     let told = ask(&[("ACCORD_MPI_GPUS", "off")], &explain, is_known).unwrap();

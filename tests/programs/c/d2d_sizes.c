@@ -9,7 +9,7 @@ static int value(int device, int i) { return (device + 1) * 10000000 + i; }
 
 int main(void)
 {
-    static const int counts[] = { 1, 1000, 4096, 4097, 16383, 16384, 16385, 65536, 300001, N - 2 * EDGE };
+    static const int counts[] = { 1, 1000, 1024, 1025, 4096, 4097, 16383, 16384, 16385, 65536, 300001, N - 2 * EDGE };
     acc_device_t type = device_type();
     int n = device_count();
     for (int d = 0; d < n; d++) {
