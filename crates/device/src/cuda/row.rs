@@ -19,10 +19,8 @@ where
 {
     /// Ends `first` and what may go beside it.
     pub(super) fn run(self, first: T) -> Result<()> {
-        let Self { stream, mut next, mut end } = self;
-        // A copy behind what the device has still to do would hold up the end of those before it.
-        let go_on = || if stream.has_behind() { Ok(None) } else { next() };
-        end_in_order(first, go_on, |copy, more| {
+        let Self { stream, next, mut end } = self;
+        end_in_order(first, next, |copy, more| {
             issue_behind(stream)?;
             end(copy, more)
         })

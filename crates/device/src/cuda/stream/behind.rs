@@ -4,10 +4,11 @@ use super::{Op, Stream, StreamProgress};
 use std::sync::atomic::Ordering;
 
 impl Stream {
-    /// Takes the operation that follows those that somebody works on, if it is one of those.
+    /// Takes the operation that follows those that somebody works on, if it is one of those. None behind what the device has still to do: who works on it
+    /// would have to wait for that, and others may wait for those before it.
     pub(crate) fn take_if(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
         let mut state = self.lock();
-        let taken = if state.closing { None } else { state.pending.pop_if(is_such) };
+        let taken = if state.closing || state.behind > 0 { None } else { state.pending.pop_if(is_such) };
         state.lets_behind &= taken.is_none();
         taken
     }
@@ -22,11 +23,6 @@ impl Stream {
             None => state.lets_behind = state.pending.is_empty(),
         }
         taken
-    }
-
-    /// Whether there is such.
-    pub(crate) fn has_behind(&self) -> bool {
-        self.lock().behind > 0
     }
 
     /// The operation at `seq` is done, and all before it; whoever works on it goes on with others.
