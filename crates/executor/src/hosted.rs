@@ -7,8 +7,7 @@ use accord_device::Device;
 use accord_fabric::transfer::DeviceRooms;
 use accord_types::short_lock::{DroppedUnlocked, ShortReadGuard, ShortRwLock, ShortWriteGuard};
 use accord_types::turn_lock::TurnLock;
-use accord_types::{QueueId, Result, Seq, StreamId};
-use std::ops::Range;
+use accord_types::{AddressRange, QueueId, Result, Seq, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -58,14 +57,14 @@ impl Hosted {
     }
 
     /// Whether the device may still be at some of them there.
-    pub(crate) fn still_writes(&self, at: &Range<u64>) -> bool {
+    pub(crate) fn still_writes(&self, at: AddressRange) -> bool {
         // A failure is told by who uses the device.
         self.fenced_copies.still_overlap(at, |stream, seq| self.device.reached(stream, seq) != Ok(false))
     }
 
     /// Whether a copy from elsewhere that was put in may be said to be there, though the device may still be at it: nobody reaches what it writes before it
     /// has. Else that has to be waited for.
-    pub(crate) fn fence(&self, at: &Range<u64>, stream: StreamId, seq: Seq) -> bool {
+    pub(crate) fn fence(&self, at: AddressRange, stream: StreamId, seq: Seq) -> bool {
         // Said first: whoever posts room there, or shows it, asks afterwards.
         self.fenced_copies.add(at, stream, seq);
         !self.is_shown.load(Ordering::SeqCst) && !self.rooms.overlaps(at) && self.device.fence(stream, seq)
@@ -73,7 +72,7 @@ impl Hosted {
 
     /// Whether another process may be told of this part of the device's memory, and write there. From then on nothing is said to be there that may not be:
     /// who writes there asks nobody.
-    pub(crate) fn may_show(&self, at: &Range<u64>) -> bool {
+    pub(crate) fn may_show(&self, at: AddressRange) -> bool {
         self.is_shown.store(true, Ordering::SeqCst);
         !self.still_writes(at)
     }

@@ -5,8 +5,7 @@ use crate::same_host::SameHostPeer;
 use accord_device::{CopySource, Source};
 use accord_fabric::transfer::{DeviceRoom, Exchange, Export, IncomingBytes, IncomingTransfer, RoomPlace};
 use accord_types::short_lock::DroppedUnlocked;
-use accord_types::{DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
-use std::ops::Range;
+use accord_types::{AddressRange, DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
 
 /// Transfers up to this length are taken by the thread that reads their lane.
@@ -40,8 +39,8 @@ impl Destination {
         Self { is_private: self.is_private, ..Self::new(&self.hosted, self.dst, self.len) }
     }
 
-    fn at(&self) -> Range<u64> {
-        self.dst.0..self.dst.0.saturating_add(self.len)
+    fn at(&self) -> AddressRange {
+        AddressRange { start: self.dst, len: self.len }
     }
 
     /// Its memory, for a library that writes there; none if there is no such for its kind of devices.
@@ -55,7 +54,7 @@ impl Destination {
         let (place, export) = (self.copy(), to.export(self.hosted.device(), self.dst, self.len));
         Box::new(move || {
             let handle = export();
-            if handle.is_empty() || place.hosted.may_show(&place.at()) { handle } else { Vec::new() }
+            if handle.is_empty() || place.hosted.may_show(place.at()) { handle } else { Vec::new() }
         })
     }
 
@@ -67,7 +66,7 @@ impl Destination {
         let source = CopySource::new(FromDevice { bytes, len });
         let put = hosted.incoming().and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, source)?)));
         match put {
-            Ok((stream, seq)) if is_private && hosted.fence(&at, stream, seq) => ending.landed(Ok(())),
+            Ok((stream, seq)) if is_private && hosted.fence(at, stream, seq) => ending.landed(Ok(())),
             Ok((stream, seq)) => {
                 let of = hosted.clone();
                 let done = move |outcome: Result<()>| {
@@ -86,14 +85,14 @@ impl Destination {
 
 impl RoomPlace for Destination {
     fn range(&self) -> Option<NativeRange> {
-        if self.hosted.still_writes(&self.at()) {
+        if self.hosted.still_writes(self.at()) {
             return None;
         }
         self.hosted.device().native()?.room(self.dst, usize::try_from(self.len).ok()?)
     }
 
     fn is_free(&self) -> bool {
-        !self.hosted.fenced_copies().overlap(&self.at())
+        !self.hosted.fenced_copies().overlap(self.at())
     }
 }
 

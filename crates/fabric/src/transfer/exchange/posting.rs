@@ -6,7 +6,7 @@ use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
 use crate::transfer::control::RoomWord;
 use crate::transport::PostedRoom;
-use accord_types::{Error, ErrorCode, TransferId};
+use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, TransferId};
 use std::sync::Arc;
 
 impl Exchange {
@@ -33,7 +33,7 @@ impl Exchange {
             return None;
         }
         // With the lock: whoever is told of it has to find it.
-        let at = range.address..range.address + range.len as u64;
+        let at = AddressRange { start: DevicePtr(range.address), len: range.len as u64 };
         let room = present.control.post(range, Box::new(told))?;
         if let Some(overlaps) = device.add(transfer, &room, at)
             && place.is_free()

@@ -6,9 +6,8 @@
 
 use crate::transport::PostedRoom;
 use accord_types::short_lock::ShortLock;
-use accord_types::{NativeRange, TransferId};
+use accord_types::{AddressRange, NativeRange, TransferId};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Memory that a transfer goes to, for a library that writes there.
@@ -37,7 +36,7 @@ pub struct DeviceRooms(ShortLock<Posted>);
 struct Posted {
     /// Nothing is posted any more.
     ended: bool,
-    rooms: HashMap<TransferId, (Arc<dyn PostedRoom>, Range<u64>)>,
+    rooms: HashMap<TransferId, (Arc<dyn PostedRoom>, AddressRange)>,
 }
 
 impl DeviceRooms {
@@ -51,18 +50,18 @@ impl DeviceRooms {
     }
 
     /// Adds what was posted at these addresses, and nobody was told of: whether other such room overlaps. None if nobody may be told.
-    pub(super) fn add(&self, transfer: TransferId, room: &Arc<dyn PostedRoom>, at: Range<u64>) -> Option<bool> {
+    pub(super) fn add(&self, transfer: TransferId, room: &Arc<dyn PostedRoom>, at: AddressRange) -> Option<bool> {
         let mut posted = self.0.lock();
         if posted.ended {
             return None;
         }
-        let overlaps = posted.overlaps(&at);
+        let overlaps = posted.overlaps(at);
         posted.rooms.insert(transfer, (room.clone(), at));
         Some(overlaps)
     }
 
     /// Whether somebody may write there into what was posted.
-    pub fn overlaps(&self, at: &Range<u64>) -> bool {
+    pub fn overlaps(&self, at: AddressRange) -> bool {
         self.0.lock().overlaps(at)
     }
 
@@ -74,9 +73,8 @@ impl DeviceRooms {
 }
 
 impl Posted {
-    fn overlaps(&self, at: &Range<u64>) -> bool {
-        let overlaps = |other: &Range<u64>| other.start < at.end && at.start < other.end;
-        self.rooms.values().any(|(room, other)| overlaps(other) && !room.has_ended())
+    fn overlaps(&self, at: AddressRange) -> bool {
+        self.rooms.values().any(|(room, other)| other.overlaps(at) && !room.has_ended())
     }
 }
 
