@@ -55,6 +55,7 @@ use support::fake;
 use then::then;
 
 type Test = Result<(), Failed>;
+type Case = (&'static str, fn() -> Test);
 
 const REGIONS: &str = include_str!("regions/regions.ptx");
 /// In the order of the file's function list.
@@ -127,6 +128,7 @@ fn main() {
         ("a_trace_tells_of_copies_whose_end_the_host_knows", asked::traced_copies_are_told),
         ("few_bytes_are_fetched_at_once", fetched::at_once),
         ("copies_interrupt_nobody", fetched::without_interrupts),
+        ("a_fence_that_cant_be_waited_for_is_an_error", fence::without_events),
         ("bytes_for_a_library_stay_where_no_memory_is_left", fetched::without_slots),
         ("a_region_has_as_many_gangs_as_it_is_long", gangs::by_length),
         ("gangs_share_blocks_if_that_is_faster", gangs::that_share_blocks),

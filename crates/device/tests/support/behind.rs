@@ -1,6 +1,6 @@
 //! What comes behind copies to other processes that have left and not landed.
 
-use super::{Test, add, device, doubles, read_doubles, write};
+use super::{Case, Test, add, device, doubles, read_doubles, write};
 use accord_device::cuda::CudaDevice;
 use accord_device::{CopySink, Device, FetchTo, Sink};
 use accord_types::{DevicePtr, Error, ErrorCode, NativeRange, QueueId, Result, Seq, StreamId};
@@ -8,8 +8,6 @@ use libtest_mimic::Failed;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-
-type Case = (&'static str, fn() -> Test);
 
 pub(crate) const TESTS: [Case; 3] = [
     ("regions_go_on_while_copies_are_on_their_way", go_on),

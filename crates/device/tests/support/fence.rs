@@ -1,7 +1,8 @@
 //! What all streams come after though nobody waits for it.
 
-use super::{Test, add, device, device_with, double_slowly, doubles, read_doubles, write};
+use super::{Case, Test, add, device, device_with, double_slowly, doubles, read_doubles, write};
 use crate::REGIONS;
+use crate::support::fake;
 use accord_device::cuda::{CudaDevice, inventory};
 use accord_device::{CopySink, CopySource, Device, FetchTo, Sink, Source};
 use accord_types::{DevicePtr, Error, ErrorCode, NodeId, QueueId, Result, StreamId};
@@ -9,8 +10,6 @@ use libtest_mimic::Failed;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-
-type Case = (&'static str, fn() -> Test);
 
 pub(crate) const TESTS: [Case; 4] = [
     ("all_streams_come_after_a_fence", for_all_streams),
@@ -215,5 +214,23 @@ fn refused() -> Test {
     assert!(!device.fence(late, seq));
     assert!(!device.fence(StreamId(9999), seq));
     device.shutdown();
+    Ok(())
+}
+
+/// What can't come after it is not put in, and comes after it once the driver can do that again.
+pub(crate) fn without_events() -> Test {
+    const OUT_OF_MEMORY: i32 = 2;
+    for call in ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"] {
+        let device = device()?;
+        let stream = device.create_stream(QueueId(1))?;
+        let arriving = Arriving::begin(&device)?;
+        read_doubles(&device, stream, arriving.at, 1)?;
+        arriving.fence()?;
+        fake::fail(call, 0, OUT_OF_MEMORY);
+        let failed = add(&device, stream, arriving.at, N, 1.0).expect_err(call);
+        assert_eq!(failed.code(), ErrorCode::OutOfMemory, "{call}: {failed}");
+        assert!(region(&arriving, stream)?.iter().all(|value| *value == 6.0), "{call}");
+        device.shutdown();
+    }
     Ok(())
 }

@@ -1,13 +1,11 @@
 //! Page-locked arrays, and memory that the program has pinned itself.
 
-use super::{Memory, Test, device, device_with, double_slowly, range};
+use super::{Case, Memory, Test, device, device_with, double_slowly, range};
 use crate::support::fake;
 use accord_device::cuda::{CudaDevice, inventory};
 use accord_device::{CopySink, CopySource, Device, NativeHandles};
 use accord_types::{DevicePtr, HostRange, NodeId, QueueId, ReadWhen, Result, Seq, StreamId};
 use std::time::{Duration, Instant};
-
-type Case = (&'static str, fn() -> Test);
 
 pub(crate) const TESTS: [Case; 9] = [
     ("memory_that_the_caller_may_change_is_not_read_later", read_before_return),
