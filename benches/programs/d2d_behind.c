@@ -2,32 +2,13 @@
    length, and of the copy and the region alone, by turns.
    accord run --local-cluster 2x1gpu --remote-only --loopback --fabric mpi -- d2d_behind
    gcc -O2 -fopenacc -foffload=nvptx-none d2d_behind.c */
-#include <openacc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#include "d2d.h"
 
 enum { TIMES = 1000, LONGEST = 1 << 20, QUEUE = 1, STEPS = 2000 };
-
-/* GCC 12 has none of its own. */
-__attribute__((weak)) void acc_memcpy_d2d_async(void *, void *, size_t, int, int, int);
 
 static char from[LONGEST], to[LONGEST];
 static double took[3][TIMES];
 static float x[32];
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
-}
-
-static int order(const void *a, const void *b)
-{
-    double by = *(const double *)a - *(const double *)b;
-    return (by > 0) - (by < 0);
-}
 
 static void region(void)
 {
@@ -40,11 +21,7 @@ static void region(void)
 int main(void)
 {
     static const int lengths[] = { 8, 16 << 10, 128 << 10, LONGEST };
-    acc_device_t type = acc_get_device_type();
-    if (acc_get_num_devices(type) < 2 || !acc_memcpy_d2d_async) {
-        fprintf(stderr, "it takes two devices, and Accord\n");
-        return 1;
-    }
+    acc_device_t type = two_devices();
     for (int d = 0; d < 2; d++) {
         acc_set_device_num(d, type);
         acc_copyin(from, sizeof from);

@@ -2,32 +2,12 @@
    for eight in a queue, for each of the eight. Without the driver, so that the one that the tests bring along will do.
    accord run --local-cluster 2x1gpu --remote-only --loopback --fabric mpi -- d2d_waited
    gcc -O2 -fopenacc d2d_waited.c */
-#include <openacc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#include "d2d.h"
 
 enum { EACH = 3000, WAITS = 300, IN_QUEUE = 8, LONGEST = 1 << 20 };
 
-/* GCC 12 has none of its own. */
-__attribute__((weak)) void acc_memcpy_d2d(void *, void *, size_t, int, int);
-__attribute__((weak)) void acc_memcpy_d2d_async(void *, void *, size_t, int, int, int);
-
 static char from[IN_QUEUE][LONGEST], to[IN_QUEUE][LONGEST];
 static double took[EACH];
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
-}
-
-static int order(const void *a, const void *b)
-{
-    double by = *(const double *)a - *(const double *)b;
-    return (by > 0) - (by < 0);
-}
 
 static void print(int count)
 {
@@ -38,11 +18,7 @@ static void print(int count)
 int main(void)
 {
     static const int lengths[] = { 8, 32 << 10, 128 << 10, LONGEST };
-    acc_device_t type = acc_get_device_type();
-    if (acc_get_num_devices(type) < 2 || !acc_memcpy_d2d) {
-        fprintf(stderr, "it takes two devices, and Accord\n");
-        return 1;
-    }
+    acc_device_t type = two_devices();
     for (int d = 0; d < 2; d++) {
         acc_set_device_num(d, type);
         acc_copyin(from, sizeof from);
