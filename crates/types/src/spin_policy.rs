@@ -30,6 +30,13 @@ const PAUSE: u32 = 16;
 /// Looks at memory before the core is given away once, which takes about as long: less than a microsecond.
 pub const LOOKS: u32 = 16;
 
+/// Looks of whoever mostly waits for less than [`QUICK`]: to give the core away, or to ask what time it is, takes a good part of such a wait.
+const QUICK_LOOKS: u32 = 8 * LOOKS;
+/// A wait for somebody on another core who answers at once.
+const QUICK: Duration = Duration::from_micros(3);
+/// What such a wait counts for.
+const QUICK_WAIT: Duration = Duration::from_micros(1);
+
 /// What is known of recent waits.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinPolicy {
@@ -115,6 +122,21 @@ impl SpinPolicy {
         } else {
             Duration::ZERO
         }
+    }
+
+    /// Looks at memory for a moment, if recent waits were that short: before all that takes time. What is found ends the wait, which is counted.
+    pub fn quickly<T>(&mut self, mut found: impl FnMut() -> Option<T>) -> Option<T> {
+        if self.average >= nanos(QUICK) || self.limit() == Duration::ZERO {
+            return None;
+        }
+        for _ in 0..QUICK_LOOKS {
+            if let Some(found) = found() {
+                self.waited(QUICK_WAIT);
+                return Some(found);
+            }
+            std::hint::spin_loop();
+        }
+        None
     }
 
     /// A wait took this long.
@@ -258,6 +280,25 @@ mod tests {
         spin.waited(2 * LONG);
         (0..20).for_each(|_| spin.waited(Duration::from_micros(5)));
         assert!(spin.limit() < Duration::from_micros(500), "{:?}", spin.limit());
+    }
+
+    #[test]
+    fn who_is_answered_at_once_looks_before_anything_else() {
+        let mut quick = after(4, &[1; 60]);
+        let mut looks = 0..;
+        assert_eq!(quick.quickly(|| looks.next().filter(|&look| look == 5)), Some(5));
+        assert_eq!(quick.quickly(|| looks.next().filter(|_| false)), None);
+        assert_eq!(looks.next(), Some(6 + QUICK_LOOKS), "for a moment only");
+        // That it is found is a wait as any, so that others are forgotten.
+        let mut average = after(4, &[2; 60]);
+        let before = average.average;
+        average.quickly(|| Some(()));
+        assert!(average.average < before);
+        for mut other in [after(4, &[20; 60]), after(1, &[1; 60]), SpinPolicy::new(4)] {
+            assert_eq!(other.quickly(|| Some(())), None);
+        }
+        quick.crowded();
+        assert_eq!(quick.quickly(|| Some(())), None, "others want the core");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ring 0: client to server     ring 1: server to client
-//!    0  bytes written so far (u64), by the writer only
+//!    0  bytes written so far (u64), by the writer only; on the rest of its lines a short write once more
 //!  128  bytes read so far (u64), by the reader only
 //!  256  the reader sleeps (u64, 0 or 1)
 //!  384  the writer sleeps (u64, 0 or 1)
@@ -51,6 +51,9 @@ pub(super) enum Word {
     /// Whoever reads lends bytes from where they lie.
     Lent = 768,
 }
+
+/// Numbers after [`Word::Written`] that lie on its lines: a machine mostly fetches such a pair of lines together.
+pub(super) const BESIDE: usize = 15;
 
 /// The mapping.
 #[derive(Debug)]
@@ -113,6 +116,13 @@ impl SharedMemory {
         let at = ring as usize * (HEADER + ROOM) + word as usize;
         // SAFETY: within the header of a ring, aligned to 8, mapped as long as `self` is there; only used atomically.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+
+    /// The numbers beside [`Word::Written`].
+    pub(super) fn beside(&self, ring: Ring) -> &[AtomicU64; BESIDE] {
+        let at = ring as usize * (HEADER + ROOM) + Word::Written as usize + size_of::<u64>();
+        // SAFETY: within the header of a ring and before its next word, aligned to 8, mapped as long as `self` is there; only used atomically.
+        unsafe { &*self.base.as_ptr().add(at).cast() }
     }
 
     /// Writes `bytes`, of which there may be [`ROOM`] at most, from position `at` on.

@@ -19,7 +19,6 @@ impl EventReader {
 
     /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.
     pub(super) fn fill(&mut self, lane: &dyn Lane) -> std::io::Result<bool> {
-        let start = Instant::now();
         let looks = lane.looks();
         let mut try_read = || {
             // Where a look is no system call it comes first: to try to read takes longer.
@@ -31,6 +30,12 @@ impl EventReader {
                 came => Some(came),
             }
         };
+        if looks > 1
+            && let Some(came) = self.spin.quickly(&mut try_read)
+        {
+            return came;
+        }
+        let start = Instant::now();
         let limit = self.spin.limit();
         let looked =
             if limit > Duration::ZERO { look_for(start, limit, looks, &mut try_read) } else { Err(Looked::Late) };

@@ -1,0 +1,126 @@
+//! A short write once more, on the cache lines of the number that says how much was written.
+//!
+//! Who looks for bytes on another core waits for the lines of that number first, and only then for those where the bytes lie. With a short write they
+//! come along. They are in the ring too, which is what counts: what is shown may be overwritten while it is looked at, and is not used then.
+
+use crate::transport::shared_memory::BESIDE;
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+const WORD: usize = size_of::<u64>();
+/// Most bytes that are shown: a frame of a command lane, and a little payload.
+pub(super) const SHOWN_MAX: usize = (BESIDE - 1) * WORD;
+/// Bits of the first word that have the number of bytes; in the rest is where they end.
+const LENGTH_BITS: u32 = 8;
+const _: () = assert!(SHOWN_MAX < 1 << LENGTH_BITS);
+
+/// Shows a write that ends at `end`, if it is short. The number of written bytes is said after this.
+pub(super) fn show(beside: &[AtomicU64; BESIDE], end: u64, parts: &[IoSlice<'_>]) {
+    let (mut bytes, mut len) = ([0; SHOWN_MAX], 0);
+    for part in parts {
+        let Some(room) = bytes.get_mut(len..len + part.len()) else { return };
+        room.copy_from_slice(part);
+        len += part.len();
+    }
+    let [first, words @ ..] = beside;
+    // Who looks at the last one finds that it is not whole any more.
+    first.store(0, Ordering::Relaxed);
+    fence(Ordering::Release);
+    for (word, bytes) in words.iter().zip(bytes[..len.next_multiple_of(WORD)].as_chunks::<WORD>().0) {
+        word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+    }
+    first.store(first_word(end, len), Ordering::Release);
+}
+
+/// Reads the bytes before `end`, where the last write has ended; whether they are shown. They are spoilt if not.
+pub(super) fn look(beside: &[AtomicU64; BESIDE], end: u64, bytes: &mut [u8]) -> bool {
+    let [first, words @ ..] = beside;
+    let said = first.load(Ordering::Acquire);
+    let len = (said & ((1 << LENGTH_BITS) - 1)) as usize;
+    if said != first_word(end, len) || len > SHOWN_MAX || len < bytes.len() {
+        return false;
+    }
+    let mut shown = [0; SHOWN_MAX];
+    for (word, bytes) in words.iter().zip(shown[..len.next_multiple_of(WORD)].as_chunks_mut::<WORD>().0) {
+        *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+    }
+    bytes.copy_from_slice(&shown[len - bytes.len()..len]);
+    fence(Ordering::Acquire);
+    first.load(Ordering::Relaxed) == said
+}
+
+fn first_word(end: u64, len: usize) -> u64 {
+    (end << LENGTH_BITS) | len as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::array;
+    use std::sync::Arc;
+
+    fn nothing() -> [AtomicU64; BESIDE] {
+        array::from_fn(|_| AtomicU64::new(0))
+    }
+
+    /// What stands before `end`, different for each.
+    fn bytes(end: u64, len: usize) -> Vec<u8> {
+        (0..len as u64).map(|at| (end * 31 + at) as u8).collect()
+    }
+
+    #[test]
+    fn what_is_shown_is_the_end_of_the_last_write() {
+        let beside = nothing();
+        assert!(!look(&beside, 0, &mut [0]), "nothing was written yet");
+        for len in 1..=SHOWN_MAX {
+            let (end, all) = (1000 + len as u64, bytes(len as u64, len));
+            let (one, other) = all.split_at(len / 3);
+            show(&beside, end, &[IoSlice::new(one), IoSlice::new(other)]);
+            for n in 1..=len {
+                let mut last = vec![0; n];
+                assert!(look(&beside, end, &mut last) && last == all[len - n..], "{n} of {len}");
+            }
+            assert!(!look(&beside, end, &mut vec![0; len + 1]), "what is before them is not shown");
+            assert!(!look(&beside, end + 1, &mut [0]), "that was another write");
+        }
+        let before = bytes(9, 8);
+        show(&beside, 2000, &[IoSlice::new(&before)]);
+        show(&beside, 2000 + SHOWN_MAX as u64 + 1, &[IoSlice::new(&[0; SHOWN_MAX + 1])]);
+        assert!(!look(&beside, 2000 + SHOWN_MAX as u64 + 1, &mut [0]), "too long");
+        // Whoever says anything shows something, or nothing.
+        beside[0].store(first_word(3000, 255), Ordering::Relaxed);
+        assert!(!look(&beside, 3000, &mut [0; SHOWN_MAX]));
+    }
+
+    #[test]
+    fn what_is_overwritten_meanwhile_is_not_used() {
+        const ALL: u64 = 200_000;
+        let (beside, said) = (Arc::new(nothing()), Arc::new(AtomicU64::new(0)));
+        let writer = std::thread::spawn({
+            let (beside, said) = (beside.clone(), said.clone());
+            move || {
+                for end in 1..=ALL {
+                    show(&beside, end, &[IoSlice::new(&bytes(end, 80))]);
+                    said.store(end, Ordering::Release);
+                    if end % 64 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+        });
+        let mut seen = 0;
+        loop {
+            let end = said.load(Ordering::Acquire);
+            let mut last = [0; 80];
+            if look(&beside, end, &mut last) {
+                assert_eq!(last[..], bytes(end, 80), "{end}");
+                seen += 1;
+            }
+            if end == ALL {
+                break;
+            }
+        }
+        writer.join().unwrap();
+        assert!(seen > 0);
+    }
+}
