@@ -73,7 +73,7 @@ proptest! {
             let ring = if up { Ring::ToServer } else { Ring::ToClient };
             liar.memory.word(ring, WORDS[word]).store(value, Ordering::SeqCst);
             // It shows something too: as many bytes as it says, or more than there can be.
-            liar.memory.beside(ring)[0].store((value << 8) | value.wrapping_add(len as u64) % 256, Ordering::SeqCst);
+            liar.memory.beside(ring)[0].store((value << 8) | (value.wrapping_add(len as u64) % 256), Ordering::SeqCst);
             let _ = victim.is_readable();
             let lent = victim.read_in_place(len, &mut |window| {
                 assert!(window.len() >= len && window.len() <= ROOM);
