@@ -2,6 +2,8 @@
 
 #[path = "support/ends.rs"]
 mod ends;
+#[path = "support/mapped_row.rs"]
+mod mapped_row;
 #[allow(dead_code)] // This suite uses some of it.
 mod support;
 
@@ -50,6 +52,8 @@ fn main() {
     eprintln!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
     let tests = [
         ("bytes_go_to_a_gpu_of_another_process", bytes_go as fn() -> Test),
+        ("copies_of_a_stream_go_one_behind_the_other", mapped_row::go_together),
+        ("such_copies_come_behind_one_to_the_host", mapped_row::behind_a_copy_to_the_host),
         ("memory_that_is_mapped_anew_is_another_piece", mapped_anew),
         ("memory_comes_back_from_the_other_process", memory_comes_back),
         ("the_importer_may_die", taker_dies),
@@ -238,6 +242,7 @@ fn other(socket: OwnedFd) {
                 }
                 None => "refused".to_owned(),
             },
+            "read" => to_hex(&read(&device, start, number(1)).expect("a read")),
             "hold" => match map(&importer) {
                 Some(reached) => {
                     held.push(reached);

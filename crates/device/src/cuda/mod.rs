@@ -20,6 +20,7 @@ mod holding;
 mod imports;
 mod launch;
 mod loss;
+mod mapped_row;
 mod memory;
 mod memory_uses;
 mod module;

@@ -5,6 +5,7 @@ use super::direct::{self, Asked};
 use super::driver::DriverError;
 use super::egress::Part;
 use super::launch;
+use super::mapped_row::{self, Reaching};
 use super::native_row::{self, Fetching};
 use super::registrations::RegisteredPart;
 use super::row::Row;
@@ -16,7 +17,6 @@ use super::staging::progress::CopyError;
 use super::staging::slot_pool::{OUT_SLOT, RELAY_SLOT, Slot};
 use super::stream::{Op, Stream, StreamProgress};
 use super::trace::Start;
-use crate::ipc::MappedRange;
 use crate::{CopySink, CopySource, FetchTo, MemoryHandle};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use std::collections::VecDeque;
@@ -55,11 +55,9 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         },
         Op::CopyOut { src, len, mut sink, fetched: None } => {
             if let Some(there) = sink.mapped_range()? {
-                let used = shared.memory_uses.begin()?;
-                push_there(stream, src, there, len).map_err(failed)?;
-                drop(used);
-                stream.arrived(seq);
-                return sink.finish();
+                let otherwise =
+                    |seq, src, len, sink| copy_out_traced(stream, seq, src, len, sink, shared.tracer.begin(stream.raw));
+                return mapped_row::push(stream, Reaching { seq, src, len, sink, there }, otherwise);
             }
             let start = shared.tracer.begin(stream.raw);
             if sink.drains_native()? {
@@ -136,20 +134,6 @@ pub(crate) fn push(
         stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
     }
     Ok(copied)
-}
-
-/// Copies to memory of another process. The bytes are there on return.
-fn push_there(stream: &Stream, src: DevicePtr, there: MappedRange, len: u64) -> Result<(), DriverError> {
-    let shared = &stream.shared;
-    let driver = shared.context.driver;
-    let span = shared.tracer.begin(stream.raw);
-    // SAFETY: the driver checks the source; the target stays mapped until `there` goes, which is after the copy's end.
-    unsafe { driver.cuMemcpyDtoDAsync_v2(there.address().0, src.0, len as usize, stream.raw) }?;
-    shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
-    // SAFETY: the stream is alive. Nothing is put into it meanwhile: it is this operation's turn.
-    unsafe { driver.cuStreamSynchronize(stream.raw) }?;
-    drop(there);
-    Ok(())
 }
 
 pub(crate) fn store(stream: &Stream, dst: DevicePtr, bytes: &[u8]) -> Result<(), DriverError> {

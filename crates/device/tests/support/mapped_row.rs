@@ -1,0 +1,159 @@
+//! Copies of one stream to another process, whose targets are ready while those before them are under way.
+
+use super::ends::{Bytes, Collect};
+use super::{Importer, MIB, Other, Test, from_hex, map, owner, read, until};
+use accord_device::{CopySink, CopySource, Device, MappedRange, MemoryHandle, Sink};
+use accord_types::{Error, ErrorCode, QueueId, Result, Seq};
+use libtest_mimic::Failed;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+const COPIES: usize = 8;
+const SOON: Duration = Duration::from_secs(20);
+
+/// What one does when it is asked where the bytes go.
+enum Way {
+    Mapped(Option<MappedRange>),
+    /// It was not to be mapped after all.
+    Lane,
+    Gone,
+}
+
+/// One of them. Says what is asked of it.
+struct InRow {
+    number: usize,
+    way: Way,
+    said: Sender<(&'static str, usize)>,
+    /// The first one does not know where the bytes go before it is told, and does not end before.
+    told: Option<Receiver<()>>,
+}
+
+impl InRow {
+    fn say(&self, what: &'static str) {
+        // Closed at the end of a test that has failed already.
+        let _ = self.said.send((what, self.number));
+        if let Some(told) = &self.told {
+            let _ = told.recv();
+        }
+    }
+}
+
+impl Sink for InRow {
+    fn drain(&mut self, _: &[u8]) -> Result<()> {
+        self.say("bytes");
+        Ok(())
+    }
+
+    fn follows(&self) -> bool {
+        true
+    }
+
+    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
+        self.say("where");
+        match &mut self.way {
+            Way::Mapped(reached) => Ok(reached.take()),
+            Way::Lane => Ok(None),
+            Way::Gone => Err(Error::new(ErrorCode::DeviceUnavailable, "it is gone")),
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.say("end");
+        Ok(())
+    }
+}
+
+/// The first that a row says; the rest after that.
+type Said = Receiver<(&'static str, usize)>;
+
+fn said(from: &Said, count: usize) -> core::result::Result<Vec<(&'static str, usize)>, Failed> {
+    (0..count).map(|_| Ok(from.recv_timeout(SOON)?)).collect()
+}
+
+/// Bytes that have left the device may still be on their way to the program's memory.
+pub(crate) fn behind_a_copy_to_the_host() -> Test {
+    let device = owner()?;
+    let (mut other, socket) = Other::start()?;
+    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
+    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let stream = device.create_stream(QueueId(4))?;
+    let start = device.addresses().0;
+    for (round, len) in [64, MIB, 64, 20 * MIB].into_iter().enumerate() {
+        let bytes = vec![round as u8 + 1; len as usize];
+        let written = device.copy_in(stream, start, len, CopySource::new(Bytes(bytes.clone(), 0)))?;
+        device.synchronize(stream, written)?;
+        let kept = Arc::default();
+        device.copy_out(stream, start, len, CopySink::new(Collect(Arc::clone(&kept), len == 64)))?;
+        let ((said, _hear), (tell, told)) = (channel(), channel());
+        let (mut told, mut last) = (Some(told), Seq(0));
+        for number in 0..COPIES {
+            let reached = map(&importer, &device, &handle).ok_or("it can't be reached")?;
+            let way = if number % 3 == 1 { Way::Lane } else { Way::Mapped(Some(reached)) };
+            let sink = InRow { number, way, said: said.clone(), told: told.take() };
+            last = device.copy_out(stream, start, 8, CopySink::new(sink))?;
+        }
+        // The first one begins when all are there.
+        drop(tell);
+        device.synchronize(stream, last)?;
+        assert!(*kept.lock().expect("test lock") == bytes);
+        assert_eq!(from_hex(&other.ask("read 8")?), &bytes[..8]);
+    }
+    Ok(())
+}
+
+/// Copy `number` writes its number over all but the last `number` of [`COPIES`] words, so that in the end each has left one of them.
+pub(crate) fn go_together() -> Test {
+    let device = owner()?;
+    let (mut other, socket) = Other::start()?;
+    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
+    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let stream = device.create_stream(QueueId(4))?;
+    let at = |number: usize| device.addresses().0.offset(number as u64 * MIB);
+    for odd in [None, Some(Way::Lane), Some(Way::Gone)] {
+        for number in 0..COPIES {
+            let words = [number as u64 + 1; COPIES].map(u64::to_le_bytes);
+            let seq = device.store(stream, at(number), words.as_flattened())?;
+            device.synchronize(stream, seq)?;
+        }
+        let ((say, hear), (tell, told)) = (channel(), channel());
+        let (mut told, mut odd_one) = (Some(told), odd);
+        let kind = odd_one.as_ref().map(|odd| matches!(odd, Way::Gone));
+        for number in 0..COPIES {
+            let reached = map(&importer, &device, &handle).ok_or("it can't be reached")?;
+            // The third is another one, if one is.
+            let way = odd_one.take_if(|_| number == 2).unwrap_or(Way::Mapped(Some(reached)));
+            let sink = InRow { number, way, said: say.clone(), told: told.take() };
+            device.copy_out(stream, at(number), ((COPIES - number) * 8) as u64, CopySink::new(sink))?;
+        }
+        let last = device.store(stream, at(0), b"behind them all")?;
+        assert_eq!(said(&hear, 1)?, [("where", 0)]);
+        tell.send(())?;
+        if kind == Some(true) {
+            assert_eq!(said(&hear, 2)?, [("where", 1), ("where", 2)]);
+            drop(tell);
+            let failed = device.synchronize(stream, last).unwrap_err().to_string();
+            assert!(failed.contains("it is gone"), "{failed}");
+            break;
+        }
+        let mut expected: Vec<_> = (1..COPIES).map(|number| ("where", number)).collect();
+        if kind.is_some() {
+            // Its bytes go when it is asked: in the stream's order they are there.
+            expected.insert(2, ("bytes", 2));
+        }
+        assert_eq!(said(&hear, expected.len())?, expected, "none waits for the end of another one");
+        assert_eq!(said(&hear, 1)?, [("end", 0)]);
+        // What comes behind them does not wait either, but is not done before they are.
+        until("it is written", || read(&device, at(0), 6).is_ok_and(|bytes| bytes == b"behind"))?;
+        assert!(!device.reached(stream, last)?);
+        tell.send(())?;
+        device.synchronize(stream, last)?;
+        let ends: Vec<_> = (1..COPIES).map(|number| ("end", number)).collect();
+        assert_eq!(said(&hear, COPIES - 1)?, ends);
+        let words = from_hex(&other.ask(&format!("read {}", COPIES * 8))?);
+        let words: Vec<_> = words.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let left = |word: usize| (COPIES - word - usize::from(kind.is_some() && COPIES - word == 3)) as u64;
+        assert_eq!(words, (0..COPIES).map(left).collect::<Vec<_>>(), "they are out of order");
+    }
+    Ok(())
+}
