@@ -10,21 +10,23 @@ pub(crate) const ROW_MAX: usize = 64;
 /// Ends `first`, whose bytes were given. Those that `next` gives meanwhile end after it, in their order. `end` hears whether others are left.
 ///
 /// # Errors
-/// Theirs. Nothing more is given or ended then.
+/// Theirs. Where one can't be given, those before it come to their end first. Nothing more is given or ended after an end that fails.
 pub(crate) fn end_in_order<T>(
     mut first: T,
     mut next: impl FnMut() -> Result<Option<T>>,
     mut end: impl FnMut(T, bool) -> Result<()>,
 ) -> Result<()> {
-    let mut row = VecDeque::new();
+    let (mut row, mut failed) = (VecDeque::new(), Ok(()));
     loop {
-        while row.len() < ROW_MAX
-            && let Some(given) = next()?
-        {
-            row.push_back(given);
+        while row.len() < ROW_MAX && failed.is_ok() {
+            match next() {
+                Ok(Some(given)) => row.push_back(given),
+                Ok(None) => break,
+                Err(error) => failed = Err(error),
+            }
         }
-        end(first, !row.is_empty())?;
-        let Some(given) = row.pop_front() else { return Ok(()) };
+        end(first, !row.is_empty() || failed.is_err())?;
+        let Some(given) = row.pop_front() else { return failed };
         first = given;
     }
 }
@@ -68,6 +70,19 @@ mod tests {
         let (outcome, done) = run(&[&[1, 2], &[], &[3]], Some(1));
         assert!(outcome.is_err());
         assert_eq!(done, ["give 1", "give 2", "end 0 true", "end 1 true"]);
+    }
+
+    #[test]
+    fn what_cannot_be_given_fails_when_those_before_it_have_ended() {
+        let mut given = vec![Err(Error::new(ErrorCode::Execution, "gone")), Ok(Some(2)), Ok(Some(1))];
+        let mut ended = Vec::new();
+        let next = || given.pop().expect("nothing is given after that");
+        let outcome = end_in_order(0, next, |number, more| {
+            ended.push((number, more));
+            Ok(())
+        });
+        assert!(outcome.unwrap_err().to_string().contains("gone"));
+        assert_eq!(ended, [(0, true), (1, true), (2, true)]);
     }
 
     #[test]

@@ -216,7 +216,8 @@ fn other(socket: OwnedFd) {
             }
             "give" => {
                 exporter = Exporter::start(socket.take().expect("one role"));
-                device.store(stream, start, b"the owner's bytes").expect("a store");
+                let stored = device.store(stream, start, b"the owner's bytes").expect("a store");
+                device.synchronize(stream, stored).expect("the store's end");
                 let handle = exporter
                     .as_ref()
                     .and_then(|exporter| offer(exporter, &device, start, MAPPED))

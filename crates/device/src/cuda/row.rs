@@ -4,6 +4,7 @@
 use super::stream::{Op, Stream};
 use crate::sent_row::{ROW_MAX, end_in_order};
 use accord_types::Result;
+use std::cell::Cell;
 
 /// How copies of a kind go on, as in [`end_in_order`].
 pub(super) struct Row<'a, Next, End> {
@@ -19,9 +20,14 @@ where
 {
     /// Ends `first` and what may go beside it.
     pub(super) fn run(self, first: T) -> Result<()> {
-        let Self { stream, next, mut end } = self;
+        let Self { stream, mut next, mut end } = self;
+        // Nothing goes behind one that has failed.
+        let failed = Cell::new(false);
+        let next = || next().inspect_err(|_| failed.set(true));
         end_in_order(first, next, |copy, more| {
-            issue_behind(stream)?;
+            if !failed.get() {
+                issue_behind(stream)?;
+            }
             end(copy, more)
         })
     }

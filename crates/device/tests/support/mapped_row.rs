@@ -64,7 +64,7 @@ impl Sink for InRow {
     }
 }
 
-/// The first that a row says; the rest after that.
+/// What those of a row say, in this order.
 type Said = Receiver<(&'static str, usize)>;
 
 fn said(from: &Said, count: usize) -> core::result::Result<Vec<(&'static str, usize)>, Failed> {
@@ -134,6 +134,7 @@ pub(crate) fn go_together() -> Test {
             drop(tell);
             let failed = device.synchronize(stream, last).unwrap_err().to_string();
             assert!(failed.contains("it is gone"), "{failed}");
+            assert_eq!(said(&hear, 2)?, [("end", 0), ("end", 1)], "what was before it is told");
             break;
         }
         let mut expected: Vec<_> = (1..COPIES).map(|number| ("where", number)).collect();
