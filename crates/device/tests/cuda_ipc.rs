@@ -125,7 +125,6 @@ impl Sink for Direct {
     }
 }
 
-/// Copies to another process. Fails if bytes went through the host.
 /// Where memory of a device is, for the other process.
 fn offer(exporter: &Arc<Exporter>, device: &CudaDevice, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
     exporter.handle(&device.exports()?, start, len)
@@ -144,6 +143,7 @@ fn map(importer: &Arc<Importer>, device: &CudaDevice, handle: &MemoryHandle) -> 
     importer.map(&device.imports()?, handle)
 }
 
+/// Copies to another process. Fails if bytes went through the host.
 fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached: MappedRange) -> Test {
     let count = Arc::<AtomicUsize>::default();
     let seq = device.copy_out(stream, src, len, CopySink::new(Direct(Some(reached), count.clone())))?;
@@ -298,6 +298,14 @@ impl Other {
         drop(theirs);
         let (to, from) = (child.stdin.take().ok_or("no pipe")?, child.stdout.take().ok_or("no pipe")?);
         Ok((Self { child, to, from: BufReader::new(from) }, ours))
+    }
+
+    /// One that gives memory of its own, what it is, and what reaches it here.
+    fn giving() -> Result<(Self, MemoryHandle, Arc<Importer>), Failed> {
+        let (mut other, socket) = Self::start()?;
+        let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
+        let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+        Ok((other, handle, importer))
     }
 
     /// One that takes what `device` of this process gives.
@@ -503,9 +511,7 @@ fn taker_dies() -> Test {
 
 fn giver_dies() -> Test {
     let device = owner()?;
-    let (mut other, socket) = Other::start()?;
-    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
-    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let (mut other, handle, importer) = Other::giving()?;
     let first = map(&importer, &device, &handle).ok_or("it can't be reached")?;
     let second = map(&importer, &device, &handle).ok_or("it can't be reached")?;
     let stream = device.create_stream(QueueId(4))?;
@@ -523,9 +529,7 @@ fn giver_dies() -> Test {
 
 fn giver_crashes() -> Test {
     let device = owner()?;
-    let (mut other, socket) = Other::start()?;
-    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
-    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let (mut other, handle, importer) = Other::giving()?;
     let reached = map(&importer, &device, &handle).ok_or("it can't be reached")?;
     other.expect("crash", "crashed")?;
     let stream = device.create_stream(QueueId(4))?;
@@ -563,9 +567,7 @@ fn trace_tells() -> Test {
     let device = owner()?;
     let spans = Arc::new(Spans::default());
     device.trace(spans.clone());
-    let (mut other, socket) = Other::start()?;
-    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
-    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let (_other, handle, importer) = Other::giving()?;
     let stream = device.create_stream(QueueId(4))?;
     let reached = map(&importer, &device, &handle).ok_or("it can't be reached")?;
     copy(&device, stream, device.addresses().0, MAPPED, reached)?;

@@ -41,14 +41,8 @@ pub(crate) fn push(
     first: Reaching,
     otherwise: impl Fn(u64, DevicePtr, u64, CopySink) -> Result<Option<CopySink>>,
 ) -> Result<()> {
-    let seq = first.seq;
-    let slot = event(stream)?;
-    if slot.is_none() {
-        let UnderWay { sink, mut copying, .. } = begin(stream, None, first)?;
-        copying.iter_mut().try_for_each(Copying::wait)?;
-        stream.arrived(seq);
-        return sink.map_or(Ok(()), |mut sink| sink.finish());
-    }
+    let (seq, slot) = (first.seq, event(stream)?);
+    let is_alone = slot.is_none();
     let end = |copy: UnderWay<'_>, more| {
         let UnderWay { seq: at, sink, mut copying } = copy;
         copying.iter_mut().try_for_each(Copying::wait)?;
@@ -66,7 +60,8 @@ pub(crate) fn push(
     };
     // Who brings bytes by the host waits for those that are still to come to the program's memory, and so for all before it: not from within a row.
     let next = || if stream.is_completing(seq) { Ok(None) } else { follower(stream, &otherwise) };
-    Row { stream, next, end }.run(begin(stream, slot, first)?)
+    let first = begin(stream, slot, first)?;
+    if is_alone { end(first, false) } else { Row { stream, next, end }.run(first) }
 }
 
 /// Has the driver copy the next one of the list, if its target is ready for it.

@@ -1,8 +1,8 @@
 //! Copies of one stream to another process, whose targets are ready while those before them are under way.
 
 use super::ends::{Bytes, Collect};
-use super::{Importer, MIB, Other, Test, from_hex, map, owner, read, until};
-use accord_device::{CopySink, CopySource, Device, MappedRange, MemoryHandle, Sink};
+use super::{MIB, Other, Test, from_hex, map, owner, read, until};
+use accord_device::{CopySink, CopySource, Device, MappedRange, Sink};
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq};
 use libtest_mimic::Failed;
 use std::sync::Arc;
@@ -74,9 +74,7 @@ fn said(from: &Said, count: usize) -> core::result::Result<Vec<(&'static str, us
 /// Bytes that have left the device may still be on their way to the program's memory.
 pub(crate) fn behind_a_copy_to_the_host() -> Test {
     let device = owner()?;
-    let (mut other, socket) = Other::start()?;
-    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
-    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let (mut other, handle, importer) = Other::giving()?;
     let stream = device.create_stream(QueueId(4))?;
     let start = device.addresses().0;
     for (round, len) in [64, MIB, 64, 20 * MIB].into_iter().enumerate() {
@@ -105,9 +103,7 @@ pub(crate) fn behind_a_copy_to_the_host() -> Test {
 /// Copy `number` writes its number over all but the last `number` of [`COPIES`] words, so that in the end each has left one of them.
 pub(crate) fn go_together() -> Test {
     let device = owner()?;
-    let (mut other, socket) = Other::start()?;
-    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
-    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let (mut other, handle, importer) = Other::giving()?;
     let stream = device.create_stream(QueueId(4))?;
     let at = |number: usize| device.addresses().0.offset(number as u64 * MIB);
     for odd in [None, Some(Way::Lane), Some(Way::Gone)] {
