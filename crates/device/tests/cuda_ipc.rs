@@ -53,6 +53,7 @@ fn main() {
     let tests = [
         ("bytes_go_to_a_gpu_of_another_process", bytes_go as fn() -> Test),
         ("copies_of_a_stream_go_one_behind_the_other", mapped_row::go_together),
+        ("such_copies_need_no_events", mapped_row::without_events),
         ("such_copies_come_behind_one_to_the_host", mapped_row::behind_a_copy_to_the_host),
         ("memory_that_is_mapped_anew_is_another_piece", mapped_anew),
         ("memory_comes_back_from_the_other_process", memory_comes_back),

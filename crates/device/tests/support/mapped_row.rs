@@ -1,15 +1,17 @@
 //! Copies of one stream to another process, whose targets are ready while those before them are under way.
 
 use super::ends::{Bytes, Collect};
-use super::{MIB, Other, Test, from_hex, map, owner, read, until};
-use accord_device::{CopySink, CopySource, Device, MappedRange, Sink};
-use accord_types::{Error, ErrorCode, QueueId, Result, Seq};
+use super::{CudaDevice, Importer, MIB, Other, Test, from_hex, map, owner, read, until};
+use accord_device::{CopySink, CopySource, Device, MappedRange, MemoryHandle, Sink};
+use accord_types::{DevicePtr, Error, ErrorCode, QueueId, Result, Seq, StreamId};
 use libtest_mimic::Failed;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 const COPIES: usize = 8;
+/// What a device has for few bytes. With one more the stream would wait for all of them.
+const SLOTS: usize = 128;
 const SOON: Duration = Duration::from_secs(20);
 
 /// What one does when it is asked where the bytes go.
@@ -71,10 +73,49 @@ fn said(from: &Said, count: usize) -> core::result::Result<Vec<(&'static str, us
     (0..count).map(|_| Ok(from.recv_timeout(SOON)?)).collect()
 }
 
+/// Copies that were put in, of which the first waits to be told.
+struct Row {
+    last: Seq,
+    hear: Said,
+    tell: Sender<()>,
+}
+
+/// The other process's memory, and what reaches it.
+struct There {
+    other: Other,
+    handle: MemoryHandle,
+    importer: Arc<Importer>,
+}
+
+impl There {
+    fn begin() -> core::result::Result<Self, Failed> {
+        let (other, handle, importer) = Other::giving()?;
+        Ok(Self { other, handle, importer })
+    }
+
+    /// Puts [`COPIES`] copies in, each from `place` and so long, in the way that `way` makes of what is reached.
+    fn put(
+        &self,
+        device: &CudaDevice,
+        stream: StreamId,
+        place: impl Fn(usize) -> (DevicePtr, usize),
+        mut way: impl FnMut(usize, MappedRange) -> Way,
+    ) -> core::result::Result<Row, Failed> {
+        let ((say, hear), (tell, told)) = (channel(), channel());
+        let (mut told, mut last) = (Some(told), Seq(0));
+        for number in 0..COPIES {
+            let reached = map(&self.importer, device, &self.handle).ok_or("it can't be reached")?;
+            let sink = InRow { number, way: way(number, reached), said: say.clone(), told: told.take() };
+            let (src, len) = place(number);
+            last = device.copy_out(stream, src, len as u64, CopySink::new(sink))?;
+        }
+        Ok(Row { last, hear, tell })
+    }
+}
+
 /// Bytes that have left the device may still be on their way to the program's memory.
 pub(crate) fn behind_a_copy_to_the_host() -> Test {
-    let device = owner()?;
-    let (mut other, handle, importer) = Other::giving()?;
+    let (device, mut there) = (owner()?, There::begin()?);
     let stream = device.create_stream(QueueId(4))?;
     let start = device.addresses().0;
     for (round, len) in [64, MIB, 64, 20 * MIB].into_iter().enumerate() {
@@ -83,27 +124,41 @@ pub(crate) fn behind_a_copy_to_the_host() -> Test {
         device.synchronize(stream, written)?;
         let kept = Arc::default();
         device.copy_out(stream, start, len, CopySink::new(Collect(Arc::clone(&kept), len == 64)))?;
-        let ((said, _hear), (tell, told)) = (channel(), channel());
-        let (mut told, mut last) = (Some(told), Seq(0));
-        for number in 0..COPIES {
-            let reached = map(&importer, &device, &handle).ok_or("it can't be reached")?;
-            let way = if number % 3 == 1 { Way::Lane } else { Way::Mapped(Some(reached)) };
-            let sink = InRow { number, way, said: said.clone(), told: told.take() };
-            last = device.copy_out(stream, start, 8, CopySink::new(sink))?;
-        }
+        let way = |number, reached| if number % 3 == 1 { Way::Lane } else { Way::Mapped(Some(reached)) };
+        let row = there.put(&device, stream, |_| (start, 8), way)?;
         // The first one begins when all are there.
-        drop(tell);
-        device.synchronize(stream, last)?;
+        drop(row.tell);
+        device.synchronize(stream, row.last)?;
         assert!(*kept.lock().expect("test lock") == bytes);
-        assert_eq!(from_hex(&other.ask("read 8")?), &bytes[..8]);
+        assert_eq!(from_hex(&there.other.ask("read 8")?), &bytes[..8]);
     }
+    Ok(())
+}
+
+/// Where no events are left each waits for the one before, as what comes behind does.
+pub(crate) fn without_events() -> Test {
+    let (device, mut there) = (owner()?, There::begin()?);
+    let [stream, busy] = [device.create_stream(QueueId(4))?, device.create_stream(QueueId(5))?];
+    let start = device.addresses().0;
+    let written = device.store(stream, start, &[7; 8])?;
+    device.synchronize(stream, written)?;
+    // Few bytes lie in a slot, which has an event, until somebody waits for them.
+    for _ in 0..SLOTS {
+        device.copy_out(busy, start, 8, CopySink::new(Collect(Arc::default(), true)))?;
+    }
+    let row = there.put(&device, stream, |_| (start, 8), |_, reached| Way::Mapped(Some(reached)))?;
+    let last = device.store(stream, start, &[8; 8])?;
+    drop(row.tell);
+    let expected: Vec<_> = (0..COPIES).flat_map(|number| [("where", number), ("end", number)]).collect();
+    assert_eq!(said(&row.hear, expected.len())?, expected);
+    device.synchronize(stream, last)?;
+    assert_eq!(from_hex(&there.other.ask("read 8")?), [7; 8]);
     Ok(())
 }
 
 /// Copy `number` writes its number over all but the last `number` of [`COPIES`] words, so that in the end each has left one of them.
 pub(crate) fn go_together() -> Test {
-    let device = owner()?;
-    let (mut other, handle, importer) = Other::giving()?;
+    let (device, mut there) = (owner()?, There::begin()?);
     let stream = device.create_stream(QueueId(4))?;
     let at = |number: usize| device.addresses().0.offset(number as u64 * MIB);
     for odd in [None, Some(Way::Lane), Some(Way::Gone)] {
@@ -112,20 +167,15 @@ pub(crate) fn go_together() -> Test {
             let seq = device.store(stream, at(number), words.as_flattened())?;
             device.synchronize(stream, seq)?;
         }
-        let ((say, hear), (tell, told)) = (channel(), channel());
-        let (mut told, mut odd_one) = (Some(told), odd);
-        let kind = odd_one.as_ref().map(|odd| matches!(odd, Way::Gone));
-        for number in 0..COPIES {
-            let reached = map(&importer, &device, &handle).ok_or("it can't be reached")?;
-            // The third is another one, if one is.
-            let way = odd_one.take_if(|_| number == 2).unwrap_or(Way::Mapped(Some(reached)));
-            let sink = InRow { number, way, said: say.clone(), told: told.take() };
-            device.copy_out(stream, at(number), ((COPIES - number) * 8) as u64, CopySink::new(sink))?;
-        }
+        let is_gone = odd.as_ref().map(|odd| matches!(odd, Way::Gone));
+        let mut odd = odd;
+        // The third is another one, if one is.
+        let way = |number, reached| odd.take_if(|_| number == 2).unwrap_or(Way::Mapped(Some(reached)));
+        let Row { hear, tell, .. } = there.put(&device, stream, |number| (at(number), (COPIES - number) * 8), way)?;
         let last = device.store(stream, at(0), b"behind them all")?;
         assert_eq!(said(&hear, 1)?, [("where", 0)]);
         tell.send(())?;
-        if kind == Some(true) {
+        if is_gone == Some(true) {
             assert_eq!(said(&hear, 2)?, [("where", 1), ("where", 2)]);
             drop(tell);
             let failed = device.synchronize(stream, last).unwrap_err().to_string();
@@ -134,7 +184,7 @@ pub(crate) fn go_together() -> Test {
             break;
         }
         let mut expected: Vec<_> = (1..COPIES).map(|number| ("where", number)).collect();
-        if kind.is_some() {
+        if is_gone.is_some() {
             // Its bytes go when it is asked: in the stream's order they are there.
             expected.insert(2, ("bytes", 2));
         }
@@ -147,9 +197,9 @@ pub(crate) fn go_together() -> Test {
         device.synchronize(stream, last)?;
         let ends: Vec<_> = (1..COPIES).map(|number| ("end", number)).collect();
         assert_eq!(said(&hear, COPIES - 1)?, ends);
-        let words = from_hex(&other.ask(&format!("read {}", COPIES * 8))?);
+        let words = from_hex(&there.other.ask(&format!("read {}", COPIES * 8))?);
         let words: Vec<_> = words.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let left = |word: usize| (COPIES - word - usize::from(kind.is_some() && COPIES - word == 3)) as u64;
+        let left = |word: usize| (COPIES - word - usize::from(is_gone.is_some() && COPIES - word == 3)) as u64;
         assert_eq!(words, (0..COPIES).map(left).collect::<Vec<_>>(), "they are out of order");
     }
     Ok(())
