@@ -18,6 +18,7 @@ mod retransmit;
 pub mod same_host;
 #[allow(unsafe_code)]
 mod shared_memory;
+mod shared_words;
 mod shm;
 mod socket;
 #[allow(unsafe_code)]

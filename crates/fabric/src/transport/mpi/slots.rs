@@ -2,12 +2,12 @@
 //! it on another core waits for these lines, and for no others.
 
 use super::apart::Apart;
+use crate::transport::shared_words::{Gathered, WORD};
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a slot: the first says which message is there, and how long it is.
 const WORDS: usize = 64;
-const WORD: usize = size_of::<u64>();
 /// Most bytes of a message.
 pub(super) const BYTES_MAX: usize = (WORDS - 1) * WORD;
 /// Bits of the first word that have the length.
@@ -65,21 +65,13 @@ impl<const N: usize> Slots<N> {
         if !self.has_room() {
             return false;
         }
-        let (mut bytes, mut len) = ([0; BYTES_MAX], 0);
-        for part in parts {
-            let part = part.as_ref();
-            let Some(room) = bytes.get_mut(len..len + part.len()) else { return false };
-            room.copy_from_slice(part);
-            len += part.len();
-        }
+        let Some(message) = Gathered::<BYTES_MAX>::of(parts) else { return false };
         let number = self.putting.put.load(Ordering::Relaxed);
         let [first, words @ ..] = self.slot(number);
-        for (word, bytes) in words.iter().zip(bytes[..len.next_multiple_of(WORD)].as_chunks::<WORD>().0) {
-            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
-        }
+        message.store(words);
         self.putting.put.store(number + 1, Ordering::Relaxed);
         // In one order with what sleepers say, see there.
-        first.store(first_word(number) | len as u64, Ordering::SeqCst);
+        first.store(first_word(number) | message.bytes().len() as u64, Ordering::SeqCst);
         true
     }
 
@@ -98,12 +90,8 @@ impl<const N: usize> Slots<N> {
     /// Shows the next message, if there is one, and then forgets it, unless `read` wants it to be left.
     pub(super) fn take<T>(&self, read: impl FnOnce(&[u8]) -> (T, bool)) -> Option<T> {
         let (number, len) = self.next()?;
-        let mut bytes = [0; BYTES_MAX];
-        let words = &self.slot(number)[1..];
-        for (word, bytes) in words.iter().zip(bytes[..len.next_multiple_of(WORD)].as_chunks_mut::<WORD>().0) {
-            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
-        }
-        let (result, is_done) = read(&bytes[..len]);
+        let message = Gathered::<BYTES_MAX>::load(&self.slot(number)[1..], len);
+        let (result, is_done) = read(message.bytes());
         if is_done {
             self.taken.store(number + 1, Ordering::Release);
         }

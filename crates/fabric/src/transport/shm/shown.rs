@@ -4,10 +4,10 @@
 //! come along. They are in the ring too, which is what counts: what is shown may be overwritten while it is looked at, and is not used then.
 
 use crate::transport::shared_memory::BESIDE;
+use crate::transport::shared_words::{Gathered, WORD};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-const WORD: usize = size_of::<u64>();
 /// Most bytes that are shown: a frame of a command lane, and a little payload.
 pub(super) const SHOWN_MAX: usize = (BESIDE - 1) * WORD;
 /// Bits of the first word that have the number of bytes; in the rest is where they end.
@@ -16,20 +16,13 @@ const _: () = assert!(SHOWN_MAX < 1 << LENGTH_BITS);
 
 /// Shows a write that ends at `end`, if it is short. The number of written bytes is said after this.
 pub(super) fn show(beside: &[AtomicU64; BESIDE], end: u64, parts: &[IoSlice<'_>]) {
-    let (mut bytes, mut len) = ([0; SHOWN_MAX], 0);
-    for part in parts {
-        let Some(room) = bytes.get_mut(len..len + part.len()) else { return };
-        room.copy_from_slice(part);
-        len += part.len();
-    }
+    let Some(write) = Gathered::<SHOWN_MAX>::of(parts.iter().map(|part| &**part)) else { return };
     let [first, words @ ..] = beside;
     // Who looks at the last one finds that it is not whole any more.
     first.store(0, Ordering::Relaxed);
     fence(Ordering::Release);
-    for (word, bytes) in words.iter().zip(bytes[..len.next_multiple_of(WORD)].as_chunks::<WORD>().0) {
-        word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
-    }
-    first.store(first_word(end, len), Ordering::Release);
+    write.store(words);
+    first.store(first_word(end, write.bytes().len()), Ordering::Release);
 }
 
 /// Reads the bytes before `end`, where the last write has ended; whether they are shown. They are spoilt if not.
@@ -40,11 +33,8 @@ pub(super) fn look(beside: &[AtomicU64; BESIDE], end: u64, bytes: &mut [u8]) -> 
     if said != first_word(end, len) || len > SHOWN_MAX || len < bytes.len() {
         return false;
     }
-    let mut shown = [0; SHOWN_MAX];
-    for (word, bytes) in words.iter().zip(shown[..len.next_multiple_of(WORD)].as_chunks_mut::<WORD>().0) {
-        *bytes = word.load(Ordering::Relaxed).to_le_bytes();
-    }
-    bytes.copy_from_slice(&shown[len - bytes.len()..len]);
+    let shown = Gathered::<SHOWN_MAX>::load(words, len);
+    bytes.copy_from_slice(&shown.bytes()[len - bytes.len()..]);
     fence(Ordering::Acquire);
     first.load(Ordering::Relaxed) == said
 }
