@@ -2,7 +2,7 @@
 //! it on another core waits for these lines, and for no others.
 
 use super::apart::Apart;
-use crate::transport::shared_words::{Gathered, WORD};
+use crate::transport::shared_words::{WORD, gather, load, store};
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,13 +65,14 @@ impl<const N: usize> Slots<N> {
         if !self.has_room() {
             return false;
         }
-        let Some(message) = Gathered::<BYTES_MAX>::of(parts) else { return false };
+        let mut bytes = [0; BYTES_MAX];
+        let Some(len) = gather(parts, &mut bytes) else { return false };
         let number = self.putting.put.load(Ordering::Relaxed);
         let [first, words @ ..] = self.slot(number);
-        message.store(words);
+        store(words, &bytes, len);
         self.putting.put.store(number + 1, Ordering::Relaxed);
         // In one order with what sleepers say, see there.
-        first.store(first_word(number) | message.bytes().len() as u64, Ordering::SeqCst);
+        first.store(first_word(number) | len as u64, Ordering::SeqCst);
         true
     }
 
@@ -90,8 +91,9 @@ impl<const N: usize> Slots<N> {
     /// Shows the next message, if there is one, and then forgets it, unless `read` wants it to be left.
     pub(super) fn take<T>(&self, read: impl FnOnce(&[u8]) -> (T, bool)) -> Option<T> {
         let (number, len) = self.next()?;
-        let message = Gathered::<BYTES_MAX>::load(&self.slot(number)[1..], len);
-        let (result, is_done) = read(message.bytes());
+        let mut bytes = [0; BYTES_MAX];
+        load(&self.slot(number)[1..], &mut bytes, len);
+        let (result, is_done) = read(&bytes[..len]);
         if is_done {
             self.taken.store(number + 1, Ordering::Release);
         }

@@ -4,7 +4,7 @@
 //! come along. They are in the ring too, which is what counts: what is shown may be overwritten while it is looked at, and is not used then.
 
 use crate::transport::shared_memory::BESIDE;
-use crate::transport::shared_words::{Gathered, WORD};
+use crate::transport::shared_words::{WORD, gather, load, store};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -16,13 +16,14 @@ const _: () = assert!(SHOWN_MAX < 1 << LENGTH_BITS);
 
 /// Shows a write that ends at `end`, if it is short. The number of written bytes is said after this.
 pub(super) fn show(beside: &[AtomicU64; BESIDE], end: u64, parts: &[IoSlice<'_>]) {
-    let Some(write) = Gathered::<SHOWN_MAX>::of(parts.iter().map(|part| &**part)) else { return };
+    let mut bytes = [0; SHOWN_MAX];
+    let Some(len) = gather(parts.iter().map(|part| &**part), &mut bytes) else { return };
     let [first, words @ ..] = beside;
     // Who looks at the last one finds that it is not whole any more.
     first.store(0, Ordering::Relaxed);
     fence(Ordering::Release);
-    write.store(words);
-    first.store(first_word(end, write.bytes().len()), Ordering::Release);
+    store(words, &bytes, len);
+    first.store(first_word(end, len), Ordering::Release);
 }
 
 /// Reads the bytes before `end`, where the last write has ended; whether they are shown. They are spoilt if not.
@@ -33,8 +34,9 @@ pub(super) fn look(beside: &[AtomicU64; BESIDE], end: u64, bytes: &mut [u8]) -> 
     if said != first_word(end, len) || len > SHOWN_MAX || len < bytes.len() {
         return false;
     }
-    let shown = Gathered::<SHOWN_MAX>::load(words, len);
-    bytes.copy_from_slice(&shown.bytes()[len - bytes.len()..]);
+    let mut shown = [0; SHOWN_MAX];
+    load(words, &mut shown, len);
+    bytes.copy_from_slice(&shown[len - bytes.len()..len]);
     fence(Ordering::Acquire);
     first.load(Ordering::Relaxed) == said
 }
