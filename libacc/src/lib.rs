@@ -5,6 +5,9 @@
 //! `accord-runtime`, the devices behind `accord-client`. It is a guest in the program: it starts
 //! nothing before the first call, and prints nothing unless it ends the program or is asked to.
 
+#[macro_use]
+mod jump;
+
 mod abi_boundary;
 mod api;
 #[cfg_attr(test, allow(dead_code))]

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 /// What the kernel says behind the path of a file that is not there any more.
 const DELETED: &str = " (deleted)";
 
-/// The path of a file without links in it. Unlike `std::fs::canonicalize` it has the C library allocate nothing: another allocator's
-/// `malloc` may come before this library's, while `free` in here is this library's own.
+/// The path of a file without links in it.
 pub(crate) fn real_path(path: &str) -> Option<PathBuf> {
     let path = CString::new(path).ok()?;
     let mut found = [0u8; libc::PATH_MAX as usize];

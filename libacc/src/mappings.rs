@@ -5,9 +5,12 @@
 //! library does inside of itself does not come by: large blocks that `free` and `realloc` unmap are reported by those
 //! (`heap`), and the heap's own end is looked at whenever it matters. Objects that come and go are seen by `objects.rs`.
 //! If functions of the program or of another library come before these, nothing is kept, and the kernel asked each time.
+//!
+//! The exported functions are machine code that the compiler does not look into, for the reason that `heap/exports.rs` gives.
 
 use accord_client::pages;
 use accord_types::HostRange;
+use std::arch::naked_asm;
 use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -30,9 +33,19 @@ macro_rules! family {
             ///
             /// # Safety
             /// As that function's.
+            #[unsafe(naked)]
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[cfg_attr(test, allow(dead_code))]
             unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+                naked_asm!(jump!(), target = sym seen::$name)
+            }
+        )*
+
+        /// What the exported functions do.
+        mod seen {
+            use super::*;
+            $(
+            pub(super) unsafe extern "C" fn $name($($arg: $type),*) -> $result {
                 let at = $slot.load(Ordering::Relaxed);
                 // SAFETY: the slot holds a function of this type.
                 let function: unsafe extern "C" fn($($type),*) -> $result = unsafe { std::mem::transmute(at) };
@@ -49,7 +62,8 @@ macro_rules! family {
                 }
                 result
             }
-        )*
+            )*
+        }
 
         fn resolve() {
             $(
@@ -62,7 +76,7 @@ macro_rules! family {
 
         /// Whether the program's calls come here.
         pub(crate) fn are_in_front() -> bool {
-            [$((concat!(stringify!($name), "\0"), $name as *const ())),*].iter().all(|(name, own)| in_front(name) == *own)
+            [$(concat!(stringify!($name), "\0")),*].into_iter().all(is_in_front)
         }
     };
 }
@@ -126,11 +140,22 @@ pub(crate) fn next(name: &str) -> Pointer {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// The function that the program's calls reach.
-pub(crate) fn in_front(name: &str) -> *const () {
+/// Whether the program's calls of the function reach the one that this library exports. The address that this library has for the
+/// name proves nothing: the loader gives it the address that the program has, whatever object that is in.
+pub(crate) fn is_in_front(name: &str) -> bool {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
     // SAFETY: the name is terminated.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast_const().cast()
+    let reached = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let own = object_of(resolve_at_start as *const ());
+    own.is_some() && object_of(reached.cast_const().cast()) == own
+}
+
+/// The load address of the object that has the function; `None` if no object has it.
+pub(crate) fn object_of(function: *const ()) -> Option<*mut c_void> {
+    // SAFETY: all-zero is a valid record.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the record is valid; the address need not be.
+    (unsafe { libc::dladdr(function.cast(), &raw mut info) } != 0).then_some(info.dli_fbase)
 }
 
 #[used]

@@ -16,7 +16,7 @@ use accord_runtime::ports::DeviceClient;
 use accord_types::{Error, Result, SpanSink, threads};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Once, mpsc};
+use std::sync::{Arc, Once, OnceLock, mpsc};
 
 /// One process's use of OpenACC.
 pub(crate) struct Session {
@@ -76,7 +76,7 @@ fn create() -> Result<&'static Session> {
         end_with_threads();
     }
     watch_forks();
-    watch_mappings();
+    let sees_mappings = watch_mappings();
     CREATING.lock();
     let _release = Release;
     let existing = SESSION.load(Ordering::Acquire);
@@ -84,7 +84,9 @@ fn create() -> Result<&'static Session> {
         // SAFETY: sessions are never freed.
         return Ok(unsafe { &*existing });
     }
-    let runtime_settings = settings::runtime()?;
+    let mut runtime_settings = settings::runtime()?;
+    // Page-locked arrays need to be told of other pages at their addresses.
+    runtime_settings.pageable |= !sees_mappings;
     let tracer = Tracer::from_settings();
     let kernels = Arc::new(Kernels::default());
     let cluster = cluster::connect(spans_to(tracer.as_ref()), &kernels)?;
@@ -125,14 +127,16 @@ fn spans_to(tracer: Option<&Tracer>) -> Option<Arc<dyn SpanSink>> {
     }
 }
 
-/// From here on the kernel's answers about mappings are kept, if nothing can change those without being seen.
-fn watch_mappings() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        if mappings::are_in_front() && heap::watch() {
+/// Has the kernel's answers about mappings kept from here on, if no change of mappings goes unseen. Returns whether that is so.
+fn watch_mappings() -> bool {
+    static SEEN: OnceLock<bool> = OnceLock::new();
+    *SEEN.get_or_init(|| {
+        let seen = mappings::are_in_front() && heap::watch();
+        if seen {
             pages::watch();
         }
-    });
+        seen
+    })
 }
 
 /// A child of `fork` has none of its parent's threads and must not use its sockets: it forgets

@@ -19,6 +19,28 @@ fn an_allocator_may_come_before_libacc_and_after_it() {
     }
 }
 
+/// It ends the program if it is to free a block of another one.
+#[test]
+fn an_allocator_may_be_linked_into_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    let sources =
+        ["c/data_copy.c", "support/allocator.c"].map(|file| repository_file(&format!("tests/programs/{file}")));
+    let built = std::process::Command::new(gcc("gcc"))
+        .args(["-g", "-fopenacc", "-foffload=disable", "-fno-builtin", "-I"])
+        .args([repository_file("tests/programs/support"), "-o".into(), program.clone()])
+        .args(sources)
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let preloaded = Job::new(&program).env("LD_PRELOAD", libacc().unwrap());
+    let remote = ["run", "--local-cluster", "1x1", "--loopback", "--remote-only", "--"];
+    let remote = Job::new(tool(Tool::Accord).unwrap()).args(remote).arg(&program);
+    for job in [preloaded, remote] {
+        job.env("ACCORD_CPU_MEMORY", "256M").run().unwrap().success().unwrap();
+    }
+}
+
 /// With threads, and children that allocate, in each process of a run.
 #[test]
 fn an_allocator_may_hold_a_lock_over_mappings_and_fork() {

@@ -7,19 +7,6 @@
 use super::{enter_exit, parallel, wait};
 use std::arch::{global_asm, naked_asm};
 
-#[cfg(target_arch = "x86_64")]
-macro_rules! jump {
-    () => {
-        "jmp {target}"
-    };
-}
-#[cfg(target_arch = "aarch64")]
-macro_rules! jump {
-    () => {
-        "b {target}"
-    };
-}
-
 macro_rules! exported {
     ($($name:ident => $shim:ident;)*) => {
         unsafe extern "C" {

@@ -1,11 +1,17 @@
 //! `malloc` and its kin, as the program finds them: each is a jump to what is in its slot. That is at first [`resolve`], then the
 //! next library's function; with the setting, one that also notes the block. Once devices are in use `free` and `realloc`
 //! report blocks whose memory may be gone with them.
+//!
+//! The exported functions are machine code that the compiler does not look into. A function that it sees it may inline into this
+//! library's own calls of `free`. These must go where the program's calls go, because another allocator may come before this library.
 
 use super::blocks::HEAP;
+use crate::mappings;
 use accord_client::pages;
 use accord_types::HostRange;
+use std::arch::naked_asm;
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 type Pointer = *mut c_void;
@@ -77,14 +83,11 @@ macro_rules! family {
             ///
             /// # Safety
             /// As that function's.
+            #[unsafe(naked)]
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[cfg_attr(test, allow(dead_code))]
             unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? {
-                let at = next::EXPORTS.$name.load(Ordering::Relaxed);
-                // SAFETY: the slot holds a function of this type.
-                let function: unsafe extern "C" fn($($type),*) $(-> $result)? = unsafe { std::mem::transmute(at) };
-                // SAFETY: the arguments are the program's.
-                unsafe { function($($arg),*) }
+                naked_asm!(jump_by_slot!(), slots = sym next::EXPORTS, slot = const offset_of!(next::Exports, $name))
             }
         )*
 
@@ -120,21 +123,14 @@ pub(super) fn note_start() {
 
 /// Whether the program's calls of `free` and `realloc` come here.
 pub(super) fn are_in_front() -> bool {
-    crate::mappings::in_front("free\0") == free as *const ()
-        && crate::mappings::in_front("realloc\0") == realloc as *const ()
+    mappings::is_in_front("free\0") && mappings::is_in_front("realloc\0")
 }
 
 /// Whether the C library's own allocator is behind these, which unmaps large blocks without being seen.
 pub(super) fn is_c_librarys() -> bool {
     next::resolve();
-    let object = |function: *const ()| {
-        // SAFETY: all-zero is a valid record.
-        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: the record is valid; the address need not be.
-        (unsafe { libc::dladdr(function.cast(), &raw mut info) } != 0).then_some(info.dli_fbase)
-    };
     // Nobody puts a function of this name in front of the C library's.
-    object(next::FREE.load(Ordering::Relaxed)) == object(libc::qsort as *const ())
+    mappings::object_of(next::FREE.load(Ordering::Relaxed)) == mappings::object_of(libc::qsort as *const ())
 }
 
 /// From here on it is reported when large blocks end.
