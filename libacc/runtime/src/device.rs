@@ -591,7 +591,7 @@ impl DeviceData {
                 self.memory.give_back(block, after, queues);
             }
             if entry.locked {
-                locked.push(HostRange { start: entry.start, len: entry.len() });
+                locked.push(entry.range());
             }
         }
         locked

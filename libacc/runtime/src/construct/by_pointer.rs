@@ -6,7 +6,7 @@
 
 use super::pointee::may_be_pointer;
 use crate::ports::HostMemory;
-use crate::present::{Attachment, Entry, EntryId, Found, Lifetime, Table};
+use crate::present::{Attachment, Entry, EntryId, Found, Table};
 use accord_types::HostRange;
 
 /// Eight bytes of the program that an entry of a construct names.
@@ -38,6 +38,11 @@ impl Word {
         may_be_pointer(value).then_some(Self { entry, start: range.start, value: value as usize })
     }
 
+    /// Whether no byte that it names is present: what it named has ended before.
+    pub(super) fn names_nothing(&self, table: &Table) -> bool {
+        table.find_byte(self.value).is_none()
+    }
+
     /// The array that it names. `others` are the addresses that the construct names: what is among them is taken by itself.
     pub(super) fn pointed(&self, table: &Table, others: &[usize]) -> Option<Pointed> {
         let array = table.find_byte(self.value).filter(|id| table[*id].start == self.value)?;
@@ -57,10 +62,4 @@ impl Word {
 fn is_attached_member(entry: &Entry, start: usize) -> bool {
     (entry.len() > Attachment::BYTES || entry.pointer_member)
         && entry.attachment(start - entry.start).is_ok_and(|at| entry.attachments[at].count > 0)
-}
-
-/// Whether the entry that holds a pointer has one reference more for it. GCC counts the object for each of its members in `enter data` if
-/// it names them by a variable (`s.p[0:n]`), not if by a pointer (`v->p[0:n]`), and ends all alike. So the object's last reference is its own.
-pub(super) fn has_one_more(entry: &Entry) -> bool {
-    entry.pointer_member || entry.lifetime != Lifetime::Counted || entry.structured > 0 || entry.dynamic > 1
 }

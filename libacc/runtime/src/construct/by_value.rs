@@ -8,7 +8,8 @@
 //! `present(p)` of a pointer is the pointer variable to GCC, and the array to whoever wrote it. It means the array here.
 
 use super::kind::{Absent, Data, Kind};
-use super::map::{Mapping, Mode, Stop, not_present};
+use super::map::{Mapping, Mode, Stop};
+use super::missing::not_present;
 use super::pointee::{LOW, Pointee, may_be_pointer};
 use super::region::Form;
 use crate::memory::Purpose;

@@ -2,7 +2,7 @@
 
 use super::descriptor::Spaced;
 use super::kind::Kind;
-use accord_types::HostRange;
+use accord_types::{HostRange, Result};
 
 /// The three arrays of a `GOACC_*` call.
 pub struct Entries<'a> {
@@ -39,6 +39,19 @@ impl<'a> Entries<'a> {
     /// Whether they are those of a `host_data` construct.
     pub fn use_devices(&self) -> bool {
         self.kinds.iter().any(|kind| matches!(Kind::decode(*kind), Ok(Kind::UseDevice { .. })))
+    }
+
+    /// Whether the construct detaches the pointer at an address.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` for an entry of unknown kind.
+    pub(super) fn detaches(&self, pointer: usize) -> Result<bool> {
+        for (host, word) in self.hosts.iter().zip(self.kinds) {
+            if *host == pointer && matches!(Kind::decode(*word)?, Kind::Detach { .. }) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no

@@ -1,10 +1,11 @@
 //! Unstructured data: `enter data` and `exit data` (OpenACC 3.3, 2.6.6).
 
-use super::by_pointer::{Pointed, Word, has_one_more};
+use super::by_pointer::{Pointed, Word};
 use super::component::unknown_component;
 use super::component::with_ranges;
 use super::kind::Kind;
-use super::map::{Mode, partly_present};
+use super::map::Mode;
+use super::missing::partly_present;
 use super::{Entries, Leaving, on_host};
 use crate::device::Device;
 use crate::present::{Attachment, Counter, EntryId, Found};
@@ -141,20 +142,20 @@ impl Runtime {
         for (i, ((host, size), word)) in parts().enumerate() {
             let range = HostRange { start: *host, len: *size };
             let Action::Release { out, finalize } = exit_action(Kind::decode(*word)?, *word, range)? else { continue };
-            let (id, out) = if let Some(Pointed { array, member, .. }) = pointed(i) {
-                if let Some(holder) = *member
-                    && leaving.state.table.get(holder).is_some_and(has_one_more)
-                {
-                    leaving.give_up(holder, None, false, false);
+            if let Some(Pointed { array, member, .. }) = pointed(i) {
+                if let Some(holder) = *member {
+                    leaving.give_up_part(holder, range, None, finalize, true);
                 }
-                let Some(entry) = leaving.state.table.get(*array) else { continue };
-                (*array, out.then_some((HostRange { start: entry.start, len: entry.len() }, None)))
+                if let Some(entry) = leaving.state.table.get(*array) {
+                    let out = out.then_some((entry.range(), None));
+                    leaving.give_up(*array, out, false, finalize);
+                }
             } else if let Some(id) = find_to_release(&leaving, range)? {
-                (id, out.then_some((range, entries.spaced(i))))
-            } else {
-                continue;
-            };
-            leaving.give_up(id, out, false, finalize);
+                let names_nothing = |word: &Word| word.entry == i && word.names_nothing(&leaving.state.table);
+                let is_pointer = entries.detaches(range.start)? || words.iter().any(names_nothing);
+                let out = out.then_some((range, entries.spaced(i)));
+                leaving.give_up_part(id, range, out, finalize, is_pointer);
+            }
         }
         drop(state);
         self.finish(device, queue, plan)

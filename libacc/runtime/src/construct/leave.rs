@@ -114,7 +114,7 @@ impl Leaving<'_> {
     pub(super) fn remove(&mut self, id: EntryId, copied: bool) {
         let Some(entry) = self.state.table.remove(id) else { return };
         if entry.locked {
-            self.plan.unlocks.push((HostRange { start: entry.start, len: entry.len() }, copied));
+            self.plan.unlocks.push((entry.range(), copied));
         }
         self.plan.frees_shared |= !entry.used_by.is_empty();
         if copied {
@@ -216,6 +216,9 @@ impl Leaving<'_> {
         }
         self.plan.clear();
         self.disinherit_pointer_members(&region.pointer_members);
+        for member in &region.members {
+            self.state.table.members.take(*member, 1);
+        }
         for mapped in &region.mapped {
             self.give_up(mapped.id, None, false, false);
         }

@@ -6,6 +6,7 @@
 use super::block::Block;
 use super::entries::Entries;
 use super::kind::{Absent, Data, Kind};
+use super::missing::partly_present;
 use super::names::Names;
 use super::region::{Form, Mapped, Region};
 use crate::device::{Device, DeviceData};
@@ -139,14 +140,16 @@ impl Mapping<'_, '_> {
             Kind::Data(_) if self.entries.len_of(i) == 0 => self.zero(i, host)?,
             Kind::Zero => self.zero(i, host)?,
             Kind::Data(data) => {
+                let range = HostRange { start: host, len: size };
                 if let Some(within) = self.entries.within(i) {
                     self.somewhere(i, within, data)?;
                 } else if let Some(spaced) = self.entries.spaced(i) {
                     self.spaced(i, spaced, data)?;
-                } else if i == 0 && self.is_frame(HostRange { start: host, len: size }, data) {
-                    self.frame(HostRange { start: host, len: size }, data)?;
+                } else if i == 0 && self.is_frame(range, data) {
+                    self.frame(range, data)?;
                 } else {
-                    self.data(i, HostRange { start: host, len: size }, data)?;
+                    self.data(i, range, data)?;
+                    self.count_pointer_member(i, range)?;
                 }
             }
             Kind::FirstPrivate if self.mode == Mode::Launch && size > 0 => {
@@ -354,7 +357,7 @@ impl Mapping<'_, '_> {
         let entry = &mut self.state.table[id];
         if self.device.locks_pages && entry.moves(bytes) {
             // With the lock held: whoever ends the entry unlocks after this.
-            self.device.register_pages(HostRange { start: entry.start, len: entry.len() });
+            self.device.register_pages(entry.range());
         }
     }
 
@@ -463,20 +466,6 @@ impl Mapping<'_, '_> {
 pub(super) fn is_nothing(host: usize) -> bool {
     const PAGE: usize = 4096;
     host < PAGE
-}
-
-/// The error for data that has to be there and is not.
-pub(crate) fn not_present(range: HostRange) -> Error {
-    Error::about(ErrorCode::NotPresent, range, "not present", "")
-        .remedy("map it with a data region, enter data or acc_copyin before")
-}
-
-/// The error for data of which only a part is there.
-pub(crate) fn partly_present(range: HostRange, entry: &Entry) -> Error {
-    let more = format!("as {} bytes at {:#x} to {:#x} were mapped before", entry.len(), entry.start, entry.end);
-    Error::about(ErrorCode::PartlyPresent, range, "present only in part", more).remedy(
-        "map the larger section first, or give up the smaller one before: a local variable before its function returns",
-    )
 }
 
 impl From<Error> for Stop {

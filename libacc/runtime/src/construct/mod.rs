@@ -15,6 +15,7 @@ mod frame;
 mod kind;
 mod leave;
 mod map;
+mod missing;
 mod names;
 mod object;
 mod owned;
@@ -37,7 +38,8 @@ pub(crate) use descriptor::Spaced;
 pub(crate) use enter::Entering;
 pub(crate) use kind::{Absent, Data};
 pub(crate) use leave::Leaving;
-pub(crate) use map::{Mode, Stop, not_present, partly_present};
+pub(crate) use map::{Mode, Stop};
+pub(crate) use missing::{not_present, partly_present};
 pub(crate) use region::{Region, Scratch};
 pub(crate) use update::Direction;
 

@@ -2,7 +2,8 @@
 //! (OpenACC 3.3, 2.6.4 and 2.7.2, attach action).
 
 use super::kind::{Absent, Data, Kind};
-use super::map::{Mapping, Mode, Stop, is_nothing, not_present};
+use super::map::{Mapping, Mode, Stop, is_nothing};
+use super::missing::not_present;
 use super::private::Target;
 use crate::plan::Step;
 use crate::present::{Attachment, Backing, EntryId, Found};
@@ -183,8 +184,9 @@ impl Mapping<'_, '_> {
                 }
                 (found, _) => {
                     // An error of a member, or a member that is named twice.
-                    if found?.is_some() {
+                    if let Some(id) = found? {
                         self.data(j, range, data)?;
+                        self.count_member(id, range);
                     }
                 }
             }

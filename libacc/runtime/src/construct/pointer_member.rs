@@ -5,6 +5,7 @@
 //! held them holds the object from then on, as it does where the object came first.
 
 use super::Leaving;
+use super::descriptor::Spaced;
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};
 use crate::present::{Attachment, Entry, EntryId, Found, Lifetime};
@@ -65,28 +66,81 @@ impl Mapping<'_, '_> {
 
     /// Gives a new object what its members had: holders, and attached pointers.
     pub(super) fn inherit_pointer_members(&mut self, id: EntryId) {
-        let entry = &mut self.state.table[id];
-        let device = entry.device().unwrap_or_default();
-        let (start, end) = (entry.start, entry.end);
-        for member in self.region.pointer_members.iter().filter(|member| start <= member.start && member.end <= end) {
+        let table = &mut self.state.table;
+        let object = table[id].range();
+        let inside = |member: &&Entry| object.start <= member.start && member.end <= object.start + object.len;
+        for member in self.region.pointer_members.iter().filter(inside) {
+            table.members.add(member.range(), member.dynamic);
+            let entry = &mut table[id];
+            let device = entry.device().unwrap_or_default();
             entry.dynamic = entry.dynamic.saturating_add(member.dynamic);
             for held in &member.attachments {
-                let attached = Attachment { offset: member.start - start + held.offset, ..*held };
+                let attached = Attachment { offset: member.start - object.start + held.offset, ..*held };
                 // In order, as the members are.
                 entry.attachments.push(attached);
                 self.plan.pointer(device.offset(attached.offset as u64), attached.value);
             }
         }
     }
+
+    /// Notes the same for entry `i`, which names no member by itself: its structure is named by the same directive.
+    pub(super) fn count_pointer_member(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
+        if self.is_pointer_member(i)?
+            && let Some(id) = self.find(range)?
+        {
+            self.count_member(id, range);
+        }
+        Ok(())
+    }
+
+    /// Notes that `enter data` has counted a structure for the member at `range`.
+    pub(super) fn count_member(&mut self, id: EntryId, range: HostRange) {
+        let table = &mut self.state.table;
+        let entry = &table[id];
+        if self.mode == Mode::Enter && entry.lifetime != Lifetime::Global && range.len < entry.len() {
+            table.members.add(range, 1);
+            self.region.members.push(range);
+        }
+    }
 }
 
 impl Leaving<'_> {
+    /// Gives up what names all of an entry or a part of it. A member of a structure ends the references that it has brought: with
+    /// `finalize` all of them, else one. Without any, the part counts for the entry, unless it `is_pointer`: GCC names a pointer beside
+    /// the array that it points to.
+    pub(crate) fn give_up_part(
+        &mut self,
+        id: EntryId,
+        part: HostRange,
+        out: Option<(HostRange, Option<Spaced>)>,
+        finalize: bool,
+        is_pointer: bool,
+    ) {
+        let table = &mut self.state.table;
+        let is_member =
+            table.get(id).is_some_and(|entry| part.len < entry.len()) && (is_pointer || table.members.of(part) > 0);
+        if !is_member {
+            return self.give_up(id, out, false, finalize);
+        }
+        let references = table.members.take(part, if finalize { u32::MAX } else { 1 });
+        for _ in 0..references {
+            self.give_up(id, out, false, false);
+        }
+        if let Some((range, spaced)) = out.filter(|_| finalize && references > 0)
+            && self.state.table.get(id).is_some_and(|entry| entry.structured == 0)
+        {
+            // The member ends though its structure stays.
+            self.copy_out_elements(id, range, spaced);
+        }
+    }
+
     /// Takes back [`Mapping::inherit_pointer_members`]; `region` still holds the objects.
     pub(super) fn disinherit_pointer_members(&mut self, members: &[Entry]) {
         for member in members {
             if let Found::Whole(id) = self.state.table.find(member.start, member.len()) {
                 let entry = &mut self.state.table[id];
                 entry.dynamic = entry.dynamic.saturating_sub(member.dynamic);
+                self.state.table.members.take(member.range(), member.dynamic);
             }
         }
     }

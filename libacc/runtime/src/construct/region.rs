@@ -31,6 +31,8 @@ pub(crate) struct Region {
     pub(crate) temporaries: Vec<DevicePtr>,
     /// Entries that an object of the construct has taken the place of.
     pub(crate) pointer_members: Vec<Entry>,
+    /// Members for which it has counted a structure.
+    pub(crate) members: Vec<HostRange>,
     /// Small variables that are copied both ways.
     pub(crate) write_backs: Vec<Use>,
     /// Those that travel together.
@@ -73,6 +75,7 @@ impl Region {
         self.joined.clear();
         self.temporaries.clear();
         self.pointer_members.clear();
+        self.members.clear();
         self.write_backs.clear();
         self.together.clear();
         self.objects.clear();

@@ -3,7 +3,8 @@
 use super::by_pointer::Word;
 use super::component::unknown_component;
 use super::kind::{Absent, Kind};
-use super::map::{Mode, Stop, not_present, partly_present};
+use super::map::{Mode, Stop};
+use super::missing::{not_present, partly_present};
 use super::pointee::Pointee;
 use super::{Entries, Leaving, Spaced, on_host};
 use crate::device::Device;

@@ -119,6 +119,11 @@ impl Entry {
         }
     }
 
+    /// Where the program has it.
+    pub(crate) fn range(&self) -> HostRange {
+        HostRange { start: self.start, len: self.len() }
+    }
+
     /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.end - self.start

@@ -3,6 +3,7 @@
 
 mod entry;
 mod index;
+mod members;
 mod table;
 
 pub(crate) use entry::{Attachment, Backing, Counter, DataLocation, Entry, EntryId, Lifetime};

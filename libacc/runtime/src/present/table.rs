@@ -2,6 +2,7 @@
 
 use super::entry::{Backing, DataLocation, Entry, EntryId, Lifetime};
 use super::index::{Index, Leaf};
+use super::members::Members;
 use accord_types::{DevicePtr, HostRange};
 use std::collections::BTreeMap;
 use std::ops::{Index as At, IndexMut as AtMut};
@@ -25,6 +26,8 @@ pub(crate) struct Table {
     vacant: Vec<u32>,
     /// Device memory that the program has mapped itself: start, length, host address.
     mapped: BTreeMap<u64, (u64, usize)>,
+    /// References that entries have for members named beside them.
+    pub(crate) members: Members,
 }
 
 struct Slot {
@@ -112,6 +115,7 @@ impl Table {
         let entry = slot.entry.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         self.index.remove(entry.start);
+        self.members.forget(entry.start, entry.end);
         if let (Lifetime::Mapped, Some(device)) = (entry.lifetime, entry.device()) {
             self.mapped.remove(&device.0);
         }

@@ -97,12 +97,11 @@ impl Runtime {
             // No bytes end nothing but what no bytes began.
             Found::Whole(id) if bytes == 0 && state.table[id].len() > range.len => return Ok(()),
             Found::Partly(id) => return Err(device.place(partly_present(range, &state.table[id]))),
-            Found::Whole(id) => Leaving { state: &mut state, plan, counter: Counter::Dynamic }.give_up(
-                id,
-                (copy_out && bytes > 0).then_some((range, None)),
-                false,
-                finalize,
-            ),
+            Found::Whole(id) => {
+                let out = (copy_out && bytes > 0).then_some((range, None));
+                let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
+                leaving.give_up_part(id, range, out, finalize, false);
+            }
         }
         drop(state);
         self.finish(device, queue, plan)

@@ -139,7 +139,7 @@ impl Runtime {
             });
         }
         let locked = removed.filter(|entry| entry.locked);
-        let range = locked.map(|entry| HostRange { start: entry.start, len: entry.len() });
+        let range = locked.map(|entry| entry.range());
         range.map_or(Ok(()), |range| on.client().unregister_pages(None, range).map_err(|error| on.place(error)))
     }
 

@@ -88,3 +88,35 @@ fn an_update_of_an_absent_pointer_says_what_to_write() {
     let error = w.update(&[(FORCE_FROM, 8, POINTER)]).unwrap_err().to_string();
     assert!(!error.contains("points"), "{error}");
 }
+
+#[test]
+fn a_member_ends_the_references_that_it_has_brought() {
+    let mut w = world();
+    w.enter(&[(TO, 16, OBJECT)]).unwrap();
+    w.exit(&[(RELEASE, BYTES, ARRAY)]).unwrap();
+    for _ in 0..2 {
+        w.enter(&[(STRUCT, 1, OBJECT), (ALLOC, 8, MEMBER), (TO, BYTES, ARRAY), (ATTACH, 0, MEMBER)]).unwrap();
+    }
+    assert_eq!(w.counters(OBJECT), (0, 3));
+    w.exit(&[(DELETE, 8, MEMBER), (DELETE, BYTES, ARRAY), (FORCE_DETACH, 0, MEMBER)]).unwrap();
+    assert_eq!(w.counters(OBJECT), (0, 1));
+    assert!(!w.present(ARRAY, 1));
+    // One too many.
+    w.exit(&[(RELEASE, 8, MEMBER), (RELEASE, BYTES, ARRAY), (DETACH, 0, MEMBER)]).unwrap();
+    w.exit(&[(DELETE, 8, MEMBER)]).unwrap();
+    assert_eq!(w.counters(OBJECT), (0, 1));
+    w.exit(&[(DELETE, 16, OBJECT)]).unwrap();
+    w.exit(&[(RELEASE, 8, POINTER)]).unwrap();
+    w.assert_empty();
+}
+
+#[test]
+fn a_construct_that_fails_counts_no_member() {
+    let mut w = world();
+    w.enter(&[(TO, 16, OBJECT)]).unwrap();
+    let refused = [(STRUCT, 1, OBJECT), (ALLOC, 8, MEMBER), (FORCE_PRESENT, 8, POINTER + 64)];
+    w.enter(&refused).unwrap_err();
+    assert_eq!(w.counters(OBJECT), (0, 1));
+    w.exit(&[(DELETE, 8, MEMBER), (DETACH, 0, MEMBER)]).unwrap();
+    assert_eq!(w.counters(OBJECT), (0, 1));
+}
