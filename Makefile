@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug mpi demo test storm chaos conformance fuzz fuzz-corpus sanitize bench lint deny clean setup gpu-bundle deb install uninstall
+.PHONY: build debug mpi demo test test-long storm chaos conformance fuzz fuzz-corpus sanitize bench lint deny clean setup gpu-bundle deb install uninstall
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
@@ -18,8 +18,13 @@ mpi: setup
 demo: build
 	scripts/demo
 
+# The short tier: minutes.
 test: setup
 	scripts/test
+
+# Everything: hours. PARTS names some of its parts.
+test-long: setup
+	scripts/test-long $(PARTS)
 
 # 200 programs at once over three agents, and 1,000 one after the other.
 storm: setup
@@ -33,7 +38,7 @@ chaos: setup
 conformance: setup
 	scripts/conformance
 
-# Feeds every decoder that sees foreign bytes, each for so many seconds; make test does it for a second or two.
+# Feeds every decoder that sees foreign bytes, each for so many seconds; make test does it for less than one.
 FUZZ_SECONDS ?= 60
 fuzz: setup
 	$(CARGO) run --locked --profile fuzz -p accord-fuzz -- --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)

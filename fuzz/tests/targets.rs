@@ -1,11 +1,17 @@
-//! Every target takes a fixed number of inputs, of a fixed seed. `make fuzz` goes on from there.
+//! Every target takes a fixed number of inputs: all of one seed in the long tier, a part of another seed each day in the short one.
+//! `make fuzz` goes on from there.
 
 use accord_fuzz::{ALL, Budget, TEST_SEED, drive};
 
+/// What the short tier takes of a target's inputs: one in so many.
+const SHORT_PART: u32 = 5;
+
 fn fuzz(name: &str) {
     let target = ALL.iter().find(|target| target.name == name).unwrap();
-    let taken = drive(target, Budget::Inputs(target.inputs), TEST_SEED).unwrap_or_else(|failure| panic!("{failure}"));
-    assert_eq!(taken, target.inputs);
+    let inputs = accord_test_tier::pick(target.inputs / SHORT_PART, target.inputs);
+    let seed = TEST_SEED + accord_test_tier::first_seed(1);
+    let taken = drive(target, Budget::Inputs(inputs), seed).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    assert_eq!(taken, inputs);
 }
 
 macro_rules! targets {

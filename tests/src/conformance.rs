@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Variants of a program that is not a core one.
+/// Variants of a program that is not a core one, in the long tier.
 const VARIANTS: usize = 2;
 
 /// How a program gets its devices.
@@ -38,51 +38,78 @@ impl Mode {
     }
 }
 
-/// All tests: `mode::language::program::variant`. With `ACCORD_TEST_FULL=1` every program in every
-/// variant, else core programs in all and others in two that follow from the name.
+/// How many of the tests a run has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Breadth {
+    /// The short tier: each program in one variant, in-process and on a device of another node.
+    Once,
+    /// The long tier: core programs in all variants, others in two, in all modes.
+    Usual,
+    /// `ACCORD_TEST_FULL=1`: each program in all variants.
+    Full,
+}
+
+impl Breadth {
+    fn of_this_run() -> Self {
+        if std::env::var_os("ACCORD_TEST_FULL").is_some_and(|value| value == "1") {
+            Self::Full
+        } else {
+            accord_test_tier::pick(Self::Once, Self::Usual)
+        }
+    }
+}
+
+/// All tests of this run, each named `mode::language::program::variant`.
 ///
 /// # Errors
-/// When a program can't be read.
+/// Returns an error if a program can't be read.
 pub fn trials() -> Result<Vec<Trial>> {
-    let full = std::env::var_os("ACCORD_TEST_FULL").is_some_and(|value| value == "1");
+    let breadth = Breadth::of_this_run();
     let mut trials = Vec::new();
     for program in programs()? {
-        let variants = variants(&program, full);
-        if !program.expect.device_memory && !program.linked {
+        let variants = variants(&program, breadth);
+        let first = variants.first().copied();
+        if breadth != Breadth::Once && !program.expect.device_memory && !program.linked {
             let stock = variants.iter().copied().find(|variant| !variant.linked).unwrap_or(Variant::PLAIN);
             trials.push(trial(Mode::Stock, &program, stock));
         }
         for &variant in &variants {
             trials.push(trial(Mode::Local, &program, variant));
         }
-        let clustered = if full { variants.len() } else { 1 };
+        let clustered = if breadth == Breadth::Full { variants.len() } else { 1 };
         for &variant in variants.iter().take(clustered) {
             trials.push(trial(Mode::Cluster, &program, variant));
         }
-        for &variant in variants.iter().take(1) {
-            trials.push(trial(Mode::ClusterShm, &program, variant));
+        if breadth != Breadth::Once {
+            trials.extend(first.map(|variant| trial(Mode::ClusterShm, &program, variant)));
         }
         // What may differ: copies between nodes. The start of a job takes its time.
-        if full || program.core || program.name.starts_with("d2d_") {
-            trials.extend(variants.first().map(|variant| trial(Mode::ClusterMpi, &program, *variant)));
+        let by_mpi = match breadth {
+            Breadth::Once => false,
+            Breadth::Usual => program.core || program.name.starts_with("d2d_"),
+            Breadth::Full => true,
+        };
+        if by_mpi {
+            trials.extend(first.map(|variant| trial(Mode::ClusterMpi, &program, variant)));
         }
     }
     Ok(trials)
 }
 
-fn variants(program: &Program, full: bool) -> Vec<Variant> {
+fn variants(program: &Program, breadth: Breadth) -> Vec<Variant> {
     let possible: Vec<Variant> = Variant::all()
         .filter(|variant| program.offload.is_none_or(|offload| offload == variant.offload))
         .filter(|variant| program.language != Language::Python || !variant.linked)
         .filter(|variant| variant.linked || !program.linked)
         .collect();
-    if full || program.core {
+    if breadth == Breadth::Full || breadth == Breadth::Usual && program.core {
         return possible;
     }
-    // Two that differ in optimization and, where possible, in offloading: over all programs every variant comes up.
+    // Over all programs every variant comes up. Two of a program differ in optimization and, where possible, in offloading.
     let start = program.name.bytes().fold(0usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let step = if possible.len() == 8 { 3 } else { 1 };
-    (0..VARIANTS).map(|n| possible[(start + n * step) % possible.len()]).collect()
+    let count = if breadth == Breadth::Once { 1 } else { VARIANTS };
+    (0..count).map(|n| possible[(start + n * step) % possible.len()]).collect()
 }
 
 fn trial(mode: Mode, program: &Program, variant: Variant) -> Trial {

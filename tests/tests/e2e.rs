@@ -104,11 +104,14 @@ fn programs_on_all_hosts_at_the_same_time() {
     }
 }
 
-/// Random enters, exits, updates, launches and copies between devices, compared with a model.
-fn random_work(seeds: std::ops::Range<u32>, mut job: impl FnMut(&Path) -> Job) {
+/// Random enters, exits, updates, launches and copies between devices, compared with a model. `first` is the first seed of the long tier.
+fn random_work(first: u64, mut job: impl FnMut(&Path) -> Job) {
     const STEPS: &str = "400";
+    const SHORT: u64 = 3;
+    const LONG: u64 = 20;
     let program = test_program("cluster/random_work.c").unwrap();
-    for seed in seeds {
+    let first = first + accord_test_tier::first_seed(SHORT);
+    for seed in first..first + accord_test_tier::pick(SHORT, LONG) {
         let finished = job(&program).args([&seed.to_string(), STEPS]).run().unwrap();
         assert!(finished.code() == 0 && finished.stdout.contains("PASS"), "seed {seed}: {}", finished.report());
     }
@@ -117,12 +120,12 @@ fn random_work(seeds: std::ops::Range<u32>, mut job: impl FnMut(&Path) -> Job) {
 #[test]
 fn random_work_over_the_cluster() {
     let cluster = cluster().unwrap();
-    random_work(0..20, |program| cluster.job(0, program).unwrap());
+    random_work(0, |program| cluster.job(0, program).unwrap());
 }
 
 #[test]
 fn random_work_on_this_machine() {
-    random_work(100..120, |program| {
+    random_work(100, |program| {
         Job::new(program)
             .env("LD_PRELOAD", libacc().unwrap())
             .env("ACCORD_CPU_DEVICES", "3")

@@ -7,8 +7,9 @@
 use accord_tests::{Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, tool};
 use std::fmt::Write as _;
 
-/// Programs of one run; each is compiled once, and runs in-process and remote.
-const PROGRAMS: u64 = 4;
+/// Programs of one run in the short tier and in the long one; each is compiled once, and runs in-process and remote.
+const SHORT: u64 = 1;
+const LONG: u64 = 8;
 /// Procedures of one program, each with a variable of its own.
 const CASES: usize = 24;
 /// Statements about the variable in one procedure.
@@ -457,8 +458,8 @@ fn check(seed: u64) -> Result<()> {
 
 #[test]
 fn random_programs_agree_with_the_model() {
-    let first = number("ACCORD_TEST_SEED", FIRST_SEED);
-    for seed in first..first + number("ACCORD_TEST_PROGRAMS", PROGRAMS) {
+    let first = number("ACCORD_TEST_SEED", FIRST_SEED + accord_test_tier::first_seed(SHORT));
+    for seed in first..first + number("ACCORD_TEST_PROGRAMS", accord_test_tier::pick(SHORT, LONG)) {
         if let Err(why) = check(seed) {
             panic!("{why}");
         }

@@ -156,6 +156,18 @@ impl Two {
         pushing.finish()
     }
 
+    /// As [`Two::copy`], and blocks until the target's threads have recorded the end too: the pusher learns of it before they do.
+    fn copy_and_settle(&self, transfer: u64, bytes: NativeRange, room: NativeRange) {
+        let (posted, withdrawn) = mpsc::channel::<()>();
+        let mut pushing = self.push(transfer, bytes.len);
+        self.expect_with(transfer, room, posted);
+        assert!(pushing.drains_native().unwrap());
+        pushing.drain_native(bytes).unwrap();
+        pushing.finish().unwrap();
+        // The starter owns the sender; it is dropped once the inbox no longer expects the transfer.
+        assert!(withdrawn.recv().is_err());
+    }
+
     fn by_lane(&self) -> usize {
         self.by_lane.load(Ordering::Relaxed)
     }
@@ -176,7 +188,7 @@ fn a_transfer_takes_three_messages_and_is_copied_by_nobody() {
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
     let (bytes, room) = (native(&mut from), native(&mut to));
     let before = two.ranks.each_ref().map(MpiFabric::counts);
-    two.copy(1, bytes, room).unwrap();
+    two.copy_and_settle(1, bytes, room);
     let after = two.ranks.each_ref().map(MpiFabric::counts);
     assert!(to == from);
     let messages = |rank: usize| after[rank].messages - before[rank].messages;
@@ -420,7 +432,7 @@ fn when_the_session_ends_nothing_is_written_any_more() {
 fn whoever_sends_into_room_and_by_the_lane_loses_the_lane() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    two.copy(1, native(&mut from), native(&mut to)).unwrap();
+    two.copy_and_settle(1, native(&mut from), native(&mut to));
     assert!(!two.target.is_over(PUSHER));
     let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 1 };
     write_chunk(&*two.near, chunk, &[9], &Stalls::default()).unwrap();

@@ -8,17 +8,21 @@ pub const SEED: &str = "ACCORD_SIM_SEED";
 /// How many seeds to run instead of the usual number.
 pub const SEEDS: &str = "ACCORD_SIM_SEEDS";
 
-/// Runs `simulate` for every seed below `count`, on all processors.
+/// Runs `simulate` for `short` seeds of the day, or in the long tier for all below `long`, on all processors.
 ///
 /// # Panics
 /// When a seed fails: with its number and how to run it again.
-pub fn run(count: u64, simulate: impl Fn(u64) -> Result<(), String> + Sync) {
+pub fn run(short: u64, long: u64, simulate: impl Fn(u64) -> Result<(), String> + Sync) {
     if let Some(seed) = number(SEED) {
         check(seed, &simulate);
         return;
     }
-    let count = number(SEEDS).unwrap_or(count);
-    let next = AtomicU64::new(0);
+    let (first, count) = match number(SEEDS) {
+        Some(count) => (0, count),
+        None => (accord_test_tier::first_seed(short), accord_test_tier::pick(short, long)),
+    };
+    let end = first.saturating_add(count);
+    let next = AtomicU64::new(first);
     let failed = AtomicU64::new(u64::MAX);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -27,7 +31,7 @@ pub fn run(count: u64, simulate: impl Fn(u64) -> Result<(), String> + Sync) {
                 scope.spawn(|| {
                     while failed.load(Ordering::Relaxed) == u64::MAX {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= count {
+                        if seed >= end {
                             return;
                         }
                         let outcome = catch_unwind(AssertUnwindSafe(|| check(seed, &simulate)));

@@ -2,10 +2,11 @@
 
 use accord_sim::{connection, seeds};
 
-/// Seeds of a test run.
-const SEEDS: u64 = 10_000;
+/// Seeds of the short tier, and of the long one.
+const SHORT: u64 = 500;
+const LONG: u64 = 10_000;
 
 #[test]
 fn invariants_hold_in_every_seed() {
-    seeds::run(SEEDS, connection::run);
+    seeds::run(SHORT, LONG, connection::run);
 }

@@ -4,14 +4,15 @@ use accord_sim::coordinator::{Plan, run};
 use accord_sim::random::Random;
 use accord_sim::seeds;
 
-/// Seeds of a test run.
-const SEEDS: u64 = 10_000;
+/// Seeds of the short tier, and of the long one.
+const SHORT: u64 = 400;
+const LONG: u64 = 10_000;
 /// Every so many seeds, a cluster of 1,000 agents with 8 devices each, and two of half an hour whose outages take minutes.
 const FULL_EVERY: u64 = 100;
 
 #[test]
 fn invariants_hold_in_every_seed() {
-    seeds::run(SEEDS, |seed| {
+    seeds::run(SHORT, LONG, |seed| {
         let plan = match seed % FULL_EVERY {
             7 => Plan::full(),
             3 | 57 => Plan::long(&mut Random::new(!seed)),

@@ -120,36 +120,43 @@ fn jitter_of(number: u64) -> u64 {
 }
 
 #[test]
+#[ignore = "long"]
 fn programs() {
     hit(Role::Program);
 }
 
 #[test]
+#[ignore = "long"]
 fn workers() {
     hit(Role::Worker);
 }
 
 #[test]
+#[ignore = "long"]
 fn executors() {
     hit(Role::Executor);
 }
 
 #[test]
+#[ignore = "long"]
 fn agents() {
     hit(Role::Agent);
 }
 
 #[test]
+#[ignore = "long"]
 fn coordinators() {
     hit(Role::Coordinator);
 }
 
 #[test]
+#[ignore = "long"]
 fn accord_run_and_links() {
     hit(Role::Run);
 }
 
 #[test]
+#[ignore = "long"]
 fn ranks() {
     hit(Role::Rank);
 }

@@ -26,6 +26,10 @@ const SEQUENCES: usize = 400;
 /// How often a small sequence is tried: what depends on time does not fail each time.
 const TRIES: usize = 40;
 const FIRST_SEED: u64 = 1;
+/// Seeds of a day in the short tier, more than a test takes.
+const SEEDS_OF_A_DAY: u64 = 20_000;
+/// What the short tier takes of a test's operations: one in so many.
+const SHORT_PART: u64 = 10;
 /// Longest search for a smaller sequence.
 const SHRINK_S: u64 = 120;
 
@@ -33,7 +37,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Runs so many operations; a failure ends it.
+/// Runs so many operations, or in the short tier a part of them; a failure ends it.
 fn check(kind: Kind, place: DevicePlace, operations: u64) {
     check_by(&Harness::new(place, kind).expect("the driver"), operations);
 }
@@ -41,8 +45,8 @@ fn check(kind: Kind, place: DevicePlace, operations: u64) {
 fn check_by(harness: &Harness, operations: u64) {
     let place = harness.place;
     let abilities = Abilities { devices: harness.devices(), across: harness.devices() > 1 };
-    let operations = number("ACCORD_TEST_OPERATIONS", operations);
-    let mut seed = number("ACCORD_TEST_SEED", FIRST_SEED);
+    let operations = number("ACCORD_TEST_OPERATIONS", accord_test_tier::pick(operations / SHORT_PART, operations));
+    let mut seed = number("ACCORD_TEST_SEED", FIRST_SEED + accord_test_tier::first_seed(SEEDS_OF_A_DAY));
     let (begin, mut done, mut sequences) = (Instant::now(), 0, 0);
     while done < operations {
         let all: Vec<Vec<Choice>> = (0..SEQUENCES as u64).map(|i| plan::choices(seed + i, CHOICES)).collect();

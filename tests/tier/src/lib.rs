@@ -1,0 +1,53 @@
+//! The two tiers of the tests. `make test` runs the short one in minutes; `make test-long` runs everything.
+//!
+//! A test that only the long tier runs is `#[ignore = "long"]`. A generator or simulation takes a small part of its seeds in the short
+//! tier, another part each day, so that the days together cover what the long tier covers at once.
+#![forbid(unsafe_code)]
+
+use std::time::SystemTime;
+
+/// The environment variable that chooses the tier: `long`, or unset for the short one.
+pub const TIER: &str = "ACCORD_TEST_TIER";
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// Whether this is a run of the long tier.
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os(TIER).is_some_and(|tier| tier == "long")
+}
+
+/// Returns `short` or `long`, by the tier of this run.
+#[must_use]
+pub fn pick<T>(short: T, long: T) -> T {
+    if is_long() { long } else { short }
+}
+
+/// Returns the first of `count` consecutive seeds of this run: 0 in the long tier, and another range each day in the short one.
+///
+/// A test prints the seed that failed, so that it can be run again on another day.
+#[must_use]
+pub fn first_seed(count: u64) -> u64 {
+    if is_long() { 0 } else { today().wrapping_mul(count) }
+}
+
+/// Days since 1970. A clock that is set to an earlier time counts as day 0.
+fn today() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() / SECONDS_PER_DAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_successive_days_do_not_overlap() {
+        // The environment of this process is not changed: other tests read it too.
+        if is_long() {
+            assert_eq!(first_seed(7), 0);
+        } else {
+            assert_eq!(first_seed(7) % 7, 0);
+            assert!(first_seed(7) >= 7 * 20_000);
+        }
+    }
+}
