@@ -59,8 +59,37 @@ impl Descriptor {
     /// Bytes of the largest.
     pub(super) const MAX: usize = Self::FIXED + Self::RANK_MAX * Self::DIMENSION;
 
+    /// Numbers of types, from integers to characters.
+    const TYPE_MIN: u8 = 1;
+    const TYPE_MAX: u8 = 6;
     const COMPLEX: u8 = 4;
     const DERIVED: u8 = 5;
+
+    /// Bytes of the smallest.
+    pub(super) const MIN: usize = Self::FIXED + Self::DIMENSION;
+
+    /// Length of the descriptor at the start of `bytes`, which may be anything that begins with a pointer. gfortran's descriptors agree with
+    /// themselves: the offset follows from strides and lower bounds.
+    pub(super) fn len(bytes: &[u8]) -> Option<usize> {
+        let word = |at: usize| Some(i64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let rank = usize::from(*bytes.get(28)?);
+        let len = Self::FIXED + rank * Self::DIMENSION;
+        let version = bytes.get(24..28)?;
+        let known_type = (Self::TYPE_MIN..=Self::TYPE_MAX).contains(bytes.get(29)?);
+        if rank == 0 || rank > Self::RANK_MAX || bytes.len() < len || version != [0; 4] || !known_type {
+            return None;
+        }
+        let mut offset = 0i64;
+        for at in (Self::FIXED..len).step_by(Self::DIMENSION) {
+            let (stride, lower, upper) = (word(at)?, word(at + 8)?, word(at + 16)?);
+            offset = offset.checked_sub(stride.checked_mul(lower)?)?;
+            if stride == 0 || upper < lower.checked_sub(1)? {
+                return None;
+            }
+        }
+        let element = word(16)?;
+        (word(0)? != 0 && word(8)? == offset && element > 0 && word(32)? > 0).then_some(len)
+    }
 
     /// The descriptor of an array that has elements.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
@@ -234,6 +263,20 @@ mod tests {
 
     fn elements(low: i64, high: i64) -> Option<Meant> {
         Some(Meant::Elements { low, high })
+    }
+
+    #[test]
+    fn a_descriptor_is_told_from_other_bytes_behind_a_pointer() {
+        let words = |offset: i64, kind: i64, span: i64| {
+            let words = [0x1000, offset, 8, 2 << 32 | kind << 40, span, 1, 3, 22, 20, -1, 5, 99];
+            words.iter().flat_map(|word: &i64| word.to_ne_bytes()).collect::<Vec<u8>>()
+        };
+        assert_eq!(Descriptor::len(&words(17, 3, 8)), Some(40 + 2 * 24));
+        assert_eq!(Descriptor::len(&words(17, 3, 8)[..40 + 24]), None, "cut off");
+        assert_eq!(Descriptor::len(&words(16, 3, 8)), None, "another offset");
+        assert_eq!(Descriptor::len(&words(17, 7, 8)), None, "no type");
+        assert_eq!(Descriptor::len(&words(17, 3, 0)), None, "no span");
+        assert_eq!(Descriptor::len(&[0; 64]), None);
     }
 
     #[test]

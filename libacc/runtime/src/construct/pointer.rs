@@ -1,6 +1,7 @@
 //! Entering a construct, second pass: pointers, descriptors and members of objects
 //! (OpenACC 3.3, 2.6.4 and 2.7.2, attach action).
 
+use super::descriptor::Descriptor;
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop, is_nothing};
 use super::missing::not_present;
@@ -63,8 +64,25 @@ impl Mapping<'_, '_> {
             self.set_pointer(id, host, 0, false, true);
         } else if let Some(value) = self.target(raw, bias)? {
             self.set_pointer(id, host, value, true, true);
+            self.bring_bounds(id, host);
         }
         Ok(())
+    }
+
+    /// A Fortran pointer is attached with its descriptor (OpenACC 3.3, 2.7.2), of which GCC names only the address: the device gets the
+    /// program's bounds.
+    fn bring_bounds(&mut self, id: EntryId, host: usize) {
+        let mut bytes = [0; Descriptor::MAX];
+        let room = (self.state.table[id].end - host).min(Descriptor::MAX);
+        if room < Descriptor::MIN {
+            return;
+        }
+        self.host.read(host, &mut bytes[..room]);
+        if let Some(len) = Descriptor::len(&bytes[..room]) {
+            let bounds = host + Attachment::BYTES;
+            let dst = self.translate(id, bounds);
+            self.plan.bytes(dst, &bytes[Attachment::BYTES..len]);
+        }
     }
 
     /// After a copy over part of an entry: attached pointers in it hold device addresses again.
