@@ -6,6 +6,7 @@
 use crate::device::WaitingCalls;
 use crate::plan::Loan;
 use crate::ports::{HostMemory, ReadWhen};
+use crate::present::Attachment;
 use accord_types::short_lock::ShortLock;
 use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 use smallvec::SmallVec;
@@ -115,10 +116,13 @@ impl<'a> Buffers<'a> {
         })
     }
 
-    /// When the queue was waited for: writes back what the region has changed.
-    pub(crate) fn merge(mut self) {
+    /// When the queue was waited for: writes back what the region has changed, but for the pointers at `kept`.
+    pub(crate) fn merge(mut self, kept: &[usize]) {
         for Lent { loan: Loan { block, .. }, buffer, .. } in &self.lent {
-            self.host.merge(block.start, *buffer, *buffer + block.len, block.len);
+            for (from, to) in between(*block, kept) {
+                let before = buffer + from;
+                self.host.merge(block.start + from, before, before + block.len, to - from);
+            }
         }
         self.free();
     }
@@ -132,9 +136,29 @@ impl<'a> Buffers<'a> {
     }
 }
 
+/// The parts of a block around pointers in it: offsets of their starts and ends. `pointers` of one block are in order.
+fn between(block: HostRange, pointers: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+    let inside = move |pointer: &&usize| pointer.wrapping_sub(block.start) < block.len;
+    let offsets = pointers.iter().filter(inside).map(move |pointer| pointer - block.start);
+    let mut from = 0;
+    offsets.chain([block.len]).filter_map(move |to| {
+        let part = (from, to);
+        from = to + Attachment::BYTES;
+        (part.0 < part.1).then_some(part)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pointers_of_the_program_are_left_alone() {
+        let block = HostRange { start: 0x1000, len: 64 };
+        let parts = |pointers: &[usize]| between(block, pointers).collect::<Vec<_>>();
+        assert_eq!(parts(&[]), [(0, 64)]);
+        assert_eq!(parts(&[0x0ff8, 0x1000, 0x1010, 0x1018, 0x1038, 0x1040]), [(8, 16), (32, 56)]);
+    }
 
     #[test]
     fn the_smallest_that_fits_is_used_again_and_not_all_are_kept() {

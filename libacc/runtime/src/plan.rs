@@ -102,6 +102,8 @@ pub(crate) struct Plan {
     pub(crate) arrivals: Vec<EntryId>,
     /// Blocks that the launch gets a copy of.
     pub(crate) loans: Vec<Loan>,
+    /// Where pointers in them are that hold device addresses in the copy.
+    pub(crate) lent_pointers: Vec<usize>,
 }
 
 impl Plan {
@@ -122,6 +124,7 @@ impl Plan {
         self.begins.clear();
         self.ends.clear();
         self.loans.clear();
+        self.lent_pointers.clear();
     }
 
     /// Empties the plan for a construct that is watched or not. Whoever decides without [`crate::construct::Entering`] calls

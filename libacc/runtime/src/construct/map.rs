@@ -106,6 +106,7 @@ impl Mapping<'_, '_> {
             i = self.pointer_entry(i, self.kind(i)?)?;
         }
         self.use_device()?;
+        self.note_lent_pointers();
         self.send_together();
         self.send_write_backs();
         self.settle_if_silent();

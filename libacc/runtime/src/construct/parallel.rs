@@ -106,7 +106,7 @@ impl Runtime {
         let waits = issue.queue == QueueId::SYNC || !loans.is_empty();
         Self::settle_launch(issue, &scratch.plan, sent, waits)?;
         if !loans.is_empty() {
-            loans.merge();
+            loans.merge(&scratch.plan.lent_pointers);
             for stray in &scratch.region.strays {
                 if let Some(block) = stray.block {
                     self.host.tell_unmapped(function, stray.entry, stray.pointer, block);
@@ -127,10 +127,11 @@ impl Runtime {
     ) -> Result<()> {
         let (plan, device, queue) = (&scratch.plan, issue.device, issue.queue);
         issue.join_for(plan)?;
-        Self::data_of_construct(issue, plan, true, &plan.before)?;
+        // Lent blocks first: pointers in them become the device's.
         if let Some(loans) = loans {
             loans.copy_in(&device.client(), queue)?;
         }
+        Self::data_of_construct(issue, plan, true, &plan.before)?;
         let spec = || self.host.function(function);
         let key = function as u64;
         let launch = || device.client().launch(queue, key, &spec, dims, scratch.block.finish());

@@ -12,7 +12,7 @@ use super::region::{Form, Stray};
 use crate::device::DeviceData;
 use crate::memory::Purpose;
 use crate::plan::Loan;
-use crate::present::{Backing, EntryId};
+use crate::present::{Backing, EntryId, Found};
 use accord_types::HostRange;
 
 /// That of device memory, and more than any type asks for.
@@ -111,6 +111,16 @@ impl Mapping<'_, '_> {
         self.plan.loans.push(Loan { block, device });
         self.region.strays[k].block = Some(block);
         Ok(self.state.table.find_byte(inside))
+    }
+
+    /// Pointers of the construct that lie in lent blocks: the device's copy has other addresses than the program, which are not to come back.
+    pub(super) fn note_lent_pointers(&mut self) {
+        for loan in &self.plan.loans {
+            if let Found::Whole(id) = self.state.table.find(loan.block.start, loan.block.len) {
+                let entry = &self.state.table[id];
+                self.plan.lent_pointers.extend(entry.attachments.iter().map(|held| entry.start + held.offset));
+            }
+        }
     }
 
     fn loan_of(&self, address: usize) -> Option<HostRange> {
