@@ -25,6 +25,7 @@ impl Mapping<'_, '_> {
                 self.stray(i, pointer, Form::Scalar(range));
                 Ok(())
             }
+            Pointee::None if self.firstprivate_array(i, range)? => Ok(()),
             Pointee::None => self.private(i, range),
         }
     }
@@ -40,16 +41,20 @@ impl Mapping<'_, '_> {
 
     /// Gives a region eight bytes of this value.
     pub(super) fn value(&mut self, i: usize, value: u64) -> Result<(), Stop> {
-        let value = value.to_ne_bytes();
-        match self.block.reserve(value.len()) {
+        self.pass(i, &value.to_ne_bytes())
+    }
+
+    /// Passes these bytes to the region, in place of the program's.
+    pub(super) fn pass(&mut self, i: usize, bytes: &[u8]) -> Result<(), Stop> {
+        match self.block.reserve(bytes.len()) {
             Some(at) => {
-                self.block.private(at, value.len()).copy_from_slice(&value);
+                self.block.private(at, bytes.len()).copy_from_slice(bytes);
                 self.block.set_private(i, at);
             }
             None => {
-                let place = self.allocate(value.len(), Purpose::Arguments)?;
+                let place = self.allocate(bytes.len(), Purpose::Arguments)?;
                 self.region.temporaries.push(place);
-                self.plan.bytes(place, &value);
+                self.plan.bytes(place, bytes);
                 self.slot(i, place.0);
             }
         }

@@ -11,6 +11,7 @@ mod descriptor;
 mod enter;
 mod entries;
 mod exit_data;
+mod firstprivate;
 mod frame;
 mod kind;
 mod leave;
