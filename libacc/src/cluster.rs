@@ -142,9 +142,7 @@ fn worker_program() -> accord_device::ProgramSpec {
 
 /// This program, for executors elsewhere.
 fn program(trace: bool) -> ProgramSpec {
-    let executable = loader::objects().into_iter().find(|object| object.executable);
-    let (exe, build_id) =
-        executable.map(|object| object.spec()).map_or_else(Default::default, |spec| (spec.path, spec.build_id));
+    let (exe, build_id) = loader::executable();
     let text = |text: OsString| String::from_utf8_lossy(text.as_bytes()).into_owned();
     ProgramSpec {
         exe,

@@ -39,6 +39,7 @@ mod process;
 mod prof;
 mod ptx;
 mod raw_lock;
+mod redirect;
 mod report;
 mod settings;
 mod source;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// What the kernel says behind the path of a file that is not there any more.
 const DELETED: &str = " (deleted)";
+/// The program's file, whatever has become of its name.
+const EXECUTABLE: &str = "/proc/self/exe";
 
 /// The path of a file without links in it.
 pub(crate) fn real_path(path: &str) -> Option<PathBuf> {
@@ -85,6 +87,18 @@ pub(crate) fn holding(address: usize) -> Option<LoadedObject> {
         false
     });
     found
+}
+
+/// Path and identity of the program's executable.
+pub(crate) fn executable() -> (String, String) {
+    if let Some(executable) = objects().into_iter().find(|object| object.executable) {
+        let spec = executable.spec();
+        return (spec.path, spec.build_id);
+    }
+    // This copy of the library is in a namespace that `dlmopen` has made: the executable is not among its objects.
+    let file = Path::new(EXECUTABLE);
+    let path = std::fs::read_link(file).map(|path| at_start(&path)).unwrap_or_default();
+    (path, object_identity::of_file(file).unwrap_or_default())
 }
 
 /// Whether an object was loaded with all of a range as constant: in a segment that is not writable, or not any more once
@@ -191,13 +205,13 @@ impl LoadedObject {
 }
 
 /// One loader record, valid during the callback.
-struct RawObject<'a> {
+pub(crate) struct RawObject<'a> {
     info: &'a libc::dl_phdr_info,
     first: bool,
 }
 
 impl RawObject<'_> {
-    fn headers(&self) -> &[libc::Elf64_Phdr] {
+    pub(crate) fn headers(&self) -> &[libc::Elf64_Phdr] {
         if self.info.dlpi_phdr.is_null() {
             return &[];
         }
@@ -205,7 +219,7 @@ impl RawObject<'_> {
         unsafe { std::slice::from_raw_parts(self.info.dlpi_phdr, usize::from(self.info.dlpi_phnum)) }
     }
 
-    fn base(&self) -> usize {
+    pub(crate) fn base(&self) -> usize {
         self.info.dlpi_addr as usize
     }
 
@@ -221,7 +235,8 @@ impl RawObject<'_> {
         self.headers().iter().filter(constant).map(|header| self.range(header))
     }
 
-    fn range(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
+    /// Where a segment lies in memory.
+    pub(crate) fn range(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
         let start = self.base().wrapping_add(header.p_vaddr as usize);
         start..start.wrapping_add(header.p_memsz as usize)
     }
@@ -230,17 +245,23 @@ impl RawObject<'_> {
         self.segments().any(|segment| segment.contains(&address))
     }
 
+    /// Its path as the loader has it; empty for the executable.
+    pub(crate) fn name(&self) -> String {
+        if self.info.dlpi_name.is_null() {
+            return String::new();
+        }
+        // SAFETY: the loader gives a terminated string.
+        unsafe { CStr::from_ptr(self.info.dlpi_name) }.to_string_lossy().into_owned()
+    }
+
     /// None for objects without a file, such as the kernel's own.
     fn describe(&self) -> Option<LoadedObject> {
-        let name = if self.info.dlpi_name.is_null() {
-            String::new()
-        } else {
-            // SAFETY: the loader gives a terminated string.
-            unsafe { CStr::from_ptr(self.info.dlpi_name) }.to_string_lossy().into_owned()
-        };
-        let executable = self.first;
+        let name = self.name();
+        // The first object of a namespace that `dlmopen` has made is a library.
+        // SAFETY: has no preconditions.
+        let executable = self.first && self.holds(unsafe { libc::getauxval(libc::AT_PHDR) } as usize);
         let (file, path) = if executable {
-            let file = PathBuf::from("/proc/self/exe");
+            let file = PathBuf::from(EXECUTABLE);
             let path = std::fs::read_link(&file).map_or(name, |path| at_start(&path));
             (file, path)
         } else {
@@ -294,7 +315,7 @@ fn at_start(path: &Path) -> String {
 }
 
 /// Calls `visit` for each record until it says true. No loader call is possible meanwhile.
-fn each_object(visit: &mut dyn FnMut(&RawObject<'_>) -> bool) {
+pub(crate) fn each_object(visit: &mut dyn FnMut(&RawObject<'_>) -> bool) {
     struct Walk<'a> {
         visit: &'a mut dyn FnMut(&RawObject<'_>) -> bool,
         first: bool,

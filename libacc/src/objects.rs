@@ -10,7 +10,7 @@ use crate::kernels::Kernels;
 use crate::loader::LoadedObject;
 use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
-use crate::{company, elf, loader, output, settings};
+use crate::{company, elf, loader, output, redirect, report, settings};
 use accord_client::pages;
 use accord_runtime::{Global, Runtime};
 use accord_types::{Count, GlobalSpec};
@@ -65,6 +65,9 @@ impl Objects {
         let me = unsafe { libc::gettid() };
         if self.comparing.load(Ordering::Relaxed) == me {
             return;
+        }
+        if let Err(error) = redirect::redirect() {
+            report::fatal(error);
         }
         self.known.with(|known| {
             let stamp = current_stamp();

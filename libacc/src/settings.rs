@@ -212,7 +212,44 @@ pub(crate) fn value(setting: Setting) -> Option<String> {
 
 /// The name under which a setting was found, and its value.
 pub(crate) fn found(setting: Setting) -> Option<(&'static str, String)> {
-    setting.find(|name| std::env::var(name).ok())
+    setting.find(|name| {
+        let value = std::env::var(name).ok()?;
+        Some(if name == settings::ACC_PROFLIB.name { without_libacc(&value) } else { value })
+    })
+}
+
+/// Whether a path is this library's.
+fn is_libacc(path: &str) -> bool {
+    path.rsplit('/').next() == Some("libacc.so")
+}
+
+/// A list of profiling libraries without this one.
+fn without_libacc(list: &str) -> String {
+    list.split(';').filter(|path| !is_libacc(path)).collect::<Vec<_>>().join(";")
+}
+
+/// The path by which `LD_PRELOAD` has this library in the process, and in those that it starts.
+fn preloaded_as() -> Option<String> {
+    std::env::var("LD_PRELOAD").ok()?.split([':', ' ']).find(|path| is_libacc(path)).map(str::to_owned)
+}
+
+/// Whether `LD_PRELOAD` has this library in the process.
+pub(crate) fn is_preloaded() -> bool {
+    preloaded_as().is_some()
+}
+
+/// Puts this library into `ACC_PROFLIB` where it is preloaded, ahead of tools, so that a libgomp which comes later tells of itself. For the
+/// constructor: other threads could be reading the environment later.
+pub(crate) fn be_told_of_libgomps() {
+    let Some(own) = preloaded_as().filter(|_| !is_without_devices()) else { return };
+    let name = settings::ACC_PROFLIB.name;
+    let tools = std::env::var(name).unwrap_or_default();
+    if tools.split(';').any(is_libacc) {
+        return;
+    }
+    let all = if tools.is_empty() { own } else { format!("{own};{tools}") };
+    // SAFETY: the process has its first thread only: it has not begun with its program.
+    unsafe { std::env::set_var(name, all) };
 }
 
 fn device_type(text: &str) -> Result<DeviceType> {

@@ -1,7 +1,7 @@
-//! The start of the process: a CPU device's worker is the program's own executable, in which
-//! another function than `main` runs.
+//! The start of the process: what reaches libgomp is led here, and a CPU device's worker is the program's own executable,
+//! in which another function than `main` runs.
 
-use crate::{environment, explain, output, prof, settings};
+use crate::{abi_boundary, environment, explain, output, prof, redirect, settings};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -9,6 +9,14 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type StartMain =
     unsafe extern "C" fn(Main, c_int, *mut *mut c_char, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int;
+
+#[used]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
+static AT_START: extern "C" fn() = at_start;
+
+extern "C" fn at_start() {
+    abi_boundary::enter_without_runtime("start", redirect::at_start);
+}
 
 /// The C library's function that calls `main`, after the constructors of the executable. The
 /// executable's start code finds this one first, whether it is preloaded or linked.
@@ -57,7 +65,7 @@ static PROGRAM_MAIN: AtomicPtr<()> = AtomicPtr::new(null_mut());
 /// Loads profiling libraries, which may want to see everything, and goes on with `main`.
 unsafe extern "C-unwind" fn profiled_main(argc: c_int, argv: *mut *mut c_char, environment: *mut *mut c_char) -> c_int {
     output::install_panic_hook();
-    crate::abi_boundary::enter_without_runtime("ACC_PROFLIB", || {
+    abi_boundary::enter_without_runtime("ACC_PROFLIB", || {
         prof::load_libraries();
         Ok(())
     });

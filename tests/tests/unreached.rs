@@ -1,10 +1,10 @@
-//! Programs that libacc can't come before, which `accord run` says; and those of which it says nothing.
+//! Programs that libacc can't come before, which `accord run` refuses; and those of which it says nothing.
 
 use accord_tests::{Tool, gcc, libacc, repository_file, tool};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 const OPENACC: &[&str] = &["-fopenacc", "-foffload=disable"];
 
@@ -21,8 +21,23 @@ fn compile(path: &Path, before: &[&str], after: &[&str]) -> bool {
 
 /// What `accord run` says of a program, which gives its sum.
 fn said(options: &[&str], program: &[&str]) -> String {
+    let output = run(options, program);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.lines().all(|line| line == "45") && !out.is_empty(), "{out}{err}");
+    err.into_owned()
+}
+
+/// What `accord run` says of a program that it does not start.
+fn refusal(options: &[&str], program: &[&str]) -> String {
+    let output = run(options, program);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.code() == Some(125) && out.is_empty(), "{:?} {out}{err}", output.status);
+    err.into_owned()
+}
+
+fn run(options: &[&str], program: &[&str]) -> Output {
     libacc().unwrap();
-    let output = Command::new(tool(Tool::Accord).unwrap())
+    Command::new(tool(Tool::Accord).unwrap())
         .arg("run")
         .args(options)
         .arg("--")
@@ -31,14 +46,11 @@ fn said(options: &[&str], program: &[&str]) -> String {
         .env("ACCORD_CPU_MEMORY", "64M")
         .env_remove("LD_PRELOAD")
         .output()
-        .unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.lines().all(|line| line == "45") && !out.is_empty(), "{out}{err}");
-    err.into_owned()
+        .unwrap()
 }
 
 #[test]
-fn programs_that_libacc_does_not_get_into_are_named_with_the_remedy() {
+fn programs_with_a_libgomp_inside_are_refused_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     for (name, before, after, wanted) in [
         ("static", OPENACC, &["-static"][..], "is statically linked, with its own libgomp"),
@@ -46,7 +58,6 @@ fn programs_that_libacc_does_not_get_into_are_named_with_the_remedy() {
         ("stripped", OPENACC, &["-static", "-s"], "link it without -static"),
         ("inside", OPENACC, &["-l:libgomp.a", "-ldl"], "has libgomp.a inside"),
         ("inside_stripped", OPENACC, &["-l:libgomp.a", "-ldl", "-s"], "has libgomp.a inside"),
-        ("without", &[], &[], "has no OpenACC in it; compile and link it with -fopenacc"),
     ] {
         let program = folder.path().join(name);
         if !compile(&program, before, after) {
@@ -54,7 +65,7 @@ fn programs_that_libacc_does_not_get_into_are_named_with_the_remedy() {
         }
         let program = program.to_str().unwrap();
         for options in [&[][..], &["--local-cluster", "1x1", "--loopback"]] {
-            let said = said(options, &[program]);
+            let said = refusal(options, &[program]);
             assert_eq!(said.matches(wanted).count(), 1, "{name} {options:?}: {said}");
             assert!(said.contains(&format!("accord: {program} ")), "{said}");
         }
@@ -62,7 +73,16 @@ fn programs_that_libacc_does_not_get_into_are_named_with_the_remedy() {
 }
 
 #[test]
-fn programs_with_the_rights_of_others_are_named() {
+fn a_program_without_openacc_is_named_and_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("without");
+    assert!(compile(&program, &[], &[]));
+    let said = said(&[], &[program.to_str().unwrap()]);
+    assert!(said.contains("has no OpenACC in it; compile and link it with -fopenacc"), "{said}");
+}
+
+#[test]
+fn programs_with_the_rights_of_others_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("other");
     assert!(compile(&program, OPENACC, &[]));
@@ -73,7 +93,7 @@ fn programs_with_the_rights_of_others_are_named() {
     }
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    let said = said(&[], &[program.to_str().unwrap()]);
+    let said = refusal(&[], &[program.to_str().unwrap()]);
     assert!(said.contains("ignores LD_PRELOAD"), "{said}");
 }
 
@@ -106,6 +126,6 @@ fn a_script_of_such_a_program_is_one() {
     }
     fs::write(&script, format!("#!{}\n", program.display())).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    let said = said(&[], &[script.to_str().unwrap()]);
+    let said = refusal(&[], &[script.to_str().unwrap()]);
     assert!(said.contains(&format!("accord: {} is statically linked", program.display())), "{said}");
 }

@@ -4,7 +4,7 @@ use crate::args::{Launcher, RunArgs, Separation};
 use crate::failure::{Failure, Result};
 use crate::launch::{
     Event, Mpirun, RunFolder, Signals, Site, ask_descendants, can_have_namespaces, exit_code, find_libacc,
-    kill_descendants, lift, obstacle, preload_with,
+    kill_descendants, lift, obstacle, preload_with, told_of_libgomps,
 };
 use crate::output::tell;
 use accord_types::settings;
@@ -31,7 +31,11 @@ const LAUNCHERS_GRACE: Duration = Duration::from_secs(3);
 /// Runs a program; its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     if let Some((path, obstacle)) = args.program.first().and_then(|program| obstacle(program)) {
-        tell(format_args!("{} {obstacle}", path.display()));
+        let what = format!("{} {obstacle}", path.display());
+        if obstacle.is_fatal() {
+            return Err(Failure::new(what));
+        }
+        tell(format_args!("{what}"));
     }
     let over_nodes = Site::is_asked_for(args);
     if args.fabric.is_some() && args.local_cluster.is_none() && !over_nodes {
@@ -70,7 +74,7 @@ fn become_program(args: &RunArgs) -> Failure {
         command.env(settings::TIME.name, time);
     }
     if args.np.is_none() {
-        command.env("LD_PRELOAD", preload);
+        command.envs(told_of_libgomps(&preload)).env("LD_PRELOAD", preload);
     }
     let error = command.exec();
     Failure::start(program, &error)

@@ -1,6 +1,7 @@
 //! The last step before a program: entering its host, arranging its end, becoming it.
 
 use super::hosts::Hosts;
+use super::parts::told_of_libgomps;
 use super::signals::Signals;
 use crate::args::{ExecArgs, RshArgs};
 use crate::failure::Failure;
@@ -26,7 +27,7 @@ pub(crate) fn exec(args: &ExecArgs) -> Failure {
     let mut command = Command::new(program);
     command.args(rest);
     if let Some(preload) = &args.preload {
-        command.env("LD_PRELOAD", preload);
+        command.env("LD_PRELOAD", preload).envs(told_of_libgomps(preload));
     }
     let mut node = nix::unistd::gethostname().unwrap_or_default();
     if let Some(hosts) = args.node_by_rank {

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use accord_types::settings;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -75,6 +76,18 @@ pub(crate) fn preload_with(library: &Path) -> OsString {
         preload.push(others);
     }
     preload
+}
+
+/// `ACC_PROFLIB` with the first library of an `LD_PRELOAD`, libacc, ahead of tools: every libgomp of a process, also one that is linked into an
+/// object, loads it and so tells it of itself. libacc does the same for what its process starts.
+pub(crate) fn told_of_libgomps(preload: &OsStr) -> Option<(&'static str, OsString)> {
+    let libacc = preload.as_bytes().split(|byte| *byte == b':').next().filter(|first| !first.is_empty())?;
+    let mut all = OsStr::from_bytes(libacc).to_owned();
+    if let Some(tools) = std::env::var_os(settings::ACC_PROFLIB.name).filter(|tools| !tools.is_empty()) {
+        all.push(OsStr::new(";"));
+        all.push(tools);
+    }
+    Some((settings::ACC_PROFLIB.name, all))
 }
 
 fn own_directory() -> Result<PathBuf> {

@@ -4,7 +4,7 @@ use super::devices::HostDevices;
 use super::died::who_died;
 use super::hosts::Hosts;
 use super::mpi::{Mpirun, between_namespaces, wrapped};
-use super::parts::{find_libacc, own_program, preload_with};
+use super::parts::{find_libacc, own_program, preload_with, told_of_libgomps};
 use super::processes::{AGENTS, Processes, ending, pid_of};
 use super::run_folder::RunFolder;
 use super::signals::{Event, Signals, exit_code};
@@ -150,6 +150,7 @@ impl Supervisor<'_> {
         let mut of_mpirun = Vec::new();
         let line = match (run.np, hosts) {
             (None, _) => {
+                environment.extend(told_of_libgomps(preload));
                 environment.push(("LD_PRELOAD", preload.clone()));
                 if hosts.is_some() && !run.bare {
                     environment.push((settings::NODE.name, Hosts::name(0).into()));

@@ -1,7 +1,8 @@
-//! Programs that libacc can't come before: they would run on the host, and nobody would say so.
+//! Programs that libacc can't come before: they would run on the host, without a word.
 //!
-//! What a program starts is not looked at: shells, `mpirun` and the like hand their environment on, and libacc with it. So a warning
-//! needs certainty, and where nothing is certain there is none.
+//! Only the program that `accord run` starts itself is looked at, and refused only for certain: programs that use libgomp for OpenMP
+//! run. Below a shell or `mpirun` a libgomp that is linked into a program tells libacc of itself (`libacc/src/redirect`);
+//! programs with another user's rights can't be seen there.
 
 use memchr::memmem::Finder;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -27,15 +28,23 @@ pub(crate) enum Obstacle {
     NoOpenAcc,
 }
 
+impl Obstacle {
+    /// Whether the program would run on the host: it is not started then.
+    pub(crate) fn is_fatal(self) -> bool {
+        self != Self::NoOpenAcc
+    }
+}
+
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Static => {
-                "is statically linked, with its own libgomp: nothing can come before that, and it runs on the host; \
+                "is statically linked, with its own libgomp: nothing can come before that, and it would run on the host; \
                  link it without -static"
             }
             Self::OwnLibgomp => {
-                "has libgomp.a inside, which nothing can come before: it runs on the host; link it with the shared libgomp, or by accord cc"
+                "has libgomp.a inside, which nothing can come before: it would run on the host; link it with the shared \
+                 libgomp, or by accord cc"
             }
             Self::Privileged => {
                 "runs with another user's or group's rights (set-user-ID, set-group-ID), so the dynamic linker \
@@ -110,14 +119,14 @@ fn in_elf(file: File) -> Option<Obstacle> {
     }
     let headers = parsed.elf_program_headers();
     if !headers.iter().any(|header| header.p_type(endian) == elf::PT_INTERP) {
-        return has_libgomp(&mut scanned).then_some(Obstacle::Static);
+        return has_openacc_inside(&mut scanned).then_some(Obstacle::Static);
     }
     let imports: Vec<&str> =
         parsed.dynamic_symbols().filter(object::ObjectSymbol::is_undefined).filter_map(|s| s.name().ok()).collect();
     if imports.iter().any(|name| is_openacc(name)) {
         return None;
     }
-    if has_libgomp(&mut scanned) {
+    if has_openacc_inside(&mut scanned) {
         return Some(Obstacle::OwnLibgomp);
     }
     let strings = parsed.elf_dynamic_symbol_table().strings();
@@ -177,9 +186,9 @@ fn starts_others(import: &str) -> bool {
         || import.contains("comm_spawn")
 }
 
-/// Whether libgomp's own texts are in a file. They are there without symbols too.
-fn has_libgomp(file: &mut File) -> bool {
-    const TEXTS: [&[u8]; 2] = [b"\0ACC_DEVICE_TYPE\0", b"\nlibgomp: \0"];
+/// Whether libgomp's own texts are in a file, and those of the part that regions call. They are there without symbols too.
+fn has_openacc_inside(file: &mut File) -> bool {
+    const TEXTS: [&[u8]; 3] = [b"\0ACC_DEVICE_TYPE\0", b"\nlibgomp: \0", b"GOACC_data_start"];
     const PIECE: usize = 1 << 20;
     /// Code and constants of most programs.
     const SCANNED_MAX: usize = 256 << 20;

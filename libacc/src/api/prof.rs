@@ -2,6 +2,7 @@
 
 use crate::abi_boundary::enter_without_runtime;
 use crate::prof::{self, Kind};
+use crate::redirect;
 use std::ffi::{CStr, c_char, c_void};
 
 /// `acc_prof_register` and `acc_prof_unregister`: event, callback, `acc_register_t`.
@@ -63,6 +64,9 @@ pub(crate) extern "C" fn accord_prof_place() -> *const prof::Place {
     prof::here()
 }
 
-/// A tool's entry (5.3.1); this one is for programs without a tool.
-#[unsafe(no_mangle)]
-extern "C" fn acc_register_library(_register: Register, _unregister: Register, _lookup: Lookup) {}
+/// A tool's entry (5.3.1): called by a libgomp as it starts, which `ACC_PROFLIB` has told of this library.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn acc_register_library(register: Register, _unregister: Register, _lookup: Lookup) {
+    enter_without_runtime("acc_register_library", || redirect::told_of_libgomp(register as *const () as usize));
+}

@@ -4,7 +4,7 @@
 
 use crate::abi_boundary;
 use crate::images::{self, Image};
-use crate::loader;
+use crate::{loader, redirect};
 use std::ffi::{CStr, c_void};
 
 type WithVersion = unsafe extern "C" fn(u32, *const c_void, i32, *const c_void);
@@ -87,6 +87,9 @@ fn forward_without_version(name: &CStr, table: *const c_void, target: i32, data:
 /// Runs `body` with libgomp's own symbol, if libgomp is there. It isn't kept: libgomp may come and go with
 /// an object that was loaded by `dlopen`, and then is not behind this library in the search order.
 fn in_libgomp(name: &CStr, body: impl FnOnce(*mut c_void)) {
+    if let Some(symbol) = redirect::libgomps(name) {
+        return body(symbol);
+    }
     // SAFETY: the name is terminated.
     let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if !symbol.is_null() {

@@ -1,0 +1,182 @@
+//! Leads to this library what would reach libgomp's OpenACC: calls of objects for which libgomp comes first.
+//!
+//! An object finds libgomp before this library if it was opened with `RTLD_DEEPBIND`, if it asks a library's handle (`dlsym`), or if
+//! this library is only a library's dependency. So libgomp itself is changed: its symbol table gives this library's
+//! addresses for OpenACC's names. Whatever is bound from then on is right, in whichever way. What was bound before is
+//! looked up among the relocations of all objects. That costs nothing where there is no libgomp.
+//!
+//! It is done when this library is loaded, before constructors of the objects that need it. A libgomp that comes later tells of itself: as
+//! it starts it loads the libraries of `ACC_PROFLIB`, and this one is among them. It calls their `acc_register_library` before
+//! constructors of the objects that need that libgomp run.
+
+mod image;
+mod patch;
+mod watch;
+
+use crate::raw_lock::Locked;
+use crate::settings;
+use accord_types::{Error, ErrorCode, Result};
+use image::{Image, images};
+use patch::Patch;
+use std::ffi::{CStr, c_void};
+
+/// This library's name for those that are linked with it (build.rs).
+const SONAME: &CStr = c"libacc.so";
+
+/// What makes an object a libgomp: the shared one, or one that it has inside and exports.
+const OF_LIBGOMP: [&CStr; 3] = [c"GOMP_parallel", c"GOACC_parallel_keyed", c"acc_prof_register"];
+
+/// libgomp's own functions that this library calls.
+const KEPT: [&CStr; 5] = [
+    c"GOMP_offload_register_ver",
+    c"GOMP_offload_unregister_ver",
+    c"GOMP_offload_register",
+    c"GOMP_offload_unregister",
+    c"acc_prof_register",
+];
+
+/// A libgomp whose symbol table has been changed, and where its functions of [`KEPT`] are.
+struct Redirected {
+    base: usize,
+    kept: [usize; KEPT.len()],
+}
+
+/// At most one for each libgomp of the process.
+static REDIRECTED: Locked<Vec<Redirected>> = Locked::new(Vec::new());
+
+/// Whether a name is OpenACC's, or of what GCC's code for it calls.
+fn is_openacc(name: &CStr) -> bool {
+    [&b"acc_"[..], b"GOACC_", b"GOMP_offload_"].iter().any(|start| name.to_bytes().starts_with(start))
+}
+
+/// Changes every libgomp that is loaded, and what is bound to it.
+///
+/// # Errors
+/// `acc_error_system` if the system refuses that for an object that uses OpenACC.
+pub(crate) fn redirect() -> Result<()> {
+    let images = images();
+    let here = redirect as *const () as usize;
+    let Some(own) = images.iter().find(|image| image.holds(here)) else { return Ok(()) };
+    let is_libgomp = |image: &&Image| OF_LIBGOMP.iter().all(|name| image.definition(name).is_some());
+    let others: Vec<&Image> = images.iter().filter(|image| image.base != own.base).filter(is_libgomp).collect();
+    let mut refused = Ok(());
+    let mut found = false;
+    for libgomp in &others {
+        let kept =
+            KEPT.map(|name| libgomp.definition(name).map_or(0, |at| libgomp.base.wrapping_add(at.value as usize)));
+        if own.holds(kept[0]) {
+            continue;
+        }
+        found = true;
+        REDIRECTED.with(|all| {
+            all.retain(|one| one.base != libgomp.base);
+            all.push(Redirected { base: libgomp.base, kept });
+        });
+        refused = refused.and(change_symbols(libgomp, own).map_err(|error| (libgomp.path.clone(), error)));
+        if !libgomp.soname().to_bytes().starts_with(b"libgomp.so") {
+            // Its own calls need no symbol table.
+            watch::watch(kept[KEPT.len() - 1]);
+        }
+    }
+    if !found {
+        return Ok(());
+    }
+    let mut uses_openacc = false;
+    for image in images.iter().filter(|image| image.base != own.base) {
+        let (patch, uses) = rebound(image, &others, own);
+        uses_openacc |= uses && !others.iter().any(|libgomp| libgomp.base == image.base);
+        if !patch.is_empty() {
+            refused = refused.and(patch.apply(image).map_err(|error| (image.path.clone(), error)));
+        }
+    }
+    match refused {
+        Err((path, error)) if uses_openacc => Err(not_redirected(&path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a libgomp's symbols of OpenACC this library's addresses.
+fn change_symbols(libgomp: &Image, own: &Image) -> std::io::Result<()> {
+    let mut patch = Patch::new();
+    for (name, ours) in own.definitions(is_openacc) {
+        if let Some(theirs) = libgomp.definition(name) {
+            patch.add(theirs.entry, own.base.wrapping_add(ours.value as usize).wrapping_sub(libgomp.base));
+        }
+    }
+    patch.apply(libgomp)
+}
+
+/// An object's words that hold addresses of OpenACC in a libgomp, with this library's instead; and whether it names OpenACC at all.
+fn rebound(image: &Image, libgomps: &[&Image], own: &Image) -> (Patch, bool) {
+    let mut patch = Patch::new();
+    let slots = image.slots(is_openacc);
+    for slot in &slots {
+        // SAFETY: a word that the dynamic linker has filled in: with an address, or with that of its own code at first.
+        let bound = unsafe { *(slot.at as *const usize) };
+        if let (true, Some(ours)) = (libgomps.iter().any(|libgomp| libgomp.holds(bound)), own.definition(slot.name)) {
+            patch.add(slot.at, own.base.wrapping_add(ours.value as usize));
+        }
+    }
+    (patch, !slots.is_empty())
+}
+
+fn not_redirected(path: &str, error: &std::io::Error) -> Error {
+    let name = if path.is_empty() { "the program" } else { path };
+    Error::new(
+        ErrorCode::System,
+        format!("calls of OpenACC go to libgomp, and {name}, which says so, can't be changed in memory: {error}"),
+    )
+    .remedy("link the program by accord cc, so that libacc comes before libgomp")
+}
+
+/// libgomp's own function `name`, one of those that are kept, if there is a libgomp that was changed.
+pub(crate) fn libgomps(name: &CStr) -> Option<*mut c_void> {
+    let at = KEPT.iter().position(|kept| *kept == name)?;
+    let all = REDIRECTED.with(|all| all.iter().map(|one| (one.base, one.kept[at])).collect::<Vec<_>>());
+    let images = images();
+    // One may have been unloaded since.
+    let there = |(base, address): &(usize, usize)| {
+        images.iter().any(|image| image.base == *base && image.holds(*address) && is_shared_libgomp(image))
+    };
+    all.into_iter().find(there).map(|(_, address)| std::ptr::with_exposed_provenance_mut(address))
+}
+
+fn is_shared_libgomp(image: &Image) -> bool {
+    image.soname().to_bytes().starts_with(b"libgomp.so")
+}
+
+/// Whether this process is to use this library, which was preloaded or is linked. In others a libgomp may have loaded it because the
+/// environment of another process says so.
+fn is_wanted(images: &[Image]) -> bool {
+    settings::is_preloaded() || images.iter().any(|image| image.needs(SONAME))
+}
+
+/// What is done when this library is loaded.
+///
+/// # Errors
+/// Those of [`redirect`].
+pub(crate) fn at_start() -> Result<()> {
+    if !is_wanted(&images()) {
+        return Ok(());
+    }
+    settings::be_told_of_libgomps();
+    redirect()
+}
+
+/// A libgomp has started, whose `acc_prof_register` is `register`.
+///
+/// # Errors
+/// Those of [`redirect`].
+pub(crate) fn told_of_libgomp(register: usize) -> Result<()> {
+    let images = images();
+    if !is_wanted(&images) {
+        return Ok(());
+    }
+    redirect()?;
+    let here = told_of_libgomp as *const () as usize;
+    // A libgomp that finds this library's functions has been redirected.
+    if !images.iter().any(|image| image.holds(here) && image.holds(register)) {
+        watch::watch(register);
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! A libgomp inside of an object can't be redirected. It is asked to tell when its OpenACC is used, as it tells profiling tools, and the
+//! program ends then.
+
+use crate::raw_lock::Locked;
+use crate::{loader, output, report};
+use accord_types::{Error, ErrorCode};
+
+/// `acc_prof_register`: event, callback, `acc_register_t` (OpenACC 3.3, 5.4).
+type Register = extern "C" fn(i32, usize, i32);
+
+/// Objects with a libgomp inside are few. Further ones share the last name.
+const WATCHED_MAX: usize = 4;
+
+/// Paths of objects whose libgomp is watched.
+static WATCHED: Locked<Vec<String>> = Locked::new(Vec::new());
+
+/// Has a libgomp tell when a program uses its OpenACC. `register` is its `acc_prof_register`.
+pub(super) fn watch(register: usize) {
+    /// Starts of a device, of data constructs, of updates, of compute constructs and of waits (acc_prof.h).
+    const EVENTS: [i32; 6] = [1, 10, 12, 14, 16, 24];
+    const CALLBACKS: [extern "C" fn(usize, usize, usize); WATCHED_MAX] =
+        [bypassed::<0>, bypassed::<1>, bypassed::<2>, bypassed::<3>];
+    let path = loader::holding(register).map_or_else(executable, |object| object.path);
+    let known = WATCHED.with(|all| {
+        let known = all.contains(&path);
+        if !known && all.len() < WATCHED_MAX {
+            all.push(path.clone());
+        }
+        (known, all.len() - 1)
+    });
+    let (false, at) = known else { return };
+    // SAFETY: this is a libgomp's acc_prof_register, which has this type.
+    let register: Register = unsafe { std::mem::transmute(register) };
+    for event in EVENTS {
+        register(event, CALLBACKS[at] as usize, 0);
+    }
+}
+
+fn executable() -> String {
+    std::fs::read_link("/proc/self/exe").map_or_else(|_| String::from("the program"), |path| path.display().to_string())
+}
+
+/// A construct begins in a libgomp that was not redirected.
+extern "C" fn bypassed<const AT: usize>(_info: usize, _event: usize, _api: usize) {
+    let path = WATCHED.with(|all| all.get(AT).cloned()).unwrap_or_default();
+    let error = Error::new(
+        ErrorCode::DeviceUnavailable,
+        format!("{path} calls OpenACC in a libgomp that is inside of it, which nothing can come before"),
+    )
+    .remedy("link it with the shared libgomp (without -static and libgomp.a), or by accord cc");
+    if loader::objects().is_empty() {
+        // The executable is static: not even the C library is its own here, whose exit handlers are not the program's.
+        output::print(&format!("accord: {error}\n"));
+        // SAFETY: ends the process without running anything.
+        unsafe { libc::_exit(1) }
+    }
+    report::fatal(error);
+}
