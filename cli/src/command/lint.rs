@@ -1,6 +1,7 @@
 //! `accord lint`.
 
 use super::included::included;
+use super::outside::outside;
 use crate::args::LintArgs;
 use crate::directives::{Finding, Language, Severity, findings};
 use crate::failure::{Failure, Result};
@@ -26,10 +27,13 @@ pub(crate) fn lint(args: &LintArgs) -> Result<u8> {
         let text =
             std::fs::read(path).map_err(|error| Failure::system(format!("can't read {}", path.display()), error))?;
         let text = String::from_utf8_lossy(&text);
-        all.extend(findings(&text, language, gcc).into_iter().map(|finding| (path.clone(), finding)));
-        for (path, text) in included(path, &text, language, &[]) {
+        let files = included(path, &text, language, &[]);
+        let others: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+        let outside = outside(path, &text, language, &files, &others, &[]);
+        all.extend(findings(&text, language, gcc, &outside).into_iter().map(|finding| (path.clone(), finding)));
+        for (path, text) in files {
             if path.canonicalize().is_ok_and(|path| seen.insert(path)) {
-                let found = findings(&text, language, gcc).into_iter();
+                let found = findings(&text, language, gcc, &outside).into_iter();
                 // No copies are made of included files.
                 all.extend(found.map(|finding| (path.clone(), Finding { rewritten: finding.everywhere, ..finding })));
             }

@@ -8,6 +8,7 @@ pub(crate) mod explain;
 mod included;
 pub(crate) mod info;
 pub(crate) mod lint;
+mod outside;
 mod picture;
 pub(crate) mod pki;
 pub(crate) mod png;

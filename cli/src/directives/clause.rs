@@ -61,7 +61,21 @@ const PAIRS: &[&str] = &[
     "atomic capture",
 ];
 
+impl Clause {
+    /// As it is written.
+    pub(super) fn text(&self) -> String {
+        self.argument.as_ref().map_or_else(|| self.name.clone(), |argument| format!("{}({argument})", self.name))
+    }
+}
+
 impl Parsed {
+    /// As it is written.
+    pub(super) fn text(&self) -> String {
+        let argument = self.argument.as_ref().map_or_else(String::new, |argument| format!("({argument})"));
+        let clauses = self.clauses.iter().map(|clause| format!(" {}", clause.text()));
+        format!("{}{argument}{}", self.name, clauses.collect::<String>())
+    }
+
     /// Reads the text after `acc`. Whatever it is, something is made of it: this is no compiler.
     pub(super) fn new(text: &str) -> Self {
         let mut words = Words { rest: text.trim() };

@@ -1,6 +1,6 @@
 //! What GCC makes of single clauses, as far as their text shows it.
 
-use super::clause::{Clause, Parsed, split};
+use super::clause::{Clause, DATA_CLAUSES, Parsed, split};
 use super::finding::Severity;
 use std::collections::BTreeMap;
 
@@ -38,8 +38,38 @@ pub(super) fn judge(
         )),
         "reduction" => {
             let list = argument.split_once(':').map_or("", |(_, list)| list);
+            if parsed.name == "kernels" {
+                found.push((
+                    Severity::Refused,
+                    "reduction on kernels, which has none".into(),
+                    "the same reduction on a loop in it".into(),
+                ));
+            }
             for variable in split(list, ',') {
-                if ['.', '%'].iter().any(|part| variable.contains(*part)) || variable.contains("->") {
+                let others =
+                    parsed.clauses.iter().filter(|other| other.name == "reduction" && !std::ptr::eq(*other, clause));
+                let before = others.take_while(|other| {
+                    let place = |one: &Clause| parsed.clauses.iter().position(|known| std::ptr::eq(known, one));
+                    place(other) < place(clause)
+                });
+                let names = |other: &Clause| {
+                    let list = other.argument.as_deref().unwrap_or("").split_once(':').map_or("", |(_, list)| list);
+                    split(list, ',').contains(&variable)
+                };
+                if !variable.is_empty() && before.into_iter().any(names) {
+                    found.push((
+                        Severity::Refused,
+                        format!("two reductions of {variable}"),
+                        "a variable for each".into(),
+                    ));
+                }
+                if variable.starts_with('*') {
+                    found.push((
+                        Severity::Refused,
+                        format!("reduction of {variable}, which is no variable"),
+                        "a scalar that is stored afterwards".into(),
+                    ));
+                } else if ['.', '%'].iter().any(|part| variable.contains(*part)) || variable.contains("->") {
                     found.push((
                         Severity::Refused,
                         format!("reduction of {variable}, which is a member of a structure"),
@@ -50,6 +80,44 @@ pub(super) fn judge(
                         Severity::Refused,
                         format!("reduction of {variable}, which is an array or a part of one"),
                         "a scalar for each element, or atomic".into(),
+                    ));
+                }
+            }
+        }
+        "use_device" => {
+            for variable in split(argument, ',') {
+                let part = if fortran {
+                    variable.contains(['%', '('])
+                } else {
+                    variable.contains(['.', '[']) || variable.contains("->")
+                };
+                if part {
+                    found.push((
+                        Severity::Refused,
+                        format!("use_device({variable}), which is a component, an element or a section"),
+                        "a pointer to it, in a variable of its own".into(),
+                    ));
+                }
+            }
+        }
+        name if !fortran && DATA_CLAUSES.contains(&name) => {
+            let list = argument.split_once(':').filter(|(word, _)| ["readonly", "zero"].contains(&word.trim()));
+            for variable in split(list.map_or(argument, |(_, list)| list), ',') {
+                if variable.starts_with(['*', '(']) {
+                    found.push((
+                        Severity::Refused,
+                        format!("{name}({variable}): GCC wants the name of a variable first"),
+                        "p[0:n] in place of *p, and a pointer of its own in place of an expression".into(),
+                    ));
+                } else if gcc == 12
+                    && variable
+                        .split_once(['.', '-'])
+                        .is_some_and(|(whole, part)| whole.ends_with(']') && part.contains('['))
+                {
+                    found.push((
+                        Severity::Refused,
+                        format!("{name}({variable}): GCC 12 ends with an internal error at a section in an element of an array"),
+                        "a pointer of its own, and a section of that".into(),
                     ));
                 }
             }

@@ -1,6 +1,7 @@
-//! Directives in Fortran: sentinels of free and fixed form, with continuation.
+//! Directives and statements in Fortran, in free and fixed form, with continuation.
 
-use super::{Directive, Form};
+use super::clause::split;
+use super::{Directive, Form, Language};
 use std::ops::Range;
 
 /// A line of the source, without its end.
@@ -80,6 +81,104 @@ fn collect(source: &str, read: impl Fn(&[Line<'_>], usize) -> Option<(String, us
         at += 1;
     }
     found
+}
+
+/// A statement, as it stands in a source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Statement {
+    /// Its first line in the text, from 1.
+    pub(super) line: u32,
+    /// Its whole lines but for the last one's end.
+    pub(super) place: Range<usize>,
+    /// On one line, without comments and without its label.
+    pub(super) text: String,
+    /// Whether its lines have no other statement, and no label in front of an `if`.
+    pub(super) alone: bool,
+}
+
+/// All statements of a source.
+pub(super) fn statements(source: &str, language: Language) -> Vec<Statement> {
+    let lines = lines(source);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        let (first, mut last) = (at, at);
+        at += 1;
+        let text = match language {
+            Language::FixedFortran => {
+                let Some((text, false)) = fixed_line(lines[first].text) else { continue };
+                let mut text = text.to_owned();
+                for (next, line) in lines.iter().enumerate().skip(first + 1) {
+                    match fixed_line(line.text) {
+                        Some((more, true)) => {
+                            text.push_str(more);
+                            last = next;
+                        }
+                        Some((_, false)) => break,
+                        None => {}
+                    }
+                }
+                text
+            }
+            _ => {
+                if lines[first].text.trim_start().is_empty() || lines[first].text.trim_start().starts_with(['!', '#']) {
+                    continue;
+                }
+                let mut text = without_comment(lines[first].text).trim().to_owned();
+                for (next, line) in lines.iter().enumerate().skip(first + 1) {
+                    let Some(open) = text.strip_suffix('&') else { break };
+                    if is_blank_or_comment(line.text) {
+                        continue;
+                    }
+                    let more = without_comment(line.text).trim();
+                    text = format!("{open}{}", more.strip_prefix('&').unwrap_or(more));
+                    last = next;
+                }
+                text
+            }
+        };
+        at = last + 1;
+        let place = lines[first].start..lines[last].start + lines[last].text.len();
+        let several = split(&text, ';');
+        for one in &several {
+            let bare = one.trim_start_matches(|c: char| c.is_ascii_digit()).trim();
+            let labelled_if =
+                bare.len() < one.len() && bare.get(..2).is_some_and(|word| word.eq_ignore_ascii_case("if"));
+            found.push(Statement {
+                line: u32::try_from(first + 1).unwrap_or(0),
+                place: place.clone(),
+                text: bare.to_owned(),
+                alone: several.len() == 1 && !labelled_if,
+            });
+        }
+    }
+    found
+}
+
+/// The file and the number of line `physical` of a source, as line markers count.
+pub(super) fn shown(source: &str, physical: u32) -> (Option<String>, u32) {
+    let (mut file, mut shift) = (None, 0);
+    for (at, line) in (1..i64::from(physical)).zip(source.lines()) {
+        if let Some((number, name)) = marker(line) {
+            shift = number - at - 1;
+            file = name.or(file);
+        }
+    }
+    (file, u32::try_from(i64::from(physical) + shift).unwrap_or(physical))
+}
+
+/// What stands in the statement field of a line in fixed form, label included, and whether it continues the line before; nothing for
+/// comments, directives and empty lines.
+fn fixed_line(line: &str) -> Option<(&str, bool)> {
+    let first = line.chars().next()?;
+    if "cC*!#dD".contains(first) || line.trim().is_empty() || line.trim_start().starts_with('!') {
+        return None;
+    }
+    let sixth = line.get(5..6).filter(|_| !line.get(..6).is_some_and(|head| head.contains('\t')));
+    let goes_on =
+        sixth.is_some_and(|c| c != " " && c != "0") && line.get(..5).is_some_and(|head| head.trim().is_empty());
+    let text = if goes_on { &line[6..] } else { line };
+    Some((without_comment(text).trim(), goes_on))
 }
 
 /// What stands behind `!$acc`.
@@ -165,6 +264,23 @@ mod tests {
     #[test]
     fn strings_may_have_exclamation_marks() {
         assert_eq!(free("!$acc wait(f('!')) ! c\n"), [(1, "wait(f('!'))".to_owned())]);
+    }
+
+    #[test]
+    fn statements_are_read_in_both_forms() {
+        let free =
+            "x = 1 ! so\n! none\ncall f(1, & ! more\n  ! between\n  & 2); y = ';'\n10 if (a) b = 1\n!$acc wait\n";
+        let found = statements(free, Language::FreeFortran);
+        let texts: Vec<(u32, &str, bool)> = found.iter().map(|one| (one.line, &*one.text, one.alone)).collect();
+        assert_eq!(
+            texts,
+            [(1, "x = 1", true), (3, "call f(1,  2)", false), (3, "y = ';'", false), (6, "if (a) b = 1", false)]
+        );
+        let fixed = "c     none\n      x = 1\n   10 call f(1,\n\nC$acc wait\n     &  2)\n\ty = 2\n";
+        let found = statements(fixed, Language::FixedFortran);
+        let texts: Vec<(u32, &str)> = found.iter().map(|one| (one.line, &*one.text)).collect();
+        assert_eq!(texts, [(2, "x = 1"), (3, "call f(1,2)"), (7, "y = 2")]);
+        assert_eq!(shown("# 40 \"x.F90\"\n\nx\n", 3), (Some("x.F90".into()), 41));
     }
 
     #[test]

@@ -1,25 +1,36 @@
-//! OpenACC directives in source text: finding them, reading their clauses, what GCC makes of them, and how those that it
-//! doesn't know are written as calls. Pure: text in, text out.
+//! OpenACC directives in source text: finding them, reading their clauses, what GCC makes of them, and what stands in
+//! place of those that it doesn't know, drops or refuses. Pure: text in, text out.
 
+mod allocations;
 mod c;
+mod calls;
 mod clause;
 mod clause_findings;
 mod components;
+mod declared;
+mod declared_update;
 mod directive;
+mod elements;
 mod finding;
 mod fortran;
 mod includes;
+mod module_file;
+mod pieces;
 mod references;
+mod repeated;
 mod rewrite;
 mod rules;
+mod sections;
 mod source_findings;
 #[cfg(test)]
 mod table_tests;
 mod variables;
 
+pub(crate) use declared::{Outside, Traits, exported, names, uses};
 pub(crate) use directive::{Directive, Form};
 pub(crate) use finding::{Finding, Severity};
 pub(crate) use includes::includes;
+pub(crate) use module_file::declared as declared_in_module;
 pub(crate) use rewrite::rewrite;
 pub(crate) use rules::findings;
 

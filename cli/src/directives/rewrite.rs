@@ -1,332 +1,98 @@
-//! Directives that GCC doesn't know (`init`, `shutdown`, `set`, forms of `wait`), as calls of the routines that do the same
-//! (OpenACC 3.3, 2.14.1 to 2.14.3, 2.16.3).
+//! A copy of a source in which directives stand that GCC takes, in place of what it doesn't know, drops or refuses.
 
-use super::clause::{Parsed, split};
-use super::{Directive, Form, Language, scan};
-use std::fmt::Write;
+use super::allocations;
+use super::calls::{self, calls_for};
+use super::clause::Parsed;
+use super::declared::{Declared, Outside};
+use super::pieces::{Edit, Piece};
+use super::{Directive, Language, declared_update, repeated, scan};
 
-/// A source with calls in place of directives.
+/// A source with other text in place of directives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rewritten {
     /// The new text; its lines count as those of the old one.
     pub(crate) text: String,
-    /// The directives that are calls now.
-    pub(crate) calls: usize,
+    /// The places with other text.
+    pub(crate) edits: usize,
 }
 
-/// Longest line that is written, without what continues it.
-const FREE_COLUMNS: usize = 120;
-/// Columns 7 to 72.
-const FIXED_COLUMNS: usize = 66;
-
-/// Replaces what GCC doesn't know by calls; nothing if there is none of it. `name` is the source's own for messages and
-/// debug information.
-pub(crate) fn rewrite(source: &str, language: Language, name: &str) -> Option<Rewritten> {
+/// Replaces what GCC doesn't know, drops or refuses; nothing if there is none of it. `name` is the source's own for messages and
+/// debug information, `outside` what other files declare.
+pub(crate) fn rewrite(source: &str, language: Language, name: &str, outside: &Outside) -> Option<Rewritten> {
     let mut text = String::with_capacity(source.len());
-    let (mut done, mut calls) = (0, 0);
-    for directive in scan(source, language) {
-        let Some(new) = calls_for(&directive.text) else { continue };
-        if directive.place.start < done {
+    let (mut done, mut count) = (0, 0);
+    for edit in edits(source, language, outside) {
+        if edit.place.start < done {
             continue;
         }
-        text.push_str(&source[done..directive.place.start]);
-        let old = &source[directive.place.clone()];
-        if language.is_fortran() {
-            text.push_str(&fortran(&new, language));
-            // The next line keeps its number.
-            let next = source[..directive.place.end].matches('\n').count() + 2;
-            let file = directive.file.as_deref().unwrap_or(name);
-            let next = shown_line(&directive, next, source);
-            let _ = write!(text, "\n# {next} \"{file}\"");
-        } else {
-            text.push_str(&c(&new));
-            if directive.form == Form::Line {
-                text.push_str(&"\n".repeat(old.matches('\n').count()));
-            }
-        }
-        done = directive.place.end;
-        calls += 1;
+        text.push_str(&source[done..edit.place.start]);
+        text.push_str(&edit.text(source, language, name));
+        done = edit.place.end;
+        count += 1;
     }
     text.push_str(&source[done..]);
     // Of preprocessed text GCC takes line markers only, and warns of them elsewhere.
-    let markers = language.is_fortran() || name.ends_with(".i") || name.ends_with(".ii");
-    let first = if markers { format!("# 1 \"{name}\"\n") } else { format!("#line 1 \"{name}\"\n") };
-    (calls > 0).then_some(Rewritten { text: first + &text, calls })
+    let first = super::pieces::marker(1, name, language, name);
+    (count > 0).then_some(Rewritten { text: format!("{first}\n{text}"), edits: count })
 }
 
-/// The number of line `physical` of the text, as line markers count.
-fn shown_line(directive: &Directive, physical: usize, source: &str) -> usize {
-    let first = source[..directive.place.start].matches('\n').count() + 1;
-    let shown = usize::try_from(directive.line).unwrap_or(first);
-    (shown + physical).saturating_sub(first)
-}
-
-/// Calls that do what a directive says.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Calls {
-    condition: Option<String>,
-    calls: Vec<(&'static str, Vec<String>)>,
-}
-
-impl Calls {
-    /// As a person would write them.
-    pub(super) fn shown(&self, fortran: bool) -> String {
-        let calls: Vec<String> = self
-            .calls
-            .iter()
-            .map(|(name, arguments)| {
-                let last = arguments.len().saturating_sub(1);
-                let arguments: Vec<&str> =
-                    arguments.iter().enumerate().map(|(at, argument)| named(name, argument, at == last)).collect();
-                format!("{}{name}({})", if fortran { "call " } else { "" }, arguments.join(", "))
-            })
-            .collect();
-        let calls = calls.join("; ");
-        match (&self.condition, fortran) {
-            (Some(condition), false) => format!("if ({condition}) {calls}"),
-            (Some(condition), true) => format!("if ({condition}) then; {calls}; end if"),
-            (None, _) => calls,
-        }
-    }
-}
-
-/// Device types with their names and GCC's numbers. `*` and `default` leave the choice to the runtime.
-const TYPES: &[(&str, &str, &str)] = &[
-    ("nvidia", "5", "acc_device_nvidia"),
-    ("host", "2", "acc_device_host"),
-    ("not_host", "4", "acc_device_not_host"),
-    ("radeon", "8", "acc_device_radeon"),
-    ("multicore", "64", "acc_device_cpu"),
-    ("cpu", "64", "acc_device_cpu"),
-    ("default", "1", "acc_device_default"),
-    ("*", "1", "acc_device_default"),
-];
-/// `acc_device_current`
-const CURRENT: &str = "-1";
-/// `acc_async_noval`
-const NOVAL: &str = "-1";
-
-/// An argument with the name that it has in `openacc.h`. Types come last.
-fn named<'a>(call: &str, argument: &'a str, last: bool) -> &'a str {
-    let takes_a_type = last && !call.starts_with("acc_wait") && call != "acc_set_default_async";
-    match TYPES.iter().find(|(_, number, _)| *number == argument) {
-        Some((_, _, name)) if takes_a_type => name,
-        _ if takes_a_type && argument == CURRENT => "acc_device_current",
-        _ if argument == NOVAL => "acc_async_noval",
-        _ => argument,
-    }
-}
-
-/// The calls that stand for a directive; nothing if GCC knows it, or if it can't be understood.
-pub(super) fn calls_for(text: &str) -> Option<Calls> {
-    let parsed = Parsed::new(text);
-    let condition = parsed.value(&["if"]).map(str::to_owned);
-    let num = parsed.value(&["device_num"]);
-    let types = device_types(&parsed)?;
-    let mut calls: Vec<(&'static str, Vec<String>)> = Vec::new();
-    match parsed.name.as_str() {
-        "set" => {
-            let kind = types.first().copied();
-            match (num, kind) {
-                (Some(num), kind) => {
-                    calls.push(("acc_set_device_num", vec![num.to_owned(), kind.unwrap_or(CURRENT).into()]));
-                }
-                (None, Some(kind)) => calls.push(("acc_set_device_type", vec![kind.to_owned()])),
-                (None, None) => {}
+/// What is replaced, in order.
+fn edits(source: &str, language: Language, outside: &Outside) -> Vec<Edit> {
+    let directives = scan(source, language);
+    let parsed: Vec<Parsed> = directives.iter().map(|directive| Parsed::new(&directive.text)).collect();
+    let all: Vec<(&Directive, &Parsed)> = directives.iter().zip(&parsed).collect();
+    let declared = Declared::new(source, language, &all, outside);
+    let mut edits = Vec::new();
+    // How many `data` directives each open construct has become.
+    let mut open: Vec<usize> = Vec::new();
+    for (directive, parsed) in &all {
+        let pieces = if language.is_fortran() && parsed.name == "end data" {
+            match open.pop() {
+                Some(count) if count > 1 => vec![Piece::Pragma("end data".into()); count],
+                _ => continue,
             }
-            if let Some(queue) = parsed.value(&["default_async"]) {
-                calls.push(("acc_set_default_async", vec![queue.to_owned()]));
+        } else {
+            let pieces = pieces(directive, parsed, language, &declared);
+            if parsed.name == "data" {
+                open.push(pieces.as_ref().map_or(1, Vec::len));
             }
-        }
-        name @ ("init" | "shutdown") => {
-            let (all, one) = match name {
-                "init" => ("acc_init", "acc_init_device"),
-                _ => ("acc_shutdown", "acc_shutdown_device"),
-            };
-            let types = if types.is_empty() { vec![CURRENT] } else { types };
-            for kind in types {
-                match num {
-                    Some(num) => calls.push((one, vec![num.to_owned(), kind.to_owned()])),
-                    None => calls.push((all, vec![kind.to_owned()])),
-                }
-            }
-        }
-        "wait" => return waits(&parsed, condition),
-        _ => return None,
+            let Some(pieces) = pieces else { continue };
+            pieces
+        };
+        edits.push(Edit::of(directive, pieces));
     }
-    (!calls.is_empty()).then_some(Calls { condition, calls })
+    if language.is_fortran() {
+        edits.extend(allocations::edits(source, language, &all, &declared));
+        edits.sort_by_key(|edit| edit.place.start);
+    }
+    edits
 }
 
-/// The numbers of the types that `device_type` names; `None` if one is not known.
-fn device_types(parsed: &Parsed) -> Option<Vec<&'static str>> {
-    let Some(list) = parsed.value(&["device_type", "dtype"]) else { return Some(Vec::new()) };
-    split(list, ',')
-        .into_iter()
-        .map(|name| {
-            let name = name.to_ascii_lowercase();
-            let name = name.strip_prefix("acc_device_").unwrap_or(&name);
-            TYPES.iter().find(|(known, ..)| *known == name).map(|(_, number, _)| *number)
-        })
-        .collect()
-}
-
-/// `wait` with what GCC lacks: a device number, the word `queues`, a condition.
-fn waits(parsed: &Parsed, condition: Option<String>) -> Option<Calls> {
-    let list = WaitList::new(parsed.argument.as_deref().unwrap_or(""));
-    if list.device.is_none() && !list.says_queues && condition.is_none() {
-        return None;
+/// What stands in place of a directive.
+fn pieces(directive: &Directive, parsed: &Parsed, language: Language, declared: &Declared) -> Option<Vec<Piece>> {
+    if let Some(calls) = calls_for(&directive.text) {
+        let code = if language.is_fortran() { calls::fortran(&calls) } else { calls::c(&calls) };
+        return Some(vec![Piece::Code(code)]);
     }
-    let waiting = parsed.clause(&["async"]).map(|clause| clause.argument.clone().unwrap_or_else(|| NOVAL.to_owned()));
-    let mut calls = Vec::new();
-    let mut call = |names: [&'static str; 4], queue: Option<&str>| {
-        let name = names[usize::from(list.device.is_some()) + 2 * usize::from(waiting.is_some())];
-        let arguments = queue.into_iter().chain(waiting.as_deref()).chain(list.device).map(str::to_owned).collect();
-        calls.push((name, arguments));
-    };
-    if list.queues.is_empty() {
-        call(["acc_wait_all", "acc_wait_all_device", "acc_wait_all_async", "acc_wait_all_device_async"], None);
+    if parsed.name == "update" {
+        return declared_update::pieces(directive, parsed, language, declared);
     }
-    for queue in &list.queues {
-        call(["acc_wait", "acc_wait_device", "acc_wait_async", "acc_wait_device_async"], Some(queue));
-    }
-    Some(Calls { condition, calls })
-}
-
-/// `[devnum: n :] [queues:] list`
-pub(super) struct WaitList<'a> {
-    pub(super) device: Option<&'a str>,
-    pub(super) says_queues: bool,
-    pub(super) queues: Vec<&'a str>,
-}
-
-impl<'a> WaitList<'a> {
-    pub(super) fn new(argument: &'a str) -> Self {
-        let (mut rest, mut device, mut says_queues) = (argument.trim(), None, false);
-        if let Some(after) = modifier(rest, "devnum") {
-            let end = colon(after).unwrap_or(after.len());
-            device = Some(after[..end].trim());
-            rest = after.get(end + 1..).unwrap_or("").trim();
-        }
-        if let Some(after) = modifier(rest, "queues") {
-            says_queues = true;
-            rest = after;
-        }
-        let queues = split(rest, ',').into_iter().filter(|queue| !queue.is_empty()).collect();
-        Self { device, says_queues, queues }
-    }
-}
-
-/// What follows `word :`.
-fn modifier<'a>(text: &'a str, word: &str) -> Option<&'a str> {
-    let (head, rest) = text.split_at_checked(word.len())?;
-    let rest = head.eq_ignore_ascii_case(word).then_some(rest)?.trim_start().strip_prefix(':')?;
-    (!rest.starts_with(':')).then(|| rest.trim_start())
-}
-
-/// The first colon that is none of C++'s `::`, outside of parentheses.
-fn colon(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let mut depth = 0usize;
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            b':' if depth == 0 => {
-                let double = bytes.get(at + 1) == Some(&b':') || (at > 0 && bytes[at - 1] == b':');
-                if !double {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// One compound statement on one line. The names are declared in it, and in C++ without its mangling, so no header is needed.
-fn c(calls: &Calls) -> String {
-    let mut text = String::from("{ ");
-    for (name, arguments) in &calls.calls {
-        let types = vec!["int"; arguments.len()];
-        let types = if types.is_empty() { "void".to_owned() } else { types.join(", ") };
-        let _ = write!(text, "extern void accord_{name}({types}) __asm__(\"{name}\"); ");
-    }
-    if let Some(condition) = &calls.condition {
-        let _ = write!(text, "if ({condition}) {{ ");
-    }
-    for (name, arguments) in &calls.calls {
-        let _ = write!(text, "accord_{name}({}); ", arguments.join(", "));
-    }
-    if calls.condition.is_some() {
-        text.push_str("} ");
-    }
-    text.push('}');
-    text
-}
-
-/// Call statements, in lines that are short enough.
-fn fortran(calls: &Calls, language: Language) -> String {
-    let statements: Vec<String> = calls
-        .calls
-        .iter()
-        .map(|(name, arguments)| {
-            let arguments: Vec<String> = arguments.iter().map(|argument| format!("int({argument}, 4)")).collect();
-            format!("call {name}({})", arguments.join(", "))
-        })
-        .collect();
-    let mut all = statements.join("; ");
-    if let Some(condition) = &calls.condition {
-        all = format!("if ({condition}) then; {all}; end if");
-    }
-    let columns = if language == Language::FreeFortran { FREE_COLUMNS } else { FIXED_COLUMNS };
-    let chars: Vec<char> = all.chars().collect();
-    let pieces: Vec<String> = chars.chunks(columns).map(|piece| piece.iter().collect()).collect();
-    match language {
-        Language::FreeFortran => pieces.join("&\n&"),
-        _ => format!("      {}", pieces.join("\n     &")),
-    }
+    repeated::pieces(parsed, language)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(text: &str) -> String {
-        calls_for(text).map_or_else(|| "-".to_owned(), |calls| calls.shown(false))
-    }
-
-    #[test]
-    fn directives_become_the_routines_that_do_the_same() {
-        for (text, calls) in [
-            ("set device_num(5)", "acc_set_device_num(5, acc_device_current)"),
-            ("set device_num(n+1)", "acc_set_device_num(n+1, acc_device_current)"),
-            ("set device_type(nvidia) device_num(f(1,2))", "acc_set_device_num(f(1,2), acc_device_nvidia)"),
-            ("set device_type(host)", "acc_set_device_type(acc_device_host)"),
-            ("set default_async(q) if(x > 1)", "if (x > 1) acc_set_default_async(q)"),
-            ("set", "-"),
-            ("set device_type(toaster)", "-"),
-            ("init", "acc_init(acc_device_current)"),
-            ("init device_type(nvidia, host)", "acc_init(acc_device_nvidia); acc_init(acc_device_host)"),
-            ("shutdown device_num(1)", "acc_shutdown_device(1, acc_device_current)"),
-            ("wait(devnum:1:queues:2, 3)", "acc_wait_device(2, 1); acc_wait_device(3, 1)"),
-            ("wait(devnum: a::b : q[i:j]) async", "acc_wait_device_async(q[i:j], acc_async_noval, a::b)"),
-            ("wait(devnum:1)", "acc_wait_all_device(1)"),
-            ("wait(devnum:1) async(4)", "acc_wait_all_device_async(4, 1)"),
-            ("wait(queues:2) async(3)", "acc_wait_async(2, 3)"),
-            ("wait if(go)", "if (go) acc_wait_all()"),
-            ("wait(1) async(2)", "-"),
-            ("wait", "-"),
-            ("parallel wait(devnum:1:2)", "-"),
-        ] {
-            assert_eq!(shown(text), calls, "{text}");
-        }
+    fn rewrite(source: &str, language: Language, name: &str) -> Option<Rewritten> {
+        super::rewrite(source, language, name, &Outside::default())
     }
 
     #[test]
     fn c_stays_on_its_line() {
         let source = "\nvoid f(int n) {\n#pragma acc set device_num(n)\n g(); }\n";
         let new = rewrite(source, Language::C, "a.c").unwrap();
-        assert_eq!(new.calls, 1);
+        assert_eq!(new.edits, 1);
         let lines: Vec<&str> = new.text.lines().collect();
         assert_eq!((lines[0], lines.len()), ("#line 1 \"a.c\"", 5));
         assert_eq!(
@@ -354,5 +120,15 @@ mod tests {
         let new = rewrite(source, Language::FixedFortran, "p.f").unwrap();
         assert!(new.text.lines().all(|line| line.len() <= 72), "{}", new.text);
         assert!(new.text.contains("\n     &") && new.text.contains("# 3 \"p.f\"\n      end"), "{}", new.text);
+    }
+
+    #[test]
+    fn data_constructs_end_as_often_as_they_begin() {
+        let source = "!$acc data copy(a(1:2), a(5:6))\n!$acc data copy(b)\n!$acc end data\n!$acc end data\nend\n";
+        let new = rewrite(source, Language::FreeFortran, "p.f90").unwrap();
+        let lines: Vec<&str> = new.text.lines().filter(|line| !line.starts_with('#')).collect();
+        let (first, second) = ("!$acc data copy(a(1:2))", "!$acc data copy(a(5:6))");
+        let end = "!$acc end data";
+        assert_eq!(lines, [first, second, "!$acc data copy(b)", end, end, end, "end"], "{}", new.text);
     }
 }

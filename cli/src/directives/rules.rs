@@ -1,9 +1,11 @@
 //! What GCC silently drops, gets wrong or refuses, and what to write instead. docs/gcc.md has the table.
 
+use super::calls::{WaitList, calls_for};
 use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered, split};
+use super::declared::{Declared, Outside};
+use super::declared_update::{WAYS, is_left_out};
 use super::finding::{Finding, Severity};
-use super::rewrite::{WaitList, calls_for};
-use super::{Directive, Language, clause_findings, components, scan, source_findings};
+use super::{Directive, Language, clause_findings, components, elements, repeated, scan, source_findings};
 use std::collections::{BTreeMap, BTreeSet};
 
 const NAMES: &[&str] = &[
@@ -37,17 +39,19 @@ const NAMES: &[&str] = &[
     "end atomic",
 ];
 
-/// What GCC of version `gcc` (as 12) makes of a source.
-pub(crate) fn findings(source: &str, language: Language, gcc: u32) -> Vec<Finding> {
+/// What GCC of version `gcc` (as 12) makes of a source; `outside` is what other files declare.
+pub(crate) fn findings(source: &str, language: Language, gcc: u32, outside: &Outside) -> Vec<Finding> {
     let directives = scan(source, language);
     let parsed: Vec<Parsed> = directives.iter().map(|directive| Parsed::new(&directive.text)).collect();
-    let declared = declared(&parsed, source, language.is_fortran());
+    let all: Vec<(&Directive, &Parsed)> = directives.iter().zip(&parsed).collect();
+    let declared = Declared::new(source, language, &all, outside);
     let constants = clause_findings::constants(source, language.is_fortran());
     let mut found = Vec::new();
     for (directive, parsed) in directives.iter().zip(&parsed) {
         let judge = Judge {
             directive,
             parsed,
+            language,
             fortran: language.is_fortran(),
             gcc,
             declared: &declared,
@@ -58,28 +62,10 @@ pub(crate) fn findings(source: &str, language: Language, gcc: u32) -> Vec<Findin
     if language.is_fortran() {
         found.extend(components_of_arrays(source, &parsed));
     }
-    let all: Vec<(&Directive, &Parsed)> = directives.iter().zip(&parsed).collect();
-    found.extend(source_findings::findings(source, language, gcc, &all));
+    found.extend(source_findings::findings(source, language, gcc, &all, &declared));
+    found.extend(elements::findings(source, language, &all));
     found.sort_by_key(|finding| finding.line);
     found
-}
-
-/// Names of variables that `declare` gives to the device, Fortran's in lower case. Allocatables and pointers are not among them: their
-/// updates arrive.
-fn declared(all: &[Parsed], source: &str, fortran: bool) -> BTreeSet<String> {
-    let lower = if fortran { source.to_ascii_lowercase() } else { String::new() };
-    let dynamic: Vec<&str> =
-        lower.lines().filter(|line| line.contains("allocatable") || line.contains("pointer")).collect();
-    let is_dynamic = |name: &str| {
-        dynamic.iter().any(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name))
-    };
-    let clauses = all.iter().filter(|parsed| parsed.name == "declare").flat_map(|parsed| &parsed.clauses);
-    clauses
-        .filter(|clause| ["create", "copyin", "copy", "device_resident", "link"].contains(&clause.name.as_str()))
-        .flat_map(|clause| split(clause.argument.as_deref().unwrap_or(""), ','))
-        .map(|name| if fortran { name.to_ascii_lowercase() } else { name.to_owned() })
-        .filter(|name| !is_dynamic(name))
-        .collect()
 }
 
 /// Pointers to a component of an allocatable array that some data clause names.
@@ -110,9 +96,10 @@ fn components_of_arrays(source: &str, all: &[Parsed]) -> Vec<Finding> {
 struct Judge<'a> {
     directive: &'a Directive,
     parsed: &'a Parsed,
+    language: Language,
     fortran: bool,
     gcc: u32,
-    declared: &'a BTreeSet<String>,
+    declared: &'a Declared,
     constants: &'a BTreeMap<String, u64>,
 }
 
@@ -215,6 +202,7 @@ impl Judge<'_> {
         if name == "update" {
             self.update(&mut say);
         }
+        self.repeats(&mut say);
     }
 
     fn sentinel(&self) -> &'static str {
@@ -301,12 +289,9 @@ impl Judge<'_> {
     }
 
     fn update(&self, say: &mut impl FnMut(Severity, String, String, bool)) {
-        for clause in
-            self.parsed.clauses.iter().filter(|clause| ["device", "self", "host"].contains(&clause.name.as_str()))
-        {
+        for clause in self.parsed.clauses.iter().filter(|clause| WAYS.contains(&clause.name.as_str())) {
             for variable in split(clause.argument.as_deref().unwrap_or(""), ',') {
-                let known = if self.fortran { variable.to_ascii_lowercase() } else { variable.to_owned() };
-                if !self.declared.contains(&known) {
+                if !is_left_out(self.directive.line, variable, self.declared) {
                     continue;
                 }
                 let (direction, to) = (&clause.name, if clause.name == "device" { "device" } else { "self" });
@@ -322,8 +307,19 @@ impl Judge<'_> {
                 let message = format!(
                     "GCC drops the update of {variable}, which is a declare variable, where it is named as a whole"
                 );
-                say(Severity::Ignored, message, remedy, false);
+                say(Severity::Ignored, message, remedy, true);
             }
+        }
+    }
+
+    fn repeats(&self, say: &mut impl FnMut(Severity, String, String, bool)) {
+        for array in repeated::repeats(self.parsed, self.language) {
+            say(
+                Severity::Refused,
+                format!("{array} is named more than once: GCC takes one section of an array in a directive"),
+                "a directive for each section; on a compute construct one section that has them all".into(),
+                repeated::is_mended(self.parsed, self.language),
+            );
         }
     }
 }
@@ -359,6 +355,10 @@ fn inner_part(variable: &str) -> Option<(&str, bool)> {
 mod tests {
     use super::*;
 
+    fn findings(source: &str, language: Language, gcc: u32) -> Vec<Finding> {
+        super::findings(source, language, gcc, &Outside::default())
+    }
+
     fn c(source: &str) -> Vec<(u32, Severity, String)> {
         findings(source, Language::C, 12).into_iter().map(|found| (found.line, found.severity, found.remedy)).collect()
     }
@@ -384,11 +384,15 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].0, found[0].1), (2, Severity::Ignored));
         assert!(found[0].2.starts_with("update device(gd[0:n])"));
-        let source = "integer :: gd(10), k\nreal, allocatable :: h(:)\n!$acc declare create(GD, h)\n!$acc update self(Gd, h, gd(:))\n";
-        let found = findings(source, Language::FreeFortran, 14);
-        assert_eq!(found.iter().map(|found| found.line).collect::<Vec<_>>(), [3, 4]);
+        let module = "module m\ninteger :: gd(10), k\nreal, allocatable :: h(:)\n!$acc declare create(GD, h)\n";
+        let source = format!("{module}contains\nsubroutine s\n!$acc update self(Gd, h)\nend\nend module\n");
+        let found = findings(&source, Language::FreeFortran, 14);
+        assert_eq!(found.iter().map(|found| found.line).collect::<Vec<_>>(), [4, 7]);
+        assert!(found.iter().all(|found| found.rewritten));
         assert!(found[0].message.starts_with("declare create(h)"), "{found:?}");
         assert!(found[1].remedy.starts_with("update self(Gd(:)) for an array; for a scalar call acc_update_self(Gd)"));
+        let source = "integer :: gd(10)\n!$acc declare create(gd)\n!$acc update self(gd)\n";
+        assert_eq!(findings(source, Language::FreeFortran, 14), [], "GCC passes those of programs and procedures");
     }
 
     #[test]
@@ -412,7 +416,7 @@ mod tests {
         for (clause, expected) in [
             ("self(v(1:9:2))", vec![Severity::Wrong]),
             ("device(w(2, :))", vec![Severity::Wrong]),
-            ("self(w(:, f(1, 2)), v(2:n), v(i), w)", vec![]),
+            ("self(w(:, f(1, 2)), v(2:n), u(i), x)", vec![]),
         ] {
             assert_eq!(
                 severities(&format!("!$acc update {clause}\n"), Language::FreeFortran, 12),

@@ -1,7 +1,9 @@
 //! What GCC makes of directives and calls, as far as declarations and the statements around show it.
 
+use super::allocations;
 use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered, split};
 use super::components::word;
+use super::declared::Declared;
 use super::finding::{Finding, Severity};
 use super::variables::Variables;
 use super::{Directive, Language};
@@ -30,7 +32,13 @@ const ROUTINES: &[&str] = &[
 ];
 
 /// All of a source.
-pub(super) fn findings(source: &str, language: Language, gcc: u32, all: &[(&Directive, &Parsed)]) -> Vec<Finding> {
+pub(super) fn findings(
+    source: &str,
+    language: Language,
+    gcc: u32,
+    all: &[(&Directive, &Parsed)],
+    declared: &Declared,
+) -> Vec<Finding> {
     if !language.is_fortran() {
         let mut found = answered_calls(source);
         found.extend(super::references::findings(source, all));
@@ -39,6 +47,10 @@ pub(super) fn findings(source: &str, language: Language, gcc: u32, all: &[(&Dire
     let variables = Variables::read(source);
     let mut found = Vec::new();
     for (directive, parsed) in all {
+        if parsed.name == "declare" {
+            found.extend(allocatables(source, language, directive, parsed, all, declared, &variables));
+            continue;
+        }
         let mut say = |severity, message, remedy| found.push(Finding::at(directive, severity, message, remedy));
         for clause in &parsed.clauses {
             judge(directive.line, parsed, clause, &variables, gcc, all, &mut say);
@@ -89,15 +101,30 @@ fn judge(
         let component = variable.contains('%');
         let whole = variable == name;
         match clause.name.as_str() {
-            "create" if parsed.name == "declare" && whole && known.allocatable && !made(all, name) => say(
-                Wrong,
-                format!("declare create({name}): allocate makes nothing of it on the device"),
-                format!("enter data create({name}) after allocate, exit data delete({name}) before deallocate"),
-            ),
             "use_device" if whole && known.allocatable && !known.bounds.is_empty() => say(
                 Refused,
                 format!("use_device({name}) of an allocatable array"),
                 "a dummy argument, to which it is handed".into(),
+            ),
+            "use_device" if whole && known.bounds.last().is_some_and(|bound| bound.ends_with('*')) => say(
+                Refused,
+                format!("use_device({name}) of an assumed-size array"),
+                format!("a bound in its declaration, {name}(n); or a pointer to {name}(1:n)"),
+            ),
+            "use_device" if whole && known.bounds.is_empty() && !known.pointer => say(
+                Refused,
+                format!("use_device({name}) of a scalar"),
+                "an array of one element, or acc_deviceptr".into(),
+            ),
+            "reduction" if whole && known.derived => say(
+                Refused,
+                format!("reduction of {name}, which is of a derived type"),
+                "a scalar that is stored afterwards".into(),
+            ),
+            "reduction" if whole && known.pointer && known.bounds.is_empty() => say(
+                Refused,
+                format!("reduction of {name}, which is a pointer"),
+                "a scalar that is stored afterwards".into(),
             ),
             "reduction" if whole && !known.bounds.is_empty() => say(
                 Refused,
@@ -117,6 +144,14 @@ fn judge(
                 }
             }
             _ if !data => {}
+            _ if whole && known.bounds.last().is_some_and(|bound| bound.ends_with('*') || bound == "..") => say(
+                Refused,
+                format!("{}({name}) of a whole array whose shape is not known", clause.name),
+                format!(
+                    "{}({name}(1:n)); of assumed rank a dummy argument with a rank, to which it is handed",
+                    clause.name
+                ),
+            ),
             _ if whole && known.deferred_length && known.dummy && compute && gcc == 12 => say(
                 Refused,
                 format!("{}({name}) of a dummy argument character(:): GCC 12 ends with an internal error", clause.name),
@@ -130,7 +165,7 @@ fn judge(
                 ),
                 format!("enter data copyin({name}), then each of its arrays as {name}%component"),
             ),
-            _ if component && known.derived && known.pointer && gcc == 12 && !made(all, name) => say(
+            _ if component && known.derived && known.pointer && gcc == 12 && !allocations::is_made(all, name) => say(
                 Wrong,
                 format!(
                     "{}({variable}), and {name} is a pointer that no clause names: regions get the host's",
@@ -171,13 +206,29 @@ fn scattered(clause: &Clause, variable: &str) -> String {
     format!("{}({variable}) skips elements, and GCC takes no such sections in data clauses", clause.name)
 }
 
-/// Whether a clause other than of `declare` brings this variable itself to devices.
-fn made(all: &[(&Directive, &Parsed)], name: &str) -> bool {
-    let clauses = all.iter().filter(|(_, parsed)| parsed.name != "declare").flat_map(|(_, parsed)| &parsed.clauses);
-    clauses
-        .filter(|clause| ["copy", "copyin", "create"].iter().any(|kind| clause.name.ends_with(kind)))
-        .flat_map(|clause| split(clause.argument.as_deref().unwrap_or(""), ','))
-        .any(|variable| variable.eq_ignore_ascii_case(name))
+/// Allocatables with `declare create`, which `allocate` does not make present.
+fn allocatables(
+    source: &str,
+    language: Language,
+    directive: &Directive,
+    parsed: &Parsed,
+    all: &[(&Directive, &Parsed)],
+    declared: &Declared,
+    variables: &Variables,
+) -> Vec<Finding> {
+    let clauses = parsed.clauses.iter().filter(|clause| clause.name == "create");
+    let names = clauses.flat_map(|clause| split(clause.argument.as_deref().unwrap_or(""), ','));
+    let names = names.map(str::to_ascii_lowercase).filter(|name| {
+        variables.at(directive.line, name).is_some_and(|known| known.allocatable) && !allocations::is_made(all, name)
+    });
+    let found = names.map(|name| {
+        let done = declared.is_allocated_present(directive.line, &name)
+            && !allocations::is_left(&name, source, language, all, declared);
+        let message = format!("declare create({name}): allocate makes nothing of it on the device");
+        let remedy = format!("enter data create({name}) after allocate, exit data delete({name}) before deallocate");
+        Finding { rewritten: done, ..Finding::at(directive, Severity::Wrong, message, remedy) }
+    });
+    found.collect()
 }
 
 /// Whether a clause names a component of this variable.

@@ -1,6 +1,6 @@
 //! docs/gcc.md and what `accord lint` finds are in step: every row has a source in which it is found, or says why not.
 
-use super::{Language, findings};
+use super::{Language, Outside, findings};
 use Language::{C, FreeFortran};
 
 /// How a row begins, and a source that has it, whose last directive or call it is about.
@@ -8,6 +8,8 @@ const EXAMPLES: &[(&str, Language, &str)] = &[
     ("`set`, `init`, `shutdown` in C", C, "#pragma acc init\n"),
     ("a directive with a misspelled name", C, "#pragma acc paralel\n"),
     ("`update device(x)`", C, "#pragma acc declare create(x)\n#pragma acc update device(x)\n"),
+    ("`create(image[N])`", C, "#pragma acc enter data create(image[N])\n"),
+    ("`create(image[N])`", FreeFortran, "real :: a(n)\n!$acc data copy(a(n))\n"),
     ("`copy(a[1:n][1:m])`", C, "#pragma acc data copy(a[1:n][1:m])\n"),
     ("Fortran: `update self(v(1:9:2))`", FreeFortran, "!$acc update self(v(1:9:2))\n"),
     ("Fortran: `present(x%a)`", FreeFortran, "type(cell), pointer :: x\n!$acc enter data copyin(x%a)\n"),
@@ -50,6 +52,19 @@ const EXAMPLES: &[(&str, Language, &str)] = &[
     ("`r[1:2][1:2]`", C, "#pragma acc data copy(r[1:2][1:2])\n"),
     ("`device_type(...)`", C, "#pragma acc parallel device_type(nvidia)\n"),
     ("`gang(dim: n)`", C, "#pragma acc loop gang(dim: 1)\n"),
+    ("an array twice", C, "#pragma acc update self(a[0:1], a[5:1])\n"),
+    ("an array twice", FreeFortran, "!$acc parallel copyin(a(1:n)) copyout(a(m:k))\n"),
+    ("`reduction` of `*p`", C, "#pragma acc parallel loop reduction(+: *p)\n"),
+    ("`reduction` of `*p`", C, "#pragma acc parallel loop reduction(+: s) reduction(max: s)\n"),
+    ("`reduction` of `*p`", C, "#pragma acc kernels reduction(+: s)\n"),
+    ("`reduction` of `*p`", FreeFortran, "real, pointer :: p\n!$acc parallel loop reduction(+: p)\n"),
+    ("`copy(*p)`", C, "#pragma acc data copy(*p)\n"),
+    ("`copy(*p)`", C, "#pragma acc data copy(s[0].p[0:n])\n"),
+    ("Fortran: `copy(a)`, `present(a)` of a whole dummy", FreeFortran, "real :: a(*)\n!$acc data present(a)\n"),
+    ("Fortran: `use_device(a)` of a dummy", FreeFortran, "real :: a(*)\n!$acc host_data use_device(a)\n"),
+    ("Fortran: `use_device(a)` of a dummy", FreeFortran, "integer :: n\n!$acc host_data use_device(n)\n"),
+    ("`use_device(s.p)`", C, "#pragma acc host_data use_device(s.p)\n"),
+    ("`use_device(s.p)`", FreeFortran, "type(cell) :: x\n!$acc host_data use_device(x%a)\n"),
     ("reductions of arrays", C, "#pragma acc parallel loop reduction(+: s[0:3])\n"),
     ("reductions of arrays", FreeFortran, "real :: s(3)\n!$acc parallel loop reduction(+: s)\n"),
     ("reductions of members", C, "#pragma acc parallel loop reduction(max: p->most)\n"),
@@ -59,7 +74,11 @@ const EXAMPLES: &[(&str, Language, &str)] = &[
         FreeFortran,
         "subroutine s(c)\n  character(:), allocatable :: c\n  !$acc parallel copy(c)\nend\n",
     ),
-    ("Fortran: `use_device(a)`", FreeFortran, "real, allocatable :: a(:)\n!$acc host_data use_device(a)\n"),
+    (
+        "Fortran: `use_device(a)` of an allocatable",
+        FreeFortran,
+        "real, allocatable :: a(:)\n!$acc host_data use_device(a)\n",
+    ),
     (
         "Fortran: an internal procedure",
         FreeFortran,
@@ -117,7 +136,7 @@ fn every_row_of_the_table_is_found_or_says_why_not() {
     for (begin, language, source) in EXAMPLES {
         assert!(rows.iter().any(|row| row.starts_with(begin)), "no row begins with {begin}");
         // A row's later columns tell which versions it is of; every one is of 12 or of 13.
-        let found = [12, 13].map(|gcc| findings(source, *language, gcc));
+        let found = [12, 13].map(|gcc| findings(source, *language, gcc, &Outside::default()));
         let most = found.iter().max_by_key(|found| found.len()).expect("two");
         assert_eq!(most.len(), 1, "{begin}: {source}: {found:#?}");
     }
@@ -146,6 +165,15 @@ fn what_is_right_is_not_found() {
         (FreeFortran, "type(t(5)) :: x\n!$acc enter data copyin(x)\n!$acc enter data copyin(x%v)\n"),
         (C, "#pragma acc enter data copyin(this[0:1], this->p[0:n])\n"),
         (
+            C,
+            "#pragma acc host_data use_device(p, q) if_present\n#pragma acc parallel loop reduction(+: s) reduction(max: t)\n",
+        ),
+        (C, "#pragma acc update self(a[i], b[0:1]) device(c[0:n], s.p[0:1], t.p[0:1])\n"),
+        (
+            FreeFortran,
+            "real :: a(*)\nreal, pointer :: p(:)\n!$acc data present(a(1:n))\n!$acc host_data use_device(p)\n",
+        ),
+        (
             FreeFortran,
             "subroutine s(u)\n  class(cell) :: u(:)\n  select type (u)\n  type is (cell)\n  !$acc parallel copy(u)\n  end select\nend\n",
         ),
@@ -154,7 +182,7 @@ fn what_is_right_is_not_found() {
         (FreeFortran, "subroutine s(x)\n  type(cell) :: x\n  !$acc enter data copyin(x%a)\nend\n"),
     ] {
         for gcc in [12, 13, 15] {
-            assert_eq!(findings(source, language, gcc), [], "{source}");
+            assert_eq!(findings(source, language, gcc, &Outside::default()), [], "{source}");
         }
     }
 }

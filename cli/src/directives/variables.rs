@@ -33,6 +33,15 @@ impl Variable {
     }
 }
 
+/// What a program unit is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum UnitKind {
+    Module,
+    /// Also one without a statement that begins it.
+    Program,
+    Procedure,
+}
+
 /// A program unit: a procedure, module or program.
 struct Unit {
     lines: RangeInclusive<u32>,
@@ -42,7 +51,9 @@ struct Unit {
     constants: BTreeSet<String>,
     /// Its internal procedures, unless it is a module.
     internal: BTreeSet<String>,
-    module: bool,
+    /// In lower case.
+    name: String,
+    kind: UnitKind,
 }
 
 /// All of a source.
@@ -55,7 +66,8 @@ pub(super) struct Variables {
 impl Variables {
     pub(super) fn read(source: &str) -> Self {
         let lower = statements(&source.to_ascii_lowercase());
-        let mut this = Self { units: vec![Unit::new(1, BTreeSet::new(), true)], lower: Vec::new() };
+        let mut this =
+            Self { units: vec![Unit::new(1, BTreeSet::new(), String::new(), UnitKind::Program)], lower: Vec::new() };
         let (mut open, mut in_type, mut in_interface) = (vec![0], false, false);
         for (line, statement) in &lower {
             let current = *open.last().unwrap_or(&0);
@@ -63,12 +75,12 @@ impl Variables {
                 Statement::TypeBegins => in_type = true,
                 Statement::TypeEnds => in_type = false,
                 Statement::Interface { begins } => in_interface = begins,
-                Statement::UnitBegins { name, dummies, module } => {
-                    if !this.units[current].module && !in_interface {
-                        this.units[current].internal.insert(name);
+                Statement::UnitBegins { name, dummies, kind } => {
+                    if current > 0 && this.units[current].kind != UnitKind::Module && !in_interface {
+                        this.units[current].internal.insert(name.clone());
                     }
                     open.push(this.units.len());
-                    this.units.push(Unit::new(*line, dummies, module));
+                    this.units.push(Unit::new(*line, dummies, name, kind));
                 }
                 Statement::UnitEnds => {
                     if open.len() > 1 {
@@ -93,6 +105,20 @@ impl Variables {
     /// The variable that a name in lower case means in a line.
     pub(super) fn at(&self, line: u32, name: &str) -> Option<&Variable> {
         self.around(line).find_map(|unit| unit.variables.get(name))
+    }
+
+    /// The unit that declares a name in lower case for a line: its place among all, and what it is.
+    pub(super) fn home(&self, line: u32, name: &str) -> Option<(usize, UnitKind)> {
+        let all = self.units.iter().enumerate().rev().filter(|(_, unit)| unit.lines.contains(&line));
+        let mut all = all;
+        all.find(|(_, unit)| unit.variables.contains_key(name)).map(|(at, unit)| (at, unit.kind))
+    }
+
+    /// The innermost unit of a line: its place among all, what it is, and its name in lower case.
+    pub(super) fn unit(&self, line: u32) -> (usize, UnitKind, &str) {
+        let at = self.units.iter().rposition(|unit| unit.lines.contains(&line)).unwrap_or(0);
+        let unit = &self.units[at];
+        (at, unit.kind, &unit.name)
     }
 
     /// Whether a name in lower case is that of an internal procedure in a line.
@@ -138,7 +164,7 @@ enum Statement {
     TypeBegins,
     TypeEnds,
     Interface { begins: bool },
-    UnitBegins { name: String, dummies: BTreeSet<String>, module: bool },
+    UnitBegins { name: String, dummies: BTreeSet<String>, kind: UnitKind },
     UnitEnds,
     Other,
 }
@@ -166,10 +192,10 @@ impl Statement {
             }
             "end" => return Self::Other,
             "module" if word(rest) != "procedure" && !["subroutine", "function"].contains(&word(rest)) => {
-                return Self::unit(rest, true);
+                return Self::unit(rest, UnitKind::Module);
             }
-            "submodule" => return Self::unit("submodule", true),
-            "program" => return Self::unit(rest, false),
+            "submodule" => return Self::unit("submodule", UnitKind::Module),
+            "program" => return Self::unit(rest, UnitKind::Program),
             _ => {}
         }
         if text.contains("::") {
@@ -184,7 +210,7 @@ impl Statement {
             }
             let after = rest[next.len()..].trim_start();
             if ["subroutine", "function"].contains(&next) {
-                return if word(after).is_empty() { Self::Other } else { Self::unit(after, false) };
+                return if word(after).is_empty() { Self::Other } else { Self::unit(after, UnitKind::Procedure) };
             }
             rest = match after.strip_prefix('(') {
                 Some(inside) => {
@@ -195,24 +221,27 @@ impl Statement {
         }
     }
 
-    fn unit(head: &str, module: bool) -> Self {
+    fn unit(head: &str, kind: UnitKind) -> Self {
         let name = word(head).to_owned();
         let arguments = head.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
         let dummies = arguments.map_or_else(BTreeSet::new, |(list, _)| {
             split(list, ',').into_iter().map(|name| word(name).to_owned()).collect()
         });
-        Self::UnitBegins { name, dummies, module }
+        Self::UnitBegins { name, dummies, kind }
     }
 }
 
 impl Unit {
-    fn new(first: u32, dummies: BTreeSet<String>, module: bool) -> Self {
+    fn new(first: u32, dummies: BTreeSet<String>, name: String, kind: UnitKind) -> Self {
         let (variables, constants, internal) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { lines: first..=u32::MAX, dummies, variables, constants, internal, module }
+        Self { lines: first..=u32::MAX, dummies, variables, constants, internal, name, kind }
     }
 
     fn declare(&mut self, statement: &str) {
         let Some((attributes, entities)) = statement.split_once("::") else { return };
+        if word(attributes) == "allocate" {
+            return;
+        }
         let attributes = split(attributes, ',');
         let has = |name: &str| attributes.iter().any(|attribute| word(attribute) == name);
         let inside = |text: &str| Some(text.split_once('(')?.1.trim().strip_suffix(')')?.to_owned());

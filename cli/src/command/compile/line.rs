@@ -72,7 +72,7 @@ pub(super) struct Line {
     pub(super) is_static: bool,
     /// `-fno-openacc`
     pub(super) without_openacc: bool,
-    /// Where includes are looked for, beside the source: `-I`, `-iquote`.
+    /// Where includes and modules are looked for, beside the source: `-I`, `-iquote`, `-J`.
     pub(super) folders: Vec<PathBuf>,
     /// Where `-MD` or `-MMD` write to, for each source in turn; nothing if they don't.
     pub(super) dependencies: Vec<PathBuf>,
@@ -102,14 +102,18 @@ impl Line {
                 "-ffree-form" => language = Some(Language::FreeFortran),
                 "-o" => output = value.map(PathBuf::from),
                 "-MF" => dependency_file = value.map(PathBuf::from),
-                "-I" | "-iquote" => line.folders.extend(value.map(PathBuf::from)),
+                "-I" | "-iquote" | "-J" => line.folders.extend(value.map(PathBuf::from)),
                 "-x" => language = value.and_then(|value| named(value)),
                 _ => {
                     if let Some(file) = text.strip_prefix("-o").filter(|file| !file.is_empty()) {
                         output = Some(PathBuf::from(file));
                     } else if let Some(file) = text.strip_prefix("-MF") {
                         dependency_file = Some(PathBuf::from(file));
-                    } else if let Some(folder) = text.strip_prefix("-I").or_else(|| text.strip_prefix("-iquote")) {
+                    } else if let Some(folder) = text
+                        .strip_prefix("-I")
+                        .or_else(|| text.strip_prefix("-iquote"))
+                        .or_else(|| text.strip_prefix("-J"))
+                    {
                         line.folders.push(PathBuf::from(folder));
                     } else if let Some(name) = text.strip_prefix("-x") {
                         language = named(OsStr::new(name));
@@ -204,8 +208,8 @@ mod tests {
 
     #[test]
     fn folders_of_includes_are_known() {
-        let folders = line("-I a -Ib -iquote c -isystem d x.c").folders;
-        assert_eq!(folders, ["a", "b", "c"].map(PathBuf::from));
+        let folders = line("-I a -Ib -iquote c -isystem d -Je x.c").folders;
+        assert_eq!(folders, ["a", "b", "c", "e"].map(PathBuf::from));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! `accord cc`, `accord c++` and `accord fc`: GCC with Accord's headers, module and library.
 //!
-//! Directives that GCC doesn't know are calls in a copy of the source that GCC gets instead; everything in the copy is named
-//! after the source: messages, `__FILE__`, debug information and dependencies.
+//! Directives that GCC doesn't know, drops or refuses are others, or calls, in a copy of the source that GCC gets instead; everything in
+//! the copy is named after the source: messages, `__FILE__`, debug information and dependencies.
 
 mod line;
 mod modules;
 
 use crate::command::included::included;
-use crate::directives::{Language, Severity, findings, rewrite};
+use crate::command::outside::outside;
+use crate::directives::{Language, Outside, Severity, findings, rewrite};
 use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
 use crate::output::{print, tell};
@@ -118,7 +119,7 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
         if !line.preprocesses_only {
             let gcc = version(&compiler);
             for source in &line.sources {
-                copies.extend(look_at(source, &line.folders, own, gcc)?);
+                copies.extend(look_at(source, &line, own, gcc)?);
             }
         }
     }
@@ -161,7 +162,7 @@ fn version(compiler: &OsStr) -> u32 {
     text.trim().split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
 }
 
-/// A source with calls in place of directives that GCC doesn't know.
+/// A source with others in place of directives that GCC doesn't know, drops or refuses.
 struct Copy<'a> {
     source: &'a Source,
     folder: tempfile::TempDir,
@@ -232,30 +233,36 @@ impl Encoding {
     }
 }
 
-/// Says what GCC makes of a source, and writes the calls in it that GCC wouldn't.
-fn look_at<'a>(source: &'a Source, folders: &[PathBuf], own: Own, gcc: u32) -> Result<Option<Copy<'a>>> {
+/// Says what GCC makes of a source, and writes what it gets in place of directives that it doesn't take.
+fn look_at<'a>(source: &'a Source, line: &Line, own: Own, gcc: u32) -> Result<Option<Copy<'a>>> {
     // What can't be read is the compiler's to say.
     let Ok(bytes) = std::fs::read(&source.path) else { return Ok(None) };
     let (text, encoding) = Encoding::decode(bytes);
     let name = source.path.display().to_string();
     let has_directives = |text: &str| text.contains("acc") || text.contains("ACC");
-    if !own.quiet {
-        for (path, text) in included(&source.path, &text, source.language, folders) {
-            if has_directives(&text) {
-                say(&path.display().to_string(), &text, source.language, gcc, true);
-            }
+    let language = source.language;
+    let files = included(&source.path, &text, language, &line.folders);
+    // Statements that allocate what a module declares need no directive beside them.
+    if !has_directives(&text) && !(language.is_fortran() && text.to_ascii_lowercase().contains("allocate")) {
+        if !own.quiet {
+            files.iter().filter(|(_, text)| has_directives(text)).for_each(|(path, text)| {
+                say(&path.display().to_string(), text, language, gcc, &Outside::default(), true);
+            });
         }
-    }
-    if !has_directives(&text) {
         return Ok(None);
     }
+    let others: Vec<&Path> = line.sources.iter().map(|source| &*source.path).collect();
+    let outside = outside(&source.path, &text, language, &files, &others, &line.folders);
     if !own.quiet {
-        say(&name, &text, source.language, gcc, false);
+        for (path, text) in files.iter().filter(|(_, text)| has_directives(text)) {
+            say(&path.display().to_string(), text, language, gcc, &outside, true);
+        }
+        say(&name, &text, language, gcc, &outside, false);
     }
     if own.show {
         return Ok(None);
     }
-    let Some(new) = rewrite(&text, source.language, &name) else { return Ok(None) };
+    let Some(new) = rewrite(&text, language, &name, &outside) else { return Ok(None) };
     let folder = tempfile::Builder::new()
         .prefix("accord-cc-")
         .tempdir()
@@ -266,11 +273,10 @@ fn look_at<'a>(source: &'a Source, folders: &[PathBuf], own: Own, gcc: u32) -> R
     Ok(Some(copy))
 }
 
-/// Says what GCC makes of a text, but for what the copy of a source has as calls: included files have no copies.
-fn say(name: &str, text: &str, language: Language, gcc: u32, included: bool) {
-    for found in
-        findings(text, language, gcc).iter().filter(|found| !found.everywhere && (included || !found.rewritten))
-    {
+/// Says what GCC makes of a text, but for what the copy of a source has in another form: included files have no copies.
+fn say(name: &str, text: &str, language: Language, gcc: u32, outside: &Outside, included: bool) {
+    let all = findings(text, language, gcc, outside);
+    for found in all.iter().filter(|found| !found.everywhere && (included || !found.rewritten)) {
         let file = found.file.as_deref().unwrap_or(name);
         let kind = if found.severity == Severity::Refused { "note" } else { "warning" };
         let left = if found.rewritten { ", and in an included file it stays as it is" } else { "" };
