@@ -120,6 +120,23 @@ pub(crate) fn maps_unmapped() -> bool {
     value(settings::UNMAPPED).is_some_and(|text| text.trim() == "map")
 }
 
+/// `ACCORD_DROPPED_UPDATES`: whether updates that GCC has left out are told of and nothing else.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value without a meaning.
+pub(crate) fn warns_of_dropped_updates() -> Result<bool> {
+    let text = value(settings::DROPPED_UPDATES).unwrap_or_else(|| settings::DROPPED_UPDATES.default.to_owned());
+    match text.trim() {
+        "error" => Ok(false),
+        "warn" => Ok(true),
+        _ => Err(Error::new(
+            ErrorCode::InvalidArgument,
+            format!("{} is \"{text}\", which is neither error nor warn", settings::DROPPED_UPDATES.name),
+        )
+        .remedy("set it to error or warn, or unset it")),
+    }
+}
+
 /// `ACCORD_EMULATE`: the type under which CPU devices appear; none is their own.
 pub(crate) fn emulated() -> Option<DeviceType> {
     emulated_type().ok().flatten()
@@ -167,6 +184,7 @@ pub(crate) fn runtime() -> Result<Settings> {
         // It has no devices of its own; the program's choice is not about it.
         return Ok(Settings { device_type: Some(DeviceType::Host), ..Settings::default() });
     }
+    warns_of_dropped_updates()?;
     Ok(Settings {
         device_type: value(settings::ACC_DEVICE_TYPE).map(|text| device_type(&text)).transpose()?,
         device_num: value(settings::ACC_DEVICE_NUM).map(|text| device_num(&text)).transpose()?,

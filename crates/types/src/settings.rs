@@ -210,6 +210,9 @@ settings! {
     /// What becomes of pointers that nothing maps.
     UNMAPPED = "ACCORD_UNMAPPED", "error", "error|map", [],
         "What a region gets for a pointer to memory that nothing maps: nothing, or (for programs that rely on unified memory) a copy of its whole block, in and out.";
+    /// What becomes of updates that GCC has left out.
+    DROPPED_UPDATES = "ACCORD_DROPPED_UPDATES", "error", "error|warn", [],
+        "What an update does that names whole declare variables only, of which GCC passes none: it ends the program, or copies nothing and says so once a place.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";

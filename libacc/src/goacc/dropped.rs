@@ -4,7 +4,8 @@
 //! nothing else looks like it. In `data`, `enter data` and `exit data` whole `declare` variables are dropped too; those are present for
 //! good, so the clauses would not have copied anything.
 
-use crate::{output, source};
+use crate::{output, settings, source};
+use accord_types::{Error, ErrorCode, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Most places that are told of.
@@ -13,18 +14,27 @@ const PLACES_MAX: usize = 64;
 /// Calls that were told of.
 static TOLD: [AtomicUsize; PLACES_MAX] = [const { AtomicUsize::new(0) }; PLACES_MAX];
 
-/// Says, once for each place, that the `update` that the thread is in copies nothing.
+/// The `update` that the thread is in copies nothing: an error, or said once for each place.
+///
+/// # Errors
+/// `acc_error_invalid_argument` unless `ACCORD_DROPPED_UPDATES` asks for a warning.
 #[cold]
-pub(super) fn update() {
-    let Some(call) = source::caller() else { return };
+pub(super) fn update() -> Result<()> {
+    if !settings::warns_of_dropped_updates()? {
+        let cause = "it names whole declare variables only, which GCC leaves out: nothing is copied";
+        return Err(Error::new(ErrorCode::InvalidArgument, cause)
+            .remedy("compile the program with accord cc, c++ or fc, which mend that"));
+    }
+    let Some(call) = source::caller() else { return Ok(()) };
     if is_first(&TOLD, call) {
         let place = source::apart(move || source::place(call)).flatten();
         let site = place.map_or(String::new(), |place| format!(" ({place})"));
         output::print(&format!(
-            "accord: update{site} copies nothing: it names whole declare variables only, which GCC leaves out; name a section \
-             (g[0:n], in Fortran g(:)) or call acc_update_device or acc_update_self\n"
+            "accord: update{site} copies nothing: it names whole declare variables only, which GCC leaves out; compile the program \
+             with accord cc, c++ or fc, which mend that\n"
         ));
     }
+    Ok(())
 }
 
 /// Whether `call` is new, and there is room to note it.

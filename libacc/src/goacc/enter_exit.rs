@@ -68,7 +68,7 @@ macro_rules! called_by_shim {
 }
 
 /// An `update` that arrives without variables has named some.
-fn update_or_tell(
+fn update_entries(
     runtime: &Runtime,
     local: &mut LocalThread,
     dev: i32,
@@ -78,7 +78,7 @@ fn update_or_tell(
 ) -> Result<()> {
     runtime.update(local, dev, entries, async_, waits)?;
     if entries.hosts.is_empty() && runtime.is_for_device(local, dev)? {
-        dropped::update();
+        return dropped::update();
     }
     Ok(())
 }
@@ -91,5 +91,5 @@ called_by_shim! {
     /// Either of the two, of compilers before GCC 12.
     enter_exit_data, "enter or exit data", prof::enter_or_exit, Runtime::enter_exit_data;
     /// `update`.
-    update, "update", |_| (prof::UPDATE, Construct::Update), update_or_tell;
+    update, "update", |_| (prof::UPDATE, Construct::Update), update_entries;
 }

@@ -1,5 +1,6 @@
 // `update` of whole declare variables arrives without any from GCC: told once for each place, and not where another form is used.
 // EXPECT device-memory
+// RUN env=ACCORD_DROPPED_UPDATES=warn
 #include "check.h"
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
-! update of whole declare variables, which GCC leaves out: the message names the line, and the form that works.
+! update of whole declare variables, which GCC leaves out: where a setting allows it, it is said, with the line and who mends it.
 ! EXPECT device-memory
-! EXPECT stderr=/accord: update \(declare_update_whole\.f90:16, MAIN__\) copies nothing.*g\(:\)/
+! EXPECT stderr=/accord: update \(declare_update_whole\.f90:17, MAIN__\) copies nothing.*accord cc, c\+\+ or fc/
+! RUN env=ACCORD_DROPPED_UPDATES=warn
 module data
   integer :: g(20) = 0, k = 0
   !$acc declare create(g, k)
