@@ -60,16 +60,13 @@ pub(super) fn is_mended(parsed: &Parsed, language: Language) -> bool {
 
 /// The same as several directives, none of which names an array twice: as few as possible, all with the other clauses.
 pub(super) fn directives(parsed: &Parsed, language: Language) -> Vec<Parsed> {
-    let mut rounds: Vec<(Vec<String>, Vec<(usize, &str)>)> = Vec::new();
+    let mut rounds: Vec<Vec<(usize, &str)>> = Vec::new();
     for (at, variable) in variables(parsed) {
         let array = sections::array(variable, language);
-        let free = rounds.iter_mut().find(|(arrays, _)| !arrays.contains(&array));
-        match free {
-            Some((arrays, list)) => {
-                arrays.push(array);
-                list.push((at, variable));
-            }
-            None => rounds.push((vec![array], vec![(at, variable)])),
+        let has_it = |round: &[(usize, &str)]| round.iter().any(|(_, other)| sections::array(other, language) == array);
+        match rounds.iter_mut().find(|round| !has_it(round)) {
+            Some(round) => round.push((at, variable)),
+            None => rounds.push(vec![(at, variable)]),
         }
     }
     let one = |list: &[(usize, &str)]| {
@@ -82,7 +79,7 @@ pub(super) fn directives(parsed: &Parsed, language: Language) -> Vec<Parsed> {
         });
         Parsed { clauses: clauses.collect(), ..parsed.clone() }
     };
-    rounds.iter().map(|(_, list)| one(list)).collect()
+    rounds.iter().map(|round| one(round)).collect()
 }
 
 /// A compute construct with one clause for an array in place of several.

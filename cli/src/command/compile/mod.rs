@@ -243,7 +243,8 @@ fn look_at<'a>(source: &'a Source, line: &Line, own: Own, gcc: u32) -> Result<Op
     let language = source.language;
     let files = included(&source.path, &text, language, &line.folders);
     // Statements that allocate what a module declares need no directive beside them.
-    if !has_directives(&text) && !(language.is_fortran() && text.to_ascii_lowercase().contains("allocate")) {
+    let may_allocate = language.is_fortran() && text.to_ascii_lowercase().contains("allocate");
+    if !has_directives(&text) && !may_allocate {
         if !own.quiet {
             files.iter().filter(|(_, text)| has_directives(text)).for_each(|(path, text)| {
                 say(&path.display().to_string(), text, language, gcc, &Outside::default(), true);
