@@ -22,7 +22,7 @@ struct Allocation<'a> {
 
 /// Directives beside all statements that can be changed.
 pub(super) fn edits(source: &str, language: Language, all: &[(&Directive, &Parsed)], declared: &Declared) -> Vec<Edit> {
-    let statements = fortran::statements(source, language);
+    let statements = fortran::statements(source, language == Language::FixedFortran);
     let relevant = statements.iter().filter_map(|statement| Some((statement, read(statement, all, declared)?)));
     let changeable = relevant.filter(|(statement, _)| statement.alone);
     changeable
@@ -42,7 +42,7 @@ pub(super) fn is_left(
     all: &[(&Directive, &Parsed)],
     declared: &Declared,
 ) -> bool {
-    let statements = fortran::statements(source, language);
+    let statements = fortran::statements(source, language == Language::FixedFortran);
     let mut left = statements.iter().filter(|statement| !statement.alone);
     left.any(|statement| {
         read(statement, all, declared).is_some_and(|one| one.names.iter().any(|known| known.eq_ignore_ascii_case(name)))

@@ -1,7 +1,7 @@
 //! Directives and statements in Fortran, in free and fixed form, with continuation.
 
 use super::clause::split;
-use super::{Directive, Form, Language};
+use super::{Directive, Form};
 use std::ops::Range;
 
 /// A line of the source, without its end.
@@ -96,16 +96,16 @@ pub(super) struct Statement {
     pub(super) alone: bool,
 }
 
-/// All statements of a source.
-pub(super) fn statements(source: &str, language: Language) -> Vec<Statement> {
+/// All statements of a source, in fixed form or free.
+pub(super) fn statements(source: &str, fixed: bool) -> Vec<Statement> {
     let lines = lines(source);
     let mut found = Vec::new();
     let mut at = 0;
     while at < lines.len() {
         let (first, mut last) = (at, at);
         at += 1;
-        let text = match language {
-            Language::FixedFortran => {
+        let text = match fixed {
+            true => {
                 let Some((text, false)) = fixed_line(lines[first].text) else { continue };
                 let mut text = text.to_owned();
                 for (next, line) in lines.iter().enumerate().skip(first + 1) {
@@ -120,7 +120,7 @@ pub(super) fn statements(source: &str, language: Language) -> Vec<Statement> {
                 }
                 text
             }
-            _ => {
+            false => {
                 if lines[first].text.trim_start().is_empty() || lines[first].text.trim_start().starts_with(['!', '#']) {
                     continue;
                 }
@@ -270,14 +270,14 @@ mod tests {
     fn statements_are_read_in_both_forms() {
         let free =
             "x = 1 ! so\n! none\ncall f(1, & ! more\n  ! between\n  & 2); y = ';'\n10 if (a) b = 1\n!$acc wait\n";
-        let found = statements(free, Language::FreeFortran);
+        let found = statements(free, false);
         let texts: Vec<(u32, &str, bool)> = found.iter().map(|one| (one.line, &*one.text, one.alone)).collect();
         assert_eq!(
             texts,
             [(1, "x = 1", true), (3, "call f(1,  2)", false), (3, "y = ';'", false), (6, "if (a) b = 1", false)]
         );
         let fixed = "c     none\n      x = 1\n   10 call f(1,\n\nC$acc wait\n     &  2)\n\ty = 2\n";
-        let found = statements(fixed, Language::FixedFortran);
+        let found = statements(fixed, true);
         let texts: Vec<(u32, &str)> = found.iter().map(|one| (one.line, &*one.text)).collect();
         assert_eq!(texts, [(2, "x = 1"), (3, "call f(1,2)"), (7, "y = 2")]);
         assert_eq!(shown("# 40 \"x.F90\"\n\nx\n", 3), (Some("x.F90".into()), 41));
