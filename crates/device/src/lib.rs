@@ -9,6 +9,7 @@ mod capabilities;
 mod copy_ends;
 pub mod cpu;
 pub mod cuda;
+pub mod descendants;
 mod device;
 mod failure;
 pub mod fake;

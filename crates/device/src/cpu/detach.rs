@@ -32,7 +32,7 @@ pub(crate) struct Detached<'a> {
     pub(crate) cpus: Option<libc::cpu_set_t>,
     /// It is in a session of its own: what is sent to this process's group, by a launcher say, does not reach it. A group alone would not
     /// do: once the child that makes the process has ended, nobody of the session would look after the group, and should the process be
-    /// stopped by then the system would hang it up.
+    /// stopped by then the system would hang it up. It inherits no other descriptors than those of `stdio` and `keep` then.
     pub(crate) own_session: bool,
 }
 
@@ -192,6 +192,7 @@ impl Child<'_> {
             if self.start.own_session {
                 // It can't fail for a process that has just been made.
                 libc::setsid();
+                inherit_nothing();
             }
             if let Some(cpus) = &self.start.cpus {
                 // Where the processors are not ours to take, the process runs anywhere.
@@ -215,6 +216,26 @@ impl Child<'_> {
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, null_mut());
             libc::execve(self.exe, self.argv, self.envp);
+        }
+    }
+}
+
+/// Has all descriptors above 2 close when the process runs its executable: libraries and whoever started this process may have left some open.
+///
+/// # Safety
+/// As for [`Child::run`].
+unsafe fn inherit_nothing() {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: system calls on numbers of descriptors, of which any may be none.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 {
+            return;
+        }
+        // Before Linux 5.11.
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        for fd in FIRST as RawFd..RawFd::try_from(limit.rlim_cur).unwrap_or(RawFd::MAX) {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }
     }
 }

@@ -40,5 +40,6 @@ pub(crate) use backend::BACKEND;
 pub use config::{CpuConfig, WORKER_ENV, inventory};
 pub use control::answer_len;
 pub use device::CpuDevice;
+pub use process::collect_orphans;
 pub use symbol::position as source_position;
 pub use worker::{is_worker, main as worker_main};

@@ -7,6 +7,25 @@ use std::time::Duration;
 /// How often whoever waits for a process looks around.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(250);
 
+/// Makes the calling process the parent of all below it that lose theirs, so that none leaves it, and has the kernel collect its children
+/// when they end. Programs that it runs do not inherit the latter. For processes that wait for no child's status.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn collect_orphans() -> std::io::Result<()> {
+    // SAFETY: an all-zero sigaction is valid and names the default; the handler of this signal is nobody else's in such a process.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_flags = libc::SA_NOCLDWAIT;
+        if libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut()) != 0
+            || libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0
+        {
+            return Err(Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// A descriptor for a process.
 ///
 /// # Errors
