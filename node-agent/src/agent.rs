@@ -4,7 +4,7 @@ use crate::config::{Config, Fabric, Ipc, Measure};
 use crate::control::{self, CONNECT_TIMEOUT, Identity, Joining};
 use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
-use crate::hosting::Hosting;
+use crate::hosting::{Hosting, Processes};
 use crate::inventory::{InventoryConfig, inventory};
 use crate::measure::Measures;
 use crate::metrics::{Registered, TABLE};
@@ -84,18 +84,19 @@ pub fn run(config: &Config) -> Result<(), String> {
         Fabric::Tcp => None,
         Fabric::Mpi => Some(MpiJob::join(config, &program, has_gpus, shown.as_deref())?),
     };
+    let hosting = match &job {
+        Some(job) => Hosting::Here(ExecutorsHere::new(job.way_of_executors())),
+        None => Hosting::Processes(Processes::new(Spawner::new(program.clone()).map_err(|error| error.to_string())?)),
+    };
     let measures = Measures {
-        program: program.clone(),
+        program,
+        spawner: hosting.spawner().cloned(),
         libacc: settings.libacc.clone(),
         devices: devices.clone(),
         shown,
         cache: cache_folder(config.cache.as_deref().map(Path::as_os_str)),
         wanted: job.as_ref().map_or_else(wanted, |job| Ok(job.way_of_executors()))?,
         plain_tcp: config.insecure_plain_tcp,
-    };
-    let hosting = match &job {
-        Some(job) => Hosting::Here(ExecutorsHere::new(job.way_of_executors())),
-        None => Hosting::Processes(Spawner::new(program).map_err(|error| error.to_string())?),
     };
     let supervisor = Supervisor::new(settings, hosting);
     let identity = Identity {

@@ -1,7 +1,8 @@
 //! Questions that a process of its own answers: whatever becomes of that takes nobody along.
 
+use crate::process::{self, Spawner};
 use accord_types::threads;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Signal, pidfd_send_signal};
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -20,23 +21,29 @@ pub(crate) enum NoAnswer {
     Unread(std::io::Error),
 }
 
-/// What `command` writes to its standard output, `most` bytes of it at most.
-pub(crate) fn ask(command: &mut Command, limit: Duration, most: u64) -> Result<Vec<u8>, NoAnswer> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(NoAnswer::Refused)?;
-    let process = Pid::from_raw(i32::try_from(child.id()).unwrap_or(0))
-        .ok_or(std::io::ErrorKind::NotFound.into())
-        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(Into::into));
-    let process = process.map_err(|error| {
-        // Nobody waits for its answer.
-        let _ = child.kill();
-        let _ = child.wait();
-        NoAnswer::Refused(error)
-    })?;
+/// What `command` writes to its standard output, `most` bytes of it at most. With a `spawner` that starts it, what the process leaves behind
+/// is ended.
+pub(crate) fn ask(
+    mut command: Command,
+    spawner: Option<&Spawner>,
+    limit: Duration,
+    most: u64,
+) -> Result<Vec<u8>, NoAnswer> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let started = match spawner {
+        Some(spawner) => spawner.spawn(command),
+        None => process::start(&mut command).map(|(child, handle, _)| (child, handle)),
+    };
+    let (mut child, process) = started.map_err(NoAnswer::Refused)?;
+    let spawner = spawner.cloned();
     let (send, answer) = mpsc::channel();
     let wait = move || {
         let mut bytes = Vec::new();
         let read = child.stdout.take().map(|output| output.take(most).read_to_end(&mut bytes));
         let status = child.wait();
+        if let Some(spawner) = spawner {
+            spawner.end_orphans();
+        }
         // Too late, if nobody takes it.
         let _ = send.send((read.unwrap_or(Ok(0)).map(|_| bytes), status));
     };

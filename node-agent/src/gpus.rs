@@ -73,7 +73,9 @@ pub(crate) fn look(program: &Path, node_name: &str, wanted: &Gpus) -> Vec<Device
 
 /// Has another process look. The error says what to do.
 fn ask(program: &Path, limit: Duration) -> Result<v1::Gpus, String> {
-    let bytes = ask::ask(Command::new(program).arg(ARGUMENT), limit, ANSWER_MAX).map_err(|why| match why {
+    let mut command = Command::new(program);
+    command.arg(ARGUMENT);
+    let bytes = ask::ask(command, None, limit, ANSWER_MAX).map_err(|why| match why {
         NoAnswer::Refused(error) => {
             format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u")
         }

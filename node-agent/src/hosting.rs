@@ -1,17 +1,22 @@
 //! How an agent has executors: each in a process of its own, or, as a rank of an MPI job, all in its own process, so that MPI and the
 //! devices' memory are in one.
 
+use crate::cgroup::AgentCgroup;
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
+use crate::executor_output::ExecutorOutput;
 use crate::process::{ExecutorProcess, Spawner};
+use crate::remains::Remains;
 use crate::users::RunsAs;
 use accord_device::out_of_memory::{self, OutOfMemory};
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
 use accord_proto::v1::ExecutorStart;
-use accord_types::Result;
+use accord_types::{Result, SessionId};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitCode};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 const SIGKILL: i32 = 9;
@@ -21,28 +26,74 @@ const TOO_LITTLE_MEMORY: &str = "use smaller data, or have the node's agent offe
 /// See the module.
 pub(crate) enum Hosting {
     /// A tenant's fault is that tenant's alone.
-    Processes(Spawner),
+    Processes(Processes),
     /// One job of one user.
     Here(ExecutorsHere),
 }
 
 impl Hosting {
+    /// What starts the agent's processes, if it has executors in some.
+    pub(crate) fn spawner(&self) -> Option<&Spawner> {
+        match self {
+            Self::Processes(processes) => Some(&processes.spawner),
+            Self::Here(_) => None,
+        }
+    }
+
+    /// No executor is started any more.
+    pub(crate) fn close(&self) {
+        if let Self::Processes(Processes { cgroup: Some(cgroup), .. }) = self {
+            cgroup.remove();
+        }
+    }
+
     /// Starts an executor; its end is for whoever waits for it.
     ///
     /// # Errors
     /// `acc_error_system` if it can't be started; those of [`ExecutorsHere::start`].
     pub(crate) fn start(&self, start: ExecutorStart, account: RunsAs) -> Result<(Host, HostEnd)> {
         match self {
-            Self::Processes(spawner) => {
-                let out_of_memory = OutOfMemory::watch();
-                let (process, child) = spawner.start(&start, account)?;
-                Ok((Host::Process(Arc::new(process)), HostEnd::Process(child, out_of_memory)))
-            }
+            Self::Processes(processes) => processes.start(&start, &account),
             Self::Here(executors) => {
                 let (here, thread) = executors.start(start, &account)?;
                 Ok((Host::Here(here), HostEnd::Here(thread)))
             }
         }
+    }
+}
+
+/// Starts executors as processes.
+pub(crate) struct Processes {
+    spawner: Spawner,
+    /// None where the system lets this agent make no control groups.
+    cgroup: Option<AgentCgroup>,
+    started: AtomicU64,
+}
+
+impl Processes {
+    pub(crate) fn new(spawner: Spawner) -> Self {
+        let cgroup = AgentCgroup::make();
+        let way = if cgroup.is_some() { "by a control group of each session" } else { "one by one" };
+        tracing::info!("what regions fork is ended with their session, {way}");
+        Self { spawner, cgroup, started: AtomicU64::new(0) }
+    }
+
+    fn start(&self, start: &ExecutorStart, account: &RunsAs) -> Result<(Host, HostEnd)> {
+        let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number));
+        let cgroup = made.and_then(|made| {
+            made.inspect_err(|error| tracing::warn!("session {session} has no control group: {error}")).ok()
+        });
+        let started = self.spawner.start(start, account, cgroup.as_ref())?;
+        let end = ProcessEnd {
+            child: started.child,
+            handle: started.handle,
+            output: ExecutorOutput::new(started.output, session),
+            out_of_memory,
+            remains: Remains { session, spawner: self.spawner.clone(), cgroup },
+        };
+        Ok((Host::Process(Arc::new(started.process)), HostEnd::Process(Box::new(end))))
     }
 }
 
@@ -86,23 +137,44 @@ impl Host {
 
 /// Where the end of an executor shows.
 pub(crate) enum HostEnd {
-    Process(Child, OutOfMemory),
+    Process(Box<ProcessEnd>),
     Here(JoinHandle<ExitCode>),
 }
 
+/// Of one that is a process.
+pub(crate) struct ProcessEnd {
+    child: Child,
+    /// Readable once it has ended.
+    handle: OwnedFd,
+    output: ExecutorOutput,
+    out_of_memory: OutOfMemory,
+    remains: Remains,
+}
+
+impl ProcessEnd {
+    /// As [`HostEnd::wait`].
+    fn wait(self) -> String {
+        let Self { mut child, handle, output, out_of_memory, remains } = self;
+        output.log_until_end_of(&handle);
+        let why = match child.wait() {
+            Ok(status) if status.success() => String::new(),
+            Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
+                format!("{status}, {}; {TOO_LITTLE_MEMORY}", out_of_memory::CAUSE)
+            }
+            // "signal: 9 (SIGKILL)", "exit status: 1"
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        remains.end();
+        why
+    }
+}
+
 impl HostEnd {
-    /// Waits for the end; why it came, empty if it was orderly.
+    /// Waits for the end, and ends what is left of the session; why it came, empty if it was orderly.
     pub(crate) fn wait(self) -> String {
         match self {
-            Self::Process(mut child, out_of_memory) => match child.wait() {
-                Ok(status) if status.success() => String::new(),
-                Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
-                    format!("{status}, {}; {TOO_LITTLE_MEMORY}", out_of_memory::CAUSE)
-                }
-                // "signal: 9 (SIGKILL)", "exit status: 1"
-                Ok(status) => status.to_string(),
-                Err(error) => error.to_string(),
-            },
+            Self::Process(end) => end.wait(),
             Self::Here(thread) => match thread.join() {
                 Ok(ExitCode::SUCCESS) => String::new(),
                 Ok(_) => "it could not begin".to_owned(),

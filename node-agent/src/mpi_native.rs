@@ -69,7 +69,7 @@ fn ask(program: &Path, object: &Path, shown: Option<&str>, limit: Duration) -> s
     names.filter(|name| name.to_str().is_some_and(of_launcher)).for_each(|name| {
         command.env_remove(name);
     });
-    let answer = ask::ask(&mut command, limit, 4096).map_err(|why| match why {
+    let answer = ask::ask(command, None, limit, 4096).map_err(|why| match why {
         NoAnswer::Refused(error) | NoAnswer::Unread(error) => format!("the process that tries it: {error}"),
         NoAnswer::Late => format!("it took more than {} s", limit.as_secs()),
         NoAnswer::Failed(status) => format!("it ended the process that tried it ({status})"),

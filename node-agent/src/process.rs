@@ -1,75 +1,140 @@
-//! One executor process, seen from the agent.
+//! The agent's child processes; above all executors, as the agent sees them.
 
+use crate::cgroup::SessionCgroup;
 use crate::executor_process::{self, send_start};
 use crate::users::RunsAs;
+use accord_device::descendants::{self, Process};
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, Result, scarce, threads};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// How long an executor may take to end by itself before it is killed.
 pub(crate) const END_GRACE: Duration = Duration::from_secs(1);
+/// How long processes that were killed are waited for. One that is inside of the kernel may take longer.
+pub(crate) const ORPHANS_END_MAX: Duration = Duration::from_secs(5);
 /// How long a message to an executor may take. Its reader only hands connections on.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Starts executors. They are told when the thread that started them ends, so that it must be
-/// one that lives as long as the agent.
-pub(crate) struct Spawner(mpsc::Sender<Request>);
+/// Starts the agent's child processes, all on one thread, which therefore knows which of the agent's children are no such: those that
+/// executors have left when they ended. Children are told when that thread ends, so that it must be one that lives as long as the agent.
+#[derive(Clone)]
+pub(crate) struct Spawner {
+    requests: mpsc::Sender<Request>,
+    program: PathBuf,
+}
 
-struct Request {
-    stdin: OwnedFd,
-    account: RunsAs,
-    reply: mpsc::Sender<std::io::Result<Child>>,
+enum Request {
+    Start { command: Box<Command>, reply: mpsc::Sender<io::Result<(Child, OwnedFd)>> },
+    Orphans { reply: mpsc::Sender<Vec<Process>> },
+}
+
+/// A new executor process.
+pub(crate) struct Started {
+    pub(crate) process: ExecutorProcess,
+    pub(crate) child: Child,
+    /// Readable once it has ended.
+    pub(crate) handle: OwnedFd,
+    /// What it writes to its standard error.
+    pub(crate) output: OwnedFd,
 }
 
 impl Spawner {
-    /// Starts the thread that starts `program`.
+    /// Starts the thread that starts `program`. From now on the calling process is the parent of what its children leave behind.
     ///
     /// # Errors
     /// `acc_error_system` if there are no more threads.
     pub(crate) fn new(program: PathBuf) -> Result<Self> {
+        if let Err(error) = set_child_subreaper(Some(getpid())) {
+            tracing::warn!("what regions fork may stay when their session has ended: {error}");
+        }
         let (requests, queue) = mpsc::channel::<Request>();
-        let spawn = move || {
-            for Request { stdin, account, reply } in queue {
-                let child = executor_process::command(&program, &account).stdin(stdin).spawn();
+        let serve = move || {
+            let mut own = Vec::new();
+            for request in queue {
                 // Whoever asked waits for the answer.
-                let _ = reply.send(child);
+                match request {
+                    Request::Start { mut command, reply } => {
+                        let started = start(&mut command).map(|(child, handle, process)| {
+                            own.push(process);
+                            (child, handle)
+                        });
+                        drop(reply.send(started));
+                    }
+                    Request::Orphans { reply } => drop(reply.send(orphans(&mut own))),
+                }
             }
         };
-        threads::spawn("accord-spawn", spawn)
+        threads::spawn("accord-spawn", serve)
             .map_err(|error| system(format!("cannot start a thread: {error}")).remedy(scarce::THREADS))?;
-        Ok(Self(requests))
+        Ok(Self { requests, program })
     }
 
-    /// Starts an executor. The child is for whoever waits for its end.
+    /// Starts a process. The child is for whoever waits for its end; the descriptor is readable then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn spawn(&self, command: Command) -> io::Result<(Child, OwnedFd)> {
+        let (reply, answer) = mpsc::channel();
+        let gone = || io::Error::other("the thread that starts processes is gone");
+        let command = Box::new(command);
+        self.requests.send(Request::Start { command, reply }).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+
+    /// Ends what children of this process have left behind when they ended. Returns whether nothing is left, after [`ORPHANS_END_MAX`] at most.
+    pub(crate) fn end_orphans(&self) -> bool {
+        descendants::end_all(&mut || self.orphans(), ORPHANS_END_MAX)
+    }
+
+    /// Children of this process that it has not started itself.
+    fn orphans(&self) -> Vec<Process> {
+        let (reply, answer) = mpsc::channel();
+        let asked = self.requests.send(Request::Orphans { reply });
+        asked.ok().and_then(|()| answer.recv().ok()).unwrap_or_default()
+    }
+
+    /// Starts an executor, in `cgroup` if there is one.
     ///
     /// # Errors
     /// `acc_error_system` if the process can't be started.
-    pub(crate) fn start(&self, start: &ExecutorStart, account: RunsAs) -> Result<(ExecutorProcess, Child)> {
-        let failed = |error: std::io::Error| {
+    pub(crate) fn start(
+        &self,
+        start: &ExecutorStart,
+        account: &RunsAs,
+        cgroup: Option<&SessionCgroup>,
+    ) -> Result<Started> {
+        let failed = |error: io::Error| {
             system(format!("cannot start an executor: {error}"))
                 .remedy("raise the limits on processes and open files (ulimit -u, ulimit -n)")
         };
         let (control, theirs) = Handover::pair().map_err(failed)?;
         control.limit(Some(CONTROL_TIMEOUT)).map_err(failed)?;
-        let (reply, answer) = mpsc::channel();
-        let gone = || system("the thread that starts executors is gone".to_owned());
-        self.0.send(Request { stdin: theirs.into(), account, reply }).map_err(|_| gone())?;
-        let mut child = answer.recv().map_err(|_| gone())?.map_err(failed)?;
-        let handle = Pid::from_raw(i32::try_from(child.id()).unwrap_or(0))
-            .ok_or(std::io::ErrorKind::NotFound.into())
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(Into::into))
-            .and_then(|process| send_start(&control, start).map(|()| process));
-        match handle {
-            Ok(process) => Ok((ExecutorProcess { control, turn: TurnLock::default(), process, id: child.id() }, child)),
+        let (output, says) = io::pipe().map_err(failed)?;
+        let mut command = executor_process::command(&self.program, account);
+        // Nothing of the agent's own: what regions can make their executor write must not come where the agent writes.
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(says);
+        let (mut child, handle) = self.spawn(command).map_err(failed)?;
+        // It does nothing before its start message comes.
+        if let Some(Err(error)) = cgroup.map(|cgroup| cgroup.add(child.id())) {
+            tracing::warn!("session {} is in no control group: {error}", start.session);
+        }
+        let process = send_start(&control, start).and_then(|()| handle.try_clone());
+        match process {
+            Ok(process) => {
+                let id = child.id();
+                let process = ExecutorProcess { control, turn: TurnLock::default(), process, id };
+                Ok(Started { process, child, handle, output: output.into() })
+            }
             Err(error) => {
                 // It can't have done anything yet.
                 let _ = child.kill();
@@ -78,6 +143,33 @@ impl Spawner {
             }
         }
     }
+}
+
+/// Starts a child: a descriptor of it is readable once it has ended.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn start(command: &mut Command) -> io::Result<(Child, OwnedFd, Process)> {
+    let mut child = command.spawn()?;
+    let opened = Pid::from_raw(child.id().cast_signed())
+        .ok_or(io::ErrorKind::NotFound.into())
+        .and_then(|pid| Ok((Process::of(pid)?, pidfd_open(pid, PidfdFlags::empty())?)));
+    match opened {
+        Ok((process, handle)) => Ok((child, handle, process)),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error)
+        }
+    }
+}
+
+/// Children that are not among `own`. Of these it drops those that have ended and been waited for.
+fn orphans(own: &mut Vec<Process>) -> Vec<Process> {
+    let mut children = descendants::own_children();
+    own.retain(|own| children.contains(own));
+    children.retain(|child| !own.contains(child));
+    children
 }
 
 /// A running executor.
@@ -111,7 +203,7 @@ impl ExecutorProcess {
         self.control.shutdown();
         let executor = self.clone();
         let wait = move || {
-            if !executor.has_ended_within(END_GRACE) {
+            if !has_ended_within(&executor.process, END_GRACE) {
                 executor.kill();
             }
         };
@@ -124,12 +216,12 @@ impl ExecutorProcess {
         // The handle names this process for good, so that nobody else can be hit.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
     }
+}
 
-    fn has_ended_within(&self, time: Duration) -> bool {
-        let mut handles = [PollFd::new(&self.process, PollFlags::IN)];
-        let timeout = Timespec::try_from(time).ok();
-        poll(&mut handles, timeout.as_ref()).is_ok_and(|ready| ready > 0)
-    }
+fn has_ended_within(process: &OwnedFd, time: Duration) -> bool {
+    let mut handles = [PollFd::new(process, PollFlags::IN)];
+    let timeout = Timespec::try_from(time).ok();
+    poll(&mut handles, timeout.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
 fn system(cause: String) -> Error {

@@ -208,6 +208,7 @@ impl Supervisor {
         self.tell(|node, _, ends| node.stop(ends));
         let running = |state: &mut ExecutorTable| !state.node.is_idle();
         drop(ShortGuard::wait_timeout_while(self.lock(), &self.changed, 2 * END_GRACE, running));
+        self.hosting.close();
     }
 
     /// Starts a session's executor, when the one before has ended.

@@ -44,6 +44,7 @@ pub struct ClusterBuilder {
     known_by: KnownBy,
     taken: Option<String>,
     preload: Option<PathBuf>,
+    without_cgroups: bool,
 }
 
 /// By whose word programs are known to the coordinator.
@@ -110,6 +111,13 @@ impl ClusterBuilder {
     #[must_use]
     pub fn agents_of(mut self, user: u32) -> Self {
         self.agents_of = Some(user);
+        self
+    }
+
+    /// Agents find no control groups of version 2, as in many containers. Takes root.
+    #[must_use]
+    pub fn without_cgroups(mut self) -> Self {
+        self.without_cgroups = true;
         self
     }
 
@@ -246,6 +254,7 @@ impl Cluster {
             known_by: KnownBy::Certificates,
             taken: None,
             preload: None,
+            without_cgroups: false,
         }
     }
 
@@ -346,6 +355,12 @@ impl Cluster {
         children.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
     }
 
+    /// The file that is a part's standard error; `None` is the coordinator.
+    pub fn log(&self, host: Option<usize>) -> Option<&Path> {
+        let part = host.map_or(&self.coordinator, |host| &self.agents[host]);
+        part.as_ref().map(|part| part.stderr.as_path())
+    }
+
     /// Where a host's agent listens.
     pub fn agent_address(&self, host: usize) -> Option<&str> {
         self.agents.get(host)?.as_ref().map(|part| part.address.as_str())
@@ -382,7 +397,15 @@ impl Cluster {
     /// # Errors
     /// When it doesn't come up.
     pub fn start_agent(&mut self, host: usize) -> Result<()> {
-        let mut command = Command::new(tool(Tool::NodeAgent)?);
+        let mut command = match cgroups().filter(|_| self.size.without_cgroups) {
+            Some(mount) => {
+                let mut command = Command::new("unshare");
+                command.args(["-m", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\"", &mount]);
+                command.arg(tool(Tool::NodeAgent)?);
+                command
+            }
+            None => Command::new(tool(Tool::NodeAgent)?),
+        };
         let own = format!("127.0.0.{}", host + 2);
         let listen = self.size.listen.as_ref().unwrap_or(&own);
         command
@@ -646,6 +669,13 @@ fn await_parts<'a>(parts: impl Iterator<Item = &'a mut Part>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where control groups of version 2 are mounted.
+fn cgroups() -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+    mount.split(' ').nth(4).map(str::to_owned)
 }
 
 fn last_word(line: &str) -> Result<String> {

@@ -189,6 +189,11 @@ impl Running {
         })
     }
 
+    /// What it has written to its standard output so far.
+    pub fn output(&self) -> String {
+        self.stdout.so_far()
+    }
+
     /// Waits for its end, and then for the end of what it started.
     ///
     /// # Errors

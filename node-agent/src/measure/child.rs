@@ -2,6 +2,7 @@
 
 use super::lines;
 use super::sampling::{STREAM, median, path};
+use accord_device::cpu::collect_orphans;
 use accord_openacc::OpenAcc;
 use accord_types::{DeviceFigures, DevicePair, NodeFigures};
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -30,6 +31,8 @@ pub fn main() -> ExitCode {
 
 fn measured() -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
+    // Else workers would be the agent's orphans, which it ends.
+    collect_orphans().map_err(|error| error.to_string())?;
     let openacc = OpenAcc::here().ok_or("libacc.so is not loaded")?;
     let text = lines::write(&figures(&openacc));
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())

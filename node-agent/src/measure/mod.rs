@@ -9,6 +9,7 @@ mod sampling;
 pub use child::{ARGUMENT, main};
 
 use crate::ask::{self, NoAnswer};
+use crate::process::Spawner;
 use accord_device::cuda::VISIBLE;
 use accord_device::registry;
 use accord_fabric::Key;
@@ -41,6 +42,8 @@ const NOT_HANDED_ON: [&str; 6] =
 pub(crate) struct Measures {
     /// This program.
     pub(crate) program: PathBuf,
+    /// Starts the process that measures, where the agent has executors in processes.
+    pub(crate) spawner: Option<Spawner>,
     pub(crate) libacc: Option<PathBuf>,
     pub(crate) devices: Vec<DeviceInfo>,
     /// The GPUs that the process that measures sees, if not all that the agent sees.
@@ -101,9 +104,8 @@ impl Measures {
             .env(settings::CPU_DEVICES.name, cpus.max(1).to_string())
             .env(settings::CPU_MEMORY.name, CPU_MEMORY)
             .stderr(says);
-        let answer = ask::ask(&mut command, WITHIN_MAX, ANSWER_MAX);
-        // Its end of the pipe.
-        drop(command);
+        // With the command its end of the pipe goes.
+        let answer = ask::ask(command, self.spawner.as_ref(), WITHIN_MAX, ANSWER_MAX);
         let answer = answer.map_err(|why| match why {
             NoAnswer::Refused(error) => format!("the process that measures can't be started: {error}"),
             NoAnswer::Late => format!("it took more than {} s", WITHIN_MAX.as_secs()),

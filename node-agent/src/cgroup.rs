@@ -1,0 +1,198 @@
+//! Control groups of sessions' processes, where the kernel has version 2 and the agent may make groups below its own: the kernel then ends
+//! all processes of a session at once.
+
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How an agent's group is named, with the agent's process number behind it.
+const NAME: &str = "accord-agent-";
+/// Numbers that are tried where a name is taken, as by an agent of another container.
+const NAMES_MAX: u32 = 16;
+/// Pause between looks at a group that is about to be empty.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The group that an agent's sessions have theirs in.
+#[derive(Debug)]
+pub(crate) struct AgentCgroup {
+    folder: PathBuf,
+    /// Locked for as long as the agent lives.
+    _lock: File,
+}
+
+impl AgentCgroup {
+    /// Makes it below the calling process's own group. Groups of agents that were killed are ended with all that is in them. None where the
+    /// system does not let this process do so.
+    pub(crate) fn make() -> Option<Self> {
+        Self::make_in(&own_folder()?)
+    }
+
+    fn make_in(parent: &Path) -> Option<Self> {
+        remove_abandoned(parent);
+        (0..NAMES_MAX).find_map(|number| {
+            let folder = parent.join(format!("{NAME}{}-{number}", std::process::id()));
+            fs::create_dir(&folder).ok()?;
+            let lock =
+                File::open(&folder).and_then(|file| Ok(flock(&file, FlockOperation::LockExclusive).map(|()| file)?));
+            match lock {
+                // Of Linux 5.14 and later. Another agent that starts may have taken the group for an abandoned one, and removed it.
+                Ok(lock) if folder.join("cgroup.kill").exists() => Some(Self { folder, _lock: lock }),
+                _ => {
+                    let _ = fs::remove_dir(&folder);
+                    None
+                }
+            }
+        })
+    }
+
+    /// Makes a group for one executor and all that it starts.
+    ///
+    /// # Errors
+    /// When the system refuses, as where it has too many groups.
+    pub(crate) fn of_executor(&self, number: u64) -> io::Result<SessionCgroup> {
+        let folder = self.folder.join(number.to_string());
+        fs::create_dir(&folder)?;
+        Ok(SessionCgroup { folder })
+    }
+}
+
+impl AgentCgroup {
+    /// Removes it. It stays while a session is in it; the next agent removes it then, as that of an agent that was killed.
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// The group of one executor and all that it has started. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct SessionCgroup {
+    folder: PathBuf,
+}
+
+impl SessionCgroup {
+    /// Puts a process into it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn add(&self, process: u32) -> io::Result<()> {
+        fs::write(self.folder.join("cgroup.procs"), process.to_string())
+    }
+
+    /// Kills all that is in it.
+    pub(crate) fn kill(&self) {
+        kill(&self.folder);
+    }
+}
+
+impl Drop for SessionCgroup {
+    fn drop(&mut self) {
+        remove(&self.folder);
+    }
+}
+
+fn kill(folder: &Path) {
+    // A group that is gone has nothing in it.
+    let _ = fs::write(folder.join("cgroup.kill"), "1");
+}
+
+/// Removes an empty group; it may take the kernel a moment to see that it is.
+fn remove(folder: &Path) {
+    const WITHIN: Duration = Duration::from_millis(200);
+    let end = Instant::now() + WITHIN;
+    while let Err(error) = fs::remove_dir(folder) {
+        if error.kind() == io::ErrorKind::NotFound || Instant::now() > end {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Ends what agents have left that were killed: their groups are locked by nobody.
+fn remove_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let folder = entry.path();
+        if !entry.file_name().to_string_lossy().starts_with(NAME) {
+            continue;
+        }
+        let Ok(lock) = File::open(&folder) else { continue };
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        tracing::info!("an agent has left {}, which is ended now", folder.display());
+        kill(&folder);
+        for session in fs::read_dir(&folder).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir()) {
+            remove(&session.path());
+        }
+        remove(&folder);
+    }
+}
+
+/// Where the calling process's own group is.
+fn own_folder() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    folder_of(&mounts, &groups)
+}
+
+/// By proc_pid_mountinfo(5) and cgroups(7).
+fn folder_of(mounts: &str, groups: &str) -> Option<PathBuf> {
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    mounts.lines().find_map(|line| {
+        let (mount, file_system) = line.split_once(" - ")?;
+        if !file_system.starts_with("cgroup2 ") {
+            return None;
+        }
+        let mut fields = mount.split(' ').skip(3);
+        let (root, at) = (fields.next()?, fields.next()?);
+        let below = Path::new(own).strip_prefix(root).ok()?;
+        Some(Path::new(at).join(below))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_own_group_is_found_under_the_mount_that_shows_it() {
+        let mounts = "25 30 0:22 / /sys rw,relatime shared:7 - sysfs sysfs rw\n\
+                      42 32 0:39 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+        let of = |groups: &str| folder_of(mounts, groups);
+        assert_eq!(of("4:memory:/x\n0::/a/b\n"), Some("/sys/fs/cgroup/unified/a/b".into()));
+        assert_eq!(of("0::/\n"), Some("/sys/fs/cgroup/unified/".into()));
+        assert_eq!(of("4:memory:/x\n"), None);
+        let inside = "9 8 0:39 /box /sys/fs/cgroup ro - cgroup2 cgroup ro\n";
+        assert_eq!(folder_of(inside, "0::/box/a\n"), Some("/sys/fs/cgroup/a".into()));
+        assert_eq!(folder_of(inside, "0::/other\n"), None);
+        assert_eq!(folder_of("", "0::/\n"), None);
+    }
+
+    #[test]
+    fn a_group_ends_all_that_is_in_it_and_what_a_killed_agent_left_goes_too() {
+        let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
+        let session = agent.of_executor(1).unwrap();
+        let start = |group: &SessionCgroup| {
+            let child = Command::new("sleep").arg("100").spawn().unwrap();
+            group.add(child.id()).unwrap();
+            child
+        };
+        let mut child = start(&session);
+        session.kill();
+        assert!(!child.wait().unwrap().success());
+        let folder = session.folder.clone();
+        drop(session);
+        assert!(!folder.exists());
+
+        // As if it had been killed: its lock is gone and its groups are there.
+        let left = agent.of_executor(2).unwrap();
+        let mut child = start(&left);
+        let (parent, own) = (agent.folder.parent().unwrap().to_owned(), agent.folder.clone());
+        flock(&agent._lock, FlockOperation::Unlock).unwrap();
+        remove_abandoned(&parent);
+        assert!(!child.wait().unwrap().success());
+        assert!(!own.exists());
+    }
+}

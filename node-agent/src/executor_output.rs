@@ -1,0 +1,139 @@
+//! What an executor writes to its standard error: it has a pipe to the agent there, and nothing of the agent's own. The agent puts the lines
+//! into its log, so many and so long at most.
+
+use accord_types::SessionId;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+/// Lines of one executor that are logged; further ones are counted.
+const LINES_MAX: u64 = 64;
+/// Longest line, in bytes; the rest is left out.
+const LINE_MAX: usize = 1 << 10;
+/// Reads of the pipe when the executor has ended: another process may go on writing there.
+const READS_AFTER_END_MAX: u32 = 16;
+
+/// The agent's end of such a pipe.
+pub(crate) struct ExecutorOutput {
+    pipe: File,
+    session: SessionId,
+    lines: Lines,
+}
+
+impl ExecutorOutput {
+    pub(crate) fn new(pipe: OwnedFd, session: SessionId) -> Self {
+        Self { pipe: pipe.into(), session, lines: Lines::default() }
+    }
+
+    /// Logs what comes until `process`, which is the executor, has ended.
+    pub(crate) fn log_until_end_of(mut self, process: &OwnedFd) {
+        let (mut open, mut left) = (true, READS_AFTER_END_MAX);
+        loop {
+            let mut handles = vec![PollFd::new(process, PollFlags::IN)];
+            if open {
+                handles.push(PollFd::new(&self.pipe, PollFlags::IN));
+            }
+            match poll(&mut handles, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+            let came = |which: usize| handles.get(which).is_some_and(|handle| !handle.revents().is_empty());
+            let (ended, said) = (came(0), came(1));
+            if ended && (!said || left == 0) {
+                break;
+            }
+            if ended {
+                left -= 1;
+            }
+            if said {
+                open = self.read();
+            }
+        }
+        self.finish();
+    }
+
+    /// False at the pipe's end.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        match self.pipe.read(&mut bytes) {
+            Ok(0) => false,
+            Ok(len) => {
+                for line in self.lines.add(&bytes[..len]) {
+                    self.log(&line);
+                }
+                true
+            }
+            Err(error) => error.kind() == std::io::ErrorKind::Interrupted,
+        }
+    }
+
+    fn log(&self, line: &str) {
+        tracing::warn!("the executor of session {} says: {line}", self.session);
+    }
+
+    fn finish(mut self) {
+        if let Some(line) = self.lines.last() {
+            self.log(&line);
+        }
+        if self.lines.dropped > 0 {
+            tracing::warn!("the executor of session {} has said {} more lines", self.session, self.lines.dropped);
+        }
+    }
+}
+
+/// Divides what comes into lines that can be logged.
+#[derive(Default)]
+struct Lines {
+    /// The beginning of a line, [`LINE_MAX`] bytes at most.
+    begun: Vec<u8>,
+    logged: u64,
+    dropped: u64,
+}
+
+impl Lines {
+    fn add(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for &byte in bytes {
+            if byte == b'\n' {
+                lines.extend(self.last());
+            } else if self.begun.len() < LINE_MAX {
+                self.begun.push(byte);
+            }
+        }
+        lines
+    }
+
+    /// Ends a line. None if there is none, or it is one too many.
+    fn last(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.begun);
+        if line.is_empty() {
+            return None;
+        }
+        if self.logged == LINES_MAX {
+            self.dropped += 1;
+            return None;
+        }
+        self.logged += 1;
+        // Nothing in it that a terminal would obey, or that would look like another line.
+        Some(String::from_utf8_lossy(&line).escape_debug().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_bounded_and_hold_nothing_that_a_terminal_obeys() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.add(b"one\ntw"), ["one"]);
+        assert_eq!(lines.add(b"o\x1b[2J\r\n\n"), ["two\\u{1b}[2J\\r"]);
+        let long = [&[b'x'; 10 * LINE_MAX][..], b"\n"].concat();
+        assert_eq!(lines.add(&long)[0].len(), LINE_MAX);
+        let many = "y\n".repeat(100);
+        assert_eq!(lines.add(many.as_bytes()).len() as u64, LINES_MAX - 3);
+        assert_eq!((lines.last(), lines.dropped), (None, 100 - (LINES_MAX - 3)));
+        assert!(lines.begun.len() <= LINE_MAX);
+    }
+}

@@ -1,0 +1,44 @@
+/* A region starts a process that stays: of a session of its own, nobody's child, deaf to what asks it to end, and with the device's memory mapped.
+   Its number is printed. "kill": another region kills its executor when standard input ends. Else the program stays. */
+#include <openacc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    int kills = argc > 1 && strcmp(argv[1], "kill") == 0, pid = 0, n = 1 << 20;
+    static char a[1 << 20];
+
+    acc_set_device_num(acc_get_num_devices(acc_device_default) - 1, acc_device_default);
+#pragma acc enter data copyin(a)
+#pragma acc parallel num_gangs(1) present(a) copy(pid) copyin(n)
+    {
+        int ends[2], got = pipe(ends);
+        if (fork() == 0) {
+            setsid();
+            if (fork() == 0) {
+                signal(SIGTERM, SIG_IGN);
+                signal(SIGHUP, SIG_IGN);
+                a[n - 1] = 1;
+                pid = getpid();
+                got = write(ends[1], &pid, sizeof pid);
+                for (;;)
+                    pause();
+            }
+            _exit(got);
+        }
+        got = read(ends[0], &pid, sizeof pid);
+    }
+    printf("stays %d\n", pid);
+    fflush(stdout);
+    if (kills) {
+        while (getchar() != EOF) {
+        }
+#pragma acc parallel num_gangs(1)
+        kill(getppid(), SIGKILL);
+    }
+    for (;;)
+        pause();
+}
