@@ -223,8 +223,9 @@ fn only_the_c_library_is_needed() {
     assert!(!needed.is_empty(), "readelf says nothing about libacc.so");
 }
 
-/// Each routine is called by at least one conformance program, in C and in each Fortran form.
+/// Each routine is called by at least one conformance program, in C and in each Fortran form. Compiles all of them without optimization.
 #[test]
+#[ignore = "long"]
 fn every_routine_is_called_by_a_program() {
     let mut called = BTreeSet::new();
     for program in programs().unwrap() {
