@@ -8,7 +8,7 @@ use crate::{Memory, Target};
 #[path = "../../../cli/src/directives/mod.rs"]
 mod code;
 
-use code::{Language, findings, rewrite};
+use code::{Language, Outside, declared_in_module, exported, findings, includes, names, rewrite, uses};
 
 /// Sources in C, C++ and Fortran.
 pub(super) const DIRECTIVES: Target = Target {
@@ -28,6 +28,11 @@ pub(super) const DIRECTIVES: Target = Target {
         "copy(a[0:n])",
         "declare create(x)",
         "update self(x)",
+        "update device(a[0:1], a[2:3])",
+        "allocate(x(4))\n",
+        "deallocate(x)\n",
+        "use m, only: y => x\n",
+        "((VARIABLE UNKNOWN-INTENT OACC_DECLARE_CREATE",
         "num_gangs(1 << 17)",
         "subroutine s(x)\n",
         "type(cell), pointer :: x(:)\n",
@@ -56,16 +61,23 @@ fn directives(mut bytes: &[u8]) {
     let language =
         [Language::C, Language::Cxx, Language::FreeFortran, Language::FixedFortran][usize::from(first(&mut bytes) % 4)];
     let text = String::from_utf8_lossy(bytes);
+    // What other files declare is read from sources and from gfortran's module files.
+    let mut outside = Outside::default();
+    for (name, traits) in exported(&text, language).into_values().flatten().chain(declared_in_module(&text)) {
+        outside.add(name, traits);
+    }
+    names(&text, language).into_iter().for_each(|name| outside.add(name, code::Traits::default()));
+    let _ = (uses(&text), includes(&text, language));
     for gcc in [12, 15] {
         let (lines, markers) = (text.matches('\n').count() + 1, text.contains('#'));
-        for finding in findings(&text, language, gcc) {
+        for finding in findings(&text, language, gcc, &outside) {
             assert!(markers || finding.line as usize <= lines, "line {} of {lines}", finding.line);
         }
     }
-    if let Some(new) = rewrite(&text, language, "source.i") {
-        assert!(new.calls > 0);
+    if let Some(new) = rewrite(&text, language, "source.i", &outside) {
+        assert!(new.edits > 0);
         // What was rewritten needs it no more.
-        assert!(rewrite(&new.text, language, "source.i").is_none(), "again: {}", new.text);
+        assert!(rewrite(&new.text, language, "source.i", &outside).is_none(), "again: {}", new.text);
     }
 }
 
