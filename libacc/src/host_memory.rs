@@ -110,6 +110,10 @@ impl HostMemory for ProgramMemory {
         Some(variable.map_or_else(|| format!("{:#x}", range.start), |variable| variable.to_string()))
     }
 
+    fn pointer_of_region(&self, function: usize) -> Option<String> {
+        source::pointer_of_region(function).map(|variable| variable.to_string())
+    }
+
     fn element_size(&self, descriptor: usize, entry: usize) -> Option<usize> {
         let elements = source::elements(descriptor, entry)?;
         // None of its own has a size that says more than the descriptor's.
@@ -119,6 +123,11 @@ impl HostMemory for ProgramMemory {
     fn sections_may_have_gaps(&self) -> bool {
         let place = source::caller().and_then(source::place);
         !place.is_some_and(|place| place.file.as_deref().is_some_and(source::is_c))
+    }
+
+    fn is_fortran(&self) -> bool {
+        let place = source::caller().and_then(source::place);
+        place.is_some_and(|place| place.file.as_deref().is_some_and(|file| !source::is_c(file)))
     }
 
     fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {

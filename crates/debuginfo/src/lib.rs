@@ -15,6 +15,7 @@ mod globals;
 mod location;
 mod memory;
 mod pointee;
+mod regions;
 mod source_location;
 mod symbols;
 mod types;

@@ -231,7 +231,7 @@ fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset) -> Option<(Va
     Some((variable, fit))
 }
 
-fn describe(unit: Unit<'_>, entry: &Entry, function: Option<UnitOffset>) -> Option<Variable> {
+pub(crate) fn describe(unit: Unit<'_>, entry: &Entry, function: Option<UnitOffset>) -> Option<Variable> {
     let (file, line) = declared(unit, entry);
     let function = function.and_then(|at| name(unit, &unit.entry(at).ok()?));
     Some(Variable { name: name(unit, entry)?, file, line, function })

@@ -58,6 +58,14 @@ impl Device {
         }
     }
 
+    /// Whether a region that was stopped at an address may have reached that from data on the device, by a wrong index. The address is not known of GPUs.
+    pub(crate) fn may_have_left_data(&self, accessed: Option<usize>) -> bool {
+        let (start, len) = self.client().addresses();
+        let (low, high) =
+            (start.0.saturating_sub(REACH as u64), start.0.saturating_add(len).saturating_add(REACH as u64));
+        accessed.is_none_or(|accessed| (low..high).contains(&(accessed as u64)))
+    }
+
     /// What is present, by where the program has it, and what of it is attached.
     fn pointers_and_more(&self) -> Vec<(HostRange, Vec<usize>)> {
         let state = self.lock();

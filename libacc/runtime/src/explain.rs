@@ -2,7 +2,9 @@
 
 use crate::Runtime;
 use crate::bare_pointers::BarePointer;
-use crate::given::GivenRegion;
+use crate::construct::{Entries, ONE_ELEMENT};
+use crate::device::Device;
+use crate::given::{GivenRegion, Means};
 use accord_types::{Error, ErrorCode, HostRange};
 
 impl Runtime {
@@ -12,6 +14,27 @@ impl Runtime {
             return error;
         }
         self.explain_given(&error).or_else(|| self.explain_copied(&error)).unwrap_or(error)
+    }
+
+    /// Adds to the error of a region that left its data, right at its construct, that a clause of it names one element.
+    pub(crate) fn explain_element(
+        &self,
+        device: &Device,
+        function: usize,
+        error: Error,
+        entries: &Entries<'_>,
+    ) -> Error {
+        let is_given = || device.given.regions().iter().any(|region| region.function == function);
+        if error.code() != ErrorCode::Execution
+            || is_given()
+            || !device.may_have_left_data(accessed_address(error.cause()))
+        {
+            return error;
+        }
+        let is_whole = |range: HostRange| self.host.block_of(range.start).is_some_and(|block| block.len <= range.len);
+        let Some(element) = entries.elements().find(|range| !is_whole(*range)) else { return error };
+        let name = self.host.describe(element).unwrap_or_else(|| format!("{:#x}", element.start));
+        error.more(format!("a clause names {} bytes at {name}", element.len)).instead(ONE_ELEMENT)
     }
 
     /// By pointers that were copied to the device, without what they point to.
@@ -29,7 +52,7 @@ impl Runtime {
             }
         };
         Some(error.instead(if variables.iter().all(|is_variable| *is_variable) {
-            "name what a pointer points to, with its length, as copy(p[0:n]) instead of copy(p)"
+            "name what a pointer points to, with its length, as copy(p[0:n]) instead of copy(p), or set ACCORD_UNMAPPED=map"
         } else {
             "map what a pointer within other data points to as well, as enter data copyin(s.p[0:n]) after s: that sets the device's pointer"
         }))
@@ -50,13 +73,19 @@ impl Runtime {
             self.host.function(region.function).is_ok_and(|spec| is_named(error.cause(), &spec.name))
         };
         let region = all.into_iter().find(named)?;
-        let pointers: Vec<String> = region
+        let mut pointers: Vec<String> = region
             .pointers
             .iter()
             .filter_map(|pointer| self.host.describe(HostRange { start: *pointer, len: 1 }))
             .collect();
         if pointers.is_empty() {
             return None;
+        }
+        let mut unnamed = pointers.iter_mut().filter(|name| name.starts_with("0x"));
+        if let (Some(one), None) = (unnamed.next(), unnamed.next())
+            && let Some(name) = self.host.pointer_of_region(region.function)
+        {
+            *one = name;
         }
         let (error, pointers) = (error.clone(), pointers.join(", "));
         if region.lent {
@@ -65,12 +94,21 @@ impl Runtime {
             );
             return Some(error);
         }
-        let error = error.more(format!("it was given pointers that nothing maps: {pointers}")).instead(
-            "write a data clause with their length, as copy(a[0:n]), or set ACCORD_UNMAPPED=map for programs that rely on unified memory; \
-             for a Fortran pointer x to a derived type write enter data copyin(x) ahead of the clauses that name x%a, in C for a pointer p to a structure copyin(p[0:1]) ahead of those that name p->a[0:n]; \
-             for a reference s of C++ in a reduction copy(s) beside it",
-        );
-        Some(error)
+        let error = error.more(format!("it was given pointers that nothing maps: {pointers}"));
+        // Fortran passes arrays with their bounds: only objects are left to pass by address.
+        let is_fortran = self.host.is_fortran();
+        Some(error.instead(match region.means {
+            Means::Array if !is_fortran => {
+                "write a data clause with the length, as copy(a[0:n]), or set ACCORD_UNMAPPED=map"
+            }
+            Means::Reference => "name the scalar, too: for a reference s of C++ in a reduction copy(s) beside it",
+            Means::Array | Means::Object if is_fortran => {
+                "map the object first: for a pointer x write enter data copyin(x) ahead of the clauses that name x%a"
+            }
+            Means::Array | Means::Object => {
+                "map the object first: for a pointer p write copyin(p[0:1]) ahead of the clauses that name p->a[0:n]"
+            }
+        }))
     }
 }
 

@@ -23,12 +23,25 @@ pub(crate) struct GivenRegion {
     pub(crate) pointers: [usize; POINTERS_MAX],
     /// The region got copies of the blocks.
     pub(crate) lent: bool,
+    /// What the first of them is.
+    pub(crate) means: Means,
+}
+
+/// What a pointer without a clause is in the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Means {
+    /// The address of an array.
+    Array,
+    /// The address of an object, of which the construct names members.
+    Object,
+    /// A reference of C++ in a reduction.
+    Reference,
 }
 
 impl Given {
     /// Remembers a launch with such pointers, and whether it got a copy of the block behind each. Allocates nothing.
-    pub(crate) fn note(&self, function: usize, pointers: impl Iterator<Item = (usize, bool)>) {
-        let mut region = GivenRegion { function, pointers: [0; POINTERS_MAX], lent: false };
+    pub(crate) fn note(&self, function: usize, means: Means, pointers: impl Iterator<Item = (usize, bool)>) {
+        let mut region = GivenRegion { function, pointers: [0; POINTERS_MAX], lent: false, means };
         for (to, (pointer, lent)) in region.pointers.iter_mut().zip(pointers) {
             *to = pointer;
             region.lent |= lent;
@@ -57,11 +70,12 @@ mod tests {
     fn the_last_regions_are_remembered() {
         let given = Given::default();
         for function in 0..100 {
-            given.note(function, [(64, false); POINTERS_MAX + 1].into_iter());
-            given.note(function, [(72, false)].into_iter());
+            given.note(function, Means::Array, [(64, false); POINTERS_MAX + 1].into_iter());
+            given.note(function, Means::Object, [(72, false)].into_iter());
         }
         let regions = given.regions();
         assert_eq!(regions.len(), REGIONS_MAX);
         assert!(regions.iter().all(|region| region.function >= 100 - REGIONS_MAX && region.pointers == [72, 0, 0, 0]));
+        assert!(regions.iter().all(|region| region.means == Means::Object));
     }
 }

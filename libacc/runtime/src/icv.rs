@@ -187,7 +187,11 @@ impl Runtime {
     /// The error for a type that has no device here.
     pub(crate) fn no_type(device_type: DeviceType) -> Error {
         Error::new(ErrorCode::DeviceTypeUnavailable, format!("there is no device of type {}", device_type.name()))
-            .remedy("see `accord info` for the devices that are there")
+            .remedy(if device_type == DeviceType::Nvidia {
+                "set ACCORD_EMULATE=nvidia, with which CPU devices appear as that type"
+            } else {
+                "see `accord info` for the devices that are there"
+            })
     }
 
     /// The type that a new thread starts with: the last one that any thread set.

@@ -462,6 +462,12 @@ pub trait HostMemory: Send + Sync {
         (range.start != 0).then(|| format!("{:#x}", range.start))
     }
 
+    /// Names the pointer that a region uses and its caller no longer has anywhere, if there is one such pointer.
+    fn pointer_of_region(&self, function: usize) -> Option<String> {
+        let _ = function;
+        None
+    }
+
     /// Bytes of an element of the Fortran array whose descriptor is at `descriptor`, going by its declared type, where debug information
     /// has that; 0 where it may be of a type that extends that one. `entry` is the descriptor's entry of the construct that the calling thread is in.
     fn element_size(&self, descriptor: usize, entry: usize) -> Option<usize> {
@@ -473,6 +479,11 @@ pub trait HostMemory: Send + Sync {
     /// the array. No where it is C or C++ by its debug information.
     fn sections_may_have_gaps(&self) -> bool {
         true
+    }
+
+    /// Whether debug information says that the calling thread's construct is in Fortran code.
+    fn is_fortran(&self) -> bool {
+        false
     }
 
     /// `range` of entry `entry` was taken for elements of `element` bytes, but may as well be one component of more of them.

@@ -1,6 +1,6 @@
 //! Errors with the names that the program's source has for things.
 
-use super::{SourceLocation, Variable, apart, frames, place, variable};
+use super::{SourceLocation, Variable, apart, frames, only_pointer, place, variable};
 use accord_debuginfo::Frame;
 use accord_types::{Error, HostRange};
 use std::sync::Arc;
@@ -17,6 +17,12 @@ pub(crate) fn variable_at(address: usize) -> Option<Variable> {
     apart(move || variable(HostRange { start: address, len: 1 }, &frames))?
 }
 
+/// The only pointer of the region at `function` whose place in the program's call is not known, from that call.
+pub(crate) fn pointer_of_region(function: usize) -> Option<Variable> {
+    let frames = frames();
+    apart(move || only_pointer(function, &frames))?
+}
+
 fn named(mut error: Error, frames: &[Frame]) -> (Error, Option<Arc<SourceLocation>>) {
     let call = frames.first().and_then(|frame| usize::try_from(frame.code).ok());
     let place = call.and_then(place);
@@ -26,6 +32,10 @@ fn named(mut error: Error, frames: &[Frame]) -> (Error, Option<Arc<SourceLocatio
     let range = error.subject().map(|subject| subject.range);
     if let Some(variable) = range.and_then(|range| variable(range, frames)) {
         error = error.variable(variable.to_string());
+    }
+    if call.is_some() && place.as_ref().is_none_or(|place| place.file.is_none()) {
+        let remedy = error.remedy_text().map_or_else(String::new, |remedy| format!("{remedy}; "));
+        error = error.instead(format!("{remedy}compile with -g to see variables and lines"));
     }
     (error, place)
 }

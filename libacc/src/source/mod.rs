@@ -22,7 +22,7 @@ mod trail;
 pub(crate) use accord_debuginfo::{SourceLocation, Variable};
 pub(crate) use apart::{apart, apart_for};
 pub(crate) use elements::elements;
-pub(crate) use message::{explain, variable_at};
+pub(crate) use message::{explain, pointer_of_region, variable_at};
 pub(crate) use stack::caller;
 pub(crate) use stack::frames;
 pub(crate) use trail::code as call;
@@ -115,6 +115,17 @@ pub(crate) fn variable(range: HostRange, frames: &[Frame]) -> Option<Variable> {
             info.global_pointer(object.base as u64, &wanted, &memory)
         })
     })
+}
+
+/// The pointer that the region at `function` uses and the innermost of `frames` does not place, if it is one.
+fn only_pointer(function: usize, frames: &[Frame]) -> Option<Variable> {
+    let object = loader::holding(function)?;
+    let info = info(&object)?;
+    let frame = frames.first()?;
+    let located = info.located(object.base as u64, frame, &ProcessMemory::open());
+    let pointers = info.region_pointers(object.base as u64, function as u64);
+    let mut unplaced = pointers.into_iter().filter(|pointer| !located.contains(&pointer.name));
+    unplaced.next().filter(|_| unplaced.next().is_none())
 }
 
 /// The static variable that holds an address, whole. Asked again it is a look-up.

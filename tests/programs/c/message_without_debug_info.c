@@ -3,6 +3,7 @@
 // EXPECT device-memory
 // EXPECT exit=1
 // EXPECT stderr=/acc_update_device \(worker_of_it\): table\+400 is not present on dev\d/
+// EXPECT stderr=/; compile with -g to see variables and lines\n/
 #include "check.h"
 
 double table[100];

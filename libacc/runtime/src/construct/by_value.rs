@@ -9,7 +9,7 @@
 
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};
-use super::missing::not_present;
+use super::missing::not_present_in_clause;
 use super::pointee::{LOW, Pointee, may_be_pointer};
 use super::region::Form;
 use crate::memory::Purpose;
@@ -87,7 +87,7 @@ impl Mapping<'_, '_> {
 
     /// The error for data of a `present` clause that is not there.
     fn absent(&self, range: HostRange) -> Error {
-        let error = not_present(range);
+        let error = not_present_in_clause(range, &self.state.table, self.device.maps_unmapped);
         if range.len != size_of::<usize>() {
             return error;
         }

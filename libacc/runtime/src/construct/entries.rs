@@ -2,6 +2,10 @@
 
 use super::descriptor::Spaced;
 use super::kind::Kind;
+use super::missing::ELEMENT_MAX;
+use super::region::{Form, OBJECT_MAX, Stray};
+use crate::given::Means;
+use crate::plan::FRAME_MAX;
 use accord_types::{HostRange, Result};
 
 /// The three arrays of a `GOACC_*` call.
@@ -52,6 +56,32 @@ impl<'a> Entries<'a> {
             }
         }
         Ok(false)
+    }
+
+    /// Sections that may be one element of an array on the heap or in a static variable.
+    pub(crate) fn elements(&self) -> impl Iterator<Item = HostRange> {
+        let near = self.hosts.as_ptr().addr();
+        (0..self.hosts.len()).filter_map(move |i| {
+            let range = HostRange { start: self.hosts[i], len: self.len_of(i) };
+            let is_data = matches!(Kind::decode(self.kinds[i]), Ok(Kind::Data(_)));
+            let is_element = range.len <= ELEMENT_MAX && range.len.is_power_of_two();
+            (is_data && is_element && range.start.abs_diff(near) >= FRAME_MAX).then_some(range)
+        })
+    }
+
+    /// What a pointer to absent memory is in the program.
+    pub(super) fn meaning(&self, stray: &Stray) -> Means {
+        let i = stray.entry;
+        let is_data = matches!(Kind::decode(self.kinds[i]), Ok(Kind::Data(_)));
+        let named_by_reduction = stray.form == Form::Other && !Kind::is_forced(self.kinds[i]);
+        if is_data && (self.len_of(i) == 0 || named_by_reduction) {
+            return Means::Reference;
+        }
+        let is_member = |j: &usize| *j != i && self.hosts[*j].wrapping_sub(stray.pointer) < OBJECT_MAX;
+        let names_member = |j: usize| {
+            matches!(Kind::decode(self.kinds[j]), Ok(Kind::Attach | Kind::Struct | Kind::Descriptor | Kind::Data(_)))
+        };
+        if (0..self.hosts.len()).filter(is_member).any(names_member) { Means::Object } else { Means::Array }
     }
 
     /// Bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no

@@ -207,6 +207,6 @@ fn find_to_release(leaving: &Leaving<'_>, range: HostRange) -> Result<Option<Ent
     match leaving.state.table.find(range.start, range.len) {
         Found::Absent => Ok(None),
         Found::Whole(id) => Ok(Some(id)),
-        Found::Partly(id) => Err(partly_present(range, &leaving.state.table[id])),
+        Found::Partly(_) => Err(partly_present(range, &leaving.state.table)),
     }
 }

@@ -429,7 +429,7 @@ impl Mapping<'_, '_> {
     pub(crate) fn find(&self, range: HostRange) -> Result<Option<EntryId>, Stop> {
         match self.state.table.find(range.start, range.len) {
             Found::Absent => Ok(None),
-            Found::Partly(id) => Err(partly_present(range, &self.state.table[id]).into()),
+            Found::Partly(_) => Err(partly_present(range, &self.state.table).into()),
             Found::Whole(id) => self.ready(id).map(Some),
         }
     }

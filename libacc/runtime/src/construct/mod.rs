@@ -40,7 +40,7 @@ pub(crate) use enter::Entering;
 pub(crate) use kind::{Absent, Data};
 pub(crate) use leave::Leaving;
 pub(crate) use map::{Mode, Stop};
-pub(crate) use missing::{not_present, partly_present};
+pub(crate) use missing::{ONE_ELEMENT, not_present, partly_present};
 pub(crate) use region::{Region, Scratch};
 pub(crate) use update::Direction;
 

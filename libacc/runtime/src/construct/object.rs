@@ -7,13 +7,10 @@
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};
 use super::pointer::apart;
-use super::region::{Form, Object, Stray};
+use super::region::{Form, OBJECT_MAX, Object, Stray};
 use crate::memory::Purpose;
 use crate::present::{Attachment, Backing, Found};
 use accord_types::{DevicePtr, HostRange};
-
-/// Pointers farther into an object are none of it.
-const OBJECT_MAX: usize = 4096;
 
 /// A place whose bytes come otherwise.
 const RESERVED: Data = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };

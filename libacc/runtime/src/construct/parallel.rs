@@ -7,6 +7,7 @@ use super::region::Scratch;
 use super::tags::Tags;
 use super::{Entries, Placement, on_host};
 use crate::device::Device;
+use crate::given::Means;
 use crate::issue::Issue;
 use crate::loan::Buffers;
 use crate::plan::{Plan, Step};
@@ -55,7 +56,7 @@ impl Runtime {
         with_ranges(&*self.host, device, entries, |entries| {
             self.launch(t, device, queue, function, entries, tags.dims)
         })
-        .map_err(|error| device.place(error))?;
+        .map_err(|error| device.place(self.explain_element(device, function, error, entries)))?;
         Ok(Placement::Device)
     }
 
@@ -79,7 +80,7 @@ impl Runtime {
         let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
         let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
         if !scratch.region.strays.is_empty() || !scratch.plan.loans.is_empty() {
-            return self.launch_with_strays(&issue, scratch, function, dims);
+            return self.launch_with_strays(&issue, scratch, function, dims, entries);
         }
         let sent = self.send_launch(&issue, scratch, function, dims, None);
         Self::settle_launch(&issue, &scratch.plan, sent, queue == QueueId::SYNC)
@@ -93,9 +94,15 @@ impl Runtime {
         scratch: &mut Scratch,
         function: usize,
         dims: LaunchDims,
+        entries: &Entries<'_>,
     ) -> Result<()> {
         let device = issue.device;
-        device.given.note(function, scratch.region.strays.iter().map(|stray| (stray.pointer, stray.block.is_some())));
+        let means = scratch.region.strays.first().map_or(Means::Array, |stray| entries.meaning(stray));
+        device.given.note(
+            function,
+            means,
+            scratch.region.strays.iter().map(|stray| (stray.pointer, stray.block.is_some())),
+        );
         let loans = match Buffers::take(&*self.host, &self.spare, &scratch.plan.loans) {
             Ok(loans) => loans,
             // The device's memory for them is there already.

@@ -126,7 +126,7 @@ impl Mapping<'_, '_> {
                     }
                     // With a device that reaches it, the program's own address is right, as in shared memory.
                     None if if_present || self.device.uses_as_is() => {}
-                    None => return Err(not_present(HostRange { start: host, len: 1 }).into()),
+                    None => return Err(not_present(HostRange { start: host, len: 1 }, &self.state.table).into()),
                 }
             }
         }
@@ -155,7 +155,9 @@ impl Mapping<'_, '_> {
                     }
                 }
                 None if data.absent == Absent::Skip => {}
-                None if data.absent == Absent::Fail => return Err(not_present(range).into()),
+                None if data.absent == Absent::Fail => {
+                    return Err(not_present(range, &self.state.table).into());
+                }
                 None => {
                     let (start, end, count) = absent.unwrap_or((usize::MAX, 0, 0));
                     absent = Some((start.min(range.start), end.max(range.start + range.len), count + 1));

@@ -83,6 +83,9 @@ impl Region {
     }
 }
 
+/// Pointers farther into an object are none of it.
+pub(super) const OBJECT_MAX: usize = 4096;
+
 /// Absent members of one object in one block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {

@@ -4,7 +4,7 @@ use super::by_pointer::Word;
 use super::component::unknown_component;
 use super::kind::{Absent, Kind};
 use super::map::{Mode, Stop};
-use super::missing::{not_present, partly_present};
+use super::missing::{not_present_in_clause, partly_present};
 use super::pointee::Pointee;
 use super::{Entries, Leaving, Spaced, on_host};
 use crate::device::Device;
@@ -168,7 +168,7 @@ impl super::map::Mapping<'_, '_> {
                     let len = entry.end - range.start;
                     return Ok(Some((self.ready(id)?, HostRange { len, ..range })));
                 }
-                let error: Error = partly_present(range, entry);
+                let error: Error = partly_present(range, &self.state.table);
                 Err(error.into())
             }
         }
@@ -182,6 +182,6 @@ impl super::map::Mapping<'_, '_> {
             return Error::about(ErrorCode::NotPresent, range, "not present", more)
                 .remedy("name what the pointer points to: write p[0:n] in place of p");
         }
-        not_present(range)
+        not_present_in_clause(range, &self.state.table, self.device.maps_unmapped)
     }
 }

@@ -140,6 +140,13 @@ impl Table {
         self.index.ids().filter_map(|id| Some((id, self.get(id)?)))
     }
 
+    /// The last entry before an absent range, and the first one behind it.
+    pub(crate) fn around(&self, range: HostRange) -> [Option<&Entry>; 2] {
+        let floor = self.index.floor(range.start);
+        let entry = |position| self.get(self.index.at(position).1.id);
+        [floor.and_then(entry), self.index.after(floor).and_then(entry)]
+    }
+
     /// Entries that overlap a range, in order.
     pub(crate) fn overlapping(&self, range: HostRange) -> Vec<EntryId> {
         let end = range.start.saturating_add(range.len);

@@ -96,7 +96,7 @@ impl Runtime {
             Found::Absent => return Ok(()),
             // No bytes end nothing but what no bytes began.
             Found::Whole(id) if bytes == 0 && state.table[id].len() > range.len => return Ok(()),
-            Found::Partly(id) => return Err(device.place(partly_present(range, &state.table[id]))),
+            Found::Partly(_) => return Err(device.place(partly_present(range, &state.table))),
             Found::Whole(id) => {
                 let out = (copy_out && bytes > 0).then_some((range, None));
                 let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };

@@ -162,7 +162,7 @@ impl Runtime {
                 Some(id) => mapping.state.table[id].translate(host),
                 None if mapping.state.memory.block_of(host as u64).is_some() => DevicePtr(host as u64),
                 None => match self.space.owner(host as u64).filter(|owner| *owner != index) {
-                    None => return Err(not_present(range).into()),
+                    None => return Err(not_present(range, &mapping.state.table).into()),
                     Some(owner) => {
                         let remedy = "name the device of each address, source and target";
                         return Err(self.space.elsewhere(host, owner, remedy).into());
