@@ -37,8 +37,9 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     let [mut gangs, workers, vector] = function.dims;
     match function.count {
         GangCount::AsGiven => {}
+        // A launch that brings a number is of code that was compiled for any.
+        _ if gangs == 0 && asked.gangs > 0 => {}
         GangCount::Exactly(count) => gangs = count,
-        GangCount::Lost if asked.gangs > 0 => {}
         GangCount::Lost => {
             return Err(lost(function));
         }
@@ -230,6 +231,7 @@ mod tests {
         assert_eq!(chosen([34_464, 1, 32], GangCount::Exactly(100_000), 0), Ok((100_000, false)));
         assert_eq!(chosen([0, 1, 32], GangCount::Exactly(65_536), 0), Ok((65_536, false)));
         assert_eq!(chosen([0, 1, 32], GangCount::Lost, 7), Ok((7, false)));
+        assert_eq!(chosen([0, 1, 32], GangCount::Exactly(65_536), 7), Ok((7, false)));
         let refused = chosen([0, 1, 32], GangCount::Lost, 0).unwrap_err().to_string();
         assert!(refused.contains("main._omp_fn.0") && refused.contains("num_gangs"), "{refused}");
     }

@@ -1,12 +1,17 @@
 //! How many gangs a kernel's code counts on.
 //!
 //! A constant `num_gangs` is part of the code, which then doesn't read `%nctaid.x`: each gang takes its share of a loop as if there
-//! were so many. The image has the number in 16 bits only. What the code shows of it is in what it computes for a gang's first
-//! iteration: the gang's number times a share, and the share is `(n + 99999) / 100000`, or a constant where `n` is one. That is
-//! then compared with the loop's end.
+//! were so many. The image has the number in 16 bits only. The rest is proven by the forms alone that GCC gives a loop over gangs, as a
+//! program compares its gang's number with constants of its own, too:
+//!
+//! * Shares: from `gang * share` to `min(gang * share + share, end)`, with which the beginning is compared. The share is `(n + 99999) / 100000`, or
+//!   a constant where `n` is one.
+//! * Rounds: what begins at the gang's number, or is added to it, grows in a loop by the number of gangs.
 
+use super::gang_values::{Gang, Rest, Value, plus, times};
 use super::ptx::{Instruction, Line};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// What can be told of a kernel's gangs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,14 +29,25 @@ pub enum GangCount {
 pub struct GangUse {
     /// It reads the number while it runs.
     counted: bool,
-    /// It reads its own gang's number, and does not compare what follows from that with a loop's end.
-    unbounded: bool,
+    /// Something is done that may be right for one number of gangs only: by a gang's own number, or by atomic operations.
+    depends: bool,
     /// Numbers of gangs by which it divides a loop's length.
     divisors: Vec<u64>,
     /// Numbers of gangs, or multiples of them, that it adds for later rounds of a loop.
     rounds: Vec<u64>,
-    /// Iterations of one gang, and of the loop.
-    shares: Vec<(u64, u64)>,
+    /// Shares of loops of constant length.
+    shares: Vec<ConstantShare>,
+}
+
+/// A gang's part of a loop of constant length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ConstantShare {
+    /// Iterations of a gang.
+    each: u64,
+    /// Iterations of the loop.
+    length: u64,
+    /// The gang's threads share them.
+    threads: bool,
 }
 
 /// What the image's 16 bits leave out.
@@ -43,15 +59,14 @@ impl GangUse {
     /// Looks at a kernel's body.
     pub(super) fn read(body: &[&str]) -> Self {
         let lines: Vec<Line<'_>> = body.iter().map(|line| Line::read(line)).collect();
-        let mut reader = Reader::new(lines.iter().filter_map(Line::instruction));
-        for line in &lines {
+        let mut reader = Reader::new(&lines);
+        for (at, line) in lines.iter().enumerate() {
             match line {
                 Line::Label(_) => reader.label(),
-                Line::Instruction(instruction) => reader.step(instruction),
+                Line::Instruction(instruction) => reader.step(at, instruction),
                 _ => {}
             }
         }
-        reader.end();
         reader.found
     }
 
@@ -77,17 +92,26 @@ impl GangUse {
                 GangCount::Lost
             };
         }
-        // Of what the image gives plus multiples of 65,536, the first that gets all iterations done.
-        let mut count = given;
-        for &(share, length) in self.shares.iter().filter(|(_, length)| *length > 1) {
-            let least = length.div_ceil(share);
-            count = count.max(given + least.saturating_sub(given).div_ceil(LOST) * LOST);
+        let proven = (!self.shares.is_empty()).then(|| {
+            // Of what the image gives plus multiples of 65,536, the first that all shares are right for.
+            let mut numbers = (given..=GANGS_MAX).step_by(LOST as usize);
+            numbers.find(|number| *number > 0 && self.shares.iter().all(|share| share.fits(*number, given)))
+        });
+        match proven.flatten() {
+            Some(number) => exactly(number, given),
+            None if given == 0 && self.depends => GangCount::Lost,
+            None => GangCount::AsGiven,
         }
-        match count {
-            0 if self.unbounded || !self.divisors.is_empty() || !self.rounds.is_empty() => GangCount::Lost,
-            0 => GangCount::AsGiven,
-            _ => exactly(count, given),
-        }
+    }
+}
+
+impl ConstantShare {
+    /// Whether GCC gives so many gangs this share, where the image has the lower bits of the number.
+    fn fits(&self, number: u64, given: u64) -> bool {
+        let all_done = number.saturating_mul(self.each) >= self.length;
+        // Of threads the code doesn't show how many they are, nor by what the loop is stepped.
+        let shared_out = self.threads || (self.each > 1 && self.length.div_ceil(number) == self.each);
+        all_done && (number == given || shared_out)
     }
 }
 
@@ -109,61 +133,44 @@ fn exactly(number: u64, given: u64) -> GangCount {
     }
 }
 
-/// What is known of a register.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Value {
-    Constant(i64),
-    /// A thread's number, or a multiple of it.
-    Thread,
-    /// So many times the gang's number (times a share), and what is added to that.
-    Gang {
-        times: i64,
-        share: Option<u64>,
-        rest: Rest,
-    },
-    /// Something divided by this, so many times: a gang's share of a loop.
-    Share {
-        of: u64,
-        times: i64,
-    },
-}
-
-/// What is added to a multiple of the gang's number, besides the numbers of its threads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rest {
-    Constant(i64),
-    Unknown,
-}
-
 struct Reader<'a> {
     values: HashMap<&'a str, Value>,
     /// Registers that are written in several places: what they have after a label may come from elsewhere.
     variables: HashSet<&'a str>,
+    /// The lines of loops.
+    loops: Vec<Range<usize>>,
     /// How many times the gang's number is in what variables begin with.
     begins: HashMap<&'a str, u64>,
-    /// The divisor of the latest division.
-    divided: Option<u64>,
-    /// The gang's number was read, and nothing was compared since.
-    open: bool,
-    /// Nor what it takes for a second round.
-    strides: bool,
+    /// By these something was divided.
+    divided: HashSet<u64>,
+    /// What follows is done by threads of the first gang only.
+    within_first: bool,
     found: GangUse,
 }
 
 impl<'a> Reader<'a> {
-    fn new<'i>(instructions: impl Iterator<Item = &'i Instruction<'a>>) -> Self
-    where
-        'a: 'i,
-    {
-        let mut written = HashSet::new();
-        let variables = instructions.filter_map(Instruction::written).filter(|to| !written.insert(*to)).collect();
+    fn new(lines: &[Line<'a>]) -> Self {
+        let (mut written, mut labels, mut loops) = (HashSet::new(), HashMap::new(), Vec::new());
+        let mut variables = HashSet::new();
+        for (at, line) in lines.iter().enumerate() {
+            match line {
+                Line::Label(name) => {
+                    labels.insert(*name, at);
+                }
+                Line::Instruction(instruction) => {
+                    loops.extend(instruction.target().and_then(|target| labels.get(target)).map(|from| *from..at));
+                    variables.extend(instruction.written().filter(|to| !written.insert(*to)));
+                }
+                _ => {}
+            }
+        }
         Self {
             values: HashMap::new(),
             variables,
+            loops,
             begins: HashMap::new(),
-            divided: None,
-            open: false,
-            strides: false,
+            divided: HashSet::new(),
+            within_first: false,
             found: GangUse::default(),
         }
     }
@@ -173,26 +180,35 @@ impl<'a> Reader<'a> {
         values.retain(|register, _| !variables.contains(register));
     }
 
-    fn step(&mut self, instruction: &Instruction<'a>) {
+    fn step(&mut self, at: usize, instruction: &Instruction<'a>) {
         let operands: &[&'a str] = &instruction.operands;
-        if operands.contains(&"%nctaid.x") {
-            self.found.counted = true;
-        }
-        if operands.contains(&"%ctaid.x") {
-            self.end();
-            (self.open, self.strides) = (true, true);
-        }
         let (name, kind) = instruction.name.split_once('.').unwrap_or((instruction.name, ""));
-        if matches!(name, "setp" | "min" | "max") && operands.len() == 3 {
-            self.compare(name, kind, operands);
+        self.found.counted |= operands.contains(&"%nctaid.x");
+        self.found.depends |= matches!(name, "atom" | "red");
+        self.within_first &= !operands.contains(&"%ctaid.x");
+        let reads = operands.iter().any(|operand| matches!(self.get(address(operand)), Some(Value::Gang(_))));
+        if let ("setp", &[_, a, b]) = (name, operands) {
+            self.compare(a, b);
         }
         let Some(&to) = operands.first() else { return };
         if let ("add", &[to, a, b]) = (name, operands) {
-            self.stride(to, a, b);
+            self.round(at, to, a, b);
         }
-        match self.value(name, kind, operands) {
+        if let ("add" | "vadd", [_, added @ ..]) = (name, operands) {
+            self.adds(added);
+        }
+        let value = self.value(name, kind, operands);
+        // What else is done with the gang's number, but to ask whether it is the first.
+        let followed = matches!(value, Some(Value::Gang(_))) && !self.variables.contains(to);
+        if let Some(gang) = self.asks_for_the_first(name, kind, operands) {
+            // Threads of other gangs have nothing to do in such a loop.
+            self.within_first |= gang.thread;
+        } else {
+            self.found.depends |= reads && !followed && !self.within_first;
+        }
+        match value {
             Some(value) => {
-                if let Value::Gang { times, share: None, .. } = value
+                if let Value::Gang(Gang { times, share: None, .. }) = value
                     && self.variables.contains(to)
                 {
                     self.begins.insert(to, times.unsigned_abs());
@@ -203,28 +219,53 @@ impl<'a> Reader<'a> {
         };
     }
 
-    /// Takes what a loop over every so many iterations adds to a variable that begins with the gang's number, or is added to that.
-    fn stride(&mut self, to: &'a str, a: &'a str, b: &'a str) {
-        if let (Some(&each), true, Some(Value::Constant(by))) = (self.begins.get(to), to == a, self.get(b)) {
-            self.found.rounds.extend(part(by.unsigned_abs(), each));
+    /// The gang's number, with its threads', where an instruction finds out no more than whether this is the first gang: a loop needs that
+    /// whose iterations are no more than threads of one gang.
+    fn asks_for_the_first(&self, name: &str, kind: &str, operands: &[&str]) -> Option<Gang> {
+        let &[_, gang, end] = operands else { return None };
+        let (Some(Value::Gang(gang)), Some(Value::Constant(end))) = (self.get(gang), self.get(end)) else {
+            return None;
+        };
+        let down = gang.times < 0;
+        let own = match (kind.split('.').next()?, down) {
+            ("eq" | "ne", _) | ("gt" | "le", false) | ("lt" | "ge", true) => 0,
+            ("ge" | "lt", false) | ("gt" | "le", true) => 1,
+            _ => return None,
+        };
+        let is_first = end.unsigned_abs() < gang.times.unsigned_abs() + own && (end == 0 || (end < 0) == down);
+        (name == "setp" && gang.share.is_none() && gang.rest == Rest::Constant(0) && is_first).then_some(gang)
+    }
+
+    /// Takes what a loop adds in each round to a variable that begins with the gang's number, or is added to that.
+    fn round(&mut self, at: usize, to: &'a str, a: &'a str, b: &'a str) {
+        let Some(&each) = self.begins.get(to) else { return };
+        let Some(Value::Constant(by)) = self.get(b) else { return };
+        if to != a || !self.loops.iter().any(|lines| lines.contains(&at)) {
+            return;
         }
-        for (gang, variable) in [(a, b), (b, a)] {
-            if let Some(Value::Gang { times, share: None, .. }) = self.get(gang)
-                && self.variables.contains(variable)
-            {
-                self.begins.entry(variable).or_insert(times.unsigned_abs());
+        let number = part(by.unsigned_abs(), each);
+        // How many rounds there are was found by a division by the same.
+        let known = self.divided.contains(&by.unsigned_abs());
+        let found = if known { &mut self.found.divisors } else { &mut self.found.rounds };
+        found.extend(number);
+    }
+
+    /// Finds variables that are added to the gang's number.
+    fn adds(&mut self, added: &[&'a str]) {
+        let gang = added.iter().find_map(|operand| match self.get(operand) {
+            Some(Value::Gang(Gang { times, share: None, .. })) => Some(times.unsigned_abs()),
+            _ => None,
+        });
+        for &variable in added.iter().filter(|_| gang.is_some()) {
+            if self.variables.contains(variable) {
+                self.begins.entry(variable).or_insert(gang.unwrap_or_default());
             }
         }
     }
 
-    /// Another read of the gang's number begins, or the body ends.
-    fn end(&mut self) {
-        self.found.unbounded |= std::mem::take(&mut self.open);
-    }
-
     fn get(&self, operand: &str) -> Option<Value> {
         match operand {
-            "%ctaid.x" => Some(Value::Gang { times: 1, share: None, rest: Rest::Constant(0) }),
+            "%ctaid.x" => Some(Value::Gang(Gang::NUMBER)),
             "%tid.x" | "%tid.y" => Some(Value::Thread),
             _ => match operand.parse() {
                 Ok(number) => Some(Value::Constant(number)),
@@ -257,123 +298,63 @@ impl<'a> Reader<'a> {
             ("div", &[_, _, by]) => self.divide(by.parse::<i64>().ok()?.unsigned_abs()),
             // By 31 and 63 the sign is brought into all bits.
             ("shr", &[_, _, by]) => self.divide(1 << by.parse::<u32>().ok().filter(|by| *by < 31)?),
+            ("min" | "max", &[_, a, b]) => {
+                let begin = |operand| match self.get(operand) {
+                    Some(Value::Gang(gang)) => {
+                        gang.begin().filter(|gang| gang.share.is_some() || (gang.times < 0) == (name == "max"))
+                    }
+                    _ => None,
+                };
+                let (begin, end) = begin(a).map(|gang| (gang, b)).or_else(|| begin(b).map(|gang| (gang, a)))?;
+                let end = match self.get(end) {
+                    Some(Value::Constant(end)) => Some(end),
+                    _ => None,
+                };
+                Some(Value::Bound { begin, end })
+            }
             _ => None,
         }
     }
 
     fn divide(&mut self, by: u64) -> Option<Value> {
         (by >= LOST).then(|| {
-            self.divided = Some(by);
+            self.divided.insert(by);
             Value::Share { of: by, times: 1 }
         })
     }
 
-    /// Takes the first comparison of what follows from the gang's number for that with the loop's end.
-    fn compare(&mut self, name: &str, kind: &str, operands: &[&str]) {
-        let known = |operand: &str| match self.get(operand) {
-            Some(Value::Gang { times, share, rest }) if times != 0 => Some((times, share, rest)),
-            _ => None,
-        };
-        let (a, b) = (operands[1], operands[2]);
-        let ((times, share, rest), end) = match (known(a), known(b)) {
-            (Some(gang), None) => (gang, b),
-            (None, Some(gang)) => (gang, a),
+    /// Takes the comparison of where a gang's share begins with where it ends.
+    fn compare(&mut self, a: &str, b: &str) {
+        let (gang, (begin, end)) = match (self.get(a), self.get(b)) {
+            (Some(Value::Gang(gang)), Some(Value::Bound { begin, end }))
+            | (Some(Value::Bound { begin, end }), Some(Value::Gang(gang))) => (gang, (begin, end)),
             _ => return,
         };
-        let (each, end) = (times.unsigned_abs(), self.get(end));
-        if let (None, Rest::Constant(next), true) = (share, rest, self.strides) {
-            // The second round of a loop over every so many iterations, where that is unrolled.
-            let next = next.unsigned_abs() - if name == "setp" { 0 } else { each.min(next.unsigned_abs()) };
-            if next / 2 >= each {
-                self.strides = false;
-                self.found.rounds.extend(part(next, each));
+        if gang != begin {
+            return;
+        }
+        let each = begin.times.unsigned_abs();
+        match (begin.share, end) {
+            (Some(of), _) => self.found.divisors.extend(part(of, each)),
+            // Loops that count down have all of this below zero.
+            (None, Some(end)) => {
+                let length = if begin.times < 0 { end.saturating_neg() } else { end };
+                if let Ok(length) = u64::try_from(length) {
+                    self.found.shares.push(ConstantShare { each, length, threads: begin.thread });
+                }
             }
-        }
-        if !self.open {
-            return;
-        }
-        let constant = matches!(end, Some(Value::Constant(_)));
-        if let Some(of) = share.or(self.divided.filter(|_| !constant)) {
-            self.open = false;
-            self.found.divisors.extend(part(of, each));
-            return;
-        }
-        let Some(Value::Constant(end)) = end else { return };
-        // Loops that count down have all of this below zero.
-        let down = times < 0;
-        let end = if down { end.saturating_neg() } else { end };
-        let order = kind.split('.').next().unwrap_or_default();
-        let length = match (name, order) {
-            _ if rest == Rest::Unknown => return,
-            ("min", _) if !down => end,
-            ("max", _) if down => end,
-            _ if rest != Rest::Constant(0) => return,
-            ("setp", "eq" | "ne") => end.saturating_add(1),
-            ("setp", "ge" | "lt") => end.saturating_add(i64::from(down)),
-            ("setp", "gt" | "le") => end.saturating_add(i64::from(!down)),
-            _ => return,
-        };
-        if let Ok(length) = u64::try_from(length) {
-            self.open = false;
-            self.found.shares.push((each, length));
+            (None, None) => {}
         }
     }
+}
+
+/// The register of an operand that may be an address.
+fn address(operand: &str) -> &str {
+    let inside = operand.strip_prefix('[').and_then(|operand| operand.strip_suffix(']'));
+    inside.map_or(operand, |inside| inside.split('+').next().unwrap_or(inside))
 }
 
 /// How many gangs there are if all together do so many iterations, and this one so many of them. With one gang there is no number.
 fn part(all: u64, each: u64) -> Option<u64> {
-    (all.is_multiple_of(each) && all / each > 1).then(|| all / each)
-}
-
-/// The sum of two, of which one may be unknown.
-fn plus(a: Option<Value>, b: Option<Value>) -> Option<Value> {
-    use Value::{Constant, Gang, Share, Thread};
-    match (a, b) {
-        (Some(Constant(a)), Some(Constant(b))) => a.checked_add(b).map(Constant),
-        (Some(Gang { times: a, share, rest }), Some(Gang { times: b, share: other, rest: more })) if share == other => {
-            let rest = match (rest, more) {
-                (Rest::Constant(a), Rest::Constant(b)) => Rest::Constant(a.checked_add(b)?),
-                _ => Rest::Unknown,
-            };
-            Some(Gang { times: a.checked_add(b)?, share, rest })
-        }
-        (Some(Gang { times, share, rest }), other) | (other, Some(Gang { times, share, rest })) => {
-            let rest = match (rest, other) {
-                // A gang's threads are within its share.
-                (rest, Some(Thread)) => rest,
-                (Rest::Constant(rest), Some(Constant(more))) => Rest::Constant(rest.checked_add(more)?),
-                _ => Rest::Unknown,
-            };
-            Some(Gang { times, share, rest })
-        }
-        (Some(Thread), Some(Thread)) => Some(Thread),
-        (Some(Share { of, times: a }), Some(Share { of: other, times: b })) if of == other => {
-            Some(Share { of, times: a.checked_add(b)? })
-        }
-        _ => None,
-    }
-}
-
-fn times(a: Value, b: Value) -> Option<Value> {
-    use Value::{Constant, Gang, Share, Thread};
-    match (a, b) {
-        (Constant(a), Constant(b)) => a.checked_mul(b).map(Constant),
-        (Thread, Constant(_)) | (Constant(_), Thread) => Some(Thread),
-        (Gang { times, share, rest }, Constant(by)) | (Constant(by), Gang { times, share, rest }) => {
-            let rest = match rest {
-                Rest::Constant(rest) => Rest::Constant(rest.checked_mul(by)?),
-                Rest::Unknown => Rest::Unknown,
-            };
-            Some(Gang { times: times.checked_mul(by)?, share, rest })
-        }
-        (Share { of, times }, Constant(by)) | (Constant(by), Share { of, times }) => {
-            Some(Share { of, times: times.checked_mul(by)? })
-        }
-        (Gang { times: a, share: None, rest }, Share { of, times: b })
-        | (Share { of, times: b }, Gang { times: a, share: None, rest }) => {
-            let rest = if rest == Rest::Constant(0) { rest } else { Rest::Unknown };
-            Some(Gang { times: a.checked_mul(b)?, share: Some(of), rest })
-        }
-        _ => None,
-    }
+    (all.checked_rem(each) == Some(0) && all / each > 1).then(|| all / each)
 }

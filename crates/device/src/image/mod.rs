@@ -8,6 +8,7 @@ mod gang_blocks;
 #[cfg(test)]
 mod gang_blocks_tests;
 mod gang_count;
+mod gang_values;
 #[cfg(test)]
 mod gang_count_tests;
 mod global_updates;
