@@ -129,6 +129,12 @@ fn gangs_are_those_of_the_code_or_said_to_be_lost() {
     assert!(lost["problem"].as_str().unwrap().contains("a variable in num_gangs"), "{lost:#}");
     let text = text(&program);
     assert!(text.contains("lost [1]") && text.contains("[1] compiled for a constant number of gangs"), "{text}");
+    let program = built("tests/programs/gpu/own_gang_numbers.c", Language::C, OPTIMIZED).program;
+    let told = json(&program);
+    for number in 0..3 {
+        let region = region(image(&told), &format!("main._omp_fn.{number}"));
+        assert_eq!((&region["gangs"], &region["problem"]), (&32.into(), &Value::Null), "{region:#}");
+    }
 }
 
 #[test]
