@@ -1,6 +1,7 @@
 //! The boundary between C and Rust: every exported function goes through it.
 
 use crate::{closing, process, report, settings, thread};
+use accord_device::current_context;
 use accord_runtime::{LocalThread, Runtime};
 use accord_types::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +17,15 @@ pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, 
             return Ok(R::default());
         }
         let session = process::session()?;
-        let result = thread::with_local(|local| body(session.runtime(), local));
+        current_context::begin_call();
+        let result = thread::with_local(|local| {
+            let runtime = session.runtime();
+            let result = body(runtime, local);
+            if let Some(context) = runtime.driver_context(local) {
+                current_context::settle(context);
+            }
+            result
+        });
         // A worker runs the program's constructors, but has no devices to choose from: what they ask
         // of them must not end it.
         if settings::is_without_devices() { Ok(result.unwrap_or_default()) } else { result }

@@ -28,6 +28,18 @@ fn a_program_runs_on_all_gpus_of_the_machine() {
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
+/// The program's own calls of the driver rely on a current context.
+#[test]
+fn the_primary_context_of_a_threads_device_is_current_after_each_call() {
+    let program = Program::read(repository_file("tests/programs/gpu/current_context.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    for devices in ["1", "2"] {
+        let job = job(&program, driver.path()).unwrap().env("FAKE_CUDA_DEVICES", devices);
+        let finished = job.run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+    }
+}
+
 #[test]
 fn a_program_waits_for_a_slow_gpu() {
     let (program, driver) = (program().unwrap(), driver());

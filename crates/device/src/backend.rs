@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::image::Images;
 use crate::program::ProgramSpec;
 use accord_types::{AddressRange, DeviceInfo, DeviceKind, NodeId, Result};
+use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,8 +21,18 @@ pub struct Backend {
     pub find: fn(NodeId, &str) -> Found,
     /// How many addresses a device likes to have for its memory. More than there is memory leaves room for fragments.
     pub addresses_wanted: fn(&DeviceInfo) -> u64,
+    /// Makes the driver's context of a device that has not started, where the driver has such: the program's own calls of the driver need it.
+    pub context: fn(&DeviceInfo) -> Result<Option<DriverContext>>,
     /// Starts the device that the information describes.
     pub start: fn(DeviceInfo, &StartConfig) -> Result<Arc<dyn Device>>,
+}
+
+/// A driver's context, which lives as long as this.
+pub struct DriverContext {
+    /// The driver's handle.
+    pub handle: usize,
+    /// Keeps it alive.
+    pub(crate) _kept: Box<dyn Any + Send>,
 }
 
 /// What a start may need besides the device.

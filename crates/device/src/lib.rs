@@ -27,10 +27,10 @@ mod sent_row;
 
 pub use accord_types::spin_policy::SpinPolicy;
 pub use any_end::{CopySink, CopySource};
-pub use backend::{Backend, Found, StartConfig};
+pub use backend::{Backend, DriverContext, Found, StartConfig};
 pub use capabilities::Capabilities;
 pub use copy_ends::{FetchTo, Sink, Source};
-pub use cuda::{Printed, cache_folder, copy_route};
+pub use cuda::{Printed, cache_folder, copy_route, current_context};
 pub use device::{Device, FunctionHandle, NativeHandles};
 pub use host_memory::{HostMemory, program_bytes};
 pub use ipc::MappedRange;

@@ -2,7 +2,7 @@
 
 use crate::cluster::LocalDeviceClient;
 use crate::host_copy::{self, Changed, Unchanged};
-use accord_device::{Backend, CopySink, Device, FunctionHandle, NativeHandles, StartConfig, registry};
+use accord_device::{Backend, CopySink, Device, DriverContext, FunctionHandle, NativeHandles, StartConfig, registry};
 use accord_executor::hosted::Hosted;
 use accord_executor::queue_table::ByNumber;
 use accord_runtime::ports::{Chain, Changes, CudaObjects, DeviceClient, Part};
@@ -30,6 +30,8 @@ pub struct InProcess {
     running: ShortRwLock<Option<Arc<Running>>>,
     /// One thread at a time starts or ends it, which may take its time.
     starting: TurnLock<()>,
+    /// The driver's context, where the program wanted that before the start. The device has it, too, from then on.
+    early: ShortLock<Option<DriverContext>>,
     /// Where its memory is to lie.
     place: ShortLock<Option<AddressRange>>,
     on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -62,6 +64,7 @@ impl InProcess {
             trace,
             running: ShortRwLock::default(),
             starting: TurnLock::default(),
+            early: ShortLock::default(),
             place: ShortLock::default(),
             on_start: OnceLock::new(),
             stream_quota: AtomicU32::new(0),
@@ -198,6 +201,8 @@ impl DeviceClient for InProcess {
         }
         let hosted = Arc::new(Hosted::new(device, self.stream_quota.load(Ordering::Relaxed)));
         *self.running.write() = Some(Arc::new(Running { hosted, functions: ShortRwLock::default() }));
+        let early = self.early.lock().take();
+        drop(early);
         if let Some(report) = self.on_start.get() {
             report();
         }
@@ -338,6 +343,8 @@ impl DeviceClient for InProcess {
 
     fn shutdown(&self) -> Result<()> {
         let _one = self.starting.take();
+        let early = self.early.lock().take();
+        drop(early);
         let running = self.running.write().take();
         if let Some(running) = running {
             running.device().shutdown();
@@ -364,6 +371,21 @@ impl CudaObjects for InProcess {
 
     fn context(&self) -> Result<usize> {
         self.native(|_, native| Ok(native.context()))
+    }
+
+    fn make_context(&self) -> Result<usize> {
+        let _one = self.starting.take();
+        if self.running.read().is_some() {
+            return CudaObjects::context(self);
+        }
+        let known = self.early.lock().as_ref().map(|context| context.handle);
+        if let Some(handle) = known {
+            return Ok(handle);
+        }
+        let made = (self.backend.context)(&self.info).map_err(|e| self.place(e))?;
+        let handle = made.as_ref().map_or(0, |context| context.handle);
+        *self.early.lock() = made;
+        Ok(handle)
     }
 
     fn stream(&self, queue: QueueId) -> Result<usize> {

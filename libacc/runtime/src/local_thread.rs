@@ -28,6 +28,10 @@ pub struct LocalThread {
     pub(crate) regions: Vec<Option<Region>>,
     /// Emptied regions and buffers, kept so that constructs need not allocate.
     pub(crate) scratch: Scratch,
+    /// The driver's context of a device: the device, how often it was shut down, and the context.
+    pub(crate) context: Option<(usize, u32, Option<usize>)>,
+    /// The program has named its device, and expects the driver's context to be there.
+    pub(crate) named: bool,
     host_regions: u32,
 }
 

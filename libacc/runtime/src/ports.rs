@@ -265,6 +265,12 @@ pub trait CudaObjects: Send + Sync {
     /// When the device is not started.
     fn context(&self) -> Result<usize>;
 
+    /// The context, made at once if the device has not started.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn make_context(&self) -> Result<usize>;
+
     /// The stream of a queue. From now on the program may put work of its own into it.
     ///
     /// # Errors

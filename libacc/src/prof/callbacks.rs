@@ -3,6 +3,7 @@
 use super::info::{Event, Records, is_data};
 use super::place;
 use crate::raw_lock::Locked;
+use accord_device::current_context;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -172,6 +173,9 @@ fn index(event: i32) -> Option<usize> {
 /// once (5.5.1). End events call theirs in reverse, so that one that is added meanwhile is not among them.
 pub(super) fn call(event: Event, records: &mut Records) {
     records.point();
+    if let Some(context) = records.api.context() {
+        current_context::settle(context);
+    }
     let Records { prof, event: info, api, place } = records;
     let mut last = None;
     while let Some(next) = next(event, last) {

@@ -237,6 +237,11 @@ impl ApiInfo {
 }
 
 impl ApiInfo {
+    /// The driver's context, where there is one.
+    pub(super) fn context(&self) -> Option<usize> {
+        Some(self.context_handle.expose_provenance()).filter(|context| *context != 0)
+    }
+
     /// `acc_device_api_none`: there are no handles of another API.
     const NONE: i32 = 0;
     /// `acc_device_api_cuda`

@@ -2,24 +2,32 @@
 #![allow(unreachable_pub)] // They are found by their names.
 
 use crate::control::{
-    DAWDLES_US, GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INTERRUPTS, INVALID_CONTEXT, INVALID_HANDLE,
-    INVALID_VALUE, NOT_READY, ROW_COPIES, STRAYS, TOOK_US, begin, lock, lose_context, setting,
+    CONTEXT_IS_DESTROYED, DAWDLES_US, GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INTERRUPTS, INVALID_CONTEXT,
+    INVALID_HANDLE, INVALID_VALUE, NOT_READY, ROW_COPIES, STRAYS, TOOK_US, begin, lock, lose_context, setting,
 };
 use crate::memory;
 use crate::module::{self, Function, Module};
 use crate::stream::{Event, Stream};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
-use std::sync::atomic::Ordering;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 thread_local! {
-    static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// Of the thread's life: exit handlers call the driver, too.
+    static CURRENT: RefCell<ManuallyDrop<Vec<usize>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// A context is its device's number plus this: never null.
+/// A primary context is its device's number plus this: never null.
 const CONTEXT: usize = 0x1000;
+/// Between two contexts of one device.
+const NEXT_CONTEXT: usize = 0x1_0000;
+/// How often the primary contexts are held.
+static HELD: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+/// Contexts that the program has made.
+static MADE: AtomicUsize = AtomicUsize::new(0);
 
 /// What processes call an allocation among each other.
 #[repr(C)]
@@ -44,7 +52,12 @@ fn uuid_of(device: c_int) -> u128 {
 }
 
 fn current() -> Result<c_int, i32> {
-    CURRENT.with_borrow(|stack| stack.last().map(|context| (context - CONTEXT) as c_int)).ok_or(INVALID_CONTEXT)
+    let context = CURRENT.with_borrow(|stack| stack.last().copied()).ok_or(INVALID_CONTEXT)?;
+    let device = context % NEXT_CONTEXT - CONTEXT;
+    if context < NEXT_CONTEXT && HELD[device].load(Ordering::Relaxed) == 0 {
+        return Err(CONTEXT_IS_DESTROYED);
+    }
+    Ok(device as c_int)
 }
 
 /// The device's side of a copy, which the caller has to keep from before the call on.
@@ -147,21 +160,34 @@ calls! {
         Ok(())
     }
     fn cuDeviceCanAccessPeer(can: *mut c_int, _device: c_int, _peer: c_int) { *can = 1; Ok(()) }
-    fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) { *context = CONTEXT + device as usize; Ok(()) }
-    fn cuDevicePrimaryCtxRelease_v2(_device: c_int) { Ok(()) }
+    fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
+        HELD[device as usize].fetch_add(1, Ordering::Relaxed);
+        *context = CONTEXT + device as usize;
+        Ok(())
+    }
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
+        let less = |held: usize| held.checked_sub(1);
+        HELD[device as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).map(drop).map_err(|_| INVALID_CONTEXT)
+    }
+    fn cuCtxCreate_v2(context: *mut usize, _flags: c_uint, device: c_int) {
+        let made = MADE.fetch_add(1, Ordering::Relaxed) + 1;
+        *context = CONTEXT + device as usize + made * NEXT_CONTEXT;
+        CURRENT.with_borrow_mut(|stack| stack.push(*context));
+        Ok(())
+    }
     fn cuCtxGetCurrent(context: *mut usize) {
         *context = CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(0));
         Ok(())
     }
     fn cuCtxPushCurrent_v2(context: usize) { CURRENT.with_borrow_mut(|stack| stack.push(context)); Ok(()) }
     fn cuCtxPopCurrent_v2(context: *mut usize) {
-        *context = CURRENT.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)?;
+        *context = CURRENT.with_borrow_mut(|stack| stack.pop()).ok_or(INVALID_CONTEXT)?;
         Ok(())
     }
     fn cuCtxSetCurrent(context: usize) {
         CURRENT.with_borrow_mut(|stack| {
             stack.pop();
-            stack.push(context);
+            stack.extend((context != 0).then_some(context));
         });
         Ok(())
     }

@@ -24,9 +24,9 @@ int main(void)
     raw_load();
     *(void **)&cuCtxGetCurrent = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuCtxGetCurrent");
 #pragma acc enter data copyin(a)
-    CHECK(cuCtxGetCurrent(&current) == 0 && current == NULL);
+    CHECK(cuCtxGetCurrent(&current) == 0 && current != NULL);
     context = acc_get_current_cuda_context();
-    CHECK(context != NULL);
+    CHECK(context == current);
     CHECK(*(int *)acc_get_current_cuda_device() == 0);
     RAW(cuCtxPushCurrent_v2, context);
     RAW(cuModuleLoadData, &module, ptx);

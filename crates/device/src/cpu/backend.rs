@@ -14,6 +14,7 @@ pub(crate) static BACKEND: Backend = Backend {
     // How many there are is somebody's choice: [`super::inventory`].
     find: |_, _| Found::default(),
     addresses_wanted,
+    context: |_| Ok(None),
     start: |info, config| {
         let program = config.program.clone().unwrap_or_else(ProgramSpec::of_this_process);
         Ok(CpuDevice::start_at(info, &program, config.place)?)

@@ -1,7 +1,7 @@
 //! A device's primary context, which it shares with the CUDA runtime and its libraries in the same process.
 
 use super::driver::{Driver, DriverError};
-use super::repeated;
+use super::{current_context, repeated};
 use accord_types::settings::GRAPHS;
 use accord_types::{DevicePtr, NativeContext, NativeRange};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
@@ -26,6 +26,7 @@ impl Context {
         let mut raw = null_mut();
         // SAFETY: `raw` is valid for writing; the driver checks the device.
         unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut raw, device) }?;
+        current_context::add(raw.expose_provenance());
         let (mut version, off) = (0, std::env::var_os(GRAPHS.name).is_some_and(|value| value == "off"));
         // SAFETY: `version` is valid for writing. An error leaves 0, which is old.
         let _ = unsafe { driver.cuDriverGetVersion(&raw mut version) };
@@ -39,6 +40,7 @@ impl Context {
         // SAFETY: `current` is valid for writing.
         unsafe { self.driver.cuCtxGetCurrent(&raw mut current) }?;
         if current == self.raw {
+            current_context::seen(current.addr());
             return Ok(Entered { driver: None });
         }
         // SAFETY: the context is alive as long as `self`.
@@ -67,6 +69,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        current_context::leave(self.driver, self.raw.addr());
         // SAFETY: gives back what `retain` took. At the process's end the driver may be gone, which it says.
         let _ = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };
     }
@@ -83,6 +86,7 @@ impl Drop for Entered {
             let mut popped = null_mut();
             // SAFETY: this thread pushed it; guards go in reverse order of their making.
             let _ = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
+            current_context::popped();
         }
     }
 }

@@ -15,6 +15,7 @@ use super::shared::Shared;
 use super::stream::{Op, Stream};
 use super::stream_worker;
 use super::table::Table;
+use crate::backend::DriverContext;
 use crate::failure::shut_down;
 use crate::image::Images;
 use accord_types::short_lock::ShortLock;
@@ -22,7 +23,7 @@ use accord_types::turn_lock::TurnLock;
 use accord_types::{
     AddressRange, DeviceInfo, Error, ErrorCode, ImageId, ImageRef, QueueId, Result, Seq, StreamId, scarce,
 };
-use cudarc::driver::sys::CUstream;
+use cudarc::driver::sys::{CUdevice, CUstream};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +51,31 @@ pub struct CudaConfig {
     pub company: Option<fn() -> bool>,
 }
 
+/// Starts the driver for a device.
+fn driver_for(info: &DeviceInfo) -> Result<(&'static Driver, CUdevice)> {
+    if let Some(lost) = loss::error() {
+        return Err(lost);
+    }
+    let driver = Driver::get().map_err(|why| {
+        let why = match why {
+            NoDriver::Absent(why) => why,
+            NoDriver::Old(name) => format!("it has no {name}"),
+        };
+        Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver can't be used: {why}"))
+            .remedy_if(scarce::remedy_of_words(&why))
+    })?;
+    // SAFETY: no preconditions.
+    unsafe { driver.cuInit(0) }.map_err(loss::at_start)?;
+    Ok((driver, probe::find(driver, info)?))
+}
+
+/// The primary context of a device that may not have started.
+pub(super) fn context_of(info: &DeviceInfo) -> Result<DriverContext> {
+    let (driver, raw) = driver_for(info)?;
+    let context = Context::retain(driver, raw).map_err(loss::at_start)?;
+    Ok(DriverContext { handle: context.raw.expose_provenance(), _kept: Box::new(context) })
+}
+
 /// An image's module. Whoever needs it first loads it, and others that need it wait for that.
 type ModuleSlot = TurnLock<Option<Arc<Module>>>;
 
@@ -71,21 +97,8 @@ impl CudaDevice {
     /// # Errors
     /// `acc_error_device_init` with the driver's words.
     pub fn start(info: DeviceInfo, config: CudaConfig) -> Result<Arc<Self>> {
-        if let Some(lost) = loss::error() {
-            return Err(lost);
-        }
         let failed = loss::at_start;
-        let driver = Driver::get().map_err(|why| {
-            let why = match why {
-                NoDriver::Absent(why) => why,
-                NoDriver::Old(name) => format!("it has no {name}"),
-            };
-            Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver can't be used: {why}"))
-                .remedy_if(scarce::remedy_of_words(&why))
-        })?;
-        // SAFETY: no preconditions.
-        unsafe { driver.cuInit(0) }.map_err(failed)?;
-        let raw = probe::find(driver, &info)?;
+        let (driver, raw) = driver_for(&info)?;
         let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
         let _current = context.enter().map_err(failed)?;
         let place = config.place.unwrap_or_else(|| super::memory::anywhere(&info));

@@ -41,6 +41,7 @@ const QUICK: &[&str] = &[
     "cuCtxGetCurrent",
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
+    "cuCtxSetCurrent",
     "cuPointerGetAttributes",
     "cuStreamQuery",
     "cuEventQuery",

@@ -7,6 +7,7 @@ mod cache;
 mod completing;
 mod completion;
 mod context;
+pub mod current_context;
 mod device;
 mod device_stream;
 mod direct;
@@ -68,6 +69,7 @@ pub(crate) static BACKEND: Backend = Backend {
     capabilities: &operations::CAPABILITIES,
     find: inventory,
     addresses_wanted: memory::addresses_wanted,
+    context: |info| device::context_of(info).map(Some),
     start: |info, config| {
         let config = CudaConfig {
             cache: config.cache.clone(),

@@ -18,5 +18,6 @@ pub(crate) static BACKEND: Backend = Backend {
     // They are made by tests.
     find: |_, _| Found::default(),
     addresses_wanted: |_| device::ADDRESSES,
+    context: |_| Ok(None),
     start: |info, config| Ok(FakeDevice::of(info, config.place)),
 };

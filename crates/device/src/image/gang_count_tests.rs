@@ -101,10 +101,9 @@ fn all_iterations_of_a_known_number_are_done() {
 #[test]
 fn nothing_is_claimed_of_code_that_shows_nothing() {
     // The list has them from the last to the first: a routine, which reads the number; each gang's own variable; a loop.
-    for (gangs, wanted) in [
-        (65_536, [GangCount::AsGiven, GangCount::AsGiven, GangCount::Lost]),
-        (100_000, [GangCount::AsGiven; 3]),
-    ] {
+    for (gangs, wanted) in
+        [(65_536, [GangCount::AsGiven, GangCount::AsGiven, GangCount::Lost]), (100_000, [GangCount::AsGiven; 3])]
+    {
         let Some(told) = told("gangs.c", "-O2", gangs, 250_000) else { return };
         let counts: Vec<_> = named(&told, "nothing_to_know").map(|(_, count)| count).collect();
         assert_eq!(counts, wanted, "{told:?}");

@@ -8,9 +8,9 @@ mod gang_blocks;
 #[cfg(test)]
 mod gang_blocks_tests;
 mod gang_count;
-mod gang_values;
 #[cfg(test)]
 mod gang_count_tests;
+mod gang_values;
 mod global_updates;
 mod one_thread;
 mod program;

@@ -24,6 +24,27 @@ impl Runtime {
         self.with_cuda(t, |_, cuda| cuda.context()).map_err(|error| error.call("acc_get_current_cuda_context"))
     }
 
+    /// The driver's context of this thread's device, if that is of this process and has started, or the program has just named it. Starts
+    /// no device.
+    pub fn driver_context(&self, t: &mut LocalThread) -> Option<usize> {
+        let named = std::mem::take(&mut t.named);
+        let Some(Current::Device(index)) = t.current.filter(|_| !t.in_host_region()) else { return None };
+        let device = &self.devices[index];
+        if !device.is_started() {
+            // What is wrong with the device is told at its start.
+            return device.cuda().filter(|_| named)?.make_context().ok();
+        }
+        let epoch = device.epoch();
+        if let Some((known, then, context)) = t.context
+            && (known, then) == (index, epoch)
+        {
+            return context;
+        }
+        let context = device.cuda().and_then(|cuda| cuda.context().ok());
+        t.context = Some((index, epoch, context));
+        context
+    }
+
     /// `acc_get_cuda_stream`. Waits for the queue are real waits from now on, whatever is known of it.
     ///
     /// # Errors

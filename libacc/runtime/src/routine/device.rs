@@ -69,6 +69,7 @@ impl Runtime {
             self.settle(Some(i64::from(num)).filter(|num| self.nth(*num, concrete).is_ok()), concrete);
             let current = self.nth(i64::from(num), concrete)?;
             t.current = Some(current);
+            t.named = true;
             self.last_type.store(concrete as i32, Ordering::Relaxed);
             Ok(())
         };
