@@ -42,9 +42,9 @@ pub(crate) fn measured_cluster(devices: &[u32]) -> Result<Cluster> {
 fn viewer() -> Result<Viewer> {
     let order = match settings::DEVICE_ORDER.find(variable) {
         None => OrderPolicy::default(),
-        Some((_, value)) if value == "auto" => OrderPolicy::Local,
+        Some((_, value)) if value == "auto" || value == "node" => OrderPolicy::Local,
         Some((name, value)) => OrderPolicy::from_name(&value)
-            .ok_or_else(|| Failure::new(format!("{name}={value}: not auto, local, global or rank")))?,
+            .ok_or_else(|| Failure::new(format!("{name}={value}: not auto, local, global, rank or node")))?,
     };
     Ok(Viewer {
         node_name: node_name(),

@@ -179,7 +179,8 @@ fn order() -> Result<Order> {
             Some(_) => Order::Rank,
             None => Order::Local,
         }),
-        Some(other) => Err(bad(&names::DEVICE_ORDER, other, "use auto, local, global or rank")),
+        Some("node") => Ok(Order::Node),
+        Some(other) => Err(bad(&names::DEVICE_ORDER, other, "use auto, local, global, rank or node")),
     }
 }
 

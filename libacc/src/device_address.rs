@@ -1,5 +1,5 @@
 //! Device addresses where the program follows one itself: what is said before it ends by that, and what is said of addresses that MPI
-//! can't reach.
+//! can't reach. A process that hands such an address to MPI ends: MPI itself would wait for ever, or try again.
 
 use crate::{output, settings};
 use accord_runtime::{LocalThread, Runtime};
@@ -14,6 +14,8 @@ const LINE_MAX: usize = 512;
 
 /// Who knows whose an address is.
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+/// The program is linked with MPI: an address that it can't follow is one that MPI was given.
+static HAS_MPI: AtomicBool = AtomicBool::new(false);
 /// What was done about SIGSEGV before, once this library's handler is there.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -21,6 +23,7 @@ static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut())
 /// as Fortran's and MPI's do, takes it then as well.
 pub(crate) fn watch_faults(runtime: &'static Runtime) {
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    HAS_MPI.store(program_has_mpi(), Ordering::Release);
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let mut before = MaybeUninit::<libc::sigaction>::zeroed();
@@ -61,8 +64,8 @@ fn is_in_executable(handler: usize) -> bool {
 extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes it for SA_SIGINFO handlers. A signal that somebody sent has no address.
     let (by_kernel, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as u64) };
-    if by_kernel {
-        say_whose(address, format_args!("the program, or a library it uses, follows {address:#x} itself"));
+    if by_kernel && say_whose(address, format_args!("the program, or a library it uses, follows {address:#x} itself")) {
+        end_if_mpi();
     }
     // SAFETY: it was made by `watch_faults` and stays.
     unsafe {
@@ -75,7 +78,16 @@ extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
 
 /// What helps where MPI or another library was given such an address.
 const REMEDY: &str = "only regions, data clauses and acc_ routines reach it. Before MPI or other libraries get data of devices \
-                      elsewhere, update it (update self) and pass the host's address\n";
+                      elsewhere, update it (update self) and pass the host's address; or set ACCORD_DEVICE_ORDER=node, with which \
+                      the ranks of a node share that node's devices\n";
+
+/// Ends a process of an MPI job: its launcher ends the others. Exit handlers are left out, as they would wait for MPI.
+fn end_if_mpi() {
+    if HAS_MPI.load(Ordering::Acquire) {
+        // SAFETY: ends the process without running anything.
+        unsafe { libc::_exit(1) }
+    }
+}
 
 /// Prints a line if `address` is a device's; whether it is known to be. Nothing here takes memory or waits: the fault may be anywhere.
 fn say_whose(address: u64, what: fmt::Arguments<'_>) -> bool {
@@ -94,13 +106,14 @@ fn say_whose(address: u64, what: fmt::Arguments<'_>) -> bool {
     is_known
 }
 
-/// The kernel has refused memory that begins at `address`, in `call`. Who called tries again: there is a line once a process.
+/// The kernel has refused memory that begins at `address`, in `call`. MPI would try again, or wait for what never comes.
 pub(crate) fn given(call: &str, address: u64) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.load(Ordering::Relaxed)
         && say_whose(address, format_args!("the program, or a library it uses, gives {call} the address {address:#x}"))
     {
         TOLD.store(true, Ordering::Relaxed);
+        end_if_mpi();
     }
 }
 
@@ -115,6 +128,7 @@ pub(crate) fn given_by_another(call: &str, address: u64) {
              where that process has none: {REMEDY}"
         );
         output::print(line.as_str());
+        end_if_mpi();
     }
 }
 
@@ -163,7 +177,8 @@ pub(crate) fn gave(runtime: &Runtime, local: &mut LocalThread) {
     {
         output::print(&format!(
             "accord: host_data gives addresses of {name}, which MPI calls of this process can't reach: update the data \
-             (update self) and pass the host's addresses, or use a device of the rank's own node (ACCORD_DEVICE_ORDER=rank)\n"
+             (update self) and pass the host's addresses, or set ACCORD_DEVICE_ORDER=node, with which the ranks of a node share \
+             that node's devices\n"
         ));
     }
 }

@@ -229,6 +229,39 @@ fn mpi_takes_device_addresses_of_the_ranks_own_node() {
     assert_eq!(finished.stderr.matches(told).count(), 1, "{}", finished.report());
 }
 
+/// With more ranks on a node than devices, one of them uses another node's, whose addresses MPI can't follow: the job ends and says what helps,
+/// and that helps.
+#[test]
+fn ranks_that_share_a_nodes_devices_can_hand_addresses_to_mpi() {
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    let program = compile_mpi(&repository_file("tests/programs/mpi/host_data_of_ranks.c"), Variant::PLAIN).unwrap();
+    let run = |order: &str, what: &str| {
+        let job = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_MEMORY", "256M")
+            .env("ACCORD_DEVICE_ORDER", order)
+            .args(["run", "--local-cluster", "2x1", "-np", "3", "--"])
+            .arg(&program)
+            .args([what]);
+        job.run().unwrap()
+    };
+    for what in ["sendrecv", "isend", "allreduce", "bcast"] {
+        let ended = run("auto", what);
+        assert_ne!(ended.code(), 0, "{}", ended.report());
+        for part in ["It is memory of dev1 (node h2), where this process has none", "ACCORD_DEVICE_ORDER=node"] {
+            assert!(ended.stderr.contains(part), "{part}: {}", ended.report());
+        }
+    }
+    for what in ["sendrecv", "isend", "allreduce", "alltoallv", "type", "bcast", "file"] {
+        let finished = run("node", what).success().unwrap();
+        assert!(finished.stdout.contains(&format!("{what} ok")), "{}", finished.report());
+        assert!(!finished.stderr.contains("accord:"), "{}", finished.report());
+    }
+}
+
 /// MPI hands the address to the kernel, which says "bad address", or copies from it itself, which is a fault. In either case it is known
 /// whose the address is.
 #[test]

@@ -164,6 +164,7 @@ fn numbers(in_cluster: bool) -> String {
         }
         "local" => "the node's own devices first",
         "global" => "the same in every program",
+        "node" => "the node's own devices; programs see no others",
         _ => "the rank's own share first",
     };
     format!("\nnumbers ({}={value}): {what}\n", settings::DEVICE_ORDER.name)

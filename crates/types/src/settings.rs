@@ -121,8 +121,8 @@ settings! {
     NODE = "ACCORD_NODE", "(the host name)", "name", [],
         "Name of the node on which the program runs: its devices count as local.";
     /// Numbering policy.
-    DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "auto", "auto|local|global|rank", [],
-        "Order of device numbers: this node's devices first, the same in every rank, or this rank's share first; auto is local, but takes a first acc_set_device_num(rank % n) of an MPI job for what it means.";
+    DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "auto", "auto|local|global|rank|node", [],
+        "Order of device numbers: this node's devices first, the same in every rank, this rank's share first, or this node's devices and no others; auto is local, but takes a first acc_set_device_num(rank % n) of an MPI job for what it means.";
     /// Whether agents offer GPUs.
     GPUS = "ACCORD_GPUS", "auto", "auto|off|GPU,...", [],
         "Which of its machine's GPUs an agent offers: all, none, or these, by the driver's numbers or names; programs do not read it.";

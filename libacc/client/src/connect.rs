@@ -18,7 +18,7 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         return Ok(Box::new(Session::of_this_machine(locals)));
     };
     let order = match settings.order {
-        Order::Local => OrderPolicy::Local,
+        Order::Local | Order::Node => OrderPolicy::Local,
         Order::Global => OrderPolicy::Global,
         Order::Rank => OrderPolicy::Rank,
     };
@@ -30,12 +30,16 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         kind: settings.kind,
         order,
     };
-    let (lease, connection) = {
+    let (mut lease, connection) = {
         let Coordinator { address, trust } = &coordinator;
         let retries = OpenRetries { time: settings.open_timeout, tell: &*settings.tell };
         let identity = trust.current(|_| ());
         session_endpoint::open_patiently(address, &identity, SESSION_TIMEOUT, &retries, &request)?
     };
+    if settings.order == Order::Node {
+        let own = lease.own_node;
+        lease.devices.retain(|device| Some(device.info.id.node) == own);
+    }
     let claim = Claim { session: lease.session, key: lease.key, request };
     let link = CoordinatorLink::new(coordinator, claim, connection);
     Ok(Box::new(Session::of_lease(lease, settings, Some(link))?))

@@ -33,6 +33,8 @@ pub enum Order {
     Global,
     /// The slice of this rank first.
     Rank,
+    /// This node's devices, and no others.
+    Node,
 }
 
 /// What [`crate::connect`] needs to know.
