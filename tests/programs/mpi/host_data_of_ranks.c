@@ -82,6 +82,7 @@ int main(int argc, char **argv) {
         #pragma acc update self(b[0:n])
         ok = 1; for (int i = 0; i < n; i++) ok &= b[i] == next * 1e6 + i;
         CHECK("file", ok); MPI_File_close(&f);
+        if (!r) MPI_File_delete(name, MPI_INFO_NULL);
     }
     }
     MPI_Finalize();
