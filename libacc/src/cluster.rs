@@ -10,10 +10,9 @@ use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_trust::Trust;
 use accord_types::settings::{self as names, parse_bytes};
-use accord_types::{DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink};
-use std::ffi::{OsStr, OsString};
+use accord_types::{DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink, os_text};
+use std::ffi::OsStr;
 use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// Opens the session: the cluster's devices, or this machine's. Spans of all devices go to `trace`.
@@ -143,15 +142,14 @@ fn worker_program() -> accord_device::ProgramSpec {
 /// This program, for executors elsewhere.
 fn program(trace: bool) -> ProgramSpec {
     let (exe, build_id) = loader::executable();
-    let text = |text: OsString| String::from_utf8_lossy(text.as_bytes()).into_owned();
     ProgramSpec {
         exe,
         build_id,
-        argv0: std::env::args_os().next().map(text).unwrap_or_default(),
-        cwd: std::env::current_dir().map(|path| text(path.into())).unwrap_or_default(),
+        argv0: std::env::args_os().next().map(|argument| os_text::encode(&argument)).unwrap_or_default(),
+        cwd: std::env::current_dir().map(|path| os_text::encode(path.as_os_str())).unwrap_or_default(),
         env: worker_environment::elsewhere()
             .into_iter()
-            .map(|(name, value)| format!("{}={}", text(name), text(value)))
+            .map(|(name, value)| format!("{}={}", os_text::encode(&name), os_text::encode(&value)))
             .collect(),
         emulate_nvidia: settings::emulated() == Some(DeviceType::Nvidia),
         trace,
@@ -196,7 +194,7 @@ fn cpu_devices() -> Result<Option<u32>> {
         .transpose()
 }
 
-/// Most CPU devices of one machine: each takes a TiB of the address space of its owner.
+/// Most CPU devices of one machine: each takes addresses and descriptors of its owner.
 const CPU_DEVICES_MAX: u32 = 256;
 
 fn cpu_memory() -> Result<Option<u64>> {
@@ -255,7 +253,7 @@ mod tests {
     #[test]
     fn the_program_is_described_by_its_own_file() {
         let program = program(false);
-        assert_eq!(program.exe, std::env::current_exe().unwrap().display().to_string());
+        assert_eq!(os_text::decode(&program.exe), std::env::current_exe().unwrap());
         assert!(!program.build_id.is_empty());
         assert_eq!(Path::new(&program.cwd), std::env::current_dir().unwrap());
     }

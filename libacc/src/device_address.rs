@@ -91,7 +91,7 @@ fn end_if_mpi() {
 
 /// Prints a line if `address` is a device's; whether it is known to be. Nothing here takes memory or waits: the fault may be anywhere.
 fn say_whose(address: u64, what: fmt::Arguments<'_>) -> bool {
-    if !AddressRange::WINDOW.holds(address) {
+    if !AddressRange::is_in_window(address) {
         return false;
     }
     let mut line = Line { text: [0; LINE_MAX], len: 0 };
@@ -120,7 +120,7 @@ pub(crate) fn given(call: &str, address: u64) {
 /// The same for memory of another process, whose devices are not known here.
 pub(crate) fn given_by_another(call: &str, address: u64) {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    if AddressRange::WINDOW.holds(address) && !TOLD.swap(true, Ordering::Relaxed) {
+    if AddressRange::is_in_window(address) && !TOLD.swap(true, Ordering::Relaxed) {
         let mut line = Line { text: [0; LINE_MAX], len: 0 };
         let _ = write!(
             line,

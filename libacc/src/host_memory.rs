@@ -6,7 +6,7 @@ use accord_client::pages::{self, Writable};
 use accord_debuginfo::{Memory, ProcessMemory};
 use accord_runtime::ports::{HostMemory, TargetAccess};
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result};
+use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result, os_text};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ops::Range;
@@ -62,7 +62,7 @@ impl HostMemory for ProgramMemory {
         let name = self
             .region_name(&object.file, offset)
             .or_else(|| exported_name(address))
-            .unwrap_or_else(|| format!("region at {}+{offset:#x}", object.path));
+            .unwrap_or_else(|| format!("region at {}+{offset:#x}", os_text::shown(&object.path)));
         Ok(FunctionSpec { object: object.spec(), offset, name, kernel: self.kernels.function(address) })
     }
 

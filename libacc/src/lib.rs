@@ -41,6 +41,7 @@ mod ptx;
 mod raw_lock;
 mod redirect;
 mod report;
+mod sanitizer;
 mod settings;
 mod source;
 #[cfg_attr(test, allow(dead_code))]

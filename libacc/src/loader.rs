@@ -2,20 +2,20 @@
 
 use accord_device::object_identity;
 use accord_types::turn_lock::TurnLock;
-use accord_types::{HostRange, ObjectSpec};
-use std::ffi::{CStr, CString, OsStr, c_int, c_void};
+use accord_types::{HostRange, ObjectSpec, os_text};
+use std::ffi::{CStr, CString, OsStr, OsString, c_int, c_void};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What the kernel says behind the path of a file that is not there any more.
-const DELETED: &str = " (deleted)";
+const DELETED: &[u8] = b" (deleted)";
 /// The program's file, whatever has become of its name.
 const EXECUTABLE: &str = "/proc/self/exe";
 
 /// The path of a file without links in it.
-pub(crate) fn real_path(path: &str) -> Option<PathBuf> {
-    let path = CString::new(path).ok()?;
+pub(crate) fn real_path(path: &OsStr) -> Option<PathBuf> {
+    let path = CString::new(path.as_bytes()).ok()?;
     let mut found = [0u8; libc::PATH_MAX as usize];
     // SAFETY: the path is terminated, and a found one of PATH_MAX bytes with its end has room.
     if unsafe { libc::realpath(path.as_ptr(), found.as_mut_ptr().cast()) }.is_null() {
@@ -43,7 +43,7 @@ pub(crate) struct LoadedObject {
     pub(crate) span: Range<usize>,
     /// Its file; for the executable a path that holds even if the file was renamed.
     pub(crate) file: PathBuf,
-    /// Its name for people and other processes.
+    /// Its name for people and other processes, as `os_text` writes it.
     pub(crate) path: String,
     /// The program's own executable.
     pub(crate) executable: bool,
@@ -97,8 +97,8 @@ pub(crate) fn executable() -> (String, String) {
     }
     // This copy of the library is in a namespace that `dlmopen` has made: the executable is not among its objects.
     let file = Path::new(EXECUTABLE);
-    let path = std::fs::read_link(file).map(|path| at_start(&path)).unwrap_or_default();
-    (path, object_identity::of_file(file).unwrap_or_default())
+    let path = std::fs::read_link(file).map(at_start).unwrap_or_default();
+    (os_text::encode(path.as_os_str()), object_identity::of_file(file).unwrap_or_default())
 }
 
 /// Whether an object was loaded with all of a range as constant: in a segment that is not writable, or not any more once
@@ -246,27 +246,26 @@ impl RawObject<'_> {
     }
 
     /// Its path as the loader has it; empty for the executable.
-    pub(crate) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> OsString {
         if self.info.dlpi_name.is_null() {
-            return String::new();
+            return OsString::new();
         }
         // SAFETY: the loader gives a terminated string.
-        unsafe { CStr::from_ptr(self.info.dlpi_name) }.to_string_lossy().into_owned()
+        OsStr::from_bytes(unsafe { CStr::from_ptr(self.info.dlpi_name) }.to_bytes()).to_owned()
     }
 
     /// None for objects without a file, such as the kernel's own.
     fn describe(&self) -> Option<LoadedObject> {
-        let name = self.name();
         // The first object of a namespace that `dlmopen` has made is a library.
         // SAFETY: has no preconditions.
         let executable = self.first && self.holds(unsafe { libc::getauxval(libc::AT_PHDR) } as usize);
         let (file, path) = if executable {
             let file = PathBuf::from(EXECUTABLE);
-            let path = std::fs::read_link(&file).map_or(name, |path| at_start(&path));
-            (file, path)
+            let path = std::fs::read_link(&file).map_or_else(|_| self.name().into(), at_start);
+            (file, os_text::encode(path.as_os_str()))
         } else {
-            let file = real_path(&name)?;
-            let path = file.display().to_string();
+            let file = real_path(&self.name())?;
+            let path = os_text::encode(file.as_os_str());
             (file, path)
         };
         let start = self.segments().map(|segment| segment.start).min()?;
@@ -299,18 +298,18 @@ impl RawObject<'_> {
 /// Whether the file that is mapped at an address has been removed since, or another one put in its place. It says so behind
 /// the path.
 fn is_replaced(address: usize) -> bool {
-    let Ok(mappings) = std::fs::read_to_string("/proc/self/maps") else { return false };
+    let Ok(mappings) = std::fs::read("/proc/self/maps") else { return false };
     let start = format!("{address:x}-");
-    mappings.lines().any(|line| line.starts_with(&start) && line.ends_with(DELETED))
+    let mut lines = mappings.split(|byte| *byte == b'\n');
+    lines.any(|line| line.starts_with(start.as_bytes()) && line.ends_with(DELETED))
 }
 
 /// The executable's path when it was started, also when its file has been removed or replaced since: the kernel says so
 /// behind the path.
-fn at_start(path: &Path) -> String {
-    let text = path.display().to_string();
-    match text.strip_suffix(DELETED) {
-        Some(before) if !path.exists() => before.to_owned(),
-        _ => text,
+fn at_start(path: PathBuf) -> PathBuf {
+    match path.as_os_str().as_bytes().strip_suffix(DELETED) {
+        Some(before) if !path.exists() => OsStr::from_bytes(before).into(),
+        _ => path,
     }
 }
 

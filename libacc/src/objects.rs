@@ -13,7 +13,7 @@ use crate::raw_lock::Locked;
 use crate::{company, elf, loader, output, redirect, report, settings};
 use accord_client::pages;
 use accord_runtime::{Global, Runtime};
-use accord_types::{Count, GlobalSpec};
+use accord_types::{Count, GlobalSpec, os_text};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -179,14 +179,14 @@ fn add_images(object: &LoadedObject, images: &[Image], kernels: &Kernels) {
         if let Err(error) = unsafe { kernels.add(image) }
             && settings::debug()
         {
-            output::print(&format!("accord: {}: {error}\n", object.path));
+            output::print(&format!("accord: {}: {error}\n", os_text::shown(&object.path)));
         }
     }
 }
 
 /// Says under `ACCORD_DEBUG` what an object has.
 fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
-    let mut text = format!("accord: {}: {}", object.path, Count(globals.len(), "declare variable"));
+    let mut text = format!("accord: {}: {}", os_text::shown(&object.path), Count(globals.len(), "declare variable"));
     let of_object = |image: &&Image| object.span.contains(&image.table);
     if globals.is_empty() && !images.iter().any(|image| of_object(&image)) {
         return;

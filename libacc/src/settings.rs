@@ -1,5 +1,6 @@
 //! The environment, read once. This is the only file that looks at it.
 
+use crate::sanitizer;
 use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
@@ -191,6 +192,7 @@ pub(crate) fn runtime() -> Result<Settings> {
         default_dims: value(settings::GOMP_OPENACC_DIM).map(|text| launch_dims(&text)).transpose()?.unwrap_or_default(),
         rank: rank_that_settles(),
         debug: debug(),
+        low_addresses: sanitizer::is_thread_sanitizer(),
         maps_unmapped: value(settings::UNMAPPED).map_or(Ok(false), |text| unmapped(&text))?,
         seed: RandomState::new().hash_one(std::process::id()),
         pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,

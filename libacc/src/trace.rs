@@ -1,9 +1,10 @@
 //! `ACCORD_TRACE`: what the devices did, written when the program ends.
 
 use crate::{output, settings};
+use accord_device::file_limit;
 use accord_runtime::ports::DeviceClient;
 use accord_telemetry::{Collector, Trace, TraceDevice, trace_path, write};
-use accord_types::{DeviceNum, SpanSink, settings as names};
+use accord_types::{DeviceNum, SpanSink, os_text, settings as names};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -31,15 +32,15 @@ impl Tracer {
         let (spans, lost) = self.spans.take();
         let rank = settings::rank().map(|rank| rank.rank);
         let trace = Trace {
-            program: std::env::args().next().unwrap_or_default(),
+            program: program_name(),
             rank,
             devices: (0..).zip(clients).map(|(num, client)| device(num, client)).collect(),
             spans,
             lost,
         };
         let path = trace_path(&self.pattern, rank, std::process::id());
-        let written = File::create(&path).and_then(|file| {
-            let mut out = BufWriter::new(file);
+        let written = file_limit::as_error(|| {
+            let mut out = BufWriter::new(File::create(&path)?);
             write(&[trace], &mut out)?;
             out.flush()
         });
@@ -49,6 +50,11 @@ impl Tracer {
             ));
         }
     }
+}
+
+/// The program as it was called, for people.
+pub(crate) fn program_name() -> String {
+    std::env::args_os().next().map(|name| os_text::shown(&os_text::encode(&name))).unwrap_or_default()
 }
 
 fn device(num: u32, client: &dyn DeviceClient) -> TraceDevice {

@@ -3,7 +3,7 @@
 use accord_device::{Device, Printed, StartConfig, WorkerStart, registry};
 use accord_executor::{DeviceFactory, OutputSink, Work};
 use accord_fabric::ProgramSpec;
-use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, Result};
+use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, Result, os_text};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -86,13 +86,13 @@ impl NodeDevices {
     ) -> accord_device::ProgramSpec {
         let env = program.env.iter().filter_map(|variable| {
             let (name, value) = variable.split_once('=')?;
-            Some((name.into(), value.into()))
+            Some((os_text::decode(name), os_text::decode(value)))
         });
         accord_device::ProgramSpec {
-            exe: PathBuf::from(&program.exe),
-            arg0: program.argv0.clone().into(),
+            exe: os_text::decode(&program.exe).into(),
+            arg0: os_text::decode(&program.argv0),
             env: Some(env.collect()),
-            cwd: Some(PathBuf::from(&program.cwd)),
+            cwd: Some(os_text::decode(&program.cwd).into()),
             libacc: self.libacc.clone(),
             output: Some(output),
             silence_limit: None,

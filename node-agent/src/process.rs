@@ -8,7 +8,7 @@ use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, ErrorCode, Result, scarce, threads};
+use accord_types::{Error, ErrorCode, Result, sandbox, scarce, threads};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
 use std::io;
@@ -115,9 +115,10 @@ impl Spawner {
     ) -> Result<Started> {
         let failed = |error: io::Error| {
             system(format!("cannot start an executor: {error}"))
+                .remedy_if(sandbox::remedy(&error))
                 .remedy("raise the limits on processes and open files (ulimit -u, ulimit -n)")
         };
-        let (control, theirs) = Handover::pair().map_err(failed)?;
+        let (control, theirs) = Handover::pair().map_err(|error| failed(sandbox::named("socketpair", error)))?;
         control.limit(Some(CONTROL_TIMEOUT)).map_err(failed)?;
         let (output, says) = io::pipe().map_err(failed)?;
         let mut command = executor_process::command(&self.program, account);
@@ -151,9 +152,11 @@ impl Spawner {
 /// The system's.
 pub(crate) fn start(command: &mut Command) -> io::Result<(Child, OwnedFd, Process)> {
     let mut child = command.spawn()?;
-    let opened = Pid::from_raw(child.id().cast_signed())
-        .ok_or(io::ErrorKind::NotFound.into())
-        .and_then(|pid| Ok((Process::of(pid)?, pidfd_open(pid, PidfdFlags::empty())?)));
+    let opened = Pid::from_raw(child.id().cast_signed()).ok_or(io::ErrorKind::NotFound.into()).and_then(|pid| {
+        let handle =
+            pidfd_open(pid, PidfdFlags::empty()).map_err(|error| sandbox::named("pidfd_open", error.into()))?;
+        Ok((Process::of(pid)?, handle))
+    });
     match opened {
         Ok((process, handle)) => Ok((child, handle, process)),
         Err(error) => {

@@ -129,6 +129,8 @@ const OTHERS: &[&str] = &[
     "accord_prof_place",
     // The worker of a CPU device is the program started again: this is where it turns off.
     "__libc_start_main",
+    // ThreadSanitizer calls it.
+    "__tsan_default_suppressions",
     // ACCORD_UNMAPPED=map has to know the program's blocks; without it these are jumps to the next library's.
     "aligned_alloc",
     "calloc",

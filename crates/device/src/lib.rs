@@ -13,6 +13,7 @@ pub mod descendants;
 mod device;
 mod failure;
 pub mod fake;
+pub mod file_limit;
 mod host_memory;
 pub mod image;
 pub mod ipc;

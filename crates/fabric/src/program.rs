@@ -1,6 +1,7 @@
 //! The program whose regions a session runs.
 
-/// What an executor needs to know of the program: enough to start its executable again.
+/// What an executor needs to know of the program: enough to start its executable again. Paths, `argv[0]` and the environment are as
+/// `os_text` writes them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProgramSpec {
     /// Path of the executable.

@@ -101,6 +101,8 @@ pub enum Nearness {
     SameMachine,
     /// It does, but it is another user's.
     OtherUser,
+    /// It does, but this process can't share memory with it, for this reason.
+    Unshared(&'static str),
     /// Nobody on this machine is it.
     Elsewhere,
 }
@@ -202,9 +204,11 @@ impl Route {
             (Wanted::Mpi(_), _) => (Transport::Mpi, true, "ACCORD_TRANSPORT=mpi"),
             (Wanted::Tcp, _) if loopback => (Transport::Tcp, false, "ACCORD_TRANSPORT=tcp"),
             (Wanted::Auto, Nearness::OtherUser) if loopback => (Transport::Tcp, false, OTHER_USER),
+            (Wanted::Auto, Nearness::Unshared(why)) if loopback => (Transport::Tcp, false, why),
             (Wanted::Auto, Nearness::Elsewhere) if loopback => (Transport::Tcp, false, "this machine, by its address"),
             _ if plain_tcp => (Transport::Tcp, true, "not encrypted: --insecure-plain-tcp"),
             (_, Nearness::OtherUser) => (Transport::Tls, false, OTHER_USER),
+            (_, Nearness::Unshared(why)) => (Transport::Tls, false, why),
             _ => (Transport::Tls, false, "another machine"),
         };
         let gateway = if let Wanted::Mpi(name) = wanted { Some(name) } else { None };
@@ -256,6 +260,14 @@ mod tests {
         assert_eq!(choose(Nearness::SameMachine, false), "shm to h3:7700 (same machine)");
         assert_eq!(choose(Nearness::OtherUser, true), "tcp to h3:7700 (same machine, but another user's agent)");
         assert_eq!(choose(Nearness::Elsewhere, true), "tcp to h3:7700 (this machine, by its address)");
+    }
+
+    #[test]
+    fn where_memory_can_not_be_shared_the_next_way_is_taken() {
+        let choose = |wanted, loopback| choose(wanted, Nearness::Unshared("ulimit -f"), loopback, false);
+        assert_eq!(choose("auto", true), "tcp to h3:7700 (ulimit -f)");
+        assert_eq!(choose("auto", false), "tls to h3:7700 (ulimit -f)");
+        assert_eq!(choose("shm", true), "shm to h3:7700 (ACCORD_TRANSPORT=shm)");
     }
 
     #[test]

@@ -35,6 +35,10 @@ impl AddressRange {
     /// Linux: executables and their heaps are above, and so are libraries and what `mmap` gives. What sanitizers reserve is below.
     pub const WINDOW: Self = Self { start: DevicePtr(0x1100_0000_0000), len: 0x4300_0000_0000 };
 
+    /// The same for a program under ThreadSanitizer, which has no other addresses that Linux leaves alone. It takes all of [`AddressRange::WINDOW`] for
+    /// itself.
+    pub const LOW_WINDOW: Self = Self { start: DevicePtr(0x10_0000_0000), len: 0x70_0000_0000 };
+
     /// Ranges begin and end at multiples of this.
     pub const PAGE: u64 = 2 << 20;
 
@@ -53,11 +57,20 @@ impl AddressRange {
         self.start.0 < other.end() && other.start.0 < self.end()
     }
 
-    /// Whether it may be asked for: whole pages of [`AddressRange::WINDOW`].
+    /// Whether the other one lies in it as a whole.
+    pub const fn contains(self, other: Self) -> bool {
+        self.start.0 <= other.start.0 && other.end() <= self.end()
+    }
+
+    /// Whether an address is in one of the windows.
+    pub const fn is_in_window(address: u64) -> bool {
+        Self::WINDOW.holds(address) || Self::LOW_WINDOW.holds(address)
+    }
+
+    /// Whether it may be asked for: whole pages of one of the windows.
     pub const fn is_proper(self) -> bool {
         self.len > 0
-            && self.start.0 >= Self::WINDOW.start.0
-            && self.end() <= Self::WINDOW.end()
+            && (Self::WINDOW.contains(self) || Self::LOW_WINDOW.contains(self))
             && self.start.0.is_multiple_of(Self::PAGE)
             && self.len.is_multiple_of(Self::PAGE)
     }

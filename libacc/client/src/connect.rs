@@ -6,7 +6,7 @@ use crate::settings::{Coordinator, Order, SessionSettings};
 use accord_fabric::frame::session::Claim;
 use accord_fabric::session_endpoint::{self, OpenRetries};
 use accord_runtime::ports::Cluster;
-use accord_types::{Lease, OrderPolicy, Result, SessionRequest};
+use accord_types::{Lease, OrderPolicy, Result, SessionRequest, os_text};
 
 /// Opens a session: with the coordinator's lease, or on this machine alone.
 ///
@@ -25,7 +25,7 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
     let request = SessionRequest {
         node_name: settings.node_name.clone(),
         pid: std::process::id(),
-        program: settings.program.exe.rsplit('/').next().unwrap_or_default().to_owned(),
+        program: os_text::shown(settings.program.exe.rsplit('/').next().unwrap_or_default()),
         rank: settings.rank,
         kind: settings.kind,
         order,

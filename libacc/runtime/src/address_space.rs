@@ -10,19 +10,25 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Ranges begin at multiples of this, so that people can tell them apart.
-const STEP: u64 = 1 << 36;
+/// Ranges begin at multiples of this, so that people can tell them apart; at multiples of less in a small window.
+const STEP_MAX: u64 = 1 << 36;
+/// A window has so many places where a range may begin, or more.
+const PLACES: u64 = 512;
 /// A device gets no more than this part of the addresses that are left, unless its memory needs more.
 const SHARE: u64 = 64;
 
 /// See the module.
 pub(crate) struct AddressSpace {
     state: ShortLock<Places>,
+    /// All ranges lie in it.
+    window: AddressRange,
+    /// Ranges begin at multiples of this.
+    step: u64,
     /// Where the search for a place begins.
     first: u64,
     /// From this it is known where a search begins after a refusal.
     seed: u64,
-    /// A driver has put some device's memory outside of [`AddressRange::WINDOW`].
+    /// A driver has put some device's memory outside of the window.
     strays: AtomicBool,
     /// All slabs so far lie between these.
     slabs_from: AtomicU64,
@@ -50,12 +56,14 @@ impl AddressSpace {
     /// For a session of so many devices. Ranks of a job begin to search at different places: their executors may be in one process,
     /// whose driver gives an address to one of them only. Where addresses were refused, the next search begins anywhere, as `seed` says: programs
     /// of other jobs in that process search too, and are to have other seeds.
-    pub(crate) fn new(devices: usize, rank: Option<Rank>, seed: u64) -> Self {
+    pub(crate) fn new(devices: usize, rank: Option<Rank>, seed: u64, window: AddressRange) -> Self {
         let (rank, ranks) = rank.map_or((0, 1), |rank| (u64::from(rank.rank), u64::from(rank.size).max(1)));
-        let steps = AddressRange::WINDOW.len / STEP;
-        let first = AddressRange::WINDOW.start.0 + steps * (rank % ranks) / ranks * STEP;
+        let step = (window.len / PLACES).next_power_of_two().clamp(AddressRange::PAGE, STEP_MAX);
+        let first = window.start.0 + window.len / step * (rank % ranks) / ranks * step;
         let space = Self {
             state: ShortLock::default(),
+            window,
+            step,
             first,
             seed,
             strays: AtomicBool::new(false),
@@ -74,13 +82,13 @@ impl AddressSpace {
     pub(crate) fn place(&self, device: usize, wanted: u64, memory: u64) -> Result<AddressRange> {
         let mut state = self.lock();
         // What a driver has put outside of the window can't be asked for.
-        state.devices[device].take_if(|owned| !owned.range.is_proper());
+        state.devices[device].take_if(|owned| !owned.range.is_proper() || !self.window.contains(owned.range));
         if let Some(owned) = &mut state.devices[device] {
             owned.ended = false;
             return Ok(owned.range);
         }
         let mut taken: Vec<AddressRange> = state.devices.iter().flatten().map(|owned| owned.range).collect();
-        let left = AddressRange::WINDOW.len.saturating_sub(taken.iter().map(|range| range.len).sum());
+        let left = self.window.len.saturating_sub(taken.iter().map(|range| range.len).sum());
         let devices = taken.len();
         let refused = state.refused.iter().filter(|(other, _)| *other == device).map(|(_, range)| *range);
         let first = self.search_from(device, refused.clone().count());
@@ -92,13 +100,13 @@ impl AddressSpace {
         let found = [most, least]
             .into_iter()
             .flatten()
-            .find_map(|len| gap(&taken, first, len).or_else(|| gap(&taken, AddressRange::WINDOW.start.0, len)));
+            .find_map(|len| self.gap(&taken, first, len).or_else(|| self.gap(&taken, self.window.start.0, len)));
         let Some(range) = found else {
             let cause = format!(
                 "no {memory} addresses are left for its memory: {} devices of this program have {} of {}",
                 devices,
-                AddressRange::WINDOW.len - left,
-                AddressRange::WINDOW.len
+                self.window.len - left,
+                self.window.len
             );
             let error = Error::new(ErrorCode::DeviceInit, cause);
             return Err(error.remedy("use fewer devices in one process, and more processes"));
@@ -113,7 +121,20 @@ impl AddressSpace {
         }
         let mut hasher = DefaultHasher::new();
         (self.seed, device, refusals).hash(&mut hasher);
-        AddressRange::WINDOW.start.0 + hasher.finish() % (AddressRange::WINDOW.len / STEP) * STEP
+        self.window.start.0 + hasher.finish() % (self.window.len / self.step) * self.step
+    }
+
+    /// The first place from `from` on for `len` addresses beside those that are taken, which are in order.
+    fn gap(&self, taken: &[AddressRange], from: u64, len: u64) -> Option<AddressRange> {
+        let mut start = from;
+        for range in taken.iter().filter(|range| range.end() > from) {
+            if start.checked_add(len)? <= range.start.0 {
+                break;
+            }
+            start = start.max(range.end().checked_next_multiple_of(self.step)?);
+        }
+        let found = AddressRange { start: DevicePtr(start), len };
+        (found.is_proper() && self.window.contains(found)).then_some(found)
     }
 
     /// A device has started, with its memory in `range`; a driver may have found something in the way of what was asked for.
@@ -141,8 +162,7 @@ impl AddressSpace {
             }
             return Err(Error::new(ErrorCode::DeviceInit, cause).remedy("start the program again"));
         }
-        let inside = range.start >= AddressRange::WINDOW.start && range.end() <= AddressRange::WINDOW.end();
-        if !inside {
+        if !self.window.contains(range) {
             self.strays.store(true, Ordering::Relaxed);
         }
         // Whoever was there before gets another place when it starts.
@@ -200,7 +220,7 @@ impl AddressSpace {
     /// is in no device's range.
     #[inline]
     pub(crate) fn owner(&self, address: u64) -> Option<usize> {
-        if !AddressRange::WINDOW.holds(address) && !self.may_be_slab(address) && !self.strays.load(Ordering::Relaxed) {
+        if !self.window.holds(address) && !self.may_be_slab(address) && !self.strays.load(Ordering::Relaxed) {
             return None;
         }
         self.lock().owner(address)
@@ -237,19 +257,6 @@ impl Places {
     }
 }
 
-/// The first place from `start` on for `len` addresses beside those that are taken, which are in order.
-fn gap(taken: &[AddressRange], from: u64, len: u64) -> Option<AddressRange> {
-    let mut start = from;
-    for range in taken.iter().filter(|range| range.end() > from) {
-        if start.checked_add(len)? <= range.start.0 {
-            break;
-        }
-        start = start.max(range.end().checked_next_multiple_of(STEP)?);
-    }
-    let found = AddressRange { start: DevicePtr(start), len };
-    found.is_proper().then_some(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_device_that_starts_again_is_where_it_was() {
-        let space = AddressSpace::new(2, None, 0);
+        let space = AddressSpace::new(2, None, 0, AddressRange::WINDOW);
         let first = space.place(0, 8 * GIB, 4 * GIB).expect("room");
         let second = space.place(1, 8 * GIB, 4 * GIB).expect("room");
         assert_eq!((first.len, second.len), (8 * GIB, 8 * GIB));
@@ -273,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_takes_other_addresses_is_believed_unless_they_are_anothers() {
-        let space = AddressSpace::new(3, None, 0);
+        let space = AddressSpace::new(3, None, 0, AddressRange::WINDOW);
         for device in 0..3 {
             space.place(device, GIB, GIB).expect("room");
         }
@@ -296,7 +303,7 @@ mod tests {
 
     #[test]
     fn slabs_of_a_driver_belong_to_their_device_as_long_as_they_are_there() {
-        let space = AddressSpace::new(3, None, 0);
+        let space = AddressSpace::new(3, None, 0, AddressRange::WINDOW);
         let window = space.place(2, GIB, GIB).expect("room");
         space.settle(2, window, "dev2".to_owned()).expect("as asked");
         space.settle_without(0, "dev0".to_owned());
@@ -322,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_device_that_has_ended_is_in_nobodys_way() {
-        let space = AddressSpace::new(2, None, 0);
+        let space = AddressSpace::new(2, None, 0, AddressRange::WINDOW);
         let place = space.place(1, GIB, GIB).expect("room");
         space.settle(1, place, "dev1".to_owned()).expect("as asked");
         space.place(0, GIB, GIB).expect("room");
@@ -344,7 +351,7 @@ mod tests {
     #[test]
     fn after_a_refusal_programs_search_at_different_places() {
         let asked = |seed| {
-            let space = AddressSpace::new(2, None, seed);
+            let space = AddressSpace::new(2, None, seed, AddressRange::WINDOW);
             let first = space.place(0, 564 * GIB, 141 * GIB).expect("room");
             let other = space.place(1, GIB, GIB).expect("room");
             assert!(space.settle(0, other, "dev0".to_owned()).is_err());
@@ -360,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_place_that_was_refused_is_not_given_again() {
-        let space = AddressSpace::new(2, None, 0);
+        let space = AddressSpace::new(2, None, 0, AddressRange::WINDOW);
         let other = space.place(1, GIB, GIB).expect("room");
         let mut seen = Vec::new();
         for _ in 0..5 {
@@ -378,7 +385,7 @@ mod tests {
         let ranks = 96;
         let first = |rank| {
             let rank = Rank { rank, size: ranks, local_rank: rank, local_size: ranks, job: 0 };
-            AddressSpace::new(1, Some(rank), 0).place(0, 564 * GIB, 141 * GIB).expect("room")
+            AddressSpace::new(1, Some(rank), 0, AddressRange::WINDOW).place(0, 564 * GIB, 141 * GIB).expect("room")
         };
         let places: Vec<_> = (0..ranks).map(first).collect();
         assert!(places.windows(2).all(|two| !two[0].overlaps(two[1])));
@@ -387,17 +394,33 @@ mod tests {
     #[test]
     fn large_sessions_share_the_addresses() {
         let memory = 141 * GIB;
-        let space = AddressSpace::new(1000, None, 0);
+        let space = AddressSpace::new(1000, None, 0, AddressRange::WINDOW);
         let places: Vec<_> = (0..1000).map_while(|device| space.place(device, 4 * memory, memory).ok()).collect();
         assert!(places.len() >= 150, "{} devices with {memory} bytes", places.len());
         let error = space.place(places.len(), 4 * memory, memory).expect_err("all are taken");
         assert_eq!(error.code(), ErrorCode::DeviceInit);
     }
 
+    #[test]
+    fn a_small_window_has_places_for_many_devices() {
+        let window = AddressRange::LOW_WINDOW;
+        let space = AddressSpace::new(100, None, 0, window);
+        let mut seen: Vec<AddressRange> = Vec::new();
+        for device in 0..100 {
+            let range = space.place(device, 2 * GIB, GIB).expect("room");
+            assert!(window.contains(range) && range.is_proper());
+            assert!(seen.iter().all(|other| !other.overlaps(range)));
+            seen.push(range);
+        }
+        space.settle(7, seen[7], "dev7".to_owned()).expect("as asked");
+        assert_eq!(space.owner(seen[7].start.0), Some(7));
+        assert_eq!(space.owner(AddressRange::WINDOW.start.0), None);
+    }
+
     proptest! {
         #[test]
         fn no_two_ranges_meet_and_all_are_proper(devices in prop::collection::vec((1u64..9, 0u64..1 << 44, any::<bool>()), 1..80), rank in any::<u32>(), size in 0u32..100) {
-            let space = AddressSpace::new(devices.len(), (size > 0).then_some(Rank { rank: rank % size.max(1), size, local_rank: 0, local_size: 1, job: 0 }), 0);
+            let space = AddressSpace::new(devices.len(), (size > 0).then_some(Rank { rank: rank % size.max(1), size, local_rank: 0, local_size: 1, job: 0 }), 0, AddressRange::WINDOW);
             let mut seen: Vec<AddressRange> = Vec::new();
             for (device, (factor, memory, fails)) in devices.into_iter().enumerate() {
                 let Ok(range) = space.place(device, memory.saturating_mul(factor), memory) else { continue };

@@ -20,6 +20,8 @@ pub struct Settings {
     pub pageable: bool,
     /// `ACCORD_UNMAPPED=map`: blocks that a region gets a pointer to are mapped around it.
     pub maps_unmapped: bool,
+    /// Devices' memory has to lie in `AddressRange::LOW_WINDOW`.
+    pub low_addresses: bool,
     /// No other process has this number: for choices that programs are not to make alike.
     pub seed: u64,
 }

@@ -11,7 +11,7 @@ use crate::prof::{Observer, Watch};
 use crate::program::{Global, Settings};
 use crate::waits_in_turn::WaitsInTurn;
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{DeviceNum, DeviceType, QueueId};
+use accord_types::{AddressRange, DeviceNum, DeviceType, QueueId};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -42,7 +42,8 @@ impl Runtime {
         let watch = Arc::new(Watch::default());
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
         let copies_out = Arc::new(PendingCopiesOut::new(cluster.clients().len()));
-        let space = Arc::new(AddressSpace::new(cluster.clients().len(), settings.rank, settings.seed));
+        let window = if settings.low_addresses { AddressRange::LOW_WINDOW } else { AddressRange::WINDOW };
+        let space = Arc::new(AddressSpace::new(cluster.clients().len(), settings.rank, settings.seed, window));
         let in_turn = Arc::new(WaitsInTurn::new(cluster.clients().len()));
         let number = |(index, client): (usize, &Arc<dyn DeviceClient>)| {
             let next = nums.entry(client.device_type()).or_default();

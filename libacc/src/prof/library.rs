@@ -2,8 +2,9 @@
 
 use crate::api::prof;
 use crate::{elf, loader, output, settings};
-use accord_types::settings as names;
-use std::ffi::{CStr, CString, c_void};
+use accord_types::{os_text, settings as names};
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Once;
 
 /// `acc_register_library`, as a tool defines it.
@@ -46,7 +47,7 @@ pub(crate) fn load_program_libraries() {
 }
 
 fn canonical(path: &str) -> Option<String> {
-    Some(loader::real_path(path)?.display().to_string())
+    Some(os_text::encode(loader::real_path(OsStr::new(path))?.as_os_str()))
 }
 
 /// The entry that an object itself defines, unless it is this library or libgomp.
@@ -60,7 +61,7 @@ fn entry_of(object: &loader::LoadedObject) -> Option<*mut c_void> {
         let offset = object.executable.then(|| elf::function(&object.file, ENTRY.to_bytes())).flatten()?;
         return Some((object.base + usize::try_from(offset).ok()?) as *mut c_void);
     }
-    let name = if object.executable { None } else { Some(CString::new(object.path.as_str()).ok()?) };
+    let name = if object.executable { None } else { Some(CString::new(object.file.as_os_str().as_bytes()).ok()?) };
     // SAFETY: the name is terminated or null; nothing new is loaded.
     let handle = unsafe {
         libc::dlopen(name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()), libc::RTLD_LAZY | libc::RTLD_NOLOAD)

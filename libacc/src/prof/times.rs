@@ -8,7 +8,7 @@ use super::region_names;
 use super::told::Told;
 use crate::raw_lock::Locked;
 use crate::{output, settings};
-use accord_device::registry;
+use accord_device::{file_limit, registry};
 use accord_runtime::ports::DeviceClient;
 use accord_telemetry::times::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
 use accord_telemetry::trace_path;
@@ -245,7 +245,7 @@ fn print(tool: &Tool) {
     };
     let is_json = std::path::Path::new(&path).extension().is_some_and(|extension| extension == "json");
     let text = if is_json { times.json() } else { times.text() };
-    if let Err(error) = std::fs::write(&path, text) {
+    if let Err(error) = file_limit::as_error(|| std::fs::write(&path, text)) {
         output::print(&format!(
             "accord: cannot write the times to {path}: {error}; set ACCORD_TIME to 1, json or a path that can be written\n"
         ));
@@ -302,7 +302,7 @@ fn gather(tool: &Tool) -> Times {
     let nodes = nodes(tool, &used);
     let devices = used.iter().map(|at| devices[*at].1.clone()).collect();
     let rank = settings::rank().map(|rank| rank.rank);
-    let program = std::env::args().next().unwrap_or_default();
+    let program = crate::trace::program_name();
     Times { program, rank, wall_ns: now(tool), devices, nodes, places }
 }
 

@@ -1,6 +1,7 @@
 //! A loaded object as the dynamic linker uses it: its symbols and its relocations, in memory.
 
 use crate::loader;
+use accord_types::os_text;
 use std::ffi::CStr;
 use std::ops::Range;
 
@@ -99,7 +100,7 @@ impl Image {
             .collect();
         let mut image = Self {
             base: raw.base(),
-            path: raw.name(),
+            path: os_text::shown(&os_text::encode(&raw.name())),
             segments,
             relro: of_kind(libc::PT_GNU_RELRO).unwrap_or_default(),
             strings: &[],

@@ -3,8 +3,9 @@
 use super::detach::above_stdio;
 use super::globals::Piece;
 use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
+use crate::file_limit;
 use accord_types::short_lock::{ShortLock, ShortRwLock};
-use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result, scarce};
+use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result, sandbox, scarce};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -18,14 +19,12 @@ const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEA
 struct View {
     len: u64,
     at: *mut u8,
-    /// Not a part of the one large mapping.
-    own: bool,
 }
 
-/// A device's memory file, mapped as a whole into the owner.
+/// A device's memory file. The owner maps its control part, its arena, and what is used of the pages of `declare` variables between them.
 pub(crate) struct Arena {
     fd: OwnedFd,
-    /// What is ahead of the arena in the file.
+    /// The control part.
     base: *mut u8,
     /// The arena: at its device address where that is free here.
     memory: *mut u8,
@@ -47,8 +46,10 @@ unsafe impl Sync for Arena {}
 
 /// How many addresses a device likes to have.
 pub(crate) fn addresses_wanted(info: &DeviceInfo) -> u64 {
-    // Twice the memory leaves room for fragments.
-    info.memory.saturating_mul(2).next_multiple_of(1 << 30).clamp(1 << 30, ARENA_STRIDE - ARENA_OFFSET)
+    // Twice the memory leaves room for fragments, and addresses cost little. A process may have few of them (ulimit -v).
+    let small = info.memory.saturating_mul(8).min(1 << 30);
+    let wanted = info.memory.saturating_mul(2).max(small).max(AddressRange::PAGE);
+    wanted.min(ARENA_STRIDE - ARENA_OFFSET).next_multiple_of(AddressRange::PAGE)
 }
 
 /// Where a device's memory is if nobody says.
@@ -60,30 +61,25 @@ fn usual_place(info: &DeviceInfo) -> AddressRange {
 impl Arena {
     /// A memory file for a device.
     pub(crate) fn new(info: &DeviceInfo, place: Option<AddressRange>) -> Result<Self> {
-        let AddressRange { start: DevicePtr(start), len } = place.unwrap_or_else(|| usual_place(info));
-        let total = ARENA_OFFSET + len;
-        let fail = |what: &str| {
-            let error = std::io::Error::last_os_error();
-            const REMEDY: &str =
-                "allow this process more address space and shared memory (ulimit -v, cgroup memory limit)";
-            Error::new(ErrorCode::DeviceInit, format!("{what} of {total} bytes for device memory: {error}"))
+        let AddressRange { start: DevicePtr(start), len: most } = place.unwrap_or_else(|| usual_place(info));
+        let least = info.memory.max(1).next_multiple_of(AddressRange::PAGE).min(most);
+        let refused = |what: &str, error: std::io::Error| {
+            const REMEDY: &str = "allow this process more address space and shared memory (ulimit -v, cgroup memory limit), or set \
+                                  ACCORD_CPU_MEMORY to less";
+            let error = sandbox::named(what, error);
+            Error::new(ErrorCode::DeviceInit, format!("{what} of {least} bytes for device memory: {error}"))
+                .remedy_if(sandbox::remedy(&error))
                 .remedy(scarce::remedy(&error).filter(|_| error.kind() != ErrorKind::OutOfMemory).unwrap_or(REMEDY))
         };
+        let fail = |what: &str| refused(what, std::io::Error::last_os_error());
         // SAFETY: a fresh descriptor is owned by nobody else; mmap at a place of the kernel's choice, or at one where
         // nothing is, touches nothing that exists.
-        let (fd, base, memory) = unsafe {
+        let (fd, base, memory, len) = unsafe {
             let fd = libc::memfd_create(c"accord-device".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
             if fd < 0 {
                 return Err(fail("memfd_create"));
             }
             let fd = above_stdio(OwnedFd::from_raw_fd(fd)).map_err(|_| fail("memfd_create"))?;
-            if !lengthen(&fd, total) {
-                return Err(fail("ftruncate"));
-            }
-            // The worker has the file too: a shorter one would make accesses here fault.
-            if libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) != 0 {
-                return Err(fail("F_ADD_SEALS"));
-            }
             let map = |at: u64, flags: i32, offset: u64, len: u64| {
                 let at = std::ptr::with_exposed_provenance_mut::<libc::c_void>(at as usize);
                 let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -96,22 +92,39 @@ impl Arena {
                 }
                 at
             };
-            let base = map(0, 0, 0, ARENA_OFFSET);
+            let map_arena = |len: u64| {
+                let memory = map(start, libc::MAP_FIXED_NOREPLACE, ARENA_OFFSET, len);
+                if memory != libc::MAP_FAILED {
+                    return Some((memory, len));
+                }
+                // Where something is in the way, as under valgrind, the memory is elsewhere: only that device addresses mean nothing
+                // in this process then.
+                let memory = map(0, 0, ARENA_OFFSET, len);
+                (memory != libc::MAP_FAILED).then_some((memory, len))
+            };
+            let base = map(0, 0, 0, CONTROL_BYTES as u64);
             if base == libc::MAP_FAILED {
                 return Err(fail("mmap"));
             }
-            // Where something is in the way, as under valgrind, the memory is elsewhere: only that device addresses mean nothing
-            // in this process then.
-            let mut memory = map(start, libc::MAP_FIXED_NOREPLACE, ARENA_OFFSET, len);
-            if memory == libc::MAP_FAILED {
-                memory = map(0, 0, ARENA_OFFSET, len);
+            let release = |failed: Error| {
+                libc::munmap(base, CONTROL_BYTES);
+                failed
+            };
+            let (memory, len) = map_arena(most).or_else(|| map_arena(least)).ok_or_else(|| release(fail("mmap")))?;
+            let release = |failed: Error| {
+                libc::munmap(memory, len as usize);
+                release(failed)
+            };
+            let lengthen = || match libc::ftruncate(fd.as_raw_fd(), (ARENA_OFFSET + len) as libc::off_t) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            };
+            file_limit::as_error(lengthen).map_err(|error| release(refused("ftruncate", error)))?;
+            // The worker has the file too: a shorter one would make accesses here fault.
+            if libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) != 0 {
+                return Err(release(fail("F_ADD_SEALS")));
             }
-            if memory == libc::MAP_FAILED {
-                let failed = fail("mmap");
-                libc::munmap(base, ARENA_OFFSET as usize);
-                return Err(failed);
-            }
-            (fd, base.cast::<u8>(), memory.cast::<u8>())
+            (fd, base.cast::<u8>(), memory.cast::<u8>(), len)
         };
         let (mapped, views) = (ShortLock::default(), ShortRwLock::default());
         let arena = Self { fd, base, memory, start, len, capacity: info.memory, mapped, views };
@@ -127,8 +140,7 @@ impl Arena {
 
     /// Header and streams. Valid as long as the arena.
     pub(crate) fn control(&self) -> Control {
-        const { assert!(CONTROL_BYTES as u64 <= ARENA_OFFSET) };
-        // SAFETY: the mapping begins with the control part; users hold the arena by Arc.
+        // SAFETY: the mapping is the control part; users hold the arena by Arc.
         unsafe { Control::new(self.base) }
     }
 
@@ -230,14 +242,8 @@ impl Arena {
             return Ok(());
         }
         let mut views = self.views.write();
-        if !pieces.windows(2).all(|w| w[0].file_offset + w[0].len == w[1].file_offset) {
-            let at = self.join(pieces, len)?;
-            views.insert(start, View { len, at, own: true });
-            return Ok(());
-        }
-        // SAFETY: globals lie in the mapping, before the device's memory.
-        let at = unsafe { self.base.add(first.file_offset as usize) };
-        views.insert(start, View { len, at, own: false });
+        let at = self.join(pieces, len)?;
+        views.insert(start, View { len, at });
         Ok(())
     }
 
@@ -271,7 +277,7 @@ impl Arena {
                 return Err(error);
             }
         }
-        // SAFETY: as for the large mapping: device memory is none of a core dump's or a forked child's.
+        // SAFETY: as for the arena: device memory is none of a core dump's or a forked child's.
         unsafe {
             libc::madvise(reserved.cast(), len as usize, libc::MADV_DONTDUMP);
             libc::madvise(reserved.cast(), len as usize, libc::MADV_DONTFORK);
@@ -299,39 +305,15 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         let views = std::mem::take(self.views.get_mut());
-        for view in views.values().filter(|view| view.own) {
+        for view in views.values() {
             // SAFETY: mapped in `join` with this length; nobody uses it after the last Arc is gone.
             unsafe { libc::munmap(view.at.cast(), view.len as usize) };
         }
         // SAFETY: mapped in `new` with this length; likewise.
         unsafe {
             libc::munmap(self.memory.cast(), self.len as usize);
-            libc::munmap(self.base.cast(), ARENA_OFFSET as usize);
+            libc::munmap(self.base.cast(), CONTROL_BYTES);
         }
-    }
-}
-
-/// Gives a file its length; false, and why is the last error, if it can't have that. A program that may not have such files hears of it as an
-/// error, and does not end by the signal that goes with that.
-fn lengthen(file: &OwnedFd, len: u64) -> bool {
-    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: signal sets of this function's own; what changes is the calling thread's mask, which is put back, and a signal that comes
-    // meanwhile is this call's, as the system sends it to the thread that makes it.
-    unsafe {
-        let mut too_large: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut too_large);
-        libc::sigaddset(&raw mut too_large, libc::SIGXFSZ);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const too_large, &raw mut before);
-        let error = (libc::ftruncate(file.as_raw_fd(), len as libc::off_t) != 0).then(std::io::Error::last_os_error);
-        if error.is_some() && libc::sigismember(&raw const before, libc::SIGXFSZ) == 0 {
-            libc::sigtimedwait(&raw const too_large, std::ptr::null_mut(), &raw const at_once);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        if let Some(code) = error.as_ref().and_then(std::io::Error::raw_os_error) {
-            *libc::__errno_location() = code;
-        }
-        error.is_none()
     }
 }
 

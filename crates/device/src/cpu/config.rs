@@ -13,7 +13,7 @@ pub(crate) const WORKER_SAYS: &str = "accord: worker: ";
 pub struct CpuConfig {
     /// Number of devices; one with all cores if not given.
     pub devices: Option<u32>,
-    /// Bytes of memory of each device; 80 % of what is available, divided, if not given.
+    /// Bytes of memory of each device; 80 % of what is available to this process, divided, if not given.
     pub memory: Option<u64>,
 }
 
@@ -70,7 +70,17 @@ fn allowed_cpus() -> Vec<u32> {
         .collect()
 }
 
+/// Bytes that this machine has free, as far as this process can use them: a limit of its addresses (`ulimit -v`) has to suffice for the program
+/// too, and a device likes twice as many addresses as it has memory.
 fn memory_available() -> u64 {
+    const SHARE_OF_ADDRESSES: u64 = 4;
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: writes one rlimit; it stays without a limit if that fails.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    memory_free().min(limit.rlim_cur / SHARE_OF_ADDRESSES)
+}
+
+fn memory_free() -> u64 {
     std::fs::read_to_string("/proc/meminfo")
         .ok()
         .and_then(|text| {

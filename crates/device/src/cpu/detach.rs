@@ -22,7 +22,7 @@ pub(crate) struct Detached<'a> {
     pub(crate) arg0: &'a OsStr,
     /// Its whole environment, `NAME=value` each.
     pub(crate) env: Vec<Vec<u8>>,
-    /// Its working directory, if not this process's.
+    /// Its working directory, if not this process's; `/` if there is no such directory here.
     pub(crate) cwd: Option<&'a OsStr>,
     /// What becomes its standard input, output and error; -1 inherits.
     pub(crate) stdio: [RawFd; 3],
@@ -208,7 +208,8 @@ impl Child<'_> {
                     return;
                 }
             }
-            if !self.cwd.is_null() && libc::chdir(self.cwd) != 0 {
+            // The program's directory may be on its own node only.
+            if !self.cwd.is_null() && libc::chdir(self.cwd) != 0 && libc::chdir(c"/".as_ptr()) != 0 {
                 return;
             }
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
@@ -311,6 +312,26 @@ mod tests {
         let mut text = String::new();
         std::fs::File::from(read).read_to_string(&mut text).unwrap();
         assert_eq!(text, "A=1\nB=two\n");
+    }
+
+    #[test]
+    fn a_working_directory_that_is_not_there_is_the_root() {
+        let (read, write) = pipe().unwrap();
+        let started = Detached {
+            exe: OsStr::new("/bin/pwd"),
+            arg0: OsStr::new("pwd"),
+            env: Vec::new(),
+            cwd: Some(OsStr::new("/nonexistent/folder")),
+            stdio: [-1, write.as_raw_fd(), -1],
+            keep: &[],
+            cpus: None,
+            own_session: false,
+        };
+        started.start(&mut || Ok(())).unwrap();
+        drop(write);
+        let mut text = String::new();
+        std::fs::File::from(read).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "/\n");
     }
 
     #[test]

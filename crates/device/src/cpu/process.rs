@@ -1,5 +1,6 @@
 //! Processes as descriptors, which never become another process's; and waiting for descriptors.
 
+use accord_types::sandbox;
 use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub(crate) fn open(pid: libc::pid_t) -> std::io::Result<OwnedFd> {
     // SAFETY: makes a fresh descriptor, or -1.
     unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as RawFd;
-        if fd < 0 { Err(Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+        if fd < 0 { Err(sandbox::named("pidfd_open", Error::last_os_error())) } else { Ok(OwnedFd::from_raw_fd(fd)) }
     }
 }
 

@@ -7,7 +7,7 @@ use super::output::Output;
 use super::process::{self, LOOK_AROUND};
 use super::watched::StartWatch;
 use crate::program::ProgramSpec;
-use accord_types::{DeviceInfo, Error, ErrorCode, Result};
+use accord_types::{DeviceInfo, Error, ErrorCode, Result, os_text, sandbox};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
@@ -33,8 +33,9 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     let fail = |what: &str, error: std::io::Error| {
         Error::new(ErrorCode::DeviceInit, format!("{what} for the worker of {}: {error}", info.id))
             .remedy_if(scarce(&error))
+            .remedy_if(sandbox::remedy(&error))
     };
-    let (mut socket, theirs) = UnixStream::pair().map_err(|e| fail("socket pair", e))?;
+    let (mut socket, theirs) = UnixStream::pair().map_err(|e| fail("socket pair", sandbox::named("socketpair", e)))?;
     let theirs = above_stdio(theirs.into()).map_err(|e| fail("socket pair", e))?;
     let keep = [arena.fd().as_raw_fd(), theirs.as_raw_fd()];
     let null: OwnedFd = File::open("/dev/null").map_err(|e| fail("/dev/null", e))?.into();
@@ -49,7 +50,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     };
     let (out, err) = pipes.as_ref().map_or((-1, -1), |(_, out, _, err, _)| (out.as_raw_fd(), err.as_raw_fd()));
     let worker = format!("{},{},{},{},{}", keep[0], keep[1], arena.addresses().0.0, std::process::id(), info.units);
-    let exe = program.exe.display();
+    let exe = os_text::shown(&os_text::encode(program.exe.as_os_str()));
     let mut watch = StartWatch::new(program, info);
     let started = Detached {
         exe: program.exe.as_os_str(),
@@ -76,7 +77,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         match silence {
             Silence::Refused(error) => not_started(error),
             Silence::Hung(error) => error,
-            Silence::Gone => ended(&info.id.to_string(), &exe.to_string(), pipes.as_ref().map(|(_, _, err, ..)| err)),
+            Silence::Gone => ended(&info.id.to_string(), &exe, pipes.as_ref().map(|(_, _, err, ..)| err)),
         }
     })?;
     let mut pidfd = started.pidfd;
@@ -155,6 +156,7 @@ fn ended(device: &str, exe: &str, written: Option<&OwnedFd>) -> Error {
         }
     };
     Error::new(ErrorCode::DeviceInit, format!("the worker of {device}, {exe}, ended before it was ready{said}"))
+        .remedy_if(sandbox::remedy(words))
         .remedy(remedy)
 }
 
@@ -183,10 +185,10 @@ fn environment(program: &ProgramSpec, worker: &str) -> Vec<Vec<u8>> {
 /// `libacc` ahead of whatever else the program preloads.
 fn preload(libacc: &Path, others: Option<&OsStr>) -> OsString {
     let mut all = libacc.as_os_str().to_owned();
-    for other in others.unwrap_or_default().to_string_lossy().split([':', ' ']) {
-        if !other.is_empty() && !other.ends_with("libacc.so") {
+    for other in others.unwrap_or_default().as_bytes().split(|byte| b": ".contains(byte)) {
+        if !other.is_empty() && !other.ends_with(b"libacc.so") {
             all.push(":");
-            all.push(other);
+            all.push(OsStr::from_bytes(other));
         }
     }
     all

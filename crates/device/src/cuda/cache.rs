@@ -1,5 +1,6 @@
 //! Machine code of images on disk, so that only the first start of a program compiles its PTX.
 
+use crate::file_limit;
 use accord_types::ImageId;
 use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
@@ -66,7 +67,7 @@ impl Cache {
 
     /// Stores code. A cache that can't be written is no error: the next start compiles again.
     pub(crate) fn store(&self, key: &Key, code: &[u8]) {
-        let _ = self.write(&self.path(key), code);
+        let _ = file_limit::as_error(|| self.write(&self.path(key), code));
         self.trim();
     }
 

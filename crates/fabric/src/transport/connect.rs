@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Looks whether a peer's agent is on this machine.
 fn nearness(peer: &Endpoint) -> Nearness {
     match LocalName::new(peer).and_then(|name| name.connect()) {
-        Ok(_) => Nearness::SameMachine,
+        Ok(_) => local_socket::refusal().map_or(Nearness::SameMachine, Nearness::Unshared),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Nearness::OtherUser,
         Err(_) => Nearness::Elsewhere,
     }

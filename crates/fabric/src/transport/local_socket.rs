@@ -105,6 +105,19 @@ pub(super) fn offer(socket: Socket) -> io::Result<SharedLane> {
     Ok(Arc::new(lane))
 }
 
+/// Why this process can have no lane of shared memory; `None` if it can.
+pub(super) fn refusal() -> Option<&'static str> {
+    let why = |error: &io::Error, call| match error.raw_os_error() {
+        Some(libc::EFBIG) => "same machine, but ulimit -f is below what shared memory takes",
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => call,
+        _ => "same machine, but there is no more shared memory",
+    };
+    let memory = SharedMemory::create().err();
+    let memory = memory.map(|error| why(&error, "same machine, but memfd_create is refused"));
+    let pair = || UnixStream::pair().err().map(|error| why(&error, "same machine, but socketpair is refused"));
+    memory.or_else(pair)
+}
+
 /// The server's end, before it is handed over, and the memory in it.
 #[derive(Debug)]
 pub(super) struct Accepted {

@@ -16,7 +16,9 @@
 
 use super::window::Window;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
@@ -70,7 +72,13 @@ unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// New memory, all zeros.
+    ///
+    /// # Errors
+    /// If the system refuses. A file above the process's limit is an error here: `ftruncate` would end a program by SIGXFSZ.
     pub(super) fn create() -> io::Result<Self> {
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < LEN as u64) {
+            return Err(Errno::FBIG.into());
+        }
         let file = memfd_create("accord-lane", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, LEN as u64)?;
         fcntl_add_seals(&file, SEALS)?;

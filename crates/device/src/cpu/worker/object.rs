@@ -2,26 +2,30 @@
 //! `declare` variables put into memory that the owner sees too.
 
 use crate::object_identity;
-use std::ffi::{CStr, CString};
+use accord_types::os_text;
+use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// Address of `offset` in an object, and the object's load address.
 pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64) -> Result<(u64, u64), String> {
-    let object = match find(path, build_id, executable) {
+    let file = PathBuf::from(os_text::decode(path));
+    let path = os_text::shown(path);
+    let object = match find(&file, build_id, executable) {
         Some(object) => object,
-        None if executable => return Err(other_file(path, identity(Path::new(OWN_EXECUTABLE)).as_deref(), build_id)),
+        None if executable => return Err(other_file(&path, identity(Path::new(OWN_EXECUTABLE)).as_deref(), build_id)),
         None => {
             // Not after it was loaded: loading runs constructors.
-            let file = Path::new(path);
-            let here = object_identity::of_file(file).map_err(|error| format!("{path} can't be read here: {error}"))?;
+            let here =
+                object_identity::of_file(&file).map_err(|error| format!("{path} can't be read here: {error}"))?;
             if here != build_id {
-                return Err(other_file(path, Some(&here), build_id));
+                return Err(other_file(&path, Some(&here), build_id));
             }
-            load(path).ok_or_else(|| format!("{path} can't be loaded here: {}", dl_error()))?;
-            find(path, build_id, executable).ok_or_else(|| {
+            load(&file).ok_or_else(|| format!("{path} can't be loaded here: {}", dl_error()))?;
+            find(&file, build_id, executable).ok_or_else(|| {
                 format!("{path} was replaced while a worker of the program had it loaded; start the program again")
             })?
         }
@@ -72,7 +76,7 @@ pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) 
 
 struct Object {
     base: u64,
-    name: String,
+    name: PathBuf,
     build_id: Option<String>,
     first: bool,
     segments: Vec<(u64, u64)>,
@@ -88,16 +92,17 @@ struct Data {
 }
 
 /// The object of this name with this identity, if it is loaded.
-fn find(path: &str, build_id: &str, executable: bool) -> Option<Object> {
+fn find(path: &Path, build_id: &str, executable: bool) -> Option<Object> {
     let by_contents = object_identity::is_of_contents(build_id);
-    let wanted = Path::new(path).file_name();
+    let wanted = path.file_name();
     loaded().into_iter().filter(|object| object.first == executable).find(|object| match &object.build_id {
         Some(id) => id == build_id,
         // All the same in every folder, but not worth reading under another name.
         None if executable => by_contents && identity(Path::new(OWN_EXECUTABLE)).is_some_and(|here| here == build_id),
         None => {
-            let file = Path::new(&object.name);
-            by_contents && file.file_name() == wanted && identity(file).is_some_and(|here| here == build_id)
+            by_contents
+                && object.name.file_name() == wanted
+                && identity(&object.name).is_some_and(|here| here == build_id)
         }
     })
 }
@@ -117,8 +122,8 @@ fn other_file(path: &str, here: Option<&str>, the_programs: &str) -> String {
 }
 
 /// None if it can't be loaded.
-fn load(path: &str) -> Option<()> {
-    let path = CString::new(path).ok()?;
+fn load(path: &Path) -> Option<()> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: loading the program's own object runs its constructors, as in the program.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     (!handle.is_null()).then_some(())
@@ -148,7 +153,7 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, argume
     // SAFETY: as above.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     // SAFETY: as above; the name is a C string, empty for the executable.
-    let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned();
+    let name = OsStr::from_bytes(unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes()).into();
     let base = info.dlpi_addr;
     let mut object = Object { base, name, build_id: None, first: objects.is_empty(), segments: vec![], data: vec![] };
     for header in headers {
