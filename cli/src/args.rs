@@ -1,7 +1,9 @@
 //! The command line.
 
 use crate::command::compile::Tool;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use accord_types::nearest::nearest;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -22,7 +24,29 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the process's arguments; exits with a message where they make no sense.
     pub(crate) fn from_command_line() -> Self {
-        Self::parse_from(spell_np(std::env::args_os()))
+        let args = spell_np(std::env::args_os());
+        let cli = Self::parse_from(&args);
+        if let Command::Run(run) = &cli.command
+            && let Some(option) = unknown_option(&args, &run.program)
+        {
+            Self::unknown(option).exit();
+        }
+        cli
+    }
+
+    /// The error for what looks like an option of `accord run` and is none.
+    fn unknown(option: &str) -> clap::Error {
+        let mut command = Self::command();
+        command.build();
+        let run =
+            command.find_subcommand("run").map(|run| run.get_arguments().filter_map(|one| one.get_long()).collect());
+        let known: Vec<String> = run.unwrap_or_else(Vec::new).into_iter().map(|name| format!("--{name}")).collect();
+        let word = option.split_once('=').map_or(option, |(word, _)| word);
+        let near = nearest(word, known.iter().map(String::as_str));
+        let meant = near.map_or_else(|| "a".to_owned(), |near| format!("did you mean {near}? A"));
+        let text =
+            format!("accord run has no option {word}; {meant} program whose name begins with - comes after --\n");
+        command.error(ErrorKind::UnknownArgument, text)
     }
 }
 
@@ -648,6 +672,13 @@ pub(crate) fn compiler_line(mut args: impl Iterator<Item = OsString>) -> Option<
     Some((tool, args.collect()))
 }
 
+/// The first word of what clap took for the program's command line, if it is to be an option: it begins as one and does not follow `--`.
+fn unknown_option<'a>(args: &[OsString], program: &'a [OsString]) -> Option<&'a str> {
+    let option = program.first()?.to_str().filter(|word| word.starts_with('-'))?;
+    let before = args.len().checked_sub(program.len() + 1)?;
+    (args.get(before)? != "--").then_some(option)
+}
+
 /// Turns mpirun's `-np` into `--np`, up to the program's name or `--`.
 fn spell_np(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
@@ -675,7 +706,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 
@@ -706,6 +736,29 @@ mod tests {
         let args = run_args("accord run ./app --verbose");
         assert_eq!(args.program, ["./app", "--verbose"]);
         assert!(!args.verbose);
+    }
+
+    #[test]
+    fn a_wrong_option_is_told_with_the_nearest_one_and_a_programs_own_are_left_alone() {
+        let unknown = |line: &str| {
+            let args = spell_np(line.split_whitespace().map(OsString::from));
+            let Command::Run(run) = Cli::try_parse_from(&args).unwrap().command else { panic!("{line}") };
+            unknown_option(&args, &run.program).map(|option| Cli::unknown(option).to_string())
+        };
+        for line in ["accord run --tiem -- ./app", "accord run --verbose --tiem ./app", "accord run --tiem=x -- ./app"]
+        {
+            let error = unknown(line).unwrap();
+            assert!(error.contains("no option --tiem; did you mean --time?"), "{error}");
+        }
+        assert!(unknown("accord run -x -- ./app").unwrap().contains("no option -x"));
+        for line in [
+            "accord run -- ./app --tiem",
+            "accord run ./app --tiem -- x",
+            "accord run --verbose -- --tiem",
+            "accord run -np 2 ./app",
+        ] {
+            assert_eq!(unknown(line), None, "{line}");
+        }
     }
 
     #[test]

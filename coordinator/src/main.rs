@@ -8,6 +8,7 @@ use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners
 use accord_monitoring::Monitor;
 use accord_trust::Trust;
 use accord_trust::access::{Act, check};
+use accord_types::unknown_settings::unknown_settings;
 use accord_types::{scarce, threads};
 use clap::Parser;
 use std::io::Write;
@@ -20,6 +21,9 @@ fn main() -> ExitCode {
     threads::abort_on_panic("accord-coordinator");
     let config = Config::parse();
     accord_telemetry::log::to_stderr("accord-coordinator", config.log);
+    for unknown in unknown_settings(std::env::vars_os().map(|(name, _)| name)) {
+        tracing::warn!("{unknown}");
+    }
     if config.insecure_plain_tcp {
         tracing::warn!("commands and data of sessions leave machines in clear: --insecure-plain-tcp");
     }

@@ -73,6 +73,7 @@ fn create() -> Result<&'static Session> {
     }
     output::install_panic_hook();
     if !settings::is_without_devices() {
+        tell_unknown_settings();
         end_with_threads();
     }
     watch_forks();
@@ -125,6 +126,11 @@ fn spans_to(tracer: Option<&Tracer>) -> Option<Arc<dyn SpanSink>> {
         (Some(trace), Some(times)) => Some(Arc::new(prof::times::Both(trace, times))),
         (trace, times) => trace.or(times),
     }
+}
+
+fn tell_unknown_settings() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| settings::unknown().iter().for_each(|unknown| output::print(&format!("accord: {unknown}\n"))));
 }
 
 /// Has the kernel's answers about mappings kept from here on, if no change of mappings goes unseen. Returns whether that is so.

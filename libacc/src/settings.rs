@@ -4,6 +4,7 @@ use crate::sanitizer;
 use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
+use accord_types::unknown_settings::unknown_settings;
 use accord_types::{DeviceType, Error, ErrorCode, Rank, Result, spin_policy};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -173,6 +174,14 @@ pub(crate) fn rank() -> Option<Rank> {
 fn rank_that_settles() -> Option<Rank> {
     value(settings::COORDINATOR)?;
     rank().filter(|_| value(settings::DEVICE_ORDER).is_none_or(|order| order.trim() == "auto"))
+}
+
+/// A sentence for each variable that looks like a setting and is none. Of the ranks of a job only the first one has them.
+pub(crate) fn unknown() -> Vec<String> {
+    if rank().is_some_and(|rank| rank.rank > 0) {
+        return Vec::new();
+    }
+    unknown_settings(std::env::vars_os().map(|(name, _)| name))
 }
 
 /// What the runtime wants to know.

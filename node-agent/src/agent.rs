@@ -22,6 +22,7 @@ use accord_proto::channel::Coordinator;
 use accord_trust::access::check_node;
 use accord_trust::{Trust, local};
 use accord_types::incarnation::incarnation;
+use accord_types::installed::libacc_places;
 use accord_types::{Error, ErrorCode, Result, scarce, threads};
 use std::io::Write;
 use std::path::Path;
@@ -58,11 +59,14 @@ pub fn run(config: &Config) -> Result<(), String> {
         &InventoryConfig { cpu_devices: config.cpu_devices, cpu_memory: config.cpu_memory },
         &topology,
     );
-    let libacc = config
-        .libacc
-        .as_ref()
-        .map(|path| path.canonicalize().map_err(|error| format!("cannot find libacc at {}: {error}", path.display())));
-    let libacc = libacc.transpose()?;
+    let libacc = match &config.libacc {
+        Some(path) => {
+            Some(path.canonicalize().map_err(|error| format!("cannot find libacc at {}: {error}", path.display()))?)
+        }
+        None => {
+            program.parent().and_then(|folder| libacc_places(folder).iter().find_map(|place| place.canonicalize().ok()))
+        }
+    };
 
     let listener = Listener::bind(config.listen).map_err(|error| {
         let remedy = scarce::remedy(&error).unwrap_or("choose another --listen");

@@ -115,7 +115,8 @@ pub struct Config {
     #[arg(long, env = "ACCORD_CPU_MEMORY", value_name = "BYTES", value_parser = bytes)]
     pub cpu_memory: Option<u64>,
 
-    /// The libacc.so to put before the workers' programs, for programs that are not linked with it.
+    /// The libacc.so to put before the workers' programs, for programs that are not linked with it [default: libacc.so beside this program
+    /// or in ../lib].
     #[arg(long, env = "ACCORD_LIBACC", value_name = "PATH")]
     pub libacc: Option<PathBuf>,
 

@@ -3,6 +3,7 @@
 
 use accord_node_agent::config::Config;
 use accord_node_agent::{executor_process, gpus, measure, mpi_job, mpi_native, run};
+use accord_types::unknown_settings::unknown_settings;
 use accord_types::{spin_policy, threads};
 use clap::Parser;
 use std::io::Write as _;
@@ -26,6 +27,9 @@ fn main() -> ExitCode {
     }
     let config = Config::parse();
     accord_telemetry::log::to_stderr("accord-node-agent", config.log);
+    for unknown in unknown_settings(std::env::vars_os().map(|(name, _)| name)) {
+        tracing::warn!("{unknown}");
+    }
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

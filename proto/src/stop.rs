@@ -3,7 +3,7 @@
 use accord_types::threads;
 use tokio::signal::unix::{self, SignalKind};
 
-/// Done on SIGTERM, SIGINT or, if asked, at the end of standard input. From now on a log that may not grow (`ulimit -f`) is an error for
+/// Done on SIGTERM, SIGINT, SIGHUP (unless that is ignored, as under `nohup`) or, if asked, at the end of standard input. From now on a log that may not grow (`ulimit -f`) is an error for
 /// whoever writes it, and no end of the service; what it starts is not concerned.
 ///
 /// # Errors
@@ -11,6 +11,7 @@ use tokio::signal::unix::{self, SignalKind};
 pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = unix::signal(SignalKind::terminate())?;
     let mut interrupt = unix::signal(SignalKind::interrupt())?;
+    let mut hangup = if ignores_hangup() { None } else { Some(unix::signal(SignalKind::hangup())?) };
     // That it has a handler is all.
     drop(unix::signal(SignalKind::from_raw(libc::SIGXFSZ))?);
     let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
@@ -28,14 +29,30 @@ pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            Some(()) = async { hangup.as_mut()?.recv().await } => {}
             _ = end.recv() => {}
         }
     })
 }
 
+/// Whether this process was started with SIGHUP ignored.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (libc::SIGHUP - 1) & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_hangup_is_an_end() {
+        let stop = signal(false).unwrap();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
+        stop.await;
+    }
 
     #[tokio::test]
     async fn a_file_that_may_not_grow_is_no_end() {

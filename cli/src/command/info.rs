@@ -5,10 +5,11 @@ use crate::client::variable;
 use crate::cluster::Cluster;
 use crate::failure::Result;
 use crate::launch::MpiPart;
-use crate::output::{Table, age, bytes, print};
+use crate::output::{Table, age, bytes, print, tell};
 use crate::viewpoint;
 use accord_types::DeviceKind;
 use accord_types::settings::{self, SettingSource};
+use accord_types::unknown_settings::unknown_settings;
 use serde_json::{Value, json};
 
 /// Runs `accord info`.
@@ -115,6 +116,9 @@ fn tables(cluster: &Cluster) -> String {
 }
 
 fn settings_text(as_json: bool) -> String {
+    for unknown in unknown_settings(std::env::vars_os().map(|(name, _)| name)) {
+        tell(format_args!("{unknown}"));
+    }
     let in_force = settings::ALL.iter().map(|setting| (setting, setting.in_force(variable)));
     if as_json {
         let rows: Vec<Value> = in_force

@@ -1,6 +1,7 @@
 //! Where Accord's other programs and its library are.
 
 use crate::failure::{Failure, Result};
+use accord_types::installed::libacc_places;
 use accord_types::settings;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,8 +18,7 @@ pub(crate) fn find_libacc() -> Result<PathBuf> {
             .map_err(|error| Failure::new(format!("{} names {}: {error}", settings::LIBACC.name, path.display())));
     }
     let here = own_directory()?;
-    let places = [here.join("libacc.so"), here.join("../lib/libacc.so"), here.join("../lib/accord/libacc.so")];
-    places.iter().find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
+    libacc_places(&here).iter().find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
         Failure::new(format!(
             "no libacc.so beside {} or in ../lib; build it (make) or name it in {}",
             here.display(),

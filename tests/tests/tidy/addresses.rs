@@ -34,6 +34,7 @@ const MAY: &[(&str, &str)] = &[
     ("benches/src/scrape.rs", "asks for metrics as a monitor does"),
     ("proto/src/channel.rs", "connects gRPC, through TLS or on one machine"),
     ("proto/src/stream.rs", "is such a connection"),
+    ("proto/src/runtime.rs", "tries whether there are pairs of sockets, without which tokio panics"),
     ("crates/trust/src/munge.rs", "asks MUNGE's daemon"),
     ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),
     ("crates/monitoring/src/", "answers scrapers and probes by HTTP"),

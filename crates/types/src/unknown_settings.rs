@@ -1,0 +1,52 @@
+//! Variables that look like settings and are none.
+
+use crate::nearest::nearest;
+use crate::settings::ALL;
+use std::ffi::OsString;
+
+/// Begins the names of all settings of Accord's own.
+const PREFIX: &str = "ACCORD_";
+
+/// How names begin that are no settings: those between Accord's own processes, of its tests, and of environment modules.
+pub const NO_SETTINGS: &[&str] = &[
+    "ACCORD_TEST",
+    "ACCORD_INTERNAL",
+    "ACCORD_WORKER",
+    "ACCORD_EXECUTOR",
+    "ACCORD_BENCH",
+    "ACCORD_SIM",
+    "ACCORD_HOME",
+    "ACCORD_BIN",
+];
+
+/// A sentence for each of these variables that begins as Accord's settings do and is none of them.
+pub fn unknown_settings(variables: impl IntoIterator<Item = OsString>) -> Vec<String> {
+    let known = || ALL.iter().flat_map(|setting| std::iter::once(&setting.name).chain(setting.aliases)).copied();
+    let is_unknown = |name: &String| {
+        name.starts_with(PREFIX)
+            && !NO_SETTINGS.iter().any(|prefix| name.starts_with(prefix))
+            && !known().any(|known| known == name)
+    };
+    let names = variables.into_iter().filter_map(|name| name.into_string().ok());
+    let mut unknown: Vec<String> = names.filter(is_unknown).collect();
+    unknown.sort_unstable();
+    let told = unknown.into_iter().map(|name| match nearest(&name, known()) {
+        Some(near) => format!("{name} is no setting: did you mean {near}?"),
+        None => format!("{name} is no setting; accord info --settings lists them all"),
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_setting_is_told_with_the_nearest_one() {
+        let names = ["ACCORD_TIEM", "PATH", "ACCORD_TIMEOUT", "ACCORD_TEST_SEED", "ACCORD_XYZZY_OF_OURS", "ACC_NUM"];
+        let told = unknown_settings(names.map(OsString::from));
+        let nothing_near = "ACCORD_XYZZY_OF_OURS is no setting; accord info --settings lists them all";
+        assert_eq!(told, ["ACCORD_TIEM is no setting: did you mean ACCORD_TIME?", nothing_near]);
+        assert_eq!(unknown_settings(ALL.iter().map(|setting| setting.name.into())), [""; 0]);
+    }
+}
