@@ -11,8 +11,9 @@ use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_trust::Trust;
 use accord_types::settings::{self as names, parse_bytes};
 use accord_types::{DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink, os_text};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 /// Opens the session: the cluster's devices, or this machine's. Spans of all devices go to `trace`.
@@ -130,13 +131,25 @@ fn tell(line: &str) {
 /// environment, so that this library is always named.
 fn worker_program() -> accord_device::ProgramSpec {
     let own = loader::holding(worker_program as *const () as usize);
+    let own_program = accord_device::ProgramSpec::of_this_process();
+    let env = worker_environment::here();
+    // Below valgrind the kernel's name for the executable leads to valgrind's own.
+    let is_valgrinds = |(name, value): &(OsString, OsString)| name == "LD_PRELOAD" && has_valgrinds_part(value);
+    let path = if env.iter().any(is_valgrinds) { std::env::current_exe().ok() } else { None };
     accord_device::ProgramSpec {
+        exe: path.unwrap_or(own_program.exe),
         libacc: own.map(|object| object.file),
-        env: Some(worker_environment::here()),
+        env: Some(env),
         // A value without a meaning is an error where the session begins.
         silence_limit: settings::timeout().ok().map(|timeout| SilenceLimit { timeout, tell: Arc::new(tell) }),
-        ..accord_device::ProgramSpec::of_this_process()
+        ..own_program
     }
+}
+
+/// Whether valgrind has put a library of its own before the program.
+fn has_valgrinds_part(preload: &OsStr) -> bool {
+    const PART: &[u8] = b"/vgpreload_";
+    preload.as_bytes().windows(PART.len()).any(|part| part == PART)
 }
 
 /// This program, for executors elsewhere.

@@ -1,6 +1,8 @@
 //! The runtime of the services and of the command line.
 
+use accord_types::sandbox;
 use std::io;
+use std::os::unix::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
 /// A runtime of one thread, with everything in it.
@@ -12,5 +14,10 @@ pub fn one_threaded() -> io::Result<Runtime> {
     // a copy of one of them.
     let tried = [io::pipe()?, io::pipe()?, io::pipe()?];
     drop(tried);
+    let pair = UnixStream::pair().map_err(|error| sandbox::named("socketpair", error));
+    drop(pair.map_err(|error| match sandbox::remedy(&error) {
+        Some(remedy) => io::Error::other(format!("{error}; {remedy}")),
+        None => error,
+    })?);
     Builder::new_current_thread().enable_all().build()
 }

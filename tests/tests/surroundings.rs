@@ -63,15 +63,10 @@ fn with_a_limit_of_file_sizes_a_remote_device_is_reached_by_another_lane_and_an_
 fn a_trace_above_the_limit_of_file_sizes_is_told_and_the_program_ends_as_it_does() {
     let folder = tempfile::tempdir().unwrap();
     let program = test_program("c/async_many_queues.c").unwrap();
-    // So that the memory's file may be made, and the trace not.
-    let full = folder.path().join("full");
-    std::fs::write(&full, vec![0; 2 << 20]).unwrap();
-    for (name, value) in [("ACCORD_TRACE", "trace.json"), ("ACCORD_TIME", "times.txt")] {
-        let line = below_shell("ulimit -f 1", &program);
-        let [_, remote] = both_ways(&words(&line));
-        let finished = remote.env(name, folder.path().join(value)).run().unwrap().success().unwrap();
-        assert!(finished.stderr.contains("File too large") || name == "ACCORD_TIME", "{}", finished.report());
-    }
+    let line = below_shell("ulimit -f 1", &program);
+    let [_, remote] = both_ways(&words(&line));
+    let finished = remote.env("ACCORD_TRACE", folder.path().join("trace.json")).run().unwrap().success().unwrap();
+    assert!(finished.stderr.contains("File too large"), "{}", finished.report());
 }
 
 #[test]
@@ -87,6 +82,7 @@ fn a_device_needs_few_addresses() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_program_runs_below_valgrind() {
     if !Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success()) {
         println!("skipped: there is no valgrind");
@@ -158,9 +154,9 @@ fn paths_may_hold_any_bytes() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let loads = folder.path().join("loads");
     assert!(compiled("support/loads_library.c", &["-ldl"], &loads));
-    let in_it = format!("cd \"${{0%/*}}\"");
+    let in_it = "cd \"${0%/*}\"";
     for trace in [None, Some(folder.path().join("trace.json"))] {
-        for line in [&below_shell(&in_it, &program)[..], &[loads.clone().into(), library.clone().into()]] {
+        for line in [&below_shell(in_it, &program)[..], &[loads.clone().into(), library.clone().into()]] {
             for job in both_ways(&words(line)) {
                 let job = trace.iter().fold(job, |job, trace| job.env("ACCORD_TRACE", trace).env("ACCORD_TIME", "1"));
                 job.run().unwrap().success().unwrap();
@@ -177,7 +173,7 @@ fn a_system_call_that_a_sandbox_refuses_is_named_or_done_without() {
     let refuse = folder.path().join("refuse");
     assert!(compiled("support/refuse.c", &["-fno-openacc"], &refuse));
     let program = test_program("c/data_copy.c").unwrap();
-    for call in ["memfd_create", "socketpair", "pidfd_open"] {
+    for (call, is_needed) in [("memfd_create", true), ("socketpair", true), ("pidfd_open", false)] {
         for error in ["EPERM", "ENOSYS"] {
             let line = [refuse.as_os_str(), error.as_ref(), call.as_ref(), program.as_os_str()];
             let [local, remote] = both_ways(&line);
@@ -186,7 +182,11 @@ fn a_system_call_that_a_sandbox_refuses_is_named_or_done_without() {
                 println!("skipped: {}", finished.stderr);
                 return;
             }
-            failed_with(&finished, &[&format!("{call} is refused"), "seccomp"]);
+            if is_needed {
+                failed_with(&finished, &[&format!("{call} is refused"), "seccomp"]);
+            } else {
+                finished.success().unwrap_or_else(|report| panic!("{call} {error}: {report}"));
+            }
             // The agent is not in the sandbox, and shared memory is done without.
             remote.run().unwrap().success().unwrap_or_else(|report| panic!("{call} {error}: {report}"));
         }

@@ -17,6 +17,11 @@ pub fn named(call: &str, error: Error) -> Error {
     }
 }
 
+/// Whether an error says so, as [`named`] writes it.
+pub fn is_refusal(error: &Error) -> bool {
+    remedy(error).is_some()
+}
+
 const REFUSED: &str = " is refused";
 
 /// The remedy, if an error, or the text of one, says that a call is refused, as [`named`] writes it.

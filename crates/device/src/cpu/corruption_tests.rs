@@ -4,6 +4,7 @@
 use super::arena::Arena;
 use super::layout::{Control, RING_BYTES, StreamShared};
 use super::owner_queue::Op;
+use super::process::Handle;
 use super::progress::Progress;
 use super::ring::{COPY, Corrupt, HEAD, LAUNCH, Reader, Record, STORE, WAIT, Writer};
 use super::spans::Tracer;
@@ -141,7 +142,6 @@ impl Source for Fill {
 
 /// A stream whose worker is whoever tests.
 fn stream(arena: Arc<Arena>) -> Arc<Stream> {
-    let nobody = std::fs::File::open("/dev/null").unwrap();
     let control = arena.control();
     let shared = Shared {
         control,
@@ -150,7 +150,7 @@ fn stream(arena: Arc<Arena>) -> Arc<Stream> {
         run: |_| {},
         perform: stream_worker::perform,
         output: None,
-        watched: Watched::new(None, Arc::new(nobody.into()), "the worker of cpu:0".to_owned()),
+        watched: Watched::new(None, Arc::new(Handle::of_nobody()), "the worker of cpu:0".to_owned()),
         arena,
     };
     shared.tracer.start(Arc::new(Nobody));

@@ -4,10 +4,10 @@
 //! The standard library's way makes a child whose end raises SIGCHLD in the program. Here a child
 //! without that signal starts the process and ends, so that it belongs to nobody here.
 
-use super::process;
+use super::process::{self, Handle};
 use std::ffi::{CString, OsStr, c_char};
 use std::io::{self, Error};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
 
@@ -28,6 +28,8 @@ pub(crate) struct Detached<'a> {
     pub(crate) stdio: [RawFd; 3],
     /// Descriptors above 2 that it keeps under their numbers.
     pub(crate) keep: &'a [RawFd],
+    /// A socket, the other end of which is among them.
+    pub(crate) socket: BorrowedFd<'a>,
     /// Processors to run on, if allowed.
     pub(crate) cpus: Option<libc::cpu_set_t>,
     /// It is in a session of its own: what is sent to this process's group, by a launcher say, does not reach it. A group alone would not
@@ -53,8 +55,7 @@ pub(crate) fn above_stdio(fd: OwnedFd) -> io::Result<OwnedFd> {
 /// A process that is about to run its executable.
 pub(crate) struct Started {
     pub(crate) pid: u32,
-    /// Readable once it has ended.
-    pub(crate) pidfd: OwnedFd,
+    pub(crate) process: Handle,
     /// Readable if it can't run its executable, see [`Started::refused`], and once it does.
     pub(crate) report: OwnedFd,
 }
@@ -118,19 +119,19 @@ impl Detached<'_> {
                 return Err(failed);
             }
             drop(write);
-            let started = born(&read, look);
+            let started = born(&read, self.socket, look);
             // It has nothing to do any more. Until here it has kept the process's number from being another one's.
             libc::kill(pid, libc::SIGKILL);
             while libc::waitpid(pid, null_mut(), libc::__WALL) < 0
                 && Error::last_os_error().kind() == io::ErrorKind::Interrupted
             {}
-            started.map(|(pid, pidfd)| Started { pid, pidfd, report: read })
+            started.map(|(pid, process)| Started { pid, process, report: read })
         }
     }
 }
 
 /// Waits for the number of the process, which exists as long as the child does.
-fn born(read: &OwnedFd, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<(u32, OwnedFd)> {
+fn born(read: &OwnedFd, socket: BorrowedFd<'_>, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<(u32, Handle)> {
     while !process::readable(read, Some(process::LOOK_AROUND)) {
         look()?;
     }
@@ -138,8 +139,7 @@ fn born(read: &OwnedFd, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<
     if report.errno != 0 {
         return Err(Error::from_raw_os_error(report.errno));
     }
-    let pidfd = process::open(report.pid)?;
-    Ok((report.pid.cast_unsigned(), pidfd))
+    Ok((report.pid.cast_unsigned(), Handle::new(report.pid, socket)?))
 }
 
 struct Child<'a> {
@@ -288,6 +288,12 @@ mod tests {
     use super::*;
     use std::io::Read;
 
+    /// None is needed where there are descriptors of processes.
+    fn no_socket() -> BorrowedFd<'static> {
+        // SAFETY: standard input stays open.
+        unsafe { BorrowedFd::borrow_raw(0) }
+    }
+
     fn start(exe: &str, out: RawFd, env: &[&str]) -> io::Result<()> {
         let started = Detached {
             exe: OsStr::new(exe),
@@ -296,6 +302,7 @@ mod tests {
             cwd: Some(OsStr::new("/")),
             stdio: [-1, out, -1],
             keep: &[],
+            socket: no_socket(),
             cpus: None,
             own_session: false,
         }
@@ -324,6 +331,7 @@ mod tests {
             cwd: Some(OsStr::new("/nonexistent/folder")),
             stdio: [-1, write.as_raw_fd(), -1],
             keep: &[],
+            socket: no_socket(),
             cpus: None,
             own_session: false,
         };
@@ -350,6 +358,7 @@ mod tests {
             cwd: None,
             stdio: [read.as_raw_fd(), -1, -1],
             keep: &[],
+            socket: no_socket(),
             cpus: None,
             own_session,
         };
@@ -358,7 +367,7 @@ mod tests {
 
     /// The system's numbers for a running process: parent, group, session.
     fn family(started: &Started) -> [u32; 3] {
-        assert!(!process::readable(&started.pidfd, Some(std::time::Duration::ZERO)), "it has ended");
+        assert!(!started.process.has_ended_within(Some(std::time::Duration::ZERO)), "it has ended");
         let text = std::fs::read_to_string(format!("/proc/{}/stat", started.pid)).unwrap();
         let mut numbers = text.rsplit_once(')').unwrap().1.split_whitespace().skip(1).map(|word| word.parse().unwrap());
         std::array::from_fn(|_| numbers.next().unwrap())
@@ -369,7 +378,7 @@ mod tests {
         let (started, _input) = waiting(false);
         let [parent, ..] = family(&started);
         assert_ne!(parent, std::process::id());
-        process::kill(&started.pidfd);
+        started.process.kill();
     }
 
     #[test]
@@ -378,7 +387,7 @@ mod tests {
         while !process::readable(&started.report, None) {}
         let [_, group, session] = family(&started);
         assert_eq!([group, session], [started.pid; 2]);
-        process::kill(&started.pidfd);
+        started.process.kill();
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::control::{self, Request};
 use super::globals::Globals;
 use super::layout::{NO_ADDRESS, STREAMS_MAX};
 use super::owner_queue::Op;
-use super::process;
+use super::process::Handle;
 use super::ring::{COPY, Corrupt, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
 use super::spans::Tracer;
 use super::spawn;
@@ -27,7 +27,6 @@ use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
     LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +62,7 @@ pub struct CpuDevice {
     info: DeviceInfo,
     shared: Arc<Shared>,
     socket: TurnLock<UnixStream>,
-    pidfd: Arc<OwnedFd>,
+    process: Arc<Handle>,
     pid: u32,
     out_of_memory: OutOfMemory,
     streams: ShortRwLock<Vec<Arc<Stream>>>,
@@ -94,7 +93,7 @@ impl CpuDevice {
         let arena = Arc::new(Arena::new(&info, place)?);
         let out_of_memory = OutOfMemory::watch();
         let worker = spawn::start(&info, program, &arena)?;
-        let pidfd = Arc::new(worker.pidfd);
+        let process = Arc::new(worker.process);
         let shared = Arc::new(Shared {
             control: arena.control(),
             arena,
@@ -105,7 +104,7 @@ impl CpuDevice {
             output: worker.output,
             watched: Watched::new(
                 program.silence_limit.clone(),
-                Arc::clone(&pidfd),
+                Arc::clone(&process),
                 format!("the worker of {} (node {}, process {})", info.id, info.node_name, worker.pid),
             ),
         });
@@ -113,7 +112,7 @@ impl CpuDevice {
             info,
             shared,
             socket: TurnLock::new(worker.socket),
-            pidfd,
+            process,
             pid: worker.pid,
             out_of_memory,
             streams: ShortRwLock::default(),
@@ -122,9 +121,9 @@ impl CpuDevice {
             globals: TurnLock::default(),
         });
         let watched = Arc::downgrade(&device);
-        let pidfd = Arc::clone(&device.pidfd);
+        let process = Arc::clone(&device.process);
         let watch = move || {
-            process::wait(&pidfd);
+            process.wait();
             if let Some(device) = watched.upgrade() {
                 device.fail(device.post_mortem());
             }
@@ -245,7 +244,7 @@ impl CpuDevice {
         };
         if answer.as_ref().is_err_and(|e| e.code() == ErrorCode::DeviceUnavailable) {
             // It may live, if the program's own code has answered in its place; whoever is ending anyway ends as before.
-            process::kill(&self.pidfd);
+            self.process.kill();
             self.fail(self.post_mortem());
             self.shared.failure.check()?;
         }
@@ -447,7 +446,7 @@ impl Device for CpuDevice {
 
     fn shutdown(&self) {
         self.fail(shut_down());
-        process::kill(&self.pidfd);
+        self.process.kill();
         let streams = std::mem::take(&mut *self.streams.write());
         streams.iter().for_each(|stream| stream.close());
         if let Some(output) = &self.shared.output {

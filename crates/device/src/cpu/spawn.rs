@@ -4,14 +4,14 @@ use super::arena::Arena;
 use super::config::{WORKER_ENV, WORKER_SAYS};
 use super::detach::{Detached, Started, above_stdio, pipe};
 use super::output::Output;
-use super::process::{self, LOOK_AROUND};
+use super::process::{self, Handle, LOOK_AROUND};
 use super::watched::StartWatch;
 use crate::program::ProgramSpec;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result, os_text, sandbox};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -22,8 +22,7 @@ use std::time::Duration;
 pub(crate) struct Worker {
     /// Requests go here.
     pub(crate) socket: UnixStream,
-    /// Readable once the worker has ended.
-    pub(crate) pidfd: OwnedFd,
+    pub(crate) process: Handle,
     pub(crate) pid: u32,
     pub(crate) output: Option<Arc<Output>>,
 }
@@ -59,6 +58,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         cwd: program.cwd.as_ref().map(|path| path.as_os_str()),
         stdio: [null.as_raw_fd(), out, err],
         keep: &keep,
+        socket: socket.as_fd(),
         cpus: cpu_set(&info.cpus),
         // An executor's: a launcher that ends agents means their programs to hear it from them, not of a worker that was killed.
         own_session: program.output.is_some(),
@@ -73,20 +73,20 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     let greeted = await_hello(&mut socket, &started, &mut watch);
     let pid = greeted.map_err(|silence| {
         // It may be there still, and stopped.
-        process::end(&started.pidfd);
+        started.process.end();
         match silence {
             Silence::Refused(error) => not_started(error),
             Silence::Hung(error) => error,
             Silence::Gone => ended(&info.id.to_string(), &exe, pipes.as_ref().map(|(_, _, err, ..)| err)),
         }
     })?;
-    let mut pidfd = started.pidfd;
+    let mut process = started.process;
     // Who has started another process instead has that one's number in the hello.
     if pid.cast_unsigned() != started.pid {
-        pidfd = process::open(pid).map_err(|e| fail("pidfd_open", e))?;
+        process = Handle::new(pid, socket.as_fd()).map_err(|e| fail("pidfd_open", e))?;
     }
     let output = pipes.map(|(out, _, err, _, sink)| Output::start(out, err, sink)).transpose()?;
-    Ok(Worker { socket, pidfd, pid: pid.cast_unsigned(), output })
+    Ok(Worker { socket, process, pid: pid.cast_unsigned(), output })
 }
 
 /// Why a worker does not say hello.

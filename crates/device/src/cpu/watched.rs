@@ -1,11 +1,10 @@
 //! A worker that may be stopped or frozen, seen from its owner; from its first moment on.
 
-use super::process;
+use super::process::Handle;
 use crate::program::{ProgramSpec, SilenceLimit};
 use accord_types::liveness::{Liveness, Verdict};
 use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,8 +15,7 @@ const START_TIME_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Watched {
     /// None where somebody else looks.
     silence_limit: Option<SilenceLimit>,
-    /// Readable once the worker has ended.
-    worker: Arc<OwnedFd>,
+    worker: Arc<Handle>,
     /// For messages.
     name: String,
     begun: Instant,
@@ -25,7 +23,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(silence_limit: Option<SilenceLimit>, worker: Arc<OwnedFd>, name: String) -> Self {
+    pub(crate) fn new(silence_limit: Option<SilenceLimit>, worker: Arc<Handle>, name: String) -> Self {
         Self { silence_limit, worker, name, begun: Instant::now(), liveness: ShortLock::default() }
     }
 
@@ -56,7 +54,7 @@ impl Watched {
 
     /// Ends it, without waiting for that.
     pub(crate) fn end(&self) {
-        process::end(&self.worker);
+        self.worker.end();
     }
 }
 

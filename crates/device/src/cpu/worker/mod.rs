@@ -8,9 +8,10 @@ mod serve;
 use super::config::{WORKER_ENV, WORKER_SAYS};
 use super::control::{self, Answer, Request};
 use super::layout::{ARENA_OFFSET, CONTROL_BYTES, Control, LAYOUT_VERSION};
+use super::process::Handle;
 use accord_types::{scarce, threads};
 use std::io::Write as _;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,17 +95,17 @@ fn setup() -> Result<Worker, String> {
     if control.header().version.load(Ordering::Acquire) != LAYOUT_VERSION {
         return Err("libacc.so here and at the program differ; install one version".to_owned());
     }
-    follow_owner(owner as i32, control)?;
+    follow_owner(owner as i32, &socket, control)?;
     crash::install(control);
     let slots = Arc::new(serve::Slots::new(cores.max(1) as u32));
     Ok(Worker { memory, socket, control, slots })
 }
 
 /// Ends this process as soon as the owner has ended, however it did, and lets its heart beat meanwhile.
-fn follow_owner(owner: i32, control: Control) -> Result<(), String> {
-    let pidfd = super::process::open(owner).map_err(|error| format!("owner {owner}: {error}"))?;
+fn follow_owner(owner: i32, socket: &UnixStream, control: Control) -> Result<(), String> {
+    let owner = Handle::new(owner, socket.as_fd()).map_err(|error| format!("owner {owner}: {error}"))?;
     let follow = move || {
-        while !super::process::readable(&pidfd, Some(HEARTBEAT)) {
+        while !owner.has_ended_within(Some(HEARTBEAT)) {
             control.header().beats.fetch_add(1, Ordering::Relaxed);
         }
         // SAFETY: ends the process at once; destructors of a program that never ran stay unrun.

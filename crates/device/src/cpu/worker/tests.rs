@@ -6,6 +6,7 @@ use crate::any_end::CopySource;
 use crate::copy_ends::Source;
 use crate::cpu::arena::Arena;
 use crate::cpu::owner_queue::Op;
+use crate::cpu::process::Handle;
 use crate::cpu::ring::{COPY, HEAD, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
 use crate::cpu::spans::Tracer;
 use crate::cpu::stream::{Shared, Stream};
@@ -43,7 +44,6 @@ impl Pair {
         arena.map(place.start, MAPPED).unwrap();
         let control = arena.control();
         control.header().cores.store(cores, Ordering::Relaxed);
-        let nobody = std::fs::File::open("/dev/null").unwrap();
         let shared = Arc::new(Shared {
             control,
             arena,
@@ -52,7 +52,7 @@ impl Pair {
             run: stream_worker::run,
             perform: stream_worker::perform,
             output: None,
-            watched: Watched::new(None, Arc::new(nobody.into()), "the worker".to_owned()),
+            watched: Watched::new(None, Arc::new(Handle::of_nobody()), "the worker".to_owned()),
         });
         Self { shared, slots: Arc::new(serve::Slots::new(2)), start: place.start }
     }
