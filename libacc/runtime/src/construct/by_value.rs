@@ -67,7 +67,11 @@ impl Mapping<'_, '_> {
             (Pointee::Present(found), Mode::Launch) => self.point(i, found),
             (Pointee::Present(found), Mode::Region) => self.device_pointer(range, found),
             (Pointee::Present((_, id)), Mode::Enter) => self.ready(id).map(drop),
-            _ if data.absent == Absent::Skip => Ok(()),
+            _ if data.absent == Absent::Skip => {
+                // The region uses the program's address (OpenACC 3.3, 2.7.10).
+                self.slot(i, range.start as u64);
+                Ok(())
+            }
             _ => Err(self.absent(range).into()),
         }
     }

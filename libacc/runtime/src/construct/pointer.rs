@@ -23,7 +23,8 @@ impl Mapping<'_, '_> {
                 } else if let Some(private) = self.private_target(raw) {
                     private
                 } else {
-                    Target::Device(self.target(raw, bias)?.unwrap_or(0))
+                    let absent = if self.is_skipped(i)? { raw } else { 0 };
+                    Target::Device(self.target(raw, bias)?.unwrap_or(absent))
                 };
                 self.pointer_variable(i, host, value)?;
             }
@@ -47,6 +48,12 @@ impl Mapping<'_, '_> {
             _ => {}
         }
         Ok(i + 1)
+    }
+
+    /// Whether the pointer or descriptor of entry `i` is of a `no_create` clause: of absent data the region uses the program's address.
+    fn is_skipped(&self, i: usize) -> Result<bool, Stop> {
+        let Some(before) = i.checked_sub(1) else { return Ok(false) };
+        Ok(matches!(self.kind(before)?, Kind::Data(data) if data.absent == Absent::Skip))
     }
 
     /// Whether the pointer of entry `i` is attached because its target is named (`copy(s.p[0:n])`): GCC puts that just before it.
@@ -278,7 +285,7 @@ impl Mapping<'_, '_> {
             let target = self.target(raw, bias)?;
             let value = match (kind, target) {
                 (_, Some(value)) => Some(value),
-                (Kind::Pointer, None) => Some(0),
+                (Kind::Pointer, None) => Some(if self.is_skipped(i)? { raw } else { 0 }),
                 (_, None) => None,
             };
             if let Some(value) = value {

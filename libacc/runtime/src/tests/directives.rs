@@ -223,8 +223,8 @@ fn no_create_uses_what_is_there() {
     let mut w = World::new();
     w.put_u64(C, A as u64);
     w.look(&[(IF_PRESENT, 40, A), (POINTER, 0, C)], |k| {
-        assert_eq!(k.slots[0], 0);
-        assert_eq!(k.read_u64(k.slots[1]), 0);
+        assert_eq!(k.slots[0], A as u64, "the program's address");
+        assert_eq!(k.read_u64(k.slots[1]), A as u64);
     });
     assert!(!w.present(A, 40));
     w.data_start(&[(IF_PRESENT, 40, A), (TO, 40, B)]).unwrap();
