@@ -1,7 +1,7 @@
 //! A coordinator on a thread of its own, inside another program.
 
 use crate::cluster::Limits;
-use crate::service::{Attestation, Driver, DriverSettings, Listeners, serve};
+use crate::service::{Attestation, Driver, DriverSettings, Listeners, PROGRAM_LOST_AFTER, serve};
 use accord_trust::Identity;
 use accord_trust::Trust;
 use accord_types::threads;
@@ -42,7 +42,11 @@ impl Background {
         let listener = runtime.block_on(TcpListener::bind(listen))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let listeners = Listeners { tcp: Some((listener, Arc::new(Trust::fixed(identity)))), local: None };
+        let listeners = Listeners {
+            tcp: Some((listener, Arc::new(Trust::fixed(identity)))),
+            local: None,
+            program_lost_after: PROGRAM_LOST_AFTER,
+        };
         let work = move || {
             let driver = Arc::new(Driver::new(DriverSettings { limits }));
             let stop = async {

@@ -53,6 +53,11 @@ pub struct Config {
     #[arg(long, env = "ACCORD_LOST_AFTER", value_name = "TIME", default_value = "10s", value_parser = time)]
     pub lost_after: Duration,
 
+    /// How long a program's machine, or the way to it, may be silent before the session ends, with s, m or h. A program that is stopped or in a
+    /// debugger is not silent.
+    #[arg(long, env = "ACCORD_PROGRAM_LOST_AFTER", value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub program_lost_after: Duration,
+
     /// Have commands and data of sessions go between machines in clear, where whoever reads the network has them and whoever changes it
     /// runs code as the sessions' users. Agents have to be told so too.
     #[arg(long)]

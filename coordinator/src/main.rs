@@ -85,6 +85,7 @@ fn run(config: &Config) -> Result<(), String> {
         };
         let driver = Arc::new(Driver::new(DriverSettings { limits }));
         let attestation = Attestation { munge: config.munge.clone(), users: config.users.clone() };
-        serve(Listeners { tcp, local }, attestation, driver, stop).await.map_err(|error| error.to_string())
+        let listeners = Listeners { tcp, local, program_lost_after: config.program_lost_after };
+        serve(listeners, attestation, driver, stop).await.map_err(|error| error.to_string())
     })
 }

@@ -45,6 +45,7 @@ pub struct ClusterBuilder {
     taken: Option<String>,
     preload: Option<PathBuf>,
     without_cgroups: bool,
+    coordinator_at: Option<String>,
 }
 
 /// By whose word programs are known to the coordinator.
@@ -111,6 +112,13 @@ impl ClusterBuilder {
     #[must_use]
     pub fn agents_of(mut self, user: u32) -> Self {
         self.agents_of = Some(user);
+        self
+    }
+
+    /// The address that the coordinator listens at, with any port.
+    #[must_use]
+    pub fn coordinator_at(mut self, address: &str) -> Self {
+        self.coordinator_at = Some(address.to_owned());
         self
     }
 
@@ -255,6 +263,7 @@ impl Cluster {
             taken: None,
             preload: None,
             without_cgroups: false,
+            coordinator_at: None,
         }
     }
 
@@ -295,7 +304,9 @@ impl Cluster {
         let agents = (0..size.hosts).map(|_| None).collect();
         let address = match size.known_by {
             KnownBy::System => format!("unix:{}", folder.path().join("coordinator").display()),
-            KnownBy::Certificates | KnownBy::Munge(_) => "127.0.0.1:0".to_owned(),
+            KnownBy::Certificates | KnownBy::Munge(_) => {
+                format!("{}:0", size.coordinator_at.as_deref().unwrap_or("127.0.0.1"))
+            }
         };
         let mut cluster = Self { size, folder, address, coordinator: None, agents, mark };
         cluster.start_coordinator()?;

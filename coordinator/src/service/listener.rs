@@ -7,7 +7,7 @@ use super::protocol::{Protocol, name_len};
 use super::session_endpoint::SessionEndpoint;
 use super::witness::Witnesses;
 use accord_fabric::session_endpoint;
-use accord_fabric::transport::find_dead_host_soon;
+use accord_fabric::transport::{find_dead_host, find_dead_host_soon};
 use accord_proto::{Stream, channel};
 use accord_trust::{Clients, Identity, Trust, explain};
 use accord_types::short_lock::ShortLock;
@@ -30,12 +30,17 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system could not give a connection: most likely it is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// [`Listeners::program_lost_after`] where nothing else is said.
+pub const PROGRAM_LOST_AFTER: Duration = Duration::from_secs(30);
+
 /// Where it listens.
 pub struct Listeners {
     /// For everybody, with the certificates that are shown and believed.
     pub tcp: Option<(TcpListener, Arc<Trust>)>,
     /// For processes of this machine.
     pub local: Option<UnixListener>,
+    /// How long the machine of a program that has come by TCP may be silent before its session ends.
+    pub program_lost_after: Duration,
 }
 
 /// Takes connections. Returns when gRPC has stopped.
@@ -53,7 +58,8 @@ pub(super) async fn accept(
     });
     let by_tcp = async {
         let Some((listener, trust)) = listeners.tcp else { return std::future::pending().await };
-        let greeter = Arc::new(Greeter { trust, witnesses, made: ShortLock::default() });
+        let program_lost_after = listeners.program_lost_after;
+        let greeter = Arc::new(Greeter { trust, witnesses, program_lost_after, made: ShortLock::default() });
         accept_tcp(&acceptor, &listener, greeter).await;
     };
     let here = async {
@@ -175,6 +181,7 @@ async fn said_protocol(stream: &mut Stream) -> Result<Protocol> {
 struct Greeter {
     trust: Arc<Trust>,
     witnesses: Arc<Witnesses>,
+    program_lost_after: Duration,
     made: ShortLock<Option<(Arc<Identity>, Arc<ServerConfig>)>>,
 }
 
@@ -188,10 +195,11 @@ impl Greeter {
         let stream = stream.map_err(|error| explain::broken(&error, "the peer"))?;
         let tls = stream.get_ref().1;
         let protocol = Protocol::named(tls.alpn_protocol().unwrap_or_default())?;
-        if protocol == Protocol::Grpc {
-            // Without it the end of an agent's machine shows later.
-            let _ = find_dead_host_soon(stream.get_ref().0);
-        }
+        // Without these the end of an agent's machine shows later, and that of a program's never.
+        let _ = match protocol {
+            Protocol::Grpc => find_dead_host_soon(stream.get_ref().0),
+            Protocol::Session => find_dead_host(stream.get_ref().0, self.program_lost_after),
+        };
         let certified = tls.peer_certificates().is_some().then(|| Caller::certified(tls)).transpose()?;
         let mut stream = Stream::Tls(Box::new(stream.into()));
         let caller = match certified {

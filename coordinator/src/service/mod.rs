@@ -14,7 +14,7 @@ mod session_endpoint;
 mod witness;
 
 pub use driver::{Driver, DriverSettings};
-pub use listener::Listeners;
+pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
 pub use witness::Attestation;
 

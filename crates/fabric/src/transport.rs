@@ -35,7 +35,7 @@ pub use inproc::inproc_pair;
 pub use lane::{Lane, NextPiece, Piece, PostedBytes, PostedRoom, RoomTold, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};
 pub use shm::shm_pair;
-pub use socket::{adopt, find_dead_host_soon, pair};
+pub use socket::{adopt, find_dead_host, find_dead_host_soon, pair};
 pub use tls::{accept_tls, connect_tls};
 pub use window::{MovesWindows, Window, Windows};
 

@@ -150,6 +150,9 @@ settings! {
     /// Silence after which a node is lost.
     LOST_AFTER = "ACCORD_LOST_AFTER", "10s", "time, with s, m or h", [],
         "How long an agent may be silent before its coordinator counts the node as lost; programs do not read it.";
+    /// Silence after which a program is lost.
+    PROGRAM_LOST_AFTER = "ACCORD_PROGRAM_LOST_AFTER", "30s", "time, with s, m or h", [],
+        "How long a program's machine, or the way to it, may be silent before its coordinator ends the session; a program that is stopped or in a debugger is not silent; programs do not read it.";
     /// Whose sessions agents run, and as whom.
     USERS = "ACCORD_USERS", "*", "rules, separated by commas", [],
         "Whose sessions an agent of root runs, and as which user: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; whom a coordinator takes without a certificate, and as whom; programs do not read it.";

@@ -30,6 +30,12 @@ const USER_TIMEOUT: Duration = Duration::from_secs(6);
 /// Silence of a host after which a connection of [`find_dead_host_soon`] ends. A little less than the second of two probes takes.
 const HOST_SILENT: Duration = Duration::from_millis(1_800);
 
+/// Shortest and longest silence before a keep-alive probe that the system takes, for [`find_dead_host`].
+const PROBE_MIN: Duration = Duration::from_secs(1);
+const PROBE_MAX: Duration = Duration::from_secs(32_767);
+/// Longest time-out that is asked for: the system counts milliseconds in 31 bits.
+const USER_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 24 * 60 * 60);
+
 /// A connected socket.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -67,6 +73,20 @@ pub fn find_dead_host_soon(connection: &impl AsFd) -> io::Result<()> {
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
     socket.set_tcp_keepalive(&keep_alive)?;
     socket.set_tcp_user_timeout(Some(HOST_SILENT))
+}
+
+/// Has a connection end when its peer's machine, or the way there, has been silent for `after`, whether bytes are in flight or not. As with
+/// [`find_dead_host_soon`] a process that stands still is not silent, for as long as what is sent to it has room in its machine's buffers.
+///
+/// # Errors
+/// If the socket is none of TCP, or the system refuses.
+pub fn find_dead_host(connection: &impl AsFd, after: Duration) -> io::Result<()> {
+    let time = (after / 3).clamp(PROBE_MIN, PROBE_MAX);
+    let interval = (after / 6).clamp(PROBE_MIN, PROBE_MAX);
+    let socket = SockRef::from(connection);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(interval))?;
+    // With a time-out its end counts, and no number of probes.
+    socket.set_tcp_user_timeout(Some(after.min(USER_TIMEOUT_MAX)))
 }
 
 /// What to do about a server that can't be reached.
