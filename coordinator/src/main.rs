@@ -3,9 +3,10 @@
 
 use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
-use accord_coordinator::metrics::TABLE;
+use accord_coordinator::metrics::{self, TABLE};
 use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
 use accord_monitoring::Monitor;
+use accord_telemetry::log;
 use accord_trust::Trust;
 use accord_trust::access::{Act, check};
 use accord_types::unknown_settings::unknown_settings;
@@ -20,7 +21,7 @@ use tokio::net::TcpListener;
 fn main() -> ExitCode {
     threads::abort_on_panic("accord-coordinator");
     let config = Config::parse();
-    accord_telemetry::log::to_stderr("accord-coordinator", config.log);
+    let _flush = log::to_stderr("accord-coordinator", config.log, metrics::log_dropped);
     for unknown in unknown_settings(std::env::vars_os().map(|(name, _)| name)) {
         tracing::warn!("{unknown}");
     }
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "accord-coordinator: {error}");
+            log::tell(format_args!("accord-coordinator: {error}"));
             ExitCode::FAILURE
         }
     }

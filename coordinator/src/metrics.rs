@@ -5,7 +5,7 @@ use accord_monitoring::Metric;
 use accord_types::DeviceKind;
 
 /// All of it.
-pub const TABLE: [Metric; 8] = [
+pub const TABLE: [Metric; 9] = [
     Metric::gauge(NODES_UP, "nodes whose agent lives"),
     Metric::gauge(DEVICES, "devices of these nodes").by("kind", &["cpu", "gpu"]),
     Metric::counter(NODES_LOST, "nodes that were lost or have left"),
@@ -14,6 +14,7 @@ pub const TABLE: [Metric; 8] = [
     Metric::counter(SESSIONS_OPENED, "sessions opened"),
     Metric::counter(SESSIONS_REFUSED, "sessions refused"),
     Metric::counter(REFUSED, "connections turned away").by("why", &Why::NAMES),
+    Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
 ];
 
 /// Connections that were turned away, by reason.
@@ -32,6 +33,14 @@ pub const SESSIONS: &str = "accord_coordinator_sessions";
 pub const SESSIONS_OPENED: &str = "accord_coordinator_sessions_opened_total";
 /// Sessions that were refused.
 pub const SESSIONS_REFUSED: &str = "accord_coordinator_sessions_refused_total";
+
+/// Messages that were dropped, as standard error took none.
+pub const LOG_DROPPED: &str = "accord_coordinator_log_dropped_total";
+
+/// Counts a message that standard error had no room for.
+pub fn log_dropped() {
+    metrics::counter!(LOG_DROPPED).increment(1);
+}
 
 /// Why a connection, or a call, was turned away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,9 @@ use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_trust::Trust;
 use accord_types::settings::{self as names, parse_bytes};
-use accord_types::{DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink, os_text};
+use accord_types::{
+    DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink, os_text, printable,
+};
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -124,7 +126,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
 /// One line for people: the program may seem to hang.
 fn tell(line: &str) {
     // Nobody may read it.
-    let _ = writeln!(std::io::stderr(), "accord: {line}");
+    let _ = writeln!(std::io::stderr(), "accord: {}", printable(line));
 }
 
 /// What this machine's workers are: copies of this process. The program may have emptied its

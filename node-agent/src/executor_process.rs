@@ -11,6 +11,7 @@ use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::route::{LaneTerms, Wanted};
 use accord_fabric::transport::Handover;
 use accord_proto::v1::{self, ExecutorStart};
+use accord_telemetry::log::Flush;
 use accord_types::settings::{SPIN_CORES, TRANSPORT};
 use accord_types::{Cost, DeviceInfo, NodeId, SessionId, Source, threads};
 use nix::unistd::{Gid, Uid, getuid, setgroups, setresgid, setresuid};
@@ -48,6 +49,7 @@ const START_MAX: u32 = 1 << 20;
 
 /// Serves one session.
 pub fn main() -> ExitCode {
+    let _flush = Flush;
     match start() {
         Ok((control, config)) => {
             let code = accord_executor::run(control, config);

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use accord_node_agent::config::Config;
-use accord_node_agent::{executor_process, gpus, measure, mpi_job, mpi_native, run};
+use accord_node_agent::{executor_process, gpus, measure, metrics, mpi_job, mpi_native, run};
+use accord_telemetry::log;
 use accord_types::unknown_settings::unknown_settings;
 use accord_types::{spin_policy, threads};
 use clap::Parser;
@@ -26,14 +27,14 @@ fn main() -> ExitCode {
         _ => {}
     }
     let config = Config::parse();
-    accord_telemetry::log::to_stderr("accord-node-agent", config.log);
+    let _flush = log::to_stderr("accord-node-agent", config.log, metrics::log_dropped);
     for unknown in unknown_settings(std::env::vars_os().map(|(name, _)| name)) {
         tracing::warn!("{unknown}");
     }
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "accord-node-agent: {error}");
+            log::tell(format_args!("accord-node-agent: {error}"));
             ExitCode::FAILURE
         }
     }

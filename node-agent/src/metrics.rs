@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// All of it.
-pub const TABLE: [Metric; 5] = [
+pub const TABLE: [Metric; 6] = [
     Metric::gauge(REGISTERED, "1 while the coordinator has the node in, 0 while it does not"),
     Metric::gauge(EXECUTORS, "executors"),
     Metric::counter(CONNECTIONS, "connections handed to executors"),
     Metric::counter(REFUSED, "connections turned away"),
     Metric::counter(REGISTRATIONS, "times that the coordinator took the node in"),
+    Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
 ];
 
 /// Whether the coordinator has the node in.
@@ -23,6 +24,14 @@ pub const CONNECTIONS: &str = "accord_agent_connections_total";
 pub const REFUSED: &str = "accord_agent_refused_total";
 /// Times that the coordinator took this node in.
 pub const REGISTRATIONS: &str = "accord_agent_registrations_total";
+
+/// Messages that were dropped, as standard error took none.
+pub const LOG_DROPPED: &str = "accord_agent_log_dropped_total";
+
+/// Counts a message that standard error had no room for.
+pub fn log_dropped() {
+    metrics::counter!(LOG_DROPPED).increment(1);
+}
 
 pub(crate) fn executors(count: usize) {
     metrics::gauge!(EXECUTORS).set(count as f64);

@@ -3,7 +3,7 @@
 use crate::args::{CloseArgs, DrainArgs, ShutdownArgs};
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
-use crate::output::print;
+use crate::output::{print, show};
 use accord_types::settings;
 
 /// Runs `accord drain`. All nodes are tried; the first refusal is the error.
@@ -11,7 +11,7 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<u8> {
     let mut coordinator = coordinator()?;
     each(&args.nodes, |node| {
         let sessions = coordinator.drain(node, !args.undo)?;
-        print(&drained(node, !args.undo, &sessions));
+        show(&drained(node, !args.undo, &sessions));
         Ok(())
     })
 }

@@ -5,7 +5,7 @@ use crate::client::variable;
 use crate::cluster::Cluster;
 use crate::failure::Result;
 use crate::launch::MpiPart;
-use crate::output::{Table, age, bytes, print, tell};
+use crate::output::{Table, age, bytes, print, show, tell};
 use crate::viewpoint;
 use accord_types::DeviceKind;
 use accord_types::settings::{self, SettingSource};
@@ -25,7 +25,7 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
         all["mpi"] = mpi.json();
         print(&format!("{all:#}\n"));
     } else {
-        print(&format!("{}\n{}\n", tables(&cluster), mpi.text()));
+        show(&format!("{}\n{}\n", tables(&cluster), mpi.text()));
     }
     Ok(0)
 }

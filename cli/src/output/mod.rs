@@ -6,6 +6,7 @@ mod table;
 pub(crate) use size::{age, bytes, count, rate, time};
 pub(crate) use table::Table;
 
+use accord_types::printable_lines;
 use std::fmt;
 use std::io::Write;
 
@@ -15,9 +16,14 @@ pub(crate) fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// The same for people: names and words of others are in it.
+pub(crate) fn show(text: &str) {
+    print(&printable_lines(text));
+}
+
 /// Tells people something on standard error, in one piece. Nobody may be there: the terminal of a
 /// run that is taken down may be gone already.
 pub(crate) fn tell(what: fmt::Arguments<'_>) {
     let line = format!("accord: {what}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = std::io::stderr().write_all(printable_lines(&line).as_bytes());
 }

@@ -1,5 +1,6 @@
 //! Tables: columns as wide as their widest entry, numbers to the right.
 
+use accord_types::printable;
 use std::fmt;
 
 /// Rows under a heading.
@@ -19,9 +20,9 @@ impl Table {
         Self { heading, rows: Vec::new() }
     }
 
-    /// Adds a row with one entry a column.
+    /// Adds a row with one entry a column. An entry is one line, and shows what a terminal would obey.
     pub(crate) fn row(&mut self, entries: impl IntoIterator<Item = String>) {
-        self.rows.push(entries.into_iter().collect());
+        self.rows.push(entries.into_iter().map(|entry| printable(&entry).into_owned()).collect());
     }
 
     /// Whether there are no rows.
@@ -61,6 +62,13 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::Table;
+
+    #[test]
+    fn an_entry_breaks_no_line() {
+        let mut table = Table::new(&["program", ">pid"]);
+        table.row(["app\nfake\u{1b}[2J".into(), "7".into()]);
+        assert_eq!(table.to_string(), "program               pid\napp\\nfake\\u{1b}[2J    7\n");
+    }
 
     #[test]
     fn columns_line_up() {

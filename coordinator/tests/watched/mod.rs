@@ -36,8 +36,17 @@ impl Coordinator {
         Self::start_with(descriptors, |_| Vec::new())
     }
 
+    /// Whose messages of this level and above go there.
+    pub(crate) fn start_logging(to: Stdio, level: &str) -> Self {
+        Self::start_so(None, to, |_| vec!["--log".into(), level.into()])
+    }
+
     /// The same with options, which are given the coordinator's folder.
     pub(crate) fn start_with(descriptors: Option<u64>, options: impl FnOnce(&Path) -> Vec<OsString>) -> Self {
+        Self::start_so(descriptors, Stdio::null(), options)
+    }
+
+    fn start_so(descriptors: Option<u64>, stderr: Stdio, options: impl FnOnce(&Path) -> Vec<OsString>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::new("tests", HOUR).unwrap();
         authority.issue_into(&dir.path().join("tls"), Role::Coordinator, HOUR).unwrap();
@@ -46,7 +55,7 @@ impl Coordinator {
         command.args(["-c", &format!("{limit}exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_accord-coordinator")]);
         command.args(["--lost-after", "1h", "--listen", "127.0.0.1:0", "--tls"]).arg(dir.path().join("tls"));
         command.args(options(dir.path()));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("accord-coordinator listening on ").expect(&line).parse().unwrap();

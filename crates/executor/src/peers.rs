@@ -15,11 +15,11 @@ use accord_fabric::route::{Directions, Endpoint, LaneTerms};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::{SharedLane, route};
+use accord_telemetry::log::tell;
 use accord_types::scarce;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::threads::spawn;
 use accord_types::{Error, ErrorCode, Result, SessionId};
-use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};
 
 /// All other executors of the session.
@@ -173,7 +173,7 @@ impl Peers {
         // Without a thread the lane ends here, which its pusher hears without a reason.
         if let Err(error) = spawn("accord-peer", move || pushed.serve(client)) {
             let what = "no thread for what another node copies here";
-            let _ = writeln!(io::stderr(), "accord-node-agent executor: {what}: {error}; {}", scarce::THREADS);
+            tell(format_args!("accord-node-agent executor: {what}: {error}; {}", scarce::THREADS));
         }
     }
 

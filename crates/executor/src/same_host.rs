@@ -8,10 +8,10 @@ use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Export, Pushing};
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
+use accord_telemetry::log::tell;
 use accord_types::short_lock::DroppedUnlocked;
 use accord_types::threads::spawn;
 use accord_types::{DevicePtr, Result, SessionId};
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,10 +85,9 @@ impl Local {
         }
         let (name, session) = (config.node_name.clone(), config.session);
         let same_host = SameHostPeers::new(move |why| {
-            let _ = writeln!(
-                std::io::stderr(),
+            tell(format_args!(
                 "accord-node-agent executor: {name}, session {session}: copies go over the network: {why}"
-            );
+            ));
         });
         // The session's executor before this one may still be ending, and have the name.
         let bind = |attempt| {

@@ -14,11 +14,12 @@ use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::SharedLane;
+use accord_telemetry::log::tell;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::SpinPolicy;
 use accord_types::{Error, ErrorCode, Result};
 use accord_types::{scarce, threads};
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
@@ -158,7 +159,7 @@ impl Session {
         let error = Error::new(ErrorCode::DeviceUnavailable, format!("the executor cannot start a thread: {error}"))
             .remedy(scarce::THREADS);
         // For the agent's log: the program may be gone.
-        let _ = writeln!(io::stderr(), "accord-node-agent executor: {error}");
+        tell(format_args!("accord-node-agent executor: {error}"));
         self.await_records();
         self.events.over(error.node(&self.config.node_name));
         self.end();

@@ -1,5 +1,6 @@
 //! Errors, with everything that a message to a person needs.
 
+use crate::printable::PrintableLines;
 use crate::{DeviceNum, HostRange, QueueId};
 use std::fmt;
 
@@ -288,10 +289,17 @@ impl Error {
 }
 
 impl fmt::Display for Error {
+    /// Others' words may be in it: it is as terminals can show it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.in_words(&mut PrintableLines(f))
+    }
+}
+
+impl Error {
     /// `acc_copyin on dev3 (node h2, queue 1): CAUSE [acc_error_partly_present]; REMEDY`, with the line of the call where
     /// known. About a variable whose name is known:
     /// `parallel (laplace.c:52, main): grid (laplace.c:41, main) is not present on dev3 (node h2): 800 bytes at 0x1000 [...]`
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn in_words(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let ErrorParts { code, place, subject, cause, remedy, transient: _, lane_ended: _ } = &*self.0;
         let site = place.site.as_ref().map(|site| format!(" ({site})")).unwrap_or_default();
         let call = place.call.as_ref().map(|call| format!("{call}{site}")).unwrap_or_default();

@@ -16,6 +16,7 @@ use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 /// What to do about a panic.
 pub const REMEDY: &str = "this is a bug in Accord, please report it";
@@ -49,12 +50,26 @@ pub fn abort_on_panic(program: &'static str) {
         if trace.status() == BacktraceStatus::Captured {
             text += &format!("{trace}\n");
         }
-        // If nobody hears it there is nobody to be told.
-        let _ = io::stderr().write_all(text.as_bytes());
+        last_words(text);
         if !IS_CAUGHT.get() {
             std::process::abort();
         }
     }));
+}
+
+/// Writes to standard error, which may take nothing: a process that has to end does not wait for that. If nobody hears it there is nobody to be
+/// told.
+fn last_words(text: String) {
+    const LOOKS: u32 = 50;
+    const PAUSE: Duration = Duration::from_millis(10);
+    let write = move || io::stderr().write_all(text.as_bytes());
+    let Ok(writer) = Builder::new().name("accord-panic".to_owned()).spawn(write) else { return };
+    for _ in 0..LOOKS {
+        if writer.is_finished() {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// From now on a panic of a thread that [`spawn`] has started is given to `end`, which ends the process. By then the thread has let go of all

@@ -17,7 +17,7 @@ use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_types::{
-    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, scarce,
+    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, printable, scarce,
     streams_max, threads,
 };
 use std::collections::{BTreeMap, HashMap};
@@ -271,7 +271,7 @@ fn listen(
         }
         Message::ExecutorEnded { node, why } => executor_ends.tell(node, why),
         // Nobody hears it where standard error is gone.
-        Message::Warning(text) => drop(writeln!(std::io::stderr(), "accord: {text}")),
+        Message::Warning(text) => drop(writeln!(std::io::stderr(), "accord: {}", printable(&text))),
         Message::Ended(why) => nodes.iter().for_each(|node| node.lose(&why)),
         _ => {}
     };

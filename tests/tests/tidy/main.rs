@@ -71,7 +71,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("accord-proto", &["accord-types", "accord-trust"]),
     ("accord-fabric", &["accord-types", "accord-trust"]),
     ("accord-device", &["accord-types"]),
-    ("accord-executor", &["accord-types", "accord-device", "accord-fabric"]),
+    ("accord-executor", &["accord-types", "accord-device", "accord-fabric", "accord-telemetry"]),
     ("accord-runtime", &["accord-types", "accord-device"]),
     (
         "accord-client",

@@ -10,7 +10,7 @@ use crate::client::Coordinator;
 use crate::cluster::Cluster;
 use crate::failure::Result;
 use crate::launch::{MpiPart, Mpirun, Srun, find_libacc, find_program};
-use crate::output::print;
+use crate::output::{print, show};
 use crate::viewpoint::node_name;
 use accord_trust::Trust;
 use accord_types::settings;
@@ -49,7 +49,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     if args.json {
         print(&format!("{:#}\n", json!(items.iter().map(Item::json).collect::<Vec<_>>())));
     } else {
-        items.iter().for_each(|item| print(&item.text()));
+        items.iter().for_each(|item| show(&item.text()));
     }
     Ok(if found { FOUND } else { 0 })
 }

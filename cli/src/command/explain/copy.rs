@@ -2,7 +2,7 @@
 
 use crate::args::CopyMemory;
 use crate::failure::{Failure, Result};
-use crate::output::{Table, bytes, print};
+use crate::output::{Table, bytes, print, show};
 use accord_device::copy_route::{self, At, Choice, Direction, End, Facts, Pages, ProgramMemory, Route, SMALL_MAX};
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub(super) fn explain(from: CopyMemory, to: CopyMemory, size: u64, in_queue: boo
         table.row([step.when.to_owned(), step.choice.route.to_string(), step.choice.reason.to_owned()]);
     }
     let between = if [from, to].contains(&CopyMemory::Elsewhere) { BETWEEN } else { "" };
-    print(&format!("{} from {} to {}, {queue}\n\n{table}{between}", bytes(size), from.name(), to.name()));
+    show(&format!("{} from {} to {}, {queue}\n\n{table}{between}", bytes(size), from.name(), to.name()));
     Ok(0)
 }
 

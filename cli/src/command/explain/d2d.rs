@@ -2,7 +2,7 @@
 
 use super::hops::{self, Viewpoint, us};
 use crate::failure::{Failure, Result};
-use crate::output::{Table, bytes, print, time};
+use crate::output::{Table, bytes, print, show, time};
 use accord_fabric::copy_way::{self, Choice, CopyWay, CopyWays};
 use accord_types::{Cost, PathTimes, Source};
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ pub(super) fn explain(from: u32, to: u32, size: u64, as_json: bool) -> Result<u8
         table.row(candidate.row(size, &choice));
     }
     let ends = format!("{} from {} to {}", bytes(size), hops::named(source), hops::named(target));
-    print(&format!("{ends}, {}\n\n{table}\n{}{}", between.name(), hops::table(&hops), place.missing()));
+    show(&format!("{ends}, {}\n\n{table}\n{}{}", between.name(), hops::table(&hops), place.missing()));
     Ok(0)
 }
 

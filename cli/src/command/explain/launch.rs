@@ -2,7 +2,7 @@
 
 use super::hops::{self, Viewpoint};
 use crate::failure::Result;
-use crate::output::{print, time};
+use crate::output::{print, show, time};
 use crate::ways::ToDevice;
 use accord_types::Source;
 use serde_json::json;
@@ -41,7 +41,7 @@ pub(super) fn explain(device: u32, as_json: bool) -> Result<u8> {
         Some((ns, source)) => format!("with the wait for it {} ({source})", time(hops::us(ns))),
         None => "not measured".to_owned(),
     };
-    print(&format!(
+    show(&format!(
         "a launch on {}, {}: {takes}\n\n{}{}",
         hops::named(row),
         way.name(),

@@ -11,7 +11,7 @@ mod show;
 
 use crate::args::{ExplainArgs, ExplainCommand};
 use crate::failure::Result;
-use crate::output::{print, tell};
+use crate::output::{print, show, tell};
 use file::{FileKind, look_at};
 use region::Program;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn image(file: &Path, as_json: bool) -> Result<u8> {
     if as_json {
         print(&format!("{:#}\n", program.json()));
     } else {
-        print(&program.tables());
+        show(&program.tables());
     }
     if let Some(why) = program.nothing() {
         tell(format_args!("{why}"));

@@ -2,7 +2,7 @@
 
 use super::layout::{DeviceRows, Layout, Row};
 use super::scale::{Scale, bytes, duration, tick_ns};
-use accord_types::{Count, Span, SpanKind};
+use accord_types::{Count, Span, SpanKind, printable};
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 1400.0;
@@ -234,14 +234,12 @@ fn text(svg: &mut String, x: f64, y: f64, class: &str, anchor: &str, content: &s
 
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in printable(text).chars() {
         match c {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
-            // XML has no way to write the other control characters.
-            c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }
     }

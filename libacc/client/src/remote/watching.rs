@@ -5,7 +5,7 @@ use super::connection::{Connection, unavailable};
 use crate::watchdog::Watched;
 use accord_fabric::peer::PeerId;
 use accord_types::liveness::Verdict;
-use accord_types::{Count, DeviceNum, Error, QueueId, Seq, scarce};
+use accord_types::{Count, DeviceNum, Error, QueueId, Seq, printable, scarce};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -152,6 +152,7 @@ impl Connection {
 /// One line for people: the program may seem to hang.
 pub(super) fn tell(name: &str, silence: Duration) {
     // Nobody may read it.
+    let name = printable(name);
     let _ = writeln!(std::io::stderr(), "accord: waiting for {name}: no answer for {} s", silence.as_secs());
 }
 

@@ -1,0 +1,46 @@
+//! Standard error takes nothing, as a terminal that is held or a collector that stands still: nobody waits for the coordinator because of that,
+//! and what was dropped is told once there is room again.
+
+#[allow(dead_code)]
+mod crowd;
+mod requests;
+mod watched;
+
+use crowd::stranger;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use std::fs::File;
+use std::io::Read;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use watched::{ANSWERED_WITHIN, Coordinator};
+
+/// Lines that are dropped at least, of one for each refused connection: all but those that wait, and a pipe of 4 KiB.
+const STRANGERS: u64 = 1_200;
+const SOON: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_full_standard_error_holds_up_nobody_and_drops_are_told() {
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    fcntl_setpipe_size(&to, 4096).unwrap();
+    let coordinator = Coordinator::start_logging(Stdio::from(to), "info");
+    for number in 0..STRANGERS {
+        // No handshake: it is refused, with a line.
+        let stranger = stranger(coordinator.address, number % 50, b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        let _ = File::from(stranger).read_to_end(&mut answer);
+    }
+    let (waited, begin) = (coordinator.waited(), Instant::now());
+    coordinator.ask();
+    let took = begin.elapsed().saturating_sub(coordinator.waited().since(&waited));
+    assert!(took < ANSWERED_WITHIN, "an honest program waited {took:?}");
+    // Somebody reads on. Each line is whole.
+    let (mut from, mut said, begin) = (File::from(from), String::new(), Instant::now());
+    let mut bytes = [0; 4096];
+    while !said.contains(" messages were dropped: standard error took none\n") {
+        let read = from.read(&mut bytes).unwrap();
+        said.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        assert!(read > 0 && begin.elapsed() < SOON, "{said}");
+    }
+    assert!(said.lines().all(|line| line.contains(" accord-coordinator ")), "{said}");
+    assert!(said.matches("was refused").count() > 100, "{said}");
+}

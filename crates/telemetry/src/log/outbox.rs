@@ -1,0 +1,118 @@
+//! Lines on their way to standard error. A thread of its own writes them, so that nobody waits for a terminal that is held or a collector that
+//! stands still: what finds no room is dropped, counted, and told of once there is room again.
+
+use super::line;
+use accord_types::threads;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::stdio::stderr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// Lines that wait.
+const LINES_MAX: usize = 1_024;
+/// How long a process that ends waits for them.
+const FLUSH_MAX: Duration = Duration::from_millis(500);
+
+enum Item {
+    Line(String),
+    /// All lines before it are written when it is answered.
+    Flush(SyncSender<()>),
+}
+
+/// See the module.
+pub(super) struct Outbox {
+    /// None: the system has no thread for it.
+    queue: Option<SyncSender<Item>>,
+    dropped: AtomicU64,
+    /// Called for each line that is dropped.
+    on_drop: OnceLock<fn()>,
+}
+
+static OUTBOX: OnceLock<Outbox> = OnceLock::new();
+
+/// This process's. Its thread begins when it is asked for first.
+pub(super) fn outbox() -> &'static Outbox {
+    OUTBOX.get_or_init(|| {
+        let (queue, items) = sync_channel(LINES_MAX);
+        let thread = threads::spawn("accord-log", move || write_lines(&items));
+        Outbox { queue: thread.is_ok().then_some(queue), dropped: AtomicU64::new(0), on_drop: OnceLock::new() }
+    })
+}
+
+impl Outbox {
+    /// Has `on_drop` called for each line that is dropped.
+    pub(super) fn count_drops(&self, on_drop: fn()) {
+        let _ = self.on_drop.set(on_drop);
+    }
+
+    /// Writes a line soon, or drops it if too many wait already.
+    pub(super) fn put(&self, line: String) {
+        let is_taken = match &self.queue {
+            Some(queue) => queue.try_send(Item::Line(line)).is_ok(),
+            // Another process may take the room meanwhile: then this waits, as nothing else can be done.
+            None => has_room() && write(&line),
+        };
+        if !is_taken {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.on_drop.get().inspect(|on_drop| on_drop());
+        }
+    }
+}
+
+/// Returns when all lines are written, or after a while.
+pub(super) fn flush() {
+    let (answer, written) = sync_channel(1);
+    let queue = OUTBOX.get().and_then(|outbox| outbox.queue.as_ref());
+    if queue.is_some_and(|queue| queue.try_send(Item::Flush(answer)).is_ok()) {
+        let _ = written.recv_timeout(FLUSH_MAX);
+    }
+}
+
+fn write_lines(items: &Receiver<Item>) {
+    for item in items {
+        match item {
+            Item::Line(line) => {
+                write(&line);
+                match outbox().dropped.swap(0, Ordering::Relaxed) {
+                    0 => {}
+                    dropped => {
+                        let what = format_args!("{dropped} messages were dropped: standard error took none");
+                        write(&line::message("warn", &what));
+                    }
+                }
+            }
+            Item::Flush(answer) => {
+                let _ = answer.try_send(());
+            }
+        }
+    }
+}
+
+/// Whether standard error takes something at this time.
+fn has_room() -> bool {
+    let (stderr, at_once) = (stderr(), Timespec { tv_sec: 0, tv_nsec: 0 });
+    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
+    poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+/// Writes to the descriptor: the library's own lock would have others wait, too. Nobody can be told that standard error is gone.
+fn write(line: &str) -> bool {
+    let mut bytes = line.as_bytes();
+    while !bytes.is_empty() {
+        match rustix::io::write(stderr(), bytes) {
+            Ok(0) => return false,
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            // Whoever shares it has made it return at once.
+            Err(Errno::AGAIN) => {
+                let stderr = stderr();
+                let _ = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], None);
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
