@@ -112,7 +112,7 @@ pub enum Nearness {
 pub struct Found {
     /// Of its agent.
     pub nearness: Nearness,
-    /// What is sent to its address stays on this machine.
+    /// Its address is one of this machine's: no proof that it is here.
     pub loopback: bool,
 }
 
@@ -191,7 +191,8 @@ impl Route {
         Self { endpoint, transport: Transport::Tcp, exposed: false, why: "it is on this machine", gateway: None }
     }
 
-    /// Decides. What leaves the machine goes through TLS, unless the session's grant says otherwise,
+    /// Decides. What leaves the machine, or might, goes through TLS: behind an address of this machine there may be a relay. Only an agent that is
+    /// met at its socket in this network namespace, as a process of this user or root, is on this machine. All else is encrypted, unless the session's grant says otherwise,
     /// or the job goes by MPI, which sends as it does.
     pub fn choose(endpoint: Endpoint, terms: LaneTerms, found: Found) -> Self {
         let LaneTerms { wanted, plain_tcp } = terms;
@@ -202,13 +203,14 @@ impl Route {
             (Wanted::Tls, _) => (Transport::Tls, false, "ACCORD_TRANSPORT=tls"),
             // As the program's own messages go: the job was asked to.
             (Wanted::Mpi(_), _) => (Transport::Mpi, true, "ACCORD_TRANSPORT=mpi"),
-            (Wanted::Tcp, _) if loopback => (Transport::Tcp, false, "ACCORD_TRANSPORT=tcp"),
-            (Wanted::Auto, Nearness::OtherUser) if loopback => (Transport::Tcp, false, OTHER_USER),
+            (Wanted::Tcp, Nearness::SameMachine | Nearness::Unshared(_)) if loopback => {
+                (Transport::Tcp, false, "ACCORD_TRANSPORT=tcp")
+            }
             (Wanted::Auto, Nearness::Unshared(why)) if loopback => (Transport::Tcp, false, why),
-            (Wanted::Auto, Nearness::Elsewhere) if loopback => (Transport::Tcp, false, "this machine, by its address"),
             _ if plain_tcp => (Transport::Tcp, true, "not encrypted: --insecure-plain-tcp"),
             (_, Nearness::OtherUser) => (Transport::Tls, false, OTHER_USER),
             (_, Nearness::Unshared(why)) => (Transport::Tls, false, why),
+            _ if loopback => (Transport::Tls, false, UNPROVEN),
             _ => (Transport::Tls, false, "another machine"),
         };
         let gateway = if let Wanted::Mpi(name) = wanted { Some(name) } else { None };
@@ -217,6 +219,7 @@ impl Route {
 }
 
 const OTHER_USER: &str = "same machine, but another user's agent";
+const UNPROVEN: &str = "an address of this machine, but no agent of this user or root has proven to be here";
 
 impl Route {
     /// What carries the lanes, and why, without the address.
@@ -258,8 +261,18 @@ mod tests {
     fn memory_is_shared_with_the_own_user_on_the_own_machine() {
         let choose = |nearness, loopback| choose("auto", nearness, loopback, false);
         assert_eq!(choose(Nearness::SameMachine, false), "shm to h3:7700 (same machine)");
-        assert_eq!(choose(Nearness::OtherUser, true), "tcp to h3:7700 (same machine, but another user's agent)");
-        assert_eq!(choose(Nearness::Elsewhere, true), "tcp to h3:7700 (this machine, by its address)");
+        assert_eq!(choose(Nearness::SameMachine, true), "shm to h3:7700 (same machine)");
+    }
+
+    /// Behind it there may be a relay, which a resolver that lies has led to.
+    #[test]
+    fn an_address_of_this_machine_proves_nothing() {
+        let unproven = format!("tls to h3:7700 ({UNPROVEN})");
+        let other = "tls to h3:7700 (same machine, but another user's agent)";
+        for wanted in ["auto", "tcp"] {
+            assert_eq!(choose(wanted, Nearness::Elsewhere, true, false), unproven);
+            assert_eq!(choose(wanted, Nearness::OtherUser, true, false), other);
+        }
     }
 
     #[test]
@@ -267,6 +280,7 @@ mod tests {
         let choose = |wanted, loopback| choose(wanted, Nearness::Unshared("ulimit -f"), loopback, false);
         assert_eq!(choose("auto", true), "tcp to h3:7700 (ulimit -f)");
         assert_eq!(choose("auto", false), "tls to h3:7700 (ulimit -f)");
+        assert_eq!(choose("tcp", true), "tcp to h3:7700 (ACCORD_TRANSPORT=tcp)");
         assert_eq!(choose("shm", true), "shm to h3:7700 (ACCORD_TRANSPORT=shm)");
     }
 

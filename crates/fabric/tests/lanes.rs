@@ -84,6 +84,20 @@ fn listen() -> (Listener, String) {
     (listener, address)
 }
 
+/// A resolver that lies may have led there, and a relay listens. An agent is here if it is met at its socket.
+#[test]
+fn an_address_of_this_machine_does_not_have_a_lane_go_in_clear() {
+    let (_listener, address) = listen();
+    let peer = Endpoint::new(NODE, &address);
+    let way = |wanted: &str| transport::route_now(&peer, wanted.parse::<Wanted>().unwrap().into());
+    for wanted in ["auto", "tcp"] {
+        let route = way(wanted);
+        assert_eq!((route.transport, route.exposed), (Transport::Tls, false), "{route}");
+    }
+    let _here = Listener::bind_local(&peer).unwrap();
+    assert_eq!((way("auto").transport, way("tcp").transport), (Transport::Shm, Transport::Tcp));
+}
+
 /// Both ends of a lane with somebody in between, and what that one saw.
 fn meet(key: &Key, up: Change, down: Change) -> (Result<SharedLane>, Result<SharedLane>, [mpsc::Receiver<Vec<u8>>; 2]) {
     let (listener, address) = listen();

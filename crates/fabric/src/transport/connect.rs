@@ -20,28 +20,29 @@ fn nearness(peer: &Endpoint) -> Nearness {
 
 /// Chooses the way to a peer's agent.
 pub fn route(peer: &Endpoint, terms: LaneTerms) -> Route {
-    let nearness = match terms.wanted {
-        // Nobody asks.
-        Wanted::Tcp | Wanted::Tls | Wanted::Mpi(_) => Nearness::Elsewhere,
-        Wanted::Auto => nearness(peer),
-        Wanted::Shm => await_same_machine(peer),
-    };
-    choose(peer, terms, nearness)
+    choose(peer, terms, await_same_machine)
 }
 
 /// As [`route`], as things are now: waits for no agent that may only be starting.
 pub fn route_now(peer: &Endpoint, terms: LaneTerms) -> Route {
-    let nearness = match terms.wanted {
-        Wanted::Tcp | Wanted::Tls | Wanted::Mpi(_) => Nearness::Elsewhere,
-        Wanted::Auto | Wanted::Shm => nearness(peer),
-    };
     choose(peer, terms, nearness)
 }
 
-fn choose(peer: &Endpoint, terms: LaneTerms, nearness: Nearness) -> Route {
-    // Of no use where memory is shared or MPI is used, and names may take long to be looked up.
-    let asks = nearness != Nearness::SameMachine && !matches!(terms.wanted, Wanted::Mpi(_));
-    let loopback = asks && peer.address.is_loopback();
+/// `patiently` looks whether the agent is here where it is expected to be.
+fn choose(peer: &Endpoint, terms: LaneTerms, patiently: fn(&Endpoint) -> Nearness) -> Route {
+    // Names may take long to be looked up.
+    let loopback = || peer.address.is_loopback();
+    let (nearness, loopback) = match terms.wanted {
+        // Nobody asks.
+        Wanted::Tls | Wanted::Mpi(_) => (Nearness::Elsewhere, false),
+        Wanted::Shm => (patiently(peer), false),
+        Wanted::Tcp if loopback() => (patiently(peer), true),
+        Wanted::Tcp => (Nearness::Elsewhere, false),
+        Wanted::Auto => match nearness(peer) {
+            Nearness::SameMachine => (Nearness::SameMachine, false),
+            nearness => (nearness, loopback()),
+        },
+    };
     Route::choose(peer.clone(), terms, Found { nearness, loopback })
 }
 
