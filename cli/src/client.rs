@@ -19,6 +19,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// How long measurements are waited for, and how often it is looked.
 const MEASURE_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
+/// How often an answer of several pages is begun anew because the cluster has changed.
+const ATTEMPTS: u32 = 4;
 
 /// A coordinator, as this process reaches it. The connection is made at the first question.
 pub(crate) struct Coordinator {
@@ -85,8 +87,22 @@ impl Coordinator {
         }
     }
 
+    /// All pages of an answer. Begins anew if the cluster changes meanwhile, unless it does so all the time.
     fn ask(&mut self, request: DescribeRequest) -> Result<ClusterView, Status> {
-        answered(&self.runtime, self.cluster.describe(request))
+        let mut attempts = ATTEMPTS;
+        'anew: loop {
+            attempts -= 1;
+            let mut view = answered(&self.runtime, self.cluster.describe(request.clone()))?;
+            loop {
+                let Some(start) = view.next.take() else { return Ok(view) };
+                let request = DescribeRequest { page: Some(start), measure: false, ..request.clone() };
+                let page = answered(&self.runtime, self.cluster.describe(request))?;
+                if page.version != view.version && attempts > 0 {
+                    continue 'anew;
+                }
+                append(&mut view, page);
+            }
+        }
     }
 
     /// Lets a node take part in no new session, or in new ones again. Returns the sessions that still use it.
@@ -122,6 +138,15 @@ impl Coordinator {
             _ => format!("the coordinator at {address} says: {}", status.message()),
         })
     }
+}
+
+/// Adds what a further page of an answer has.
+fn append(view: &mut ClusterView, page: ClusterView) {
+    view.nodes.extend(page.nodes);
+    view.sessions.extend(page.sessions);
+    view.numbering.extend(page.numbering);
+    view.paths.extend(page.paths);
+    view.next = page.next;
 }
 
 /// What every question begins with.

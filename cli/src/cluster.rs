@@ -118,7 +118,7 @@ impl Cluster {
                 node_name: session.node_name,
                 pid: session.pid,
                 rank: session.rank.map(|rank| rank.rank),
-                devices: session.devices.len(),
+                devices: usize::try_from(session.device_count).unwrap_or(usize::MAX),
                 attached: session.attached,
                 age_ms: session.age_ms,
             })

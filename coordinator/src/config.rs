@@ -45,6 +45,10 @@ pub struct Config {
     #[arg(long, env = "ACCORD_STREAM_QUOTA", value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
     pub stream_quota: u32,
 
+    /// Sessions that one user may have at one time.
+    #[arg(long, env = "ACCORD_SESSION_QUOTA", value_name = "COUNT", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..))]
+    pub session_quota: u32,
+
     /// How long one session may last, with s, m, h or d [default: no limit].
     #[arg(long, env = "ACCORD_SESSION_TIME", value_name = "TIME", value_parser = time)]
     pub session_time: Option<Duration>,

@@ -12,6 +12,7 @@ use accord_trust::access::{Act, check};
 use accord_types::unknown_settings::unknown_settings;
 use accord_types::{scarce, threads};
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,7 +45,14 @@ fn read_trust(folder: &Path) -> accord_types::Result<Trust> {
     Ok(trust)
 }
 
+/// Each program has a connection. Without more descriptors there are fewer.
+fn take_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 fn run(config: &Config) -> Result<(), String> {
+    take_all_descriptors();
     let trust = config.tls.as_deref().map(read_trust).transpose().map_err(|error| error.to_string())?;
     let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
     runtime.block_on(async {
@@ -79,6 +87,7 @@ fn run(config: &Config) -> Result<(), String> {
         let limits = Limits {
             memory_quota: config.memory_quota.unwrap_or(0),
             stream_quota: config.stream_quota,
+            session_quota: usize::try_from(config.session_quota).unwrap_or(usize::MAX),
             session_ms: config.session_time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             plain_tcp: config.insecure_plain_tcp,
             lost_after_ms: u64::try_from(config.lost_after.as_millis()).unwrap_or(u64::MAX),

@@ -51,6 +51,8 @@ pub(crate) enum Why {
     Full,
     /// What it said made no sense.
     Protocol,
+    /// Its user has as many connections as they may have.
+    Quota,
     /// Its certificate's role may not do that.
     Role,
     /// It said nothing.
@@ -61,7 +63,7 @@ pub(crate) enum Why {
 
 impl Why {
     /// What the label says, in the order above.
-    const NAMES: [&str; 6] = ["agent", "full", "protocol", "role", "silent", "tls"];
+    const NAMES: [&str; 7] = ["agent", "full", "protocol", "quota", "role", "silent", "tls"];
 }
 
 /// Somebody was turned away.

@@ -23,6 +23,8 @@ fn a_full_standard_error_holds_up_nobody_and_drops_are_told() {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     fcntl_setpipe_size(&to, 4096).unwrap();
     let coordinator = Coordinator::start_logging(Stdio::from(to), "info");
+    // In its first moments a coordinator waits for agents that may be back.
+    coordinator.ask();
     for number in 0..STRANGERS {
         // No handshake: it is refused, with a line.
         let stranger = stranger(coordinator.address, number % 50, b"GET / HTTP/1.0\r\n\r\n").unwrap();

@@ -10,6 +10,7 @@ use accord_fabric::Key;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::route::{LaneTerms, Wanted};
 use accord_fabric::transport::Handover;
+use accord_proto::bounds;
 use accord_proto::v1::{self, ExecutorStart};
 use accord_telemetry::log::Flush;
 use accord_types::settings::{SPIN_CORES, TRANSPORT};
@@ -242,5 +243,5 @@ fn receive_start(control: &mut impl Read) -> std::io::Result<ExecutorStart> {
     }
     let mut body = vec![0; length as usize];
     control.read_exact(&mut body)?;
-    ExecutorStart::decode(&body[..]).map_err(|error| invalid(error.to_string()))
+    bounds::read(&body).map_err(invalid)
 }

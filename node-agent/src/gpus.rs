@@ -4,7 +4,7 @@
 use crate::ask::{self, NoAnswer};
 use crate::offered_gpus::Gpus;
 use accord_device::registry;
-use accord_proto::v1;
+use accord_proto::{bounds, v1};
 use accord_types::{DeviceInfo, NodeId};
 use prost::Message;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -88,7 +88,7 @@ fn ask(program: &Path, limit: Duration) -> Result<v1::Gpus, String> {
         }
         NoAnswer::Unread(error) => error.to_string(),
     })?;
-    v1::Gpus::decode(&bytes[..]).map_err(|error| {
+    bounds::read(&bytes).map_err(|error| {
         format!("{} did not say which GPUs there are ({error}); install one version of Accord", program.display())
     })
 }

@@ -1,6 +1,7 @@
 //! Messages to domain types and back: the only place that reads or fills raw messages' fields.
 
 use crate::{VERSION, v1};
+use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{
     DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, GpuAware, Hardware, NearDevice, NearKind, NodeFigures,
     NodeId, NumaNode, OrderPolicy, PathTimes, Rank, SessionGrant, SessionId, SessionKey,
@@ -100,9 +101,9 @@ impl From<DeviceInfo> for v1::Device {
             id: Some(info.id.into()),
             node_name: info.node_name,
             kind: device_kind_number(info.kind),
-            name: info.name,
-            vendor: info.vendor,
-            driver: info.driver,
+            name: cut(&info.name, NAME_MAX).to_owned(),
+            vendor: cut(&info.vendor, NAME_MAX).to_owned(),
+            driver: cut(&info.driver, NAME_MAX).to_owned(),
             uuid: info.uuid,
             memory: info.memory,
             units: info.units,
@@ -271,7 +272,7 @@ impl From<NodeFigures> for v1::NodeFigures {
             host_copy: figures.host_copy.map(Into::into),
             devices: figures.devices.into_iter().map(device).collect(),
             pairs: figures.pairs.into_iter().map(pair).collect(),
-            note: figures.note,
+            note: cut(&figures.note, WORDS_MAX).to_owned(),
             kept: figures.kept,
             lane_here: figures.lane_here.map(Into::into),
             agent_version: figures.agent_version,
@@ -284,7 +285,7 @@ impl From<GpuAware> for v1::GpuAware {
     fn from(aware: GpuAware) -> Self {
         match aware {
             GpuAware::Yes => Self { yes: true, why_not: String::new() },
-            GpuAware::No(why_not) => Self { yes: false, why_not },
+            GpuAware::No(why_not) => Self { yes: false, why_not: cut(&why_not, WORDS_MAX).to_owned() },
             GpuAware::Untried => Self { yes: false, why_not: String::new() },
         }
     }

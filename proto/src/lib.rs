@@ -4,7 +4,9 @@
 //! fresh. [`convert`] joins it and `accord-types`: nobody else reads raw messages.
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod channel;
+pub mod codec;
 pub mod convert;
 pub mod runtime;
 pub mod stop;

@@ -13,6 +13,7 @@ fn generate(into: &Path) {
         .collect();
     tonic_prost_build::configure()
         .out_dir(into)
+        .codec_path("crate::codec::BoundedCodec")
         .compile_protos(&files, &[root.to_path_buf()])
         .expect("protoc accepts the .proto files");
 }

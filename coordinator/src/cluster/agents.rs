@@ -7,11 +7,10 @@ use super::session::Origin;
 use super::state::{Cluster, DOUBT};
 use super::time::Millis;
 use accord_types::incarnation::boot_of;
+use accord_types::texts::NAME_MAX;
 use accord_types::{NodeId, SessionGrant, SessionId};
 use std::collections::BTreeSet;
 
-/// Longest node name, in bytes.
-const NODE_NAME_MAX: usize = 255;
 /// As much of an agent's word on why an executor has ended is passed on, in characters.
 const REASON_MAX: usize = 512;
 /// An agent that has missed so many heartbeats may have lost its machine.
@@ -24,7 +23,7 @@ const BACK_WITHIN_MS: u64 = 60_000;
 
 /// Whether a node may be called so.
 pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
-    if name.is_empty() || name.len() > NODE_NAME_MAX || name.chars().any(char::is_control) {
+    if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
         return Err(Refusal::Malformed("the node's name is empty, too long or not printable"));
     }
     Ok(())
@@ -82,6 +81,11 @@ impl Cluster {
         let max = self.limits.devices_per_node_max;
         if registration.devices.len() > max {
             return Err(Refusal::Full { what: "devices per node", max });
+        }
+        let others = self.nodes.values().filter(|node| node.name != *name).map(|node| node.devices.len());
+        let max = self.limits.devices_max;
+        if others.sum::<usize>() + registration.devices.len() > max {
+            return Err(Refusal::Full { what: "devices", max });
         }
         if !registration.devices.is_sorted_by(|a, b| a.id.ordinal < b.id.ordinal) {
             return Err(Refusal::Malformed("the devices' ordinals do not increase"));
@@ -155,11 +159,10 @@ impl Cluster {
 
     /// Makes room by dropping a node that is not up and that no session names.
     fn forget_a_node(&mut self) -> bool {
-        let used: BTreeSet<NodeId> = self.sessions.values().flat_map(|session| session.nodes.keys().copied()).collect();
         let old = self
             .nodes
             .values()
-            .filter(|node| !node.is_up() && !used.contains(&node.id))
+            .filter(|node| !node.is_up() && !self.sessions.has_node(node.id))
             .min_by_key(|node| node.heard)
             .map(|node| node.id);
         let Some(node) = old.and_then(|id| self.nodes.remove(&id)) else { return false };

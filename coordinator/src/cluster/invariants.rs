@@ -13,6 +13,7 @@ impl Cluster {
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_bounds()?;
         self.check_paths()?;
+        self.sessions.check()?;
         for node in self.nodes.values() {
             self.check_node(node)?;
         }

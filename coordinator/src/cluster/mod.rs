@@ -22,6 +22,7 @@ mod path_table;
 mod paths;
 mod returns;
 mod session;
+mod session_table;
 mod sessions;
 mod state;
 mod time;

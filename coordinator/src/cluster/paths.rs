@@ -11,6 +11,7 @@ use super::path_table::{Ends, Paths, UnderWay};
 use super::state::Cluster;
 use super::time::Millis;
 use accord_types::{NodeFigures, NodeId, PathTimes, Source};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes that each node is measured with, as they follow it in the order of their numbers.
@@ -21,6 +22,8 @@ const UNDER_WAY_MAX_MS: u64 = 10_000;
 const QUIET_MS: u64 = 1_000;
 /// So long after somebody has asked, nobody waits for that.
 const HURRY_MS: u64 = 5_000;
+/// So long after that a question counts as the same one.
+const ASKED_PAUSE_MS: u64 = 200;
 /// After so many failures a path is left alone.
 const FAILURES_MAX: u8 = 2;
 /// Figures of one node that are kept at most.
@@ -28,10 +31,11 @@ const PAIRS_MAX: usize = 1_024;
 /// Up to so many nodes it is looked at every tick what can be measured, and else so often.
 const SMALL: usize = 64;
 const LARGE_PAUSE_MS: u64 = 2_000;
-/// Longest text of an agent's that is kept.
-const TEXT_MAX: usize = 256;
 /// Set in the numbers of measurements, and in no session's.
 const MEASUREMENT: u64 = 1 << 63;
+
+/// What paths of each kind take, of which some were measured.
+type Estimates = BTreeMap<PathKind, MeasuredPath>;
 
 /// Paths of one kind are like each other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +56,22 @@ impl PathKind {
 impl Cluster {
     /// What a path takes: as it was measured, else as others of its kind. None if none of its kind was.
     pub fn path(&self, a: NodeId, b: NodeId) -> Option<(MeasuredPath, Source)> {
+        self.path_or(a, b, &LazyCell::new(|| self.estimates()))
+    }
+
+    /// The same for all paths between these nodes. Measured paths are looked through once.
+    pub fn paths_between(&self, nodes: &BTreeSet<NodeId>) -> Vec<(NodeId, NodeId, MeasuredPath, Source)> {
+        let estimates = LazyCell::new(|| self.estimates());
+        let pairs = nodes.iter().flat_map(|&b| nodes.range(..b).map(move |&a| (a, b)));
+        pairs.filter_map(|(a, b)| self.path_or(a, b, &estimates).map(|(path, source)| (a, b, path, source))).collect()
+    }
+
+    fn path_or<F: FnOnce() -> Estimates>(
+        &self,
+        a: NodeId,
+        b: NodeId,
+        estimates: &LazyCell<Estimates, F>,
+    ) -> Option<(MeasuredPath, Source)> {
         if let Some(measured) = self.paths.measured.get(&ends(a, b)) {
             return Some((measured.clone(), Source::Measured));
         }
@@ -59,14 +79,22 @@ impl Cluster {
             return None;
         }
         let kind = PathKind::of(self.nodes.get(&a)?, self.nodes.get(&b)?);
-        let is_alike = |&(a, b): &Ends| {
-            self.nodes.get(&a).zip(self.nodes.get(&b)).is_some_and(|(a, b)| PathKind::of(a, b) == kind)
+        estimates.get(&kind).map(|path| (path.clone(), Source::Estimated))
+    }
+
+    /// The median of the measured paths of each kind.
+    fn estimates(&self) -> Estimates {
+        let mut alike: BTreeMap<PathKind, Vec<&MeasuredPath>> = BTreeMap::new();
+        for ((a, b), path) in &self.paths.measured {
+            if let Some((a, b)) = self.nodes.get(a).zip(self.nodes.get(b)) {
+                alike.entry(PathKind::of(a, b)).or_default().push(path);
+            }
+        }
+        let median = |paths: Vec<&MeasuredPath>| {
+            let times = PathTimes::median(paths.iter().map(|path| &path.times))?;
+            Some(MeasuredPath { times, transport: paths.first()?.transport.clone() })
         };
-        let alike: Vec<&MeasuredPath> =
-            self.paths.measured.iter().filter(|(ends, _)| is_alike(ends)).map(|(_, path)| path).collect();
-        let times = PathTimes::median(alike.iter().map(|path| &path.times))?;
-        let transport = alike.first().map(|path| path.transport.clone()).unwrap_or_default();
-        Some((MeasuredPath { times, transport }, Source::Estimated))
+        alike.into_iter().filter_map(|(kind, paths)| Some((kind, median(paths)?))).collect()
     }
 
     /// All paths that were measured.
@@ -81,8 +109,8 @@ impl Cluster {
 
     /// How much is still to be measured that can be: nodes are up, and no session uses them.
     pub fn measuring(&self) -> usize {
-        let used = self.in_sessions();
-        let free = |id: &NodeId| self.nodes.get(id).is_some_and(|node| node.link().is_some()) && !used.contains(id);
+        let free =
+            |id: &NodeId| self.nodes.get(id).is_some_and(|node| node.link().is_some()) && !self.sessions.has_node(*id);
         let paths = self.wanted().into_iter().filter(|(a, b)| free(a) && free(b)).count();
         let nodes = self.nodes.keys().filter(|id| free(id) && !self.paths.figures.contains_key(id)).count();
         paths + nodes
@@ -90,6 +118,10 @@ impl Cluster {
 
     /// Somebody waits for figures.
     pub(super) fn measure_soon(&mut self, now: Millis, out: &mut Vec<Effect>) {
+        // Who asks all the time has no more of it: agents are not told that often.
+        if self.paths.hurry_until > now.plus(HURRY_MS - ASKED_PAUSE_MS) {
+            return;
+        }
         self.paths.hurry_until = now.plus(HURRY_MS);
         self.paths.settled = false;
         for node in self.nodes.values() {
@@ -120,8 +152,6 @@ impl Cluster {
         let Some(id) = self.hear(now, link, out) else { return };
         figures.devices.truncate(self.limits.devices_per_node_max);
         figures.pairs.truncate(PAIRS_MAX);
-        shorten(&mut figures.note);
-        shorten(&mut figures.agent_version);
         self.paths.figures.insert(id, figures);
         out.push(Effect::Changed);
     }
@@ -143,8 +173,7 @@ impl Cluster {
         }
         let Some(UnderWay { ends, .. }) = self.paths.under_way.remove(&measurement) else { return };
         match path {
-            Ok(mut path) => {
-                shorten(&mut path.transport);
+            Ok(path) => {
                 self.paths.failures.remove(&ends);
                 self.paths.measured.insert(ends, path);
             }
@@ -179,7 +208,7 @@ impl Cluster {
         if self.paths.settled {
             return;
         }
-        for id in self.in_sessions() {
+        for id in self.sessions.nodes() {
             if self.nodes.get(&id).is_some_and(Node::is_up) {
                 self.paths.used.insert(id, now);
             }
@@ -212,11 +241,6 @@ impl Cluster {
         let in_use = used == Some(now);
         let quiet = !in_use && (hurries || is_quiet(node.linked) && used.is_none_or(is_quiet));
         node.link().filter(|_| quiet)
-    }
-
-    /// Nodes that sessions have devices of.
-    fn in_sessions(&self) -> BTreeSet<NodeId> {
-        self.sessions.values().flat_map(|session| session.nodes.keys().copied()).collect()
     }
 
     /// Paths that are to be measured and were not.
@@ -279,9 +303,4 @@ fn followers(nodes: &BTreeMap<NodeId, Node>) -> BTreeSet<Ends> {
 
 fn ends(a: NodeId, b: NodeId) -> Ends {
     (a.min(b), a.max(b))
-}
-
-fn shorten(text: &mut String) {
-    let end = (0..=TEXT_MAX.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    text.truncate(end.unwrap_or(0));
 }

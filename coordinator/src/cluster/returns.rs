@@ -13,14 +13,14 @@ impl Cluster {
         let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
         let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
         let id = grant.session;
-        if let Some(known) = self.sessions.get_mut(&id).filter(|known| known.origin != Origin::Program) {
+        if let Some(known) = self.sessions.get(&id).filter(|known| known.origin != Origin::Program) {
             // An agent that names another key knows nothing of the session, whatever it says.
             if known.owner.key == grant.key {
-                known.join(node, &ordinals, grant);
+                self.sessions.join(node, &ordinals, grant);
             }
             return;
         }
-        let program = self.sessions.remove(&id);
+        let program = self.sessions.remove(id);
         if program.is_none() && (self.has_ended(id) || self.sessions.len() >= self.limits.sessions_max) {
             return;
         }
@@ -45,7 +45,7 @@ impl Cluster {
         }
         session.join(node, &ordinals, grant);
         self.ends.extend(session.ends.map(|end| (end, id)));
-        self.sessions.insert(id, session);
+        self.sessions.insert(session);
     }
 
     /// A program has lost its connection, and comes back to its session.
@@ -78,7 +78,9 @@ impl Cluster {
         } else if self.has_ended(id) {
             let text = format!("session {id} has ended at the coordinator");
             return out.push(Effect::ToClient(client, ClientPush::Ended(text)));
-        } else if self.sessions.len() >= self.limits.sessions_max {
+        } else if self.sessions.len() >= self.limits.sessions_max
+            || self.sessions.of_user(&owner.user) >= self.limits.session_quota
+        {
             // It has its devices already. Who is told nothing comes again, and there may be room then.
             return out.push(Effect::CloseClient(client));
         } else {
@@ -86,7 +88,7 @@ impl Cluster {
             let mut session = Session::claimed(id, client, request, owner, now, opened);
             session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
             self.ends.extend(session.ends.map(|end| (end, id)));
-            self.sessions.insert(id, session);
+            self.sessions.insert(session);
         }
         self.clients.insert(client, id);
         out.push(Effect::ToClient(client, ClientPush::Attached));

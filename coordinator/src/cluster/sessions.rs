@@ -22,19 +22,22 @@ impl Cluster {
         if self.is_worth_waiting(now) {
             return self.held.push(Held { client, request, owner });
         }
-        match self.place(client, &request) {
+        match self.place(client, &request, &owner.user) {
             Ok(lease) => self.grant(now, client, request, owner, lease, out),
             Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),
         }
     }
 
     /// Finds the devices for a request. All devices are shared for now, so all that fit are its.
-    fn place(&self, client: ClientId, request: &SessionRequest) -> Result<LeaseTerms, Error> {
+    fn place(&self, client: ClientId, request: &SessionRequest, user: &str) -> Result<LeaseTerms, Error> {
         if self.clients.contains_key(&client) {
             return Err(Error::new(ErrorCode::InvalidArgument, "this connection has a session already"));
         }
         if self.sessions.len() >= self.limits.sessions_max {
             return Err(self.full());
+        }
+        if self.sessions.of_user(user) >= self.limits.session_quota {
+            return Err(self.over_quota(user));
         }
         let viewer =
             Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
@@ -49,6 +52,12 @@ impl Cluster {
     pub(super) fn full(&self) -> Error {
         let cause = format!("the cluster is full: it allows {}", Count(self.limits.sessions_max, "session"));
         Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again when other programs have ended")
+    }
+
+    fn over_quota(&self, user: &str) -> Error {
+        let many = Count(self.limits.session_quota, "session");
+        let cause = format!("user {user} has {many}, the quota of one user (--session-quota)");
+        Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again when other programs of that user have ended")
     }
 
     fn nothing_to_lease(&self, request: &SessionRequest) -> Error {
@@ -91,7 +100,7 @@ impl Cluster {
         out.push(Effect::ToClient(client, ClientPush::Granted(id)));
         out.push(Effect::Changed);
         self.clients.insert(client, id);
-        self.sessions.insert(id, session);
+        self.sessions.insert(session);
     }
 
     /// Ranks of one job, on whatever nodes, that crowd on one device while others idle are told so, once.
@@ -196,7 +205,7 @@ impl Cluster {
 
     /// Takes a session out of all tables, and closes its program's connection.
     fn remove(&mut self, id: SessionId, out: &mut Vec<Effect>) -> Option<Session> {
-        let session = self.sessions.remove(&id)?;
+        let session = self.sessions.remove(id)?;
         if let Some(end) = session.ends {
             self.ends.remove(&(end, id));
         }

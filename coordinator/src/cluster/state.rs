@@ -6,6 +6,7 @@ use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::path_table::Paths;
 use super::session::{Held, Job, Owner, Session};
+use super::session_table::SessionTable;
 use super::time::Millis;
 use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,8 +25,12 @@ pub struct Limits {
     pub nodes_max: usize,
     /// Devices of one node.
     pub devices_per_node_max: usize,
+    /// Devices of all nodes: a session's lease names them all in one message.
+    pub devices_max: usize,
     /// Sessions at one time.
     pub sessions_max: usize,
+    /// Sessions of one user at one time.
+    pub session_quota: usize,
     /// Sessions of an earlier coordinator whose end is remembered.
     pub ended_max: usize,
     /// Bytes per device that a lease allows; 0 means no limit.
@@ -45,7 +50,9 @@ impl Default for Limits {
             lost_after_ms: 10_000,
             nodes_max: 4_096,
             devices_per_node_max: 256,
+            devices_max: 16_384,
             sessions_max: 65_536,
+            session_quota: 4_096,
             ended_max: 65_536,
             memory_quota: 0,
             stream_quota: 32,
@@ -74,7 +81,7 @@ pub struct Cluster {
     pub(super) links: BTreeMap<LinkId, NodeId>,
     /// Ranks of MPI jobs that have not said that all have registered.
     pub(super) joining: BTreeMap<LinkId, Joiner>,
-    pub(super) sessions: BTreeMap<SessionId, Session>,
+    pub(super) sessions: SessionTable,
     pub(super) clients: BTreeMap<ClientId, SessionId>,
     /// Those who wait for an answer, in the order in which they came.
     pub(super) held: Vec<Held>,
@@ -110,7 +117,7 @@ impl Cluster {
             by_name: BTreeMap::new(),
             links: BTreeMap::new(),
             joining: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            sessions: SessionTable::default(),
             clients: BTreeMap::new(),
             held: Vec::new(),
             executing: BTreeMap::new(),
@@ -178,6 +185,16 @@ impl Cluster {
     /// Every node that is known, lost ones included.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()
+    }
+
+    /// Every node from this number on.
+    pub fn nodes_from(&self, id: NodeId) -> impl Iterator<Item = &Node> {
+        self.nodes.range(id..).map(|(_, node)| node)
+    }
+
+    /// Every open session from this number on.
+    pub fn sessions_from(&self, id: SessionId) -> impl Iterator<Item = &Session> {
+        self.sessions.range(id..).map(|(_, session)| session)
     }
 
     /// Every open session.

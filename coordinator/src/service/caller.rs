@@ -1,5 +1,7 @@
 //! Who calls: what the handshake has found out goes with every call of a connection.
 
+use super::entrance::Turn;
+use super::tenants::{TenantSlot, Who};
 use accord_proto::Stream;
 use accord_trust::Role;
 use accord_trust::access::{self, Act};
@@ -9,10 +11,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls::CommonState;
 use tonic::transport::server::Connected;
 use tonic::{Request, Status};
+
+/// How long a connection may take to be told that it may not stay.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
 /// A peer of whom it is known who it is.
 #[derive(Clone, Debug)]
@@ -21,17 +27,25 @@ pub(super) struct Caller {
     pub(super) roles: Vec<Role>,
     /// None: it is on this machine.
     pub(super) address: Option<SocketAddr>,
+    /// Why none of its calls is answered.
+    pub(super) refused: Option<Error>,
 }
 
 impl Caller {
     /// By the certificate that it has shown.
     pub(super) fn certified(tls: &CommonState) -> Result<Self> {
-        Ok(Self { roles: vec![name_of_peer(tls.peer_certificates())?.role], address: None })
+        Ok(Self { roles: vec![name_of_peer(tls.peer_certificates())?.role], address: None, refused: None })
     }
 
     /// How it is called.
     pub(super) fn called(&self) -> String {
         self.roles.first().map_or_else(String::new, Role::to_string)
+    }
+
+    /// Whose connections and calls are counted.
+    pub(super) fn who(&self) -> Who {
+        let is_trusted = self.roles.iter().any(|role| matches!(role, Role::Agent(_) | Role::Admin(_)));
+        Who { user: self.called(), is_trusted }
     }
 
     /// Where it is, as others reach it.
@@ -43,6 +57,9 @@ impl Caller {
     pub(super) fn check<T>(request: &Request<T>, act: Act) -> Result<&Self, Status> {
         let caller = request.extensions().get::<Self>();
         let caller = caller.ok_or_else(|| Status::unauthenticated("nobody knows who calls"))?;
+        if let Some(error) = &caller.refused {
+            return Err(over_quota(error));
+        }
         access::check_roles(&caller.roles, act).map_err(|error| refusal(&error))?;
         Ok(caller)
     }
@@ -64,13 +81,40 @@ impl Caller {
 fn refusal(error: &Error) -> Status {
     tracing::warn!("refused: {}", error.cause());
     crate::metrics::refused(crate::metrics::Why::Role);
-    Status::permission_denied(format!("{}; {}", error.cause(), error.remedy_text().unwrap_or_default()))
+    Status::permission_denied(in_words(error))
+}
+
+/// What a call is answered whose user has as much as they may have.
+pub(super) fn over_quota(error: &Error) -> Status {
+    Status::resource_exhausted(in_words(error))
+}
+
+fn in_words(error: &Error) -> String {
+    format!("{}; {}", error.cause(), error.remedy_text().unwrap_or_default())
 }
 
 /// A connection of gRPC's.
 pub(super) struct Secured {
     pub(super) stream: Stream,
     pub(super) caller: Caller,
+    pub(super) stay: Stay,
+}
+
+/// How long a connection stays.
+pub(super) enum Stay {
+    /// For as long as it likes.
+    Placed { _slot: TenantSlot },
+    /// Until it has been told that it may not, or others need its place among those of which nothing is known.
+    Leaves(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+impl Stay {
+    /// For a connection that is only told why it may not stay.
+    pub(super) fn leaves(mut turn: Turn) -> Self {
+        Self::Leaves(Box::pin(async move {
+            let _ = tokio::time::timeout(TOLD_WITHIN, turn.over()).await;
+        }))
+    }
 }
 
 impl Connected for Secured {
@@ -83,6 +127,11 @@ impl Connected for Secured {
 
 impl AsyncRead for Secured {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if let Stay::Leaves(over) = &mut self.stay
+            && over.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         Pin::new(&mut self.stream).poll_read(cx, to)
     }
 }

@@ -1,34 +1,37 @@
 //! The cluster for people and tools.
 
-use super::caller::Caller;
+use super::caller::{Caller, over_quota};
 use super::driver::Driver;
+use super::tenants::Tenants;
 use crate::cluster::{Cluster, Input, MeasuredPath, Node, NodeState, Session, Viewer};
 use accord_proto::convert::{Malformed, check_version, device_kind, order_policy};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{NodeId, Source};
+use accord_types::{NodeId, SessionId, Source};
+use prost::Message;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-/// Views on their way to one watcher. A slow watcher misses views in between.
-const VIEWS_WAITING_MAX: usize = 1;
+/// Pages on their way to one watcher. A slow watcher misses views in between.
+const PAGES_WAITING_MAX: usize = 1;
 /// Shortest time between two views of one watcher.
 const VIEW_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Nodes that may be named for the paths between all of them.
-const PATHS_OF_MAX: usize = 64;
+/// Bytes of a page's lists, after which it takes nothing more.
+const PAGE_BYTES_MAX: usize = 128 << 10;
 
 /// The cluster service.
 pub(super) struct Describer {
     driver: Arc<Driver>,
+    tenants: Arc<Tenants>,
 }
 
 impl Describer {
-    pub(super) fn new(driver: Arc<Driver>) -> Self {
-        Self { driver }
+    pub(super) fn new(driver: Arc<Driver>, tenants: Arc<Tenants>) -> Self {
+        Self { driver, tenants }
     }
 }
 
@@ -38,32 +41,39 @@ impl v1::cluster_server::Cluster for Describer {
         Caller::check(&request, Act::Describe)?;
         let request = request.into_inner();
         check_version(request.version)?;
-        if request.paths_of.len() > PATHS_OF_MAX {
-            return Err(Malformed("paths of too many nodes").into());
-        }
         if request.measure {
             self.driver.input(Input::MeasureSoon);
         }
-        Ok(Response::new(view(&self.driver, &request)?))
+        Ok(Response::new(page(&self.driver, &request)?))
     }
 
     type WatchStream = ReceiverStream<Result<v1::ClusterView, Status>>;
 
     async fn watch(&self, request: Request<v1::DescribeRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        Caller::check(&request, Act::Describe)?;
-        let request = request.into_inner();
+        let slot = self.tenants.watch(Caller::check(&request, Act::Describe)?.who());
+        let slot = slot.map_err(|error| over_quota(&error))?;
+        let mut request = request.into_inner();
         check_version(request.version)?;
         let driver = self.driver.clone();
-        let (views, stream) = mpsc::channel(VIEWS_WAITING_MAX);
+        let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
         tokio::spawn(async move {
+            let _slot = slot;
             let mut changes = driver.watch();
             loop {
                 changes.mark_unchanged();
-                if views.send(view(&driver, &request)).await.is_err() {
-                    return;
+                request.page = None;
+                loop {
+                    // A page is made when there is room for it: a watcher that does not read costs no more than two.
+                    let Ok(room) = pages.reserve().await else { return };
+                    let page = page(&driver, &request);
+                    request.page = page.as_ref().ok().and_then(|page| page.next);
+                    room.send(page);
+                    if request.page.is_none() {
+                        break;
+                    }
                 }
                 tokio::select! {
-                    () = views.closed() => return,
+                    () = pages.closed() => return,
                     changed = changes.changed() => if changed.is_err() { return },
                 }
                 tokio::time::sleep(VIEW_INTERVAL).await;
@@ -73,21 +83,79 @@ impl v1::cluster_server::Cluster for Describer {
     }
 }
 
-fn view(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterView, Status> {
+/// The page of the view that the request asks for.
+fn page(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterView, Status> {
     let (now, viewer) = (driver.now(), request.viewer.as_ref());
+    let (mut list, mut from) = request.page.map_or((v1::PageList::Nodes, 0), |start| (start.list(), start.from));
     driver.with_cluster(|cluster| {
-        Ok(v1::ClusterView {
+        let mut view = v1::ClusterView {
             version: cluster.version(),
-            nodes: cluster.nodes().map(|node| node_view(cluster, node, now.since(node.heard))).collect(),
-            sessions: cluster.sessions().map(|session| session_view(session, now.since(session.since))).collect(),
-            numbering: viewer.map(|viewer| numbering(cluster, viewer)).transpose()?.unwrap_or_default(),
             uptime_ms: now.0,
             plain_tcp: cluster.limits().plain_tcp,
-            paths: paths(cluster, &request.paths_of),
             unix_ms: unix_ms(),
-            measuring: u32::try_from(cluster.measuring()).unwrap_or(u32::MAX),
-        })
+            ..v1::ClusterView::default()
+        };
+        if request.page.is_none() {
+            view.measuring = u32::try_from(cluster.measuring()).unwrap_or(u32::MAX);
+        }
+        let mut room = Room(PAGE_BYTES_MAX);
+        loop {
+            let rest = match list {
+                v1::PageList::Nodes => {
+                    let nodes = cluster.nodes_from(NodeId(u32::try_from(from).unwrap_or(u32::MAX)));
+                    let nodes = nodes.map(|node| (node.id.0.into(), node_view(cluster, node, now.since(node.heard))));
+                    room.fill(&mut view.nodes, nodes)
+                }
+                v1::PageList::Sessions => {
+                    let sessions = cluster.sessions_from(SessionId(from));
+                    let sessions =
+                        sessions.map(|session| (session.id.0, session_view(session, now.since(session.since))));
+                    room.fill(&mut view.sessions, sessions)
+                }
+                v1::PageList::Numbering => {
+                    let devices = viewer.map(|viewer| numbering(cluster, viewer)).transpose()?.unwrap_or_default();
+                    room.fill(&mut view.numbering, (0..).zip(devices).skip(index(from)))
+                }
+                v1::PageList::Paths => {
+                    room.fill(&mut view.paths, (0..).zip(paths(cluster, &request.paths_of)).skip(index(from)))
+                }
+                v1::PageList::Unspecified => return Err(Malformed("a page of no list").into()),
+            };
+            if let Some(from) = rest {
+                view.next = Some(v1::PageStart { list: list.into(), from });
+                return Ok(view);
+            }
+            (list, from) = match list {
+                v1::PageList::Nodes => (v1::PageList::Sessions, 0),
+                v1::PageList::Sessions => (v1::PageList::Numbering, 0),
+                v1::PageList::Numbering => (v1::PageList::Paths, 0),
+                v1::PageList::Paths | v1::PageList::Unspecified => return Ok(view),
+            };
+        }
     })
+}
+
+fn index(from: u64) -> usize {
+    usize::try_from(from).unwrap_or(usize::MAX)
+}
+
+/// Bytes that a page has room for.
+struct Room(usize);
+
+impl Room {
+    /// Appends items while there is room; an item that is larger than a page has one of its own. Returns where the next page begins, by the
+    /// item's number, if an item found no room.
+    fn fill<T: Message>(&mut self, list: &mut Vec<T>, items: impl Iterator<Item = (u64, T)>) -> Option<u64> {
+        for (number, item) in items {
+            let bytes = item.encoded_len();
+            if bytes > self.0 && self.0 < PAGE_BYTES_MAX {
+                return Some(number);
+            }
+            self.0 = self.0.saturating_sub(bytes.max(1));
+            list.push(item);
+        }
+        None
+    }
 }
 
 fn unix_ms() -> u64 {
@@ -112,8 +180,8 @@ fn paths(cluster: &Cluster, of: &[u32]) -> Vec<v1::Path> {
     if of.is_empty() {
         return cluster.measured_paths().map(|(a, b, known)| path(a, b, known.clone(), Source::Measured)).collect();
     }
-    let pairs = of.iter().enumerate().flat_map(|(index, &a)| of[..index].iter().map(move |&b| (NodeId(b), NodeId(a))));
-    pairs.filter_map(|(a, b)| cluster.path(a, b).map(|(known, source)| path(a, b, known, source))).collect()
+    let nodes = of.iter().copied().map(NodeId).collect();
+    cluster.paths_between(&nodes).into_iter().map(|(a, b, known, source)| path(a, b, known, source)).collect()
 }
 
 fn numbering(cluster: &Cluster, viewer: &v1::Viewer) -> Result<Vec<v1::DeviceRef>, Malformed> {
@@ -154,7 +222,7 @@ fn session_view(session: &Session, age_ms: u64) -> v1::Session {
         pid: session.pid,
         rank: session.rank.map(Into::into),
         order: v1::OrderPolicy::from(session.order).into(),
-        devices: session.lease.devices.iter().copied().map(Into::into).collect(),
+        device_count: u32::try_from(session.lease.devices.len()).unwrap_or(u32::MAX),
         executors: session.executors.iter().map(|node| node.0).collect(),
         lost: session.lost.iter().map(|node| node.0).collect(),
         attached: session.client.is_some(),

@@ -2,12 +2,14 @@
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::waiting_room::{Ticket, WaitingRoom};
+use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Most of them, and at most half of the descriptors that there are.
+/// Most of them, and as much of the descriptors that there are.
 const UNKNOWN_MAX: usize = 1_024;
+const PART_OF_DESCRIPTORS: u64 = 4;
 /// Most of one address, as a part of all. Many programs may start on one machine at once.
 const PART_OF_ONE_ADDRESS: usize = 2;
 
@@ -29,11 +31,16 @@ pub(super) struct Turn {
     stays: oneshot::Receiver<()>,
 }
 
+/// How many descriptors this process may have; none: as many as it likes.
+pub(super) fn descriptors() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 impl Entrance {
     /// `descriptors`: how many this process may have; none: as many as it likes.
     pub(super) fn new(descriptors: Option<u64>) -> Arc<Self> {
-        let half = descriptors.and_then(|many| usize::try_from(many / 2).ok());
-        let most = half.map_or(UNKNOWN_MAX, |half| half.clamp(1, UNKNOWN_MAX));
+        let part = descriptors.and_then(|many| usize::try_from(many / PART_OF_DESCRIPTORS).ok());
+        let most = part.map_or(UNKNOWN_MAX, |part| part.clamp(1, UNKNOWN_MAX));
         let room = WaitingRoom::new(most, most.div_ceil(PART_OF_ONE_ADDRESS));
         Arc::new(Self { state: ShortLock::new(Unknown { room, stays: HashMap::new() }) })
     }

@@ -1,10 +1,11 @@
 //! Where the coordinator is reached: by TCP, where everybody shows a certificate or has MUNGE's word, and on its own machine by a UNIX socket,
 //! where the system says who it is. The protocol that a client names tells gRPC from programs.
 
-use super::caller::{Caller, Secured};
-use super::entrance::{Entrance, Turn};
+use super::caller::{Caller, Secured, Stay};
+use super::entrance::{Entrance, Turn, descriptors};
 use super::protocol::{Protocol, name_len};
 use super::session_endpoint::SessionEndpoint;
+use super::tenants::Tenants;
 use super::witness::Witnesses;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::{find_dead_host, find_dead_host_soon};
@@ -13,7 +14,6 @@ use accord_trust::{Clients, Identity, Trust, explain};
 use accord_types::short_lock::ShortLock;
 use accord_types::waiting_room::place_of;
 use accord_types::{Error, ErrorCode, Result};
-use rustix::process::{Resource, getrlimit};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,11 +47,13 @@ pub struct Listeners {
 pub(super) async fn accept(
     listeners: Listeners,
     witnesses: Arc<Witnesses>,
+    tenants: Arc<Tenants>,
     endpoint: SessionEndpoint,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
 ) {
     let acceptor = Arc::new(Acceptor {
-        entrance: Entrance::new(getrlimit(Resource::Nofile).current),
+        entrance: Entrance::new(descriptors()),
+        tenants,
         endpoint,
         grpc,
         witnesses: witnesses.clone(),
@@ -124,6 +126,7 @@ fn lengthen(listener: &impl AsFd) {
 /// Where those go who are known.
 struct Acceptor {
     entrance: Arc<Entrance>,
+    tenants: Arc<Tenants>,
     endpoint: SessionEndpoint,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
     witnesses: Arc<Witnesses>,
@@ -142,12 +145,8 @@ impl Acceptor {
                 shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake) => shaken,
                 () = turn.over() => return crate::metrics::refused(crate::metrics::Why::Full),
             };
-            drop(turn);
             match shaken {
-                Ok(Ok((Protocol::Grpc, stream, caller))) => {
-                    let _ = self.grpc.send(Ok(Secured { stream, caller })).await;
-                }
-                Ok(Ok((Protocol::Session, stream, caller))) => self.endpoint.enter(stream, &caller).await,
+                Ok(Ok((protocol, stream, caller))) => self.place(turn, protocol, stream, caller).await,
                 Ok(Err(error)) => {
                     crate::metrics::refused(crate::metrics::Why::Tls);
                     tracing::info!("a connection of {from} was refused: {}", error.cause());
@@ -155,6 +154,34 @@ impl Acceptor {
                 Err(_) => crate::metrics::refused(crate::metrics::Why::Silent),
             }
         });
+    }
+
+    /// Serves a connection whose caller is known, or tells it that the caller has as many as they may have.
+    async fn place(&self, mut turn: Turn, protocol: Protocol, stream: Stream, caller: Caller) {
+        match (protocol, self.tenants.connect(caller.who(), protocol)) {
+            (Protocol::Grpc, Ok(slot)) => {
+                drop(turn);
+                let stay = Stay::Placed { _slot: slot };
+                let _ = self.grpc.send(Ok(Secured { stream, caller, stay })).await;
+            }
+            (Protocol::Session, Ok(_slot)) => {
+                drop(turn);
+                self.endpoint.enter(stream, &caller).await;
+            }
+            (protocol, Err(error)) => {
+                tracing::warn!("refused: {}", error.cause());
+                crate::metrics::refused(crate::metrics::Why::Quota);
+                if protocol == Protocol::Grpc {
+                    let (caller, stay) = (Caller { refused: Some(error), ..caller }, Stay::leaves(turn));
+                    let _ = self.grpc.send(Ok(Secured { stream, caller, stay })).await;
+                } else {
+                    tokio::select! {
+                        () = SessionEndpoint::refuse(stream, error) => {}
+                        () = turn.over() => {}
+                    }
+                }
+            }
+        }
     }
 
     /// The system could not give a connection. Of those that have not said who they are one gives its descriptor back, as soon as its task has

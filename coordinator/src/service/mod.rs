@@ -11,6 +11,7 @@ mod outbound;
 mod protocol;
 mod registry;
 mod session_endpoint;
+mod tenants;
 mod witness;
 
 pub use driver::{Driver, DriverSettings};
@@ -19,7 +20,9 @@ pub use local_listener::listen_here;
 pub use witness::Attestation;
 
 use session_endpoint::SessionEndpoint;
+use tenants::Tenants;
 
+use accord_proto::bounds::{AGENT_MESSAGE_MAX, REQUEST_MAX};
 use accord_proto::v1::{admin_server::AdminServer, cluster_server::ClusterServer, registry_server::RegistryServer};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +33,8 @@ use tonic::transport::Server;
 const HTTP2_PROBE: Duration = Duration::from_secs(5);
 /// Connections that have been told apart and wait to be taken by gRPC.
 const GRPC_WAITING_MAX: usize = 64;
+/// Calls of one connection at one time.
+const CALLS_MAX: u32 = 8;
 
 /// Serves until `stop` is done or an administrator stops the coordinator. Connections are
 /// dropped then: agents and programs go on without a coordinator.
@@ -43,16 +48,22 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), tonic::transport::Error> {
     let (grpc, waiting) = tokio::sync::mpsc::channel(GRPC_WAITING_MAX);
+    let witnesses = witness::Witnesses::new(attestation);
+    let tenants = Tenants::new(entrance::descriptors());
+    let registry = RegistryServer::new(registry::Registry::new(driver.clone()));
+    let cluster = ClusterServer::new(describe::Describer::new(driver.clone(), tenants.clone()));
+    let admin = AdminServer::new(admin::Administrator::new(driver.clone()));
     let server = Server::builder()
+        .max_concurrent_streams(Some(CALLS_MAX))
         .http2_keepalive_interval(Some(HTTP2_PROBE))
         .http2_keepalive_timeout(Some(HTTP2_PROBE))
-        .add_service(RegistryServer::new(registry::Registry::new(driver.clone())))
-        .add_service(ClusterServer::new(describe::Describer::new(driver.clone())))
-        .add_service(AdminServer::new(admin::Administrator::new(driver.clone())))
+        .add_service(registry.max_decoding_message_size(AGENT_MESSAGE_MAX))
+        .add_service(cluster.max_decoding_message_size(REQUEST_MAX))
+        .add_service(admin.max_decoding_message_size(REQUEST_MAX))
         .serve_with_incoming(ReceiverStream::new(waiting));
     tokio::select! {
         result = server => result,
-        () = listener::accept(listeners, witness::Witnesses::new(attestation), SessionEndpoint::new(driver.clone()), grpc) => Ok(()),
+        () = listener::accept(listeners, witnesses, tenants, SessionEndpoint::new(driver.clone()), grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
         () = driver.stopped() => Ok(()),
         () = stop => Ok(()),

@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use crate::cluster::Input;
-use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REQUEST_MAX};
+use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use accord_fabric::new_session_key;
 use accord_proto::Stream;
 use accord_types::{Error, ErrorCode, Result};
@@ -38,24 +38,40 @@ impl SessionEndpoint {
         }
     }
 
+    /// Tells a program why there is no session for it.
+    pub(super) async fn refuse(stream: Stream, error: Error) {
+        let (mut reader, writer) = tokio::io::split(stream);
+        // What is not read when the connection ends could take the answer along.
+        let _ = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut reader)).await;
+        let (outbox, messages) = mpsc::channel(1);
+        let _ = outbox.try_send(Message::Refused(error));
+        let _ = speak(writer, messages).await;
+    }
+
     async fn serve(&self, stream: Stream, caller: &Caller) -> Result<()> {
         let (mut reader, writer) = tokio::io::split(stream);
         let (outbox, messages) = mpsc::channel(CLIENT_OUTBOX_MAX);
         let first = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut reader))
             .await
-            .map_err(|_| refused("no request came in time"))??;
-        let (request, claim) = match first {
-            Some(Message::Open(request)) => (request, None),
-            Some(Message::Attach(Claim { session, key, request })) => (request, Some((session, key))),
-            _ => return Err(refused("the first message is no request for a session")),
+            .map_err(|_| refused("no request came in time"))?;
+        let user = match &first {
+            // What may be mended is told. Else a peer that speaks no known protocol hears nothing.
+            Err(error) if error.code() == ErrorCode::InvalidArgument => Err(error.clone()),
+            Err(error) => return Err(error.clone()),
+            Ok(_) => caller.user(),
         };
-        let user = match caller.user() {
+        let user = match user {
             Ok(user) => user,
             Err(error) => {
                 let _ = outbox.try_send(Message::Refused(error.clone()));
                 speak(writer, messages).await?;
                 return Err(error);
             }
+        };
+        let (request, claim) = match first? {
+            Some(Message::Open(request)) => (request, None),
+            Some(Message::Attach(Claim { session, key, request })) => (request, Some((session, key))),
+            _ => return Err(refused("the first message is no request for a session")),
         };
         let made = new_session_key()?;
         let client = self.driver.add_client(outbox);
@@ -86,11 +102,11 @@ impl SessionEndpoint {
 /// Sends messages until the core closes the outbox.
 async fn speak(mut writer: WriteHalf<Stream>, mut messages: mpsc::Receiver<Message>) -> Result<()> {
     while let Some(message) = messages.recv().await {
-        let last = matches!(message, Message::Refused(_) | Message::Ended(_));
+        let (bytes, last) = written(&message);
         if matches!(message, Message::Granted(_)) {
             let_agents_be_told().await;
         }
-        tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&message.encode()))
+        tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&bytes))
             .await
             .map_err(|_| refused("it does not read"))?
             .map_err(|error| refused(&error.to_string()))?;
@@ -100,6 +116,17 @@ async fn speak(mut writer: WriteHalf<Stream>, mut messages: mpsc::Receiver<Messa
     }
     let _ = writer.shutdown().await;
     Ok(())
+}
+
+/// A message as bytes, and whether it is the last one. A lease that is longer than programs read is a refusal.
+fn written(message: &Message) -> (Vec<u8>, bool) {
+    let bytes = message.encode();
+    if bytes.len() <= REPLY_MAX {
+        return (bytes, matches!(message, Message::Refused(_) | Message::Ended(_)));
+    }
+    let cause = format!("the cluster's devices take {} bytes to describe, at most {REPLY_MAX} are read", bytes.len());
+    let error = refused(&cause).remedy("set ACC_DEVICE_TYPE to one type of devices");
+    (Message::Refused(error).encode(), true)
 }
 
 /// The agents' messages are in their outboxes, and this process may be killed any moment: a program whose session no agent has heard of could

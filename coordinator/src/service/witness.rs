@@ -102,7 +102,7 @@ impl Witnesses {
         stream.write_all(&bytes).await.map_err(broken)?;
         stream.flush().await.map_err(broken)?;
         match taken {
-            Ok(roles) => Ok(Caller { roles, address: None }),
+            Ok(roles) => Ok(Caller { roles, address: None, refused: None }),
             Err(error) => {
                 tracing::warn!("refused: {}", error.cause());
                 // What was said gets there before the end.

@@ -141,6 +141,9 @@ settings! {
     /// Streams of one session on each device.
     STREAM_QUOTA = "ACCORD_STREAM_QUOTA", "32", "1 to 32", [],
         "Streams that a coordinator lets one session use on each device, which its queues share beyond that; programs do not read it.";
+    /// Sessions of one user.
+    SESSION_QUOTA = "ACCORD_SESSION_QUOTA", "4096", "count", [],
+        "Sessions that a coordinator lets one user have at one time; programs do not read it.";
     /// How long one session may last.
     SESSION_TIME = "ACCORD_SESSION_TIME", "(no limit)", "time, with s, m, h or d", [],
         "How long a coordinator lets one session last; programs do not read it.";

@@ -2,14 +2,16 @@
 
 use crate::measure::Measures;
 use crate::metrics::Registered;
-use crate::node::{Disconnect, Ending, Word};
+use crate::node::{Disconnect, EXECUTORS_MAX, Ending, Word};
 use crate::supervise::Supervisor;
 use accord_fabric::new_session_key;
 use accord_fabric::route::{self, Wanted};
 use accord_fabric::transport::mpi::MpiFabric;
+use accord_proto::bounds::{AGENT_MESSAGE_MAX, NODE_SESSIONS_MAX};
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::check_version;
 use accord_proto::{VERSION, v1};
+use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
     DeviceInfo, GpuAware, Hardware, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
@@ -30,6 +32,8 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const PROBE: Duration = Duration::from_secs(1);
 /// Messages on their way to the coordinator. It has gone if more pile up.
 const OUTBOX_MAX: usize = 256;
+/// All are named in one message.
+const _: () = assert!(EXECUTORS_MAX <= NODE_SESSIONS_MAX);
 /// How long the goodbye may take to get out.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -72,7 +76,8 @@ impl Attendance {
         let (outbox, messages) = mpsc::channel(OUTBOX_MAX);
         let first = v1::AgentMessage { body: Some(first) };
         outbox.try_send(first).map_err(|_| Status::internal("an empty outbox is full"))?;
-        let inbound = RegistryClient::new(channel).attend(ReceiverStream::new(messages)).await?.into_inner();
+        let mut client = RegistryClient::new(channel).max_decoding_message_size(AGENT_MESSAGE_MAX);
+        let inbound = client.attend(ReceiverStream::new(messages)).await?.into_inner();
         Ok(Self { outbox, inbound })
     }
 
@@ -183,11 +188,12 @@ pub(super) fn words(word: Word) -> agent_message::Body {
         Word::PathMeasured { measurement, path } => {
             let (times, transport, why) = match path {
                 Ok((times, transport)) => (Some(times.into()), transport, String::new()),
-                Err(why) => (None, String::new(), why),
+                Err(why) => (None, String::new(), cut(&why, WORDS_MAX).to_owned()),
             };
             agent_message::Body::PathMeasured(v1::PathMeasured { measurement, times, transport, why })
         }
         Word::Ended(session, reason) => {
+            let reason = cut(&reason, WORDS_MAX).to_owned();
             agent_message::Body::SessionEnded(v1::SessionEnded { session: session.0, reason })
         }
     }

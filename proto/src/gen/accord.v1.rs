@@ -632,7 +632,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/accord.v1.Registry/Attend",
             );
@@ -778,7 +778,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AttendSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -848,6 +848,19 @@ pub struct DescribeRequest {
     /// The answer has the paths between all of these nodes; if it names none, those that were measured.
     #[prost(uint32, repeated, tag = "4")]
     pub paths_of: ::prost::alloc::vec::Vec<u32>,
+    /// The page of Describe's answer that begins there; absent: the first.
+    #[prost(message, optional, tag = "5")]
+    pub page: ::core::option::Option<PageStart>,
+}
+/// Where a page of a view begins.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PageStart {
+    #[prost(enumeration = "PageList", tag = "1")]
+    pub list: i32,
+    /// The least number of a node or session that the page has; how many devices or paths come before it.
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
 }
 /// A process that might open a session.
 #[allow(clippy::all)]
@@ -863,6 +876,7 @@ pub struct Viewer {
     #[prost(message, optional, tag = "4")]
     pub rank: ::core::option::Option<Rank>,
 }
+/// A page of the cluster's view: lists that don't fit go on in the next one.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClusterView {
@@ -891,6 +905,9 @@ pub struct ClusterView {
     /// The coordinator's clock.
     #[prost(uint64, tag = "9")]
     pub unix_ms: u64,
+    /// Where the next page begins; absent: this is the last one.
+    #[prost(message, optional, tag = "10")]
+    pub next: ::core::option::Option<PageStart>,
 }
 /// From one node's agent to another one's, and the same the other way.
 #[allow(clippy::all)]
@@ -942,7 +959,7 @@ pub struct Node {
     pub figures: ::core::option::Option<NodeFigures>,
 }
 #[allow(clippy::all)]
-#[derive(Clone, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Session {
     #[prost(uint64, tag = "1")]
     pub id: u64,
@@ -956,9 +973,6 @@ pub struct Session {
     pub rank: ::core::option::Option<Rank>,
     #[prost(enumeration = "OrderPolicy", tag = "6")]
     pub order: i32,
-    /// Devices of its lease in the order of its device numbers.
-    #[prost(message, repeated, tag = "7")]
-    pub devices: ::prost::alloc::vec::Vec<DeviceRef>,
     /// Nodes with an executor of it.
     #[prost(uint32, repeated, tag = "8")]
     pub executors: ::prost::alloc::vec::Vec<u32>,
@@ -970,6 +984,45 @@ pub struct Session {
     pub attached: bool,
     #[prost(uint64, tag = "11")]
     pub age_ms: u64,
+    /// Devices of its lease.
+    #[prost(uint32, tag = "12")]
+    pub device_count: u32,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PageList {
+    Unspecified = 0,
+    Nodes = 1,
+    Sessions = 2,
+    Numbering = 3,
+    Paths = 4,
+}
+impl PageList {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PAGE_LIST_UNSPECIFIED",
+            Self::Nodes => "PAGE_LIST_NODES",
+            Self::Sessions => "PAGE_LIST_SESSIONS",
+            Self::Numbering => "PAGE_LIST_NUMBERING",
+            Self::Paths => "PAGE_LIST_PATHS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PAGE_LIST_UNSPECIFIED" => Some(Self::Unspecified),
+            "PAGE_LIST_NODES" => Some(Self::Nodes),
+            "PAGE_LIST_SESSIONS" => Some(Self::Sessions),
+            "PAGE_LIST_NUMBERING" => Some(Self::Numbering),
+            "PAGE_LIST_PATHS" => Some(Self::Paths),
+            _ => None,
+        }
+    }
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1170,7 +1223,7 @@ pub mod cluster_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/accord.v1.Cluster/Describe",
             );
@@ -1179,7 +1232,7 @@ pub mod cluster_client {
                 .insert(GrpcMethod::new("accord.v1.Cluster", "Describe"));
             self.inner.unary(req, path, codec).await
         }
-        /// A view now and one after every change.
+        /// A view now and one after every change, each in as many pages as it takes.
         pub async fn watch(
             &mut self,
             request: impl tonic::IntoRequest<super::DescribeRequest>,
@@ -1195,7 +1248,7 @@ pub mod cluster_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static("/accord.v1.Cluster/Watch");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Cluster", "Watch"));
@@ -1226,7 +1279,7 @@ pub mod cluster_server {
             >
             + std::marker::Send
             + 'static;
-        /// A view now and one after every change.
+        /// A view now and one after every change, each in as many pages as it takes.
         async fn watch(
             &self,
             request: tonic::Request<super::DescribeRequest>,
@@ -1337,7 +1390,7 @@ pub mod cluster_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DescribeSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1383,7 +1436,7 @@ pub mod cluster_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WatchSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1584,7 +1637,7 @@ pub mod admin_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/accord.v1.Admin/DrainNode",
             );
@@ -1608,7 +1661,7 @@ pub mod admin_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/accord.v1.Admin/CloseSession",
             );
@@ -1630,7 +1683,7 @@ pub mod admin_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static("/accord.v1.Admin/Shutdown");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Admin", "Shutdown"));
@@ -1775,7 +1828,7 @@ pub mod admin_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DrainNodeSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1820,7 +1873,7 @@ pub mod admin_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CloseSessionSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1863,7 +1916,7 @@ pub mod admin_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ShutdownSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -1,5 +1,6 @@
 //! Messages between a program and the coordinator's session endpoint as bytes: little-endian numbers, texts and lists with their length before them.
 
+use accord_types::texts::{ADDRESS_MAX, NAME_MAX, WORDS_MAX, cut};
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, OrderPolicy, Rank, Result,
     SessionId, SessionKey, SessionRequest,
@@ -9,8 +10,12 @@ use accord_types::{
 pub const HEADER_LEN: usize = 8;
 /// Longest message from a program, in bytes.
 pub const REQUEST_MAX: usize = 64 << 10;
-/// Longest message to a program, in bytes: a lease of some 10,000 devices.
+/// Longest message to a program, in bytes: a lease of some 20,000 devices.
 pub const REPLY_MAX: usize = 8 << 20;
+/// Devices of a lease.
+pub const DEVICES_MAX: usize = 1 << 16;
+/// Processors of a device's worker.
+pub const PROCESSORS_MAX: usize = 8_192;
 
 /// What is said there after the handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +80,8 @@ impl Message {
     /// Reads what comes after the header.
     ///
     /// # Errors
-    /// When the bytes are not exactly one message of this kind.
+    /// `acc_error_invalid_argument` if a text is too long, else `acc_error_device_unavailable` if the bytes are not exactly one message of this
+    /// kind.
     pub fn decode(kind: u8, body: &[u8]) -> Result<Self> {
         decode(kind, body)
     }
@@ -120,20 +126,20 @@ fn encode(message: &Message) -> Vec<u8> {
         }
         Message::NodeLost { node, name } => {
             out.u32(node.0);
-            out.text(name);
+            out.text(name, NAME_MAX);
             NODE_LOST
         }
         Message::ExecutorEnded { node, why } => {
             out.u32(node.0);
-            out.text(why);
+            out.text(why, WORDS_MAX);
             EXECUTOR_ENDED
         }
         Message::Warning(text) => {
-            out.text(text);
+            out.text(text, WORDS_MAX);
             WARNING
         }
         Message::Ended(text) => {
-            out.text(text);
+            out.text(text, WORDS_MAX);
             ENDED
         }
     };
@@ -166,10 +172,10 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
         }
         GRANTED => Message::Granted(reader.lease()?),
         REFUSED => Message::Refused(reader.error()?),
-        NODE_LOST => Message::NodeLost { node: NodeId(reader.u32()?), name: reader.text()? },
-        EXECUTOR_ENDED => Message::ExecutorEnded { node: NodeId(reader.u32()?), why: reader.text()? },
-        WARNING => Message::Warning(reader.text()?),
-        ENDED => Message::Ended(reader.text()?),
+        NODE_LOST => Message::NodeLost { node: NodeId(reader.u32()?), name: reader.text(NAME_MAX)? },
+        EXECUTOR_ENDED => Message::ExecutorEnded { node: NodeId(reader.u32()?), why: reader.text(WORDS_MAX)? },
+        WARNING => Message::Warning(reader.text(WORDS_MAX)?),
+        ENDED => Message::Ended(reader.text(WORDS_MAX)?),
         ATTACHED => Message::Attached,
         _ => return Err(malformed(&format!("message kind {kind} does not exist"))),
     };
@@ -199,7 +205,9 @@ impl Writer {
         self.u32(u32::try_from(value).unwrap_or(u32::MAX));
     }
 
-    fn text(&mut self, value: &str) {
+    /// As much of a text as may be read.
+    fn text(&mut self, value: &str, max: usize) {
+        let value = cut(value, max);
         self.length(value.len());
         self.0.extend(value.as_bytes());
     }
@@ -213,9 +221,9 @@ impl Writer {
     }
 
     fn request(&mut self, request: &SessionRequest) {
-        self.text(&request.node_name);
+        self.text(&request.node_name, NAME_MAX);
         self.u32(request.pid);
-        self.text(&request.program);
+        self.text(&request.program, NAME_MAX);
         self.option(request.rank, |out, rank| {
             for number in [rank.rank, rank.size, rank.local_rank, rank.local_size] {
                 out.u32(number);
@@ -240,19 +248,19 @@ impl Writer {
         self.length(lease.devices.len());
         for LeasedDevice { info, address } in &lease.devices {
             self.info(info);
-            self.text(address);
+            self.text(address, ADDRESS_MAX);
         }
     }
 
     fn info(&mut self, info: &DeviceInfo) {
         self.u32(info.id.node.0);
         self.u32(info.id.ordinal);
-        self.text(&info.node_name);
+        self.text(&info.node_name, NAME_MAX);
         self.u8(info.kind.number());
-        self.text(&info.name);
-        self.text(&info.vendor);
-        self.text(&info.driver);
-        self.text(&info.uuid);
+        self.text(&info.name, NAME_MAX);
+        self.text(&info.vendor, NAME_MAX);
+        self.text(&info.driver, NAME_MAX);
+        self.text(&info.uuid, NAME_MAX);
         self.u64(info.memory);
         self.u32(info.units);
         self.option(info.numa, Self::u32);
@@ -264,9 +272,9 @@ impl Writer {
 
     fn error(&mut self, error: &Error) {
         self.u16(error.code().to_wire());
-        self.text(error.cause());
-        self.option(error.remedy_text(), Self::text);
-        self.option(error.place().node.as_deref(), Self::text);
+        self.text(error.cause(), WORDS_MAX);
+        self.option(error.remedy_text(), |out, remedy| out.text(remedy, WORDS_MAX));
+        self.option(error.place().node.as_deref(), |out, node| out.text(node, NAME_MAX));
     }
 }
 
@@ -310,8 +318,12 @@ impl<'a> Reader<'a> {
         self.u32().map(|length| usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    fn text(&mut self) -> Result<String> {
+    fn text(&mut self, max: usize) -> Result<String> {
         let length = self.length()?;
+        if length > max {
+            let cause = format!("a name or text has {length} bytes, at most {max} are allowed");
+            return Err(Error::new(ErrorCode::InvalidArgument, cause).remedy("shorten it"));
+        }
         let bytes = self.bytes(length)?;
         String::from_utf8(bytes.to_vec()).map_err(|_| malformed("a text is not UTF-8"))
     }
@@ -330,8 +342,11 @@ impl<'a> Reader<'a> {
 
     /// A list whose elements take at least `least` bytes each, so that its announced length
     /// can't make anybody reserve more than what was sent.
-    fn list<T>(&mut self, least: usize, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+    fn list<T>(&mut self, max: usize, least: usize, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let length = self.length()?;
+        if length > max {
+            return Err(malformed(&format!("a list of {length}, at most {max} are allowed")));
+        }
         if length.saturating_mul(least) > self.0.len() {
             return Err(malformed("it ends too early"));
         }
@@ -340,9 +355,9 @@ impl<'a> Reader<'a> {
 
     fn request(&mut self) -> Result<SessionRequest> {
         Ok(SessionRequest {
-            node_name: self.text()?,
+            node_name: self.text(NAME_MAX)?,
             pid: self.u32()?,
-            program: self.text()?,
+            program: self.text(NAME_MAX)?,
             rank: self.option(|reader| {
                 Ok(Rank {
                     rank: reader.u32()?,
@@ -376,34 +391,35 @@ impl<'a> Reader<'a> {
             memory_quota: self.u64()?,
             stream_quota: self.u32()?,
             plain_tcp: self.flag()?,
-            devices: self
-                .list(DEVICE_LEAST, |reader| Ok(LeasedDevice { info: reader.info()?, address: reader.text()? }))?,
+            devices: self.list(DEVICES_MAX, DEVICE_LEAST, |reader| {
+                Ok(LeasedDevice { info: reader.info()?, address: reader.text(ADDRESS_MAX)? })
+            })?,
         })
     }
 
     fn info(&mut self) -> Result<DeviceInfo> {
         Ok(DeviceInfo {
             id: DeviceId { node: NodeId(self.u32()?), ordinal: self.u32()? },
-            node_name: self.text()?,
+            node_name: self.text(NAME_MAX)?,
             kind: self.kind()?,
-            name: self.text()?,
-            vendor: self.text()?,
-            driver: self.text()?,
-            uuid: self.text()?,
+            name: self.text(NAME_MAX)?,
+            vendor: self.text(NAME_MAX)?,
+            driver: self.text(NAME_MAX)?,
+            uuid: self.text(NAME_MAX)?,
             memory: self.u64()?,
             units: self.u32()?,
             numa: self.option(Self::u32)?,
-            cpus: self.list(4, Self::u32)?,
+            cpus: self.list(PROCESSORS_MAX, 4, Self::u32)?,
         })
     }
 
     fn error(&mut self) -> Result<Error> {
         let code = ErrorCode::from_wire(self.u16()?);
-        let mut error = Error::new(code, self.text()?);
-        if let Some(remedy) = self.option(Self::text)? {
+        let mut error = Error::new(code, self.text(WORDS_MAX)?);
+        if let Some(remedy) = self.option(|reader| reader.text(WORDS_MAX))? {
             error = error.remedy(remedy);
         }
-        if let Some(node) = self.option(Self::text)? {
+        if let Some(node) = self.option(|reader| reader.text(NAME_MAX))? {
             error = error.node(node);
         }
         Ok(error)
@@ -522,6 +538,57 @@ mod tests {
         let count = lease.len() - 4;
         lease[count..].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(decode(GRANTED, &lease).is_err());
+    }
+
+    #[test]
+    fn texts_and_lists_are_bounded() {
+        let long = |length: usize| "x".repeat(length);
+        let request = |node_name, program| SessionRequest {
+            node_name,
+            pid: 1,
+            program,
+            rank: None,
+            kind: None,
+            order: OrderPolicy::Local,
+        };
+        // Writers cut, so that each message comes back shorter.
+        let mut wide = lease(1);
+        wide.devices[0].info.name = long(NAME_MAX + 1);
+        wide.devices[0].address = long(ADDRESS_MAX + 1);
+        for message in [
+            Message::Open(request(long(NAME_MAX + 1), long(60_000))),
+            Message::Granted(wide),
+            Message::Refused(Error::new(ErrorCode::DeviceUnavailable, long(WORDS_MAX + 1)).remedy(long(WORDS_MAX + 1))),
+            Message::NodeLost { node: NodeId(2), name: long(NAME_MAX + 1) },
+            Message::ExecutorEnded { node: NodeId(2), why: long(WORDS_MAX + 1) },
+            Message::Warning(long(WORDS_MAX + 1)),
+            Message::Ended(long(WORDS_MAX + 1)),
+        ] {
+            let bytes = encode(&message);
+            let (kind, body) = split(&bytes);
+            assert!(decode(kind, body).unwrap() != message && body.len() < 3 * WORDS_MAX, "{kind}");
+        }
+        // Readers refuse.
+        let texts = |first: usize, second: usize| {
+            let mut out = Writer(Vec::new());
+            out.text(&long(first), first);
+            out.u32(1);
+            out.text(&long(second), second);
+            out.0.extend([0; 3]);
+            decode(OPEN, &out.0)
+        };
+        assert!(texts(NAME_MAX, NAME_MAX).is_ok());
+        for too_long in [texts(NAME_MAX + 1, 1), texts(1, NAME_MAX + 1)] {
+            assert!(too_long.unwrap_err().cause().contains("at most 255"));
+        }
+        for kind in [WARNING, ENDED] {
+            let mut out = Writer(Vec::new());
+            out.text(&long(WORDS_MAX + 1), WORDS_MAX + 1);
+            assert!(decode(kind, &out.0).is_err());
+        }
+        let mut wide = lease(1);
+        wide.devices[0].info.cpus = vec![0; PROCESSORS_MAX + 1];
+        assert!(decode(GRANTED, &encode(&Message::Granted(wide))[HEADER_LEN..]).is_err());
     }
 
     proptest! {

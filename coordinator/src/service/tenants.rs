@@ -1,0 +1,209 @@
+//! What users may have of the coordinator at one time, so that none of them can shut out the others, and all of them together neither agents nor
+//! administrators: a quarter of the descriptors is left to these.
+
+use super::protocol::Protocol;
+use accord_types::short_lock::ShortLock;
+use accord_types::{Count, Error, ErrorCode, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Connections of all users, and as much of the descriptors.
+const CONNECTIONS_MAX: usize = 1 << 17;
+const PART_OF_DESCRIPTORS: u64 = 2;
+/// Most of one user, as a part of all.
+const PART_OF_ONE_USER: usize = 2;
+/// Connections of one user's tools; programs have others.
+const TOOLS_OF_ONE_USER_MAX: usize = 32;
+/// Calls of Watch by one user.
+const WATCHES_OF_ONE_USER_MAX: usize = 4;
+
+/// See the module.
+pub(super) struct Tenants {
+    /// Connections of all users.
+    most: usize,
+    /// Descriptors of this process; none: as many as it likes.
+    descriptors: Option<u64>,
+    taken: ShortLock<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    connections: usize,
+    by_user: HashMap<String, Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    connections: usize,
+    tools: usize,
+    watches: usize,
+}
+
+/// Whose place it is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    /// How the caller is called.
+    pub(super) user: String,
+    /// Whether it is an agent, or looks after the cluster: these have the reserve.
+    pub(super) is_trusted: bool,
+}
+
+/// What a place is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    Program,
+    Tool,
+    Watch,
+}
+
+/// A place that a user has taken. Dropping it gives it back.
+pub(super) struct TenantSlot {
+    tenants: Arc<Tenants>,
+    /// None: an agent's or administrator's, who need none.
+    taken: Option<(String, Use)>,
+}
+
+impl Tenants {
+    /// `descriptors`: how many this process may have; none: as many as it likes.
+    pub(super) fn new(descriptors: Option<u64>) -> Arc<Self> {
+        let part = descriptors.and_then(|many| usize::try_from(many / PART_OF_DESCRIPTORS).ok());
+        let most = part.map_or(CONNECTIONS_MAX, |part| part.clamp(PART_OF_ONE_USER, CONNECTIONS_MAX));
+        Arc::new(Self { most, descriptors, taken: ShortLock::default() })
+    }
+
+    /// A place for a connection.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if the caller, or all users together, have as many as they may.
+    pub(super) fn connect(self: &Arc<Self>, who: Who, protocol: Protocol) -> Result<TenantSlot> {
+        self.enter(who, if protocol == Protocol::Grpc { Use::Tool } else { Use::Program })
+    }
+
+    /// A place for a call of Watch.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if the caller has as many as they may.
+    pub(super) fn watch(self: &Arc<Self>, who: Who) -> Result<TenantSlot> {
+        self.enter(who, Use::Watch)
+    }
+
+    fn enter(self: &Arc<Self>, who: Who, purpose: Use) -> Result<TenantSlot> {
+        let Who { user, is_trusted } = who;
+        if is_trusted && purpose != Use::Watch {
+            return Ok(TenantSlot { tenants: self.clone(), taken: None });
+        }
+        let mut taken = self.taken.lock();
+        let known = taken.by_user.get(&user);
+        let of_one = self.most.div_ceil(PART_OF_ONE_USER);
+        let (connections, tools, watches) =
+            known.map_or((0, 0, 0), |known| (known.connections, known.tools, known.watches));
+        if purpose == Use::Watch {
+            if watches >= WATCHES_OF_ONE_USER_MAX {
+                let what = Count(watches, "call");
+                return Err(quota(format!("{user} has {what} of Watch, the quota of one user"), "end one of them"));
+            }
+        } else if connections >= of_one {
+            let what = Count(connections, "connection");
+            return Err(quota(
+                format!("{user} has {what} to the coordinator, the quota of one user{}", self.why(PART_OF_ONE_USER)),
+                MORE_DESCRIPTORS,
+            ));
+        } else if taken.connections >= self.most {
+            let what = Count(self.most, "connection");
+            return Err(quota(
+                format!("users have {what} to the coordinator, the quota of all together{}", self.why(1)),
+                MORE_DESCRIPTORS,
+            ));
+        } else if purpose == Use::Tool && tools >= TOOLS_OF_ONE_USER_MAX {
+            let what = Count(tools, "connection");
+            let cause = format!("tools of {user} have {what} to the coordinator, the quota of one user");
+            return Err(quota(cause, "end some of the user's tools"));
+        }
+        let counts = taken.by_user.entry(user.clone()).or_default();
+        match purpose {
+            Use::Watch => counts.watches += 1,
+            Use::Tool | Use::Program => counts.connections += 1,
+        }
+        counts.tools += usize::from(purpose == Use::Tool);
+        taken.connections += usize::from(purpose != Use::Watch);
+        drop(taken);
+        Ok(TenantSlot { tenants: self.clone(), taken: Some((user, purpose)) })
+    }
+
+    /// Where the bound comes from, if it is the system's.
+    fn why(&self, parts: usize) -> String {
+        let Some(descriptors) = self.descriptors.filter(|_| self.most < CONNECTIONS_MAX) else { return String::new() };
+        let part = if parts == 1 { "half" } else { "a quarter" };
+        format!(" ({part} of the coordinator's {descriptors} descriptors)")
+    }
+}
+
+impl Drop for TenantSlot {
+    fn drop(&mut self) {
+        let Some((user, purpose)) = self.taken.take() else { return };
+        let mut taken = self.tenants.taken.lock();
+        taken.connections -= usize::from(purpose != Use::Watch);
+        let Some(counts) = taken.by_user.get_mut(&user) else { return };
+        match purpose {
+            Use::Watch => counts.watches -= 1,
+            Use::Tool | Use::Program => counts.connections -= 1,
+        }
+        counts.tools -= usize::from(purpose == Use::Tool);
+        if counts.connections + counts.watches == 0 {
+            taken.by_user.remove(&user);
+        }
+    }
+}
+
+const MORE_DESCRIPTORS: &str =
+    "end some of the user's programs, or raise the coordinator's limit on open files (ulimit -n, LimitNOFILE)";
+
+fn quota(cause: String, remedy: &'static str) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(user: &str, is_trusted: bool) -> Who {
+        Who { user: user.to_owned(), is_trusted }
+    }
+
+    #[test]
+    fn a_user_leaves_room_for_others_and_all_users_for_agents() {
+        let tenants = Tenants::new(Some(64));
+        let enter = |name: &str| tenants.connect(who(&format!("tenant {name}"), false), Protocol::Session);
+        let eva: Vec<TenantSlot> = std::iter::from_fn(|| enter("eva").ok()).collect();
+        assert_eq!(eva.len(), 16);
+        let error = enter("eva").err().unwrap().to_string();
+        assert!(error.contains("tenant eva has 16 connections") && error.contains("quota of one user"), "{error}");
+        assert!(error.contains("a quarter of the coordinator's 64 descriptors"), "{error}");
+        let ada: Vec<TenantSlot> = std::iter::from_fn(|| enter("ada").ok()).collect();
+        assert_eq!(ada.len(), 16);
+        let error = enter("bob").err().unwrap().to_string();
+        assert!(error.contains("quota of all together (half of"), "{error}");
+        for trusted in ["agent h1", "admin boss"].map(|name| who(name, true)) {
+            let places: Vec<TenantSlot> =
+                (0..99).map(|_| tenants.connect(trusted.clone(), Protocol::Grpc).ok().unwrap()).collect();
+            drop(places);
+        }
+        drop(eva);
+        assert!(enter("bob").is_ok() && enter("eva").is_ok());
+        drop(ada);
+        assert!(tenants.taken.lock().by_user.is_empty() && tenants.taken.lock().connections == 0);
+    }
+
+    #[test]
+    fn tools_and_watches_have_bounds_of_their_own() {
+        let tenants = Tenants::new(None);
+        let eva = who("tenant eva", false);
+        let tools: Vec<TenantSlot> = std::iter::from_fn(|| tenants.connect(eva.clone(), Protocol::Grpc).ok()).collect();
+        assert_eq!(tools.len(), TOOLS_OF_ONE_USER_MAX);
+        assert!(tenants.connect(eva.clone(), Protocol::Session).is_ok());
+        for watcher in [eva, who("admin boss", true)] {
+            let watches: Vec<TenantSlot> = std::iter::from_fn(|| tenants.watch(watcher.clone()).ok()).collect();
+            assert_eq!(watches.len(), WATCHES_OF_ONE_USER_MAX);
+        }
+    }
+}

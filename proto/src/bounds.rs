@@ -1,0 +1,482 @@
+//! How long each list and text of each message may be. The functions name every field, so that a new one is not forgotten;
+//! `tests/bounds.rs` tries each list and text that the `.proto` files have.
+
+use crate::convert::Malformed;
+use crate::v1;
+use accord_types::texts::{ADDRESS_MAX, NAME_MAX, PATH_MAX, WORDS_MAX};
+use prost::Message;
+use v1::{agent_message, coordinator_message};
+
+/// Longest message of an agent or to one, in bytes.
+pub const AGENT_MESSAGE_MAX: usize = 4 << 20;
+/// Longest request of a tool, in bytes.
+pub const REQUEST_MAX: usize = 16 << 10;
+/// Devices of a node.
+pub const NODE_DEVICES_MAX: usize = 256;
+/// Pairs of a node's devices whose copies were measured.
+pub const DEVICE_PAIRS_MAX: usize = NODE_DEVICES_MAX * NODE_DEVICES_MAX;
+/// Sessions with an executor on a node.
+pub const NODE_SESSIONS_MAX: usize = 1_024;
+/// Processors of a machine, and its NUMA nodes, and its PCI devices that matter.
+pub const PROCESSORS_MAX: usize = 8_192;
+/// Ways to reach a node.
+pub const LINKS_MAX: usize = 8;
+/// Nodes that may be named for the paths between all of them.
+pub const PATHS_OF_MAX: usize = 64;
+/// Nodes and sessions in a message for tools, and devices and paths.
+pub const PAGE_ITEMS_MAX: usize = 1 << 16;
+/// Bytes of a key: all have the same length.
+pub const KEY_MAX: usize = accord_types::SessionKey::LEN;
+
+/// A message that knows its bounds.
+pub trait Bounded {
+    /// Whether all its lists and texts are within their bounds.
+    ///
+    /// # Errors
+    /// [`Malformed`] names the first field that is longer than it may be.
+    fn check(&self) -> Result<(), Malformed>;
+}
+
+/// Reads a message that comes another way than by gRPC.
+///
+/// # Errors
+/// Says in words why the bytes are no message of this type, or which field is longer than it may be.
+pub fn read<M: Message + Bounded + Default>(bytes: &[u8]) -> Result<M, String> {
+    let message = M::decode(bytes).map_err(|error| error.to_string())?;
+    message.check().map_err(|malformed| malformed.to_string())?;
+    Ok(message)
+}
+
+/// Returns an error that names the field if the length is larger than the bound.
+fn within(len: usize, max: usize, field: &'static str) -> Result<(), Malformed> {
+    if len <= max { Ok(()) } else { Err(Malformed(field)) }
+}
+
+/// Checks a list's length and then each of its messages.
+fn all<T: Bounded>(list: &[T], max: usize, field: &'static str) -> Result<(), Malformed> {
+    within(list.len(), max, field)?;
+    list.iter().try_for_each(Bounded::check)
+}
+
+/// Declares messages without lists or texts; each field is named.
+macro_rules! without_lists {
+    ($($message:ident { $($field:ident),* })*) => {$(
+        impl Bounded for v1::$message {
+            fn check(&self) -> Result<(), Malformed> {
+                let Self { $($field: _),* } = self;
+                Ok(())
+            }
+        }
+    )*};
+}
+
+without_lists! {
+    CloseSessionReply {}
+    CloseSessionRequest { version, session }
+    DeviceFigures { ordinal, to_device, from_device, launch_ns }
+    DevicePair { from, to, times }
+    DeviceRef { node, ordinal }
+    Drain { draining }
+    Goodbye {}
+    MeasureNode {}
+    PageStart { list, from }
+    PathTimes { small_ns, medium_ns, stream_bytes_per_s }
+    Rank { rank, size, local_rank, local_size, job }
+    SessionClosed { session }
+    ShutdownReply {}
+    ShutdownRequest { version, agents }
+    Stop {}
+}
+
+impl<T: Bounded> Bounded for Option<T> {
+    fn check(&self) -> Result<(), Malformed> {
+        self.as_ref().map_or(Ok(()), Bounded::check)
+    }
+}
+
+impl Bounded for v1::Device {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { id: _, node_name, kind: _, name, vendor, driver, memory: _, units: _, numa: _, cpus, uuid } = self;
+        within(node_name.len(), NAME_MAX, "Device.node_name is too long")?;
+        within(name.len(), NAME_MAX, "Device.name is too long")?;
+        within(vendor.len(), NAME_MAX, "Device.vendor is too long")?;
+        within(driver.len(), NAME_MAX, "Device.driver is too long")?;
+        within(cpus.len(), PROCESSORS_MAX, "Device.cpus is too long")?;
+        within(uuid.len(), NAME_MAX, "Device.uuid is too long")
+    }
+}
+
+impl Bounded for v1::Hardware {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { cores: _, processors: _, numa, devices } = self;
+        all(numa, PROCESSORS_MAX, "Hardware.numa is too long")?;
+        all(devices, PROCESSORS_MAX, "Hardware.devices is too long")
+    }
+}
+
+impl Bounded for v1::NumaNode {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { index: _, cpus, memory: _ } = self;
+        within(cpus.len(), PROCESSORS_MAX, "NumaNode.cpus is too long")
+    }
+}
+
+impl Bounded for v1::NearDevice {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { kind, name, pci, numa: _ } = self;
+        within(kind.len(), NAME_MAX, "NearDevice.kind is too long")?;
+        within(name.len(), NAME_MAX, "NearDevice.name is too long")?;
+        within(pci.len(), NAME_MAX, "NearDevice.pci is too long")
+    }
+}
+
+impl Bounded for v1::SessionGrant {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self {
+            session: _,
+            program,
+            node_name,
+            pid: _,
+            rank: _,
+            ordinals,
+            memory_quota: _,
+            stream_quota: _,
+            opened_unix_ms: _,
+            key,
+            user,
+            ends_in_ms: _,
+            plain_tcp: _,
+        } = self;
+        within(program.len(), NAME_MAX, "SessionGrant.program is too long")?;
+        within(node_name.len(), NAME_MAX, "SessionGrant.node_name is too long")?;
+        within(ordinals.len(), NODE_DEVICES_MAX, "SessionGrant.ordinals is too long")?;
+        within(key.len(), KEY_MAX, "SessionGrant.key is too long")?;
+        within(user.len(), NAME_MAX, "SessionGrant.user is too long")
+    }
+}
+
+impl Bounded for v1::NodeFigures {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { host_copy: _, devices, pairs, note, kept: _, lane_here: _, agent_version, gpu_aware } = self;
+        all(devices, NODE_DEVICES_MAX, "NodeFigures.devices is too long")?;
+        all(pairs, DEVICE_PAIRS_MAX, "NodeFigures.pairs is too long")?;
+        within(note.len(), WORDS_MAX, "NodeFigures.note is too long")?;
+        within(agent_version.len(), NAME_MAX, "NodeFigures.agent_version is too long")?;
+        gpu_aware.check()
+    }
+}
+
+impl Bounded for v1::GpuAware {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { yes: _, why_not } = self;
+        within(why_not.len(), WORDS_MAX, "GpuAware.why_not is too long")
+    }
+}
+
+impl Bounded for v1::AgentMessage {
+    fn check(&self) -> Result<(), Malformed> {
+        use agent_message::Body;
+        match &self.body {
+            Some(Body::Register(message)) => message.check(),
+            Some(Body::Heartbeat(message)) => message.check(),
+            Some(Body::SessionStarted(message)) => message.check(),
+            Some(Body::SessionEnded(message)) => message.check(),
+            Some(Body::Goodbye(message)) => message.check(),
+            Some(Body::NodeFigures(message)) => message.check(),
+            Some(Body::PathMeasured(message)) => message.check(),
+            Some(Body::JoinJob(message)) => message.check(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Bounded for v1::Register {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self {
+            version: _,
+            node_name,
+            incarnation: _,
+            address,
+            devices,
+            hardware,
+            previous_node: _,
+            sessions,
+            job,
+            draining: _,
+        } = self;
+        within(node_name.len(), NAME_MAX, "Register.node_name is too long")?;
+        within(address.len(), ADDRESS_MAX, "Register.address is too long")?;
+        all(devices, NODE_DEVICES_MAX, "Register.devices is too long")?;
+        hardware.check()?;
+        all(sessions, NODE_SESSIONS_MAX, "Register.sessions is too long")?;
+        within(job.len(), NAME_MAX, "Register.job is too long")
+    }
+}
+
+impl Bounded for v1::JoinJob {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { version: _, node_name, job, run: _ } = self;
+        within(node_name.len(), NAME_MAX, "JoinJob.node_name is too long")?;
+        within(job.len(), NAME_MAX, "JoinJob.job is too long")
+    }
+}
+
+impl Bounded for v1::Heartbeat {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { sessions } = self;
+        within(sessions.len(), NODE_SESSIONS_MAX, "Heartbeat.sessions is too long")
+    }
+}
+
+impl Bounded for v1::SessionStarted {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { grant } = self;
+        grant.check()
+    }
+}
+
+impl Bounded for v1::SessionEnded {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { session: _, reason } = self;
+        within(reason.len(), WORDS_MAX, "SessionEnded.reason is too long")
+    }
+}
+
+impl Bounded for v1::PathMeasured {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { measurement: _, times: _, transport, why } = self;
+        within(transport.len(), NAME_MAX, "PathMeasured.transport is too long")?;
+        within(why.len(), WORDS_MAX, "PathMeasured.why is too long")
+    }
+}
+
+impl Bounded for v1::CoordinatorMessage {
+    fn check(&self) -> Result<(), Malformed> {
+        use coordinator_message::Body;
+        match &self.body {
+            Some(Body::Registered(message)) => message.check(),
+            Some(Body::SessionOpened(message)) => message.check(),
+            Some(Body::SessionClosed(message)) => message.check(),
+            Some(Body::NodeLost(message)) => message.check(),
+            Some(Body::Drain(message)) => message.check(),
+            Some(Body::Stop(message)) => message.check(),
+            Some(Body::MeasureNode(message)) => message.check(),
+            Some(Body::MeasurePath(message)) => message.check(),
+            Some(Body::ExpectMeasurement(message)) => message.check(),
+            Some(Body::RankLost(message)) => message.check(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Bounded for v1::Registered {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { version: _, node: _, heartbeat_ms: _, lost_after_ms: _, address, plain_tcp: _ } = self;
+        within(address.len(), ADDRESS_MAX, "Registered.address is too long")
+    }
+}
+
+impl Bounded for v1::SessionOpened {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { grant } = self;
+        grant.check()
+    }
+}
+
+impl Bounded for v1::NodeLost {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { node: _, node_name } = self;
+        within(node_name.len(), NAME_MAX, "NodeLost.node_name is too long")
+    }
+}
+
+impl Bounded for v1::RankLost {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { node_name } = self;
+        within(node_name.len(), NAME_MAX, "RankLost.node_name is too long")
+    }
+}
+
+impl Bounded for v1::MeasurePath {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { measurement: _, to: _, address, key } = self;
+        within(address.len(), ADDRESS_MAX, "MeasurePath.address is too long")?;
+        within(key.len(), KEY_MAX, "MeasurePath.key is too long")
+    }
+}
+
+impl Bounded for v1::ExpectMeasurement {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { measurement: _, key } = self;
+        within(key.len(), KEY_MAX, "ExpectMeasurement.key is too long")
+    }
+}
+
+impl Bounded for v1::DescribeRequest {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { version: _, viewer, measure: _, paths_of, page: _ } = self;
+        viewer.check()?;
+        within(paths_of.len(), PATHS_OF_MAX, "DescribeRequest.paths_of is too long")
+    }
+}
+
+impl Bounded for v1::Viewer {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { node_name, order: _, kind: _, rank: _ } = self;
+        within(node_name.len(), NAME_MAX, "Viewer.node_name is too long")
+    }
+}
+
+impl Bounded for v1::ClusterView {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self {
+            version: _,
+            nodes,
+            sessions,
+            numbering,
+            uptime_ms: _,
+            plain_tcp: _,
+            paths,
+            measuring: _,
+            unix_ms: _,
+            next: _,
+        } = self;
+        all(nodes, PAGE_ITEMS_MAX, "ClusterView.nodes is too long")?;
+        all(sessions, PAGE_ITEMS_MAX, "ClusterView.sessions is too long")?;
+        within(numbering.len(), PAGE_ITEMS_MAX, "ClusterView.numbering is too long")?;
+        all(paths, PAGE_ITEMS_MAX, "ClusterView.paths is too long")
+    }
+}
+
+impl Bounded for v1::Path {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { from: _, to: _, times: _, source: _, transport } = self;
+        within(transport.len(), NAME_MAX, "Path.transport is too long")
+    }
+}
+
+impl Bounded for v1::Link {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { kind: _, address } = self;
+        within(address.len(), ADDRESS_MAX, "Link.address is too long")
+    }
+}
+
+impl Bounded for v1::Node {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { id: _, name, state: _, incarnation: _, links, devices, hardware, heard_ms_ago: _, figures } = self;
+        within(name.len(), NAME_MAX, "Node.name is too long")?;
+        all(links, LINKS_MAX, "Node.links is too long")?;
+        all(devices, NODE_DEVICES_MAX, "Node.devices is too long")?;
+        hardware.check()?;
+        figures.check()
+    }
+}
+
+impl Bounded for v1::Session {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self {
+            id: _,
+            program,
+            node_name,
+            pid: _,
+            rank: _,
+            order: _,
+            executors,
+            lost,
+            attached: _,
+            age_ms: _,
+            device_count: _,
+        } = self;
+        within(program.len(), NAME_MAX, "Session.program is too long")?;
+        within(node_name.len(), NAME_MAX, "Session.node_name is too long")?;
+        within(executors.len(), PAGE_ITEMS_MAX, "Session.executors is too long")?;
+        within(lost.len(), PAGE_ITEMS_MAX, "Session.lost is too long")
+    }
+}
+
+impl Bounded for v1::DrainNodeRequest {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { version: _, node_name, drain: _ } = self;
+        within(node_name.len(), NAME_MAX, "DrainNodeRequest.node_name is too long")
+    }
+}
+
+impl Bounded for v1::DrainNodeReply {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { sessions } = self;
+        within(sessions.len(), PAGE_ITEMS_MAX, "DrainNodeReply.sessions is too long")
+    }
+}
+
+impl Bounded for v1::ExecutorStart {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self {
+            node: _,
+            node_name,
+            session: _,
+            devices,
+            key,
+            libacc,
+            agent_pid: _,
+            cache,
+            ipc: _,
+            stream_quota: _,
+            memory_quota: _,
+            plain_tcp: _,
+            mapped: _,
+            lane: _,
+        } = self;
+        within(node_name.len(), NAME_MAX, "ExecutorStart.node_name is too long")?;
+        all(devices, NODE_DEVICES_MAX, "ExecutorStart.devices is too long")?;
+        within(key.len(), KEY_MAX, "ExecutorStart.key is too long")?;
+        within(libacc.len(), PATH_MAX, "ExecutorStart.libacc is too long")?;
+        within(cache.len(), PATH_MAX, "ExecutorStart.cache is too long")
+    }
+}
+
+impl Bounded for v1::Gpus {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { devices, note, failed: _ } = self;
+        all(devices, NODE_DEVICES_MAX, "Gpus.devices is too long")?;
+        within(note.len(), WORDS_MAX, "Gpus.note is too long")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_registration_fits_a_message() {
+        let text = || "x".repeat(NAME_MAX);
+        let device = |ordinal| v1::Device {
+            id: Some(v1::DeviceRef { node: 0, ordinal }),
+            node_name: text(),
+            name: text(),
+            vendor: text(),
+            driver: text(),
+            uuid: text(),
+            // Processors are of one device each.
+            cpus: vec![u32::from(u16::MAX); PROCESSORS_MAX / NODE_DEVICES_MAX],
+            ..v1::Device::default()
+        };
+        let grant = v1::SessionGrant {
+            session: u64::MAX,
+            program: text(),
+            node_name: text(),
+            user: text(),
+            ordinals: (0..NODE_DEVICES_MAX as u32).collect(),
+            key: vec![1; KEY_MAX],
+            ..v1::SessionGrant::default()
+        };
+        let register = v1::Register {
+            node_name: text(),
+            devices: (0..NODE_DEVICES_MAX as u32).map(device).collect(),
+            sessions: vec![grant; NODE_SESSIONS_MAX],
+            ..v1::Register::default()
+        };
+        assert_eq!(register.check(), Ok(()));
+        assert!(register.encoded_len() < AGENT_MESSAGE_MAX, "{}", register.encoded_len());
+    }
+}

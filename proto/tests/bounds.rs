@@ -1,0 +1,118 @@
+//! Each list and each text of each message has a bound: it is enforced where the message is received.
+
+use accord_proto::bounds::Bounded;
+use accord_proto::v1;
+use prost::Message;
+use std::path::Path;
+
+/// Longer than any list or text may be, in elements and bytes.
+const TOO_MANY: usize = 1 << 18;
+
+/// A field that may have any length.
+struct Field {
+    message: String,
+    name: String,
+    number: u32,
+    repeated: bool,
+    kind: String,
+}
+
+/// All such fields of the `.proto` files, and the names of all messages.
+fn fields() -> (Vec<Field>, Vec<String>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("accord/v1");
+    let (mut fields, mut messages) = (Vec::new(), Vec::new());
+    for file in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let mut message = String::new();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split("//").next().unwrap().split_whitespace().collect();
+            match words[..] {
+                ["message", name, ..] => {
+                    message = name.to_owned();
+                    messages.push(message.clone());
+                }
+                ["enum" | "service", ..] => message.clear(),
+                [ref label @ .., kind, name, "=", number] if !message.is_empty() => {
+                    let repeated = label == ["repeated"];
+                    assert!(repeated || label.is_empty() || label == ["optional"], "{line}");
+                    if repeated || matches!(kind, "string" | "bytes") {
+                        let number = number.trim_end_matches(';').parse().unwrap();
+                        let (name, kind) = (name.to_owned(), kind.to_owned());
+                        fields.push(Field { message: message.clone(), name, number, repeated, kind });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    (fields, messages)
+}
+
+fn varint(mut number: usize, to: &mut Vec<u8>) {
+    while number > 127 {
+        to.push((number & 127) as u8 | 128);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
+/// A message with nothing in it but this field, which is longer than it may be.
+fn too_long(field: &Field) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let is_number = matches!(field.kind.as_str(), "uint32" | "uint64");
+    // What has a length before it: texts, packed numbers, messages.
+    let tag = (field.number << 3 | 2) as usize;
+    if field.repeated && !is_number {
+        for _ in 0..TOO_MANY {
+            varint(tag, &mut bytes);
+            varint(0, &mut bytes);
+        }
+    } else {
+        varint(tag, &mut bytes);
+        varint(TOO_MANY, &mut bytes);
+        bytes.extend(std::iter::repeat_n(if field.kind == "string" { b'x' } else { 0 }, TOO_MANY));
+    }
+    bytes
+}
+
+/// What becomes of these bytes where a message of this name is received: `None` if there is no such message here.
+fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
+    fn read<M: Message + Bounded + Default>(bytes: &[u8]) -> Result<(), String> {
+        M::decode(bytes).unwrap().check().map_err(|malformed| malformed.to_string())
+    }
+    macro_rules! messages {
+        ($($name:ident)*) => {
+            match message {
+                $(stringify!($name) => Some(read::<v1::$name>(bytes)),)*
+                _ => None,
+            }
+        };
+    }
+    messages! {
+        AgentMessage ClusterView CloseSessionReply CloseSessionRequest CoordinatorMessage DescribeRequest Device DeviceFigures
+        DevicePair DeviceRef Drain DrainNodeReply DrainNodeRequest ExecutorStart ExpectMeasurement Goodbye GpuAware Gpus Hardware
+        Heartbeat JoinJob Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode PageStart Path PathMeasured
+        PathTimes Rank RankLost Register Registered Session SessionClosed SessionEnded SessionGrant SessionOpened SessionStarted
+        ShutdownReply ShutdownRequest Stop Viewer
+    }
+}
+
+#[test]
+fn every_list_and_text_has_a_bound() {
+    let (fields, messages) = fields();
+    assert!(fields.len() > 60 && messages.len() > 40, "{} fields of {} messages", fields.len(), messages.len());
+    let mut wrong = Vec::new();
+    for message in messages {
+        if received(&message, &[]).is_none() {
+            wrong.push(format!("{message}: not in this test's list"));
+        }
+    }
+    for field in fields {
+        let named = format!("{}.{}", field.message, field.name);
+        match received(&field.message, &too_long(&field)) {
+            Some(Err(why)) if why.contains(&named) => {}
+            outcome => wrong.push(format!("{named}: {outcome:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "without a bound in proto/src/bounds.rs:\n{}", wrong.join("\n"));
+}
