@@ -291,7 +291,16 @@ fn an_executor_takes_a_launch_without_the_heap() {
     step(&mut core, Command::Function { device: 0, function: 1, offset: 0, executable: true }, &function);
     // One word of bits, then the block.
     let payload = [0; 72];
-    let launch = Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 8 };
+    let launch = Command::Launch {
+        device: 0,
+        queue: 1,
+        function: 1,
+        gangs: 1,
+        workers: 1,
+        vector: 1,
+        slots: 8,
+        float_control: 0,
+    };
     for _ in 0..1_000 {
         step(&mut core, launch, &payload);
     }

@@ -4,8 +4,8 @@ use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
 use crate::ipc::{ExportMemory, ImportMemory};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NativeRange,
-    QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FloatControl, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
+    NativeRange, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -189,6 +189,22 @@ pub trait Device: Any + Send + Sync {
     /// # Errors
     /// When the device has failed.
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq>;
+
+    /// As [`Device::launch`], in the floating-point control state of the thread that launches it, where regions run as code of the program.
+    ///
+    /// # Errors
+    /// When the device has failed.
+    fn launch_under(
+        &self,
+        control: FloatControl,
+        stream: StreamId,
+        function: FunctionHandle,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<Seq> {
+        let _ = control;
+        self.launch(stream, function, dims, block)
+    }
 
     /// As [`Device::launch`], but it never waits for room in the stream: none if there is none. So it may be called with locks held.
     ///

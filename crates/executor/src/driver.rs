@@ -280,7 +280,9 @@ impl World<'_> {
                 device.copy_out(stream, src, len, CopySink::new(ToLane::new(session.link.outbox(), transfer, len)))
             }
             Operation::Copy { dst, src, len } => device.copy(stream, dst, src, len),
-            Operation::Launch { function, dims, block } => device.launch(stream, function, dims, block),
+            Operation::Launch { function, dims, control, block } => {
+                device.launch_under(control, stream, function, dims, block)
+            }
             Operation::WaitStream { other, seq } => device.wait_stream(stream, other, seq),
             Operation::Push { src, push } => {
                 let same_host = session.local.as_ref().map(|local| local.peer(push.to));

@@ -18,8 +18,8 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::route::Directions;
 use accord_fabric::transfer::TRANSFERS_MAX;
 use accord_types::{
-    AddressRange, ArgBlock, DevicePtr, Error, ErrorCode, LaunchDims, QueueId, Result, Seq, SessionId, StreamId,
-    TransferId,
+    AddressRange, ArgBlock, DevicePtr, Error, ErrorCode, FloatControl, LaunchDims, QueueId, Result, Seq, SessionId,
+    StreamId, TransferId,
 };
 use slot::{Found, Slot};
 use std::collections::HashMap;
@@ -390,11 +390,12 @@ fn build<'a>(
         Command::Copy { dst, src, len, .. } => {
             Ok(Operation::Copy { dst: slot.check(dst, len)?, src: slot.check(src, len)?, len })
         }
-        Command::Launch { function, gangs, workers, vector, slots, .. } => {
+        Command::Launch { function, gangs, workers, vector, slots, float_control, .. } => {
             let block = ArgBlock::decode(payload, slots, words)
                 .ok_or_else(|| broken("an argument block of impossible size"))?;
             let function = slot.function(function)?;
-            Ok(Operation::Launch { function, dims: LaunchDims { gangs, workers, vector }, block })
+            let control = FloatControl::from_wire(float_control);
+            Ok(Operation::Launch { function, dims: LaunchDims { gangs, workers, vector }, control, block })
         }
         Command::Push { src, len, transfer, to, .. } => {
             Ok(Operation::Push { src: slot.check(src, len)?, push: push(transfer, to, len, payload)? })

@@ -56,7 +56,16 @@ impl Asked {
     }
 
     fn launch(&self, queue: u32) {
-        let launch = Command::Launch { device: 0, queue, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 };
+        let launch = Command::Launch {
+            device: 0,
+            queue,
+            function: 1,
+            gangs: 1,
+            workers: 1,
+            vector: 1,
+            slots: 0,
+            float_control: 0,
+        };
         self.program.send(&launch, &[]);
     }
 

@@ -60,8 +60,16 @@ impl Recording {
             &FunctionSpec { object, offset, name: "region".to_owned(), kernel: None },
         );
         recording.say(&Command::Function { device: 0, function: 1, offset, executable: true }, &function);
-        let launch =
-            Command::Launch { device: 0, queue: QUEUE, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 };
+        let launch = Command::Launch {
+            device: 0,
+            queue: QUEUE,
+            function: 1,
+            gangs: 1,
+            workers: 1,
+            vector: 1,
+            slots: 0,
+            float_control: 0,
+        };
         recording.say(&launch, &[]);
         recording.say(&Command::Copy { device: 0, queue: QUEUE, dst: START + 256, src: START, len: 128 }, &[]);
         recording.say(&Command::WaitQueue { device: 0, queue: 6, other: QUEUE, seq: 4 }, &[]);

@@ -134,7 +134,16 @@ fn addresses_and_lengths_beyond_the_device_fail_their_queue_only() {
             Command::Relay { device: 0, queue, src: start, target: 0, dst: start, len: HUGE, seq: 0 },
             Command::Unmap { device: 0, queue, start, len: HUGE },
             Command::Store { device: 0, queue, dst: u64::MAX },
-            Command::Launch { device: 0, queue, function: 9, gangs: 1, workers: 1, vector: 1, slots: 0 },
+            Command::Launch {
+                device: 0,
+                queue,
+                function: 9,
+                gangs: 1,
+                workers: 1,
+                vector: 1,
+                slots: 0,
+                float_control: 0,
+            },
             Command::WaitQueue { device: 0, queue, other: 77, seq: 1 },
         ]
     };
@@ -290,7 +299,19 @@ fn a_copy_that_is_put_in_twice_ends_the_session() {
     let start = program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
     program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
     program.function(0, 1, 0x10);
-    program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
+    program.send(
+        &Command::Launch {
+            device: 0,
+            queue: 1,
+            function: 1,
+            gangs: 1,
+            workers: 1,
+            vector: 1,
+            slots: 0,
+            float_control: 0,
+        },
+        &[],
+    );
     let copy = |transfer| Command::CopyIn { device: 0, queue: 1, dst: start, len: MIB, transfer, eager: false };
     program.send(&copy(1), &[]);
     program.send(&copy(2), &[]);
@@ -310,7 +331,19 @@ fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
     let start = program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
     program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
     program.function(0, 1, 0x10);
-    program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
+    program.send(
+        &Command::Launch {
+            device: 0,
+            queue: 1,
+            function: 1,
+            gangs: 1,
+            workers: 1,
+            vector: 1,
+            slots: 0,
+            float_control: 0,
+        },
+        &[],
+    );
     // What a program may have open is taken, and other queues go on beside it.
     for _ in 0..STREAM_WINDOW / 1024 - 1 {
         program.send(&Command::Store { device: 0, queue: 1, dst: start }, &[1]);
@@ -320,7 +353,19 @@ fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
     go.send(()).unwrap();
     program.wait(0, 1, STREAM_WINDOW / 1024).unwrap();
 
-    program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
+    program.send(
+        &Command::Launch {
+            device: 0,
+            queue: 1,
+            function: 1,
+            gangs: 1,
+            workers: 1,
+            vector: 1,
+            slots: 0,
+            float_control: 0,
+        },
+        &[],
+    );
     for _ in 0..10 * STREAM_WINDOW / 1024 {
         program.send(&Command::Store { device: 0, queue: 1, dst: start }, &[1]);
     }
@@ -348,7 +393,16 @@ fn a_program_that_expects_copies_from_an_executor_that_is_lost_is_refused() {
     let start = program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
     program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
     program.function(0, 1, 0x10);
-    let launch = Command::Launch { device: 0, queue: SYNC, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 };
+    let launch = Command::Launch {
+        device: 0,
+        queue: SYNC,
+        function: 1,
+        gangs: 1,
+        workers: 1,
+        vector: 1,
+        slots: 0,
+        float_control: 0,
+    };
     program.send(&launch, &[]);
     let from = PeerId::executor(NodeId(9), 1).unwrap();
     let expect = |transfer| Command::Expect { device: 0, dst: start, len: 8, transfer, from, seq: 1 };
@@ -373,7 +427,19 @@ fn a_program_that_waits_for_everything_at_once_is_refused() {
     program.start().unwrap();
     program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
     program.function(0, 1, 0x10);
-    program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
+    program.send(
+        &Command::Launch {
+            device: 0,
+            queue: 1,
+            function: 1,
+            gangs: 1,
+            workers: 1,
+            vector: 1,
+            slots: 0,
+            float_control: 0,
+        },
+        &[],
+    );
     let position = frame::Position { device: 0, queue: QueueId(1), seq: Seq(1) };
     let mut positions = Vec::new();
     for _ in 0..1 << 12 {

@@ -294,7 +294,19 @@ fn frame_seeds() -> Vec<Vec<u8>> {
         (Command::Open { device: 0, ticket: 2, start: 0, len: 0 }, Vec::new()),
         (Command::Store { device: 0, queue: 1, dst: 4096 }, vec![7; 40]),
         (Command::Function { device: 0, function: 1, offset: 7, executable: true }, function),
-        (Command::Launch { device: 0, queue: 1, function: 1, gangs: 8, workers: 1, vector: 32, slots: 2 }, block),
+        (
+            Command::Launch {
+                device: 0,
+                queue: 1,
+                function: 1,
+                gangs: 8,
+                workers: 1,
+                vector: 32,
+                slots: 2,
+                float_control: 0,
+            },
+            block,
+        ),
         (Command::Wait { ticket: 9 }, the_positions()),
         (Command::Map { device: 0, ticket: 0, start: 1 << 44, len: 1 << 20 }, Vec::new()),
     ];

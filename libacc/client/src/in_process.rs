@@ -2,6 +2,7 @@
 
 use crate::cluster::LocalDeviceClient;
 use crate::host_copy::{self, Changed, Unchanged};
+use accord_device::cpu::float_control;
 use accord_device::{Backend, CopySink, Device, DriverContext, FunctionHandle, NativeHandles, StartConfig, registry};
 use accord_executor::hosted::Hosted;
 use accord_executor::queue_table::ByNumber;
@@ -296,7 +297,8 @@ impl DeviceClient for InProcess {
         }
         let running = self.running()?;
         let function = running.function(key, spec).map_err(|e| self.place(e))?;
-        self.put_on(&running, queue, |device, stream| device.launch(stream, function, dims, block))
+        let control = float_control();
+        self.put_on(&running, queue, |device, stream| device.launch_under(control, stream, function, dims, block))
     }
 
     fn grid(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>, dims: LaunchDims) -> LaunchDims {

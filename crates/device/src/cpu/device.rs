@@ -24,8 +24,8 @@ use accord_types::short_lock::ShortRwLock;
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
-    AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
-    LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+    AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl, FunctionSpec,
+    GlobalSpec, HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -173,8 +173,9 @@ impl CpuDevice {
                 libc::SIGSEGV | libc::SIGBUS => format!(" at address {address:#x}"),
                 _ => String::new(),
             };
-            let end = format!("ended with {}{at}", symbol::signal(signal));
-            (header.crash_stream.load(Ordering::Relaxed), (end, symbol::remedy(signal, address)))
+            let code = header.crash_code.load(Ordering::Relaxed);
+            let end = format!("ended with {}{at}", symbol::signal(signal, code));
+            (header.crash_stream.load(Ordering::Relaxed), (end, symbol::remedy(signal, code, address)))
         } else if exit != 0 {
             let remedy = "a region can't end the program (exit, or STOP in Fortran): have it set a variable that \
                           is copied out, and stop after it";
@@ -186,7 +187,7 @@ impl CpuDevice {
                 true => format!("was killed, {}", out_of_memory::CAUSE),
                 false => "was killed".to_owned(),
             };
-            (running.unwrap_or(u32::MAX), (killed, symbol::remedy(libc::SIGKILL, 0)))
+            (running.unwrap_or(u32::MAX), (killed, symbol::remedy(libc::SIGKILL, 0, 0)))
         };
         let (end, remedy) = end;
         let function = (stream < STREAMS_MAX)
@@ -384,8 +385,13 @@ impl Device for CpuDevice {
         Ok(DevicePtr(address))
     }
 
-    fn launch(
+    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
+        self.launch_under(FloatControl::default(), stream, function, dims, block)
+    }
+
+    fn launch_under(
         &self,
+        control: FloatControl,
         stream: StreamId,
         function: FunctionHandle,
         _dims: LaunchDims,
@@ -399,7 +405,8 @@ impl Device for CpuDevice {
         if !block.is_sound() {
             return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
         }
-        let record = Record { bytes: 0, kind: LAUNCH, seq: 0, after: 0, a: address, b: 0, c: block.bytes.len() as u64 };
+        let (b, c) = (control.to_wire().into(), block.bytes.len() as u64);
+        let record = Record { bytes: 0, kind: LAUNCH, seq: 0, after: 0, a: address, b, c };
         self.stream(stream)?.push_worker(record, block.bytes, relative_bytes(&block), None)
     }
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Version of this layout; owner and worker are the same build unless something is badly installed.
-pub(crate) const LAYOUT_VERSION: u32 = 5;
+pub(crate) const LAYOUT_VERSION: u32 = 6;
 /// Streams of one device. Queues beyond that share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker ring: a power of two.
@@ -46,6 +46,8 @@ pub(crate) struct Header {
     /// Signal that ended the worker, with the stream, instruction and address; 0 if none did.
     pub(crate) crash_signal: AtomicI32,
     pub(crate) crash_stream: AtomicU32,
+    /// The signal's `si_code`.
+    pub(crate) crash_code: AtomicI32,
     pub(crate) crash_ip: AtomicU64,
     /// Or [`NO_ADDRESS`].
     pub(crate) crash_address: AtomicU64,

@@ -29,7 +29,7 @@ pub(crate) struct Record {
     pub(crate) after: u64,
     /// LAUNCH: function address. STORE, COPY: destination. WAIT: stream.
     pub(crate) a: u64,
-    /// COPY: source. WAIT: position.
+    /// LAUNCH: floating-point control state. COPY: source. WAIT: position.
     pub(crate) b: u64,
     /// LAUNCH: bytes of the block. STORE, COPY: bytes.
     pub(crate) c: u64,

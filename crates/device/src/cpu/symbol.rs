@@ -16,8 +16,22 @@ pub fn position(path: &str, offset: u64) -> Option<String> {
     position
 }
 
-/// What to do about a region that a signal has ended, by an access to `address` if it is one for that.
-pub(crate) fn remedy(signal: i32, address: u64) -> &'static str {
+/// The floating-point exception that a `SIGFPE` with this `si_code` stands for.
+fn float_exception(code: i32) -> Option<&'static str> {
+    /// The kernel's `FPE_FLTDIV` and those that follow.
+    const FIRST: i32 = 3;
+    const NAMES: [&str; 5] = [
+        "floating-point division by zero",
+        "floating-point overflow",
+        "floating-point underflow",
+        "floating-point result that is not exact",
+        "invalid floating-point operation",
+    ];
+    NAMES.get(usize::try_from(code - FIRST).ok()?).copied()
+}
+
+/// What to do about a region that a signal has ended, by an access to `address` if it is one for that. `code` is the signal's `si_code`.
+pub(crate) fn remedy(signal: i32, code: i32, address: u64) -> &'static str {
     /// Null pointers, and elements near one.
     const NEAR_NULL: u64 = 4096;
     match signal {
@@ -25,6 +39,10 @@ pub(crate) fn remedy(signal: i32, address: u64) -> &'static str {
             "it used a null pointer: an array that is not allocated or has a negative stride, absent data of a no_create clause, a pointer \
              in device memory that was not attached (attach(rows[i])), or an absent optional argument without a data clause (GCC reads \
              scalars before any test of present(): name them in copyin)"
+        }
+        libc::SIGFPE if float_exception(code).is_some() => {
+            "the program has had this exception trapped (feenableexcept, -ffpe-trap), which holds in regions too: look for the operation in \
+             it, or for data that was not copied in"
         }
         libc::SIGFPE => "look for a division by zero of integers in it, or for data that was not copied in",
         libc::SIGILL => "look for a call of what never returns (__builtin_trap, an array without bounds) in it",
@@ -39,9 +57,12 @@ pub(crate) fn remedy(signal: i32, address: u64) -> &'static str {
     }
 }
 
-/// Name of a signal that ends a worker.
-pub(crate) fn signal(number: i32) -> &'static str {
-    match number {
+/// Name of a signal that ends a worker, with what its `si_code` says.
+pub(crate) fn signal(number: i32, code: i32) -> String {
+    if let (libc::SIGFPE, Some(exception)) = (number, float_exception(code)) {
+        return format!("SIGFPE ({exception})");
+    }
+    let name = match number {
         libc::SIGSEGV => "SIGSEGV (invalid memory address)",
         libc::SIGBUS => "SIGBUS (memory could not be provided)",
         libc::SIGILL => "SIGILL (illegal instruction)",
@@ -50,5 +71,21 @@ pub(crate) fn signal(number: i32) -> &'static str {
         libc::SIGKILL => "SIGKILL",
         libc::SIGTERM => "SIGTERM",
         _ => "a signal",
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exceptions_of_floating_point_have_names_and_those_of_integers_are_divisions() {
+        assert_eq!(signal(libc::SIGFPE, 3), "SIGFPE (floating-point division by zero)");
+        assert_eq!(signal(libc::SIGFPE, 7), "SIGFPE (invalid floating-point operation)");
+        for code in [i32::MIN, -6, 0, 1, 2, 8, i32::MAX] {
+            assert_eq!(signal(libc::SIGFPE, code), "SIGFPE (arithmetic error)");
+        }
+        assert!(remedy(libc::SIGFPE, 5, 0).contains("trapped") && remedy(libc::SIGFPE, 1, 0).contains("integers"));
     }
 }

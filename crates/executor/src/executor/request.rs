@@ -7,8 +7,8 @@ use accord_fabric::ProgramSpec;
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Directions;
 use accord_types::{
-    AddressRange, ArgBlock, DevicePtr, Error, FunctionSpec, GlobalSpec, LaunchDims, QueueId, Result, Seq, StreamId,
-    TransferId,
+    AddressRange, ArgBlock, DevicePtr, Error, FloatControl, FunctionSpec, GlobalSpec, LaunchDims, QueueId, Result, Seq,
+    StreamId, TransferId,
 };
 
 /// What the core looks at while it decides. An answer neither waits nor changes anything.
@@ -75,7 +75,7 @@ pub enum Operation<'a> {
     /// Copies within the device.
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
     /// Runs a region.
-    Launch { function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'a> },
+    Launch { function: FunctionHandle, dims: LaunchDims, control: FloatControl, block: ArgBlock<'a> },
     /// Waits for another stream.
     WaitStream { other: StreamId, seq: Seq },
     /// Sends bytes to another device of the session.

@@ -75,7 +75,17 @@ pub enum Command {
     /// Names a function for later launches. Payload: its texts, see [`super::encode_function`].
     Function { device: u32, function: u32, offset: u64, executable: bool },
     /// Operation: runs a region. Payload: one bit per slot in 64-bit words, then the argument block.
-    Launch { device: u32, queue: u32, function: u32, gangs: u32, workers: u32, vector: u32, slots: u32 },
+    Launch {
+        device: u32,
+        queue: u32,
+        function: u32,
+        gangs: u32,
+        workers: u32,
+        vector: u32,
+        slots: u32,
+        /// [`accord_types::FloatControl::to_wire`] of the thread that launches it.
+        float_control: u32,
+    },
     /// Reply: address of a global variable. Payload: its texts, see [`super::encode_global`].
     Global { device: u32, ticket: u64, offset: u64, len: u64, executable: bool },
     /// Operation: waits for another queue of the device.

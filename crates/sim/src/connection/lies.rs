@@ -95,7 +95,16 @@ impl World {
 /// Operations that are refused.
 fn operation(which: u32, device: u32, queue: u32, transfer: u64) -> (Command, &'static [u8]) {
     let (src, dst, len) = (DEVICE_BASE, DEVICE_BASE, HUGE);
-    let launch = |function, slots| Command::Launch { device, queue, function, gangs: 1, workers: 1, vector: 1, slots };
+    let launch = |function, slots| Command::Launch {
+        device,
+        queue,
+        function,
+        gangs: 1,
+        workers: 1,
+        vector: 1,
+        slots,
+        float_control: 0,
+    };
     let to = PeerId::PROGRAM;
     match which % Lie::OPERATIONS {
         0 => (Command::Store { device, queue, dst: DEVICE_BASE - 4 }, &[9; 8]),

@@ -209,6 +209,7 @@ impl World {
                     workers: number(from),
                     vector: salt.into(),
                     slots: 0,
+                    float_control: 0,
                 };
                 self.machine.operate((device, queue), MayStall::Yes, &command, &[], now)?;
                 self.machine.flush_after(queue)

@@ -6,6 +6,7 @@ use super::remote_node::RemoteNode;
 use crate::connection::{Asked, Completion, CopyOut, MayStall, Need, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
+use accord_device::cpu::float_control;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX, POSITION_LEN, Position};
 use accord_runtime::ports::{Chain, Changes, DeviceClient, Part, ReadWhen, Wire};
 use accord_types::short_lock::{ShortLock, ShortRwLock};
@@ -378,6 +379,7 @@ impl DeviceClient for RemoteDeviceClient {
             workers: dims.workers,
             vector: dims.vector,
             slots: block.slots,
+            float_control: float_control().to_wire(),
         };
         machine.operate((device, queue), MayStall::Yes, &command, &[bits, block.bytes], connection.now())?;
         connection.send(machine, queue)

@@ -56,6 +56,7 @@ extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             let known = signal != libc::SIGSEGV || (*info).si_code > 0 && (*info).si_code != SI_KERNEL;
             let address = if known { (*info).si_addr() as u64 } else { NO_ADDRESS };
             header.crash_address.store(address, Ordering::Relaxed);
+            header.crash_code.store((*info).si_code, Ordering::Relaxed);
             header.crash_ip.store(instruction(context), Ordering::Relaxed);
         }
         header.crash_stream.store(STREAM.get(), Ordering::Relaxed);

@@ -1,13 +1,13 @@
 //! The worker's thread of one stream: takes records from the ring and does what they say.
 
 use super::{crash, flush};
-use crate::cpu::futex;
 use crate::cpu::layout::{Control, TraceEntry, now_ns};
 use crate::cpu::ring::{COPY, LAUNCH, Reader, Record, STORE, WAIT};
-use accord_types::ArgBlock;
+use crate::cpu::{float_control, futex};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::threads;
+use accord_types::{ArgBlock, FloatControl};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
             unsafe {
                 relocate(payload, record.c as usize);
                 let function: extern "C" fn(*mut u8) = std::mem::transmute(record.a as usize);
-                function(payload);
+                float_control::call(function, payload, FloatControl::from_wire(record.b as u32));
             }
             flush::output();
             shared.running.store(0, Ordering::Release);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::io::Read;
 
 fn launch() -> Command {
-    Command::Launch { device: 1, queue: 2, function: 3, gangs: 4, workers: 5, vector: 6, slots: 7 }
+    Command::Launch { device: 1, queue: 2, function: 3, gangs: 4, workers: 5, vector: 6, slots: 7, float_control: 0 }
 }
 
 /// Gives bytes a few at a time.
