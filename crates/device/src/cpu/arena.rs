@@ -2,7 +2,7 @@
 
 use super::detach::above_stdio;
 use super::globals::Piece;
-use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
+use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION, MAPPED_GRANULE, MAPPED_WORDS};
 use crate::file_limit;
 use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result, sandbox, scarce};
@@ -62,6 +62,11 @@ impl Arena {
     /// A memory file for a device.
     pub(crate) fn new(info: &DeviceInfo, place: Option<AddressRange>) -> Result<Self> {
         let AddressRange { start: DevicePtr(start), len: most } = place.unwrap_or_else(|| usual_place(info));
+        if most > MAPPED_WORDS as u64 * 64 * MAPPED_GRANULE {
+            let cause = format!("{most} addresses for one device: {ARENA_STRIDE} are possible");
+            return Err(Error::new(ErrorCode::DeviceInit, cause)
+                .remedy("use more devices (ACCORD_CPU_DEVICES), of less memory each"));
+        }
         let least = info.memory.max(1).next_multiple_of(AddressRange::PAGE).min(most);
         let refused = |what: &str, error: std::io::Error| {
             const REMEDY: &str = "allow this process more address space and shared memory (ulimit -v, cgroup memory limit), or set \
@@ -173,6 +178,7 @@ impl Arena {
         }
         ranges.insert(start.0, len);
         *total += len;
+        self.show_mapped(ranges, start.0, len);
         Ok(())
     }
 
@@ -201,6 +207,7 @@ impl Arena {
             }
         }
         *total -= len;
+        self.show_mapped(ranges, start.0, len);
         // SAFETY: only this file's own pages go; nobody uses them, the owner of the range says.
         unsafe {
             libc::fallocate(
@@ -211,6 +218,26 @@ impl Arena {
             );
         }
         Ok(())
+    }
+
+    /// Shows the worker which granules of a range have mapped memory. The caller holds the lock.
+    fn show_mapped(&self, ranges: &BTreeMap<u64, u64>, start: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let control = self.control();
+        let granules = (start - self.start) / MAPPED_GRANULE..=(start + len - 1 - self.start) / MAPPED_GRANULE;
+        for granule in granules {
+            let from = self.start + granule * MAPPED_GRANULE;
+            let last = ranges.range(..from + MAPPED_GRANULE).next_back();
+            let (word, bit) = (control.mapped((granule / 64) as usize), 1 << (granule % 64));
+            if last.is_some_and(|(&s, &l)| s + l > from) {
+                word.fetch_or(bit, Ordering::Relaxed);
+            } else {
+                word.fetch_and(!bit, Ordering::Relaxed);
+            }
+        }
+        control.header().memory_changes.fetch_add(1, Ordering::Release);
     }
 
     /// Where `[start, start + len)` of the device is in this process.

@@ -170,6 +170,9 @@ impl CpuDevice {
             let address = header.crash_address.load(Ordering::Relaxed);
             let at = match signal {
                 libc::SIGSEGV if address == NO_ADDRESS => " at what is no address".to_owned(),
+                libc::SIGSEGV if header.crash_call.load(Ordering::Relaxed) != 0 => {
+                    format!(" by a call of what is at address {address:#x}")
+                }
                 libc::SIGSEGV | libc::SIGBUS => format!(" at address {address:#x}"),
                 _ => String::new(),
             };

@@ -21,8 +21,14 @@ pub(crate) const GLOBALS_OFFSET: u64 = 1 << 30;
 pub(crate) const GLOBALS_BYTES: u64 = 63 << 30;
 /// Where the arena begins.
 pub(crate) const ARENA_OFFSET: u64 = GLOBALS_OFFSET + GLOBALS_BYTES;
-/// Bytes of header and streams, which both sides map wherever they like.
-pub(crate) const CONTROL_BYTES: usize = STREAMS_OFFSET + STREAMS_MAX as usize * STREAM_STRIDE;
+/// Where the bits of mapped memory begin, one for each granule of the arena.
+const MAPPED_OFFSET: usize = STREAMS_OFFSET + STREAMS_MAX as usize * STREAM_STRIDE;
+/// Bytes of device memory that one bit stands for.
+pub(crate) const MAPPED_GRANULE: u64 = 2 << 20;
+/// Words of these bits: enough for the longest arena.
+pub(crate) const MAPPED_WORDS: usize = (ARENA_STRIDE / MAPPED_GRANULE / 64) as usize;
+/// Bytes of header, streams and bits, which both sides map wherever they like.
+pub(crate) const CONTROL_BYTES: usize = MAPPED_OFFSET + MAPPED_WORDS * 8;
 /// From one device's arena to the next one's, where nobody says where they are to lie.
 pub(crate) const ARENA_STRIDE: u64 = 1 << 40;
 
@@ -49,6 +55,8 @@ pub(crate) struct Header {
     /// The signal's `si_code`.
     pub(crate) crash_code: AtomicI32,
     pub(crate) crash_ip: AtomicU64,
+    /// Not 0 if the instruction is a call of the address.
+    pub(crate) crash_call: AtomicU32,
     /// Or [`NO_ADDRESS`].
     pub(crate) crash_address: AtomicU64,
     /// `exit` was called: its code + 1, and by which stream's thread.
@@ -56,6 +64,8 @@ pub(crate) struct Header {
     pub(crate) exit_stream: AtomicU32,
     /// Grows about once a second for as long as the worker is neither stopped nor frozen, whatever its regions do.
     pub(crate) beats: AtomicU64,
+    /// Changes of the bits of mapped memory, counted when the bits are written.
+    pub(crate) memory_changes: AtomicU64,
     /// The worker has found in a ring what the owner can't have put there.
     pub(crate) corrupt: AtomicU32,
 }
@@ -192,6 +202,13 @@ impl Control {
         let slot = n as usize & (TRACE_ENTRIES - 1);
         // SAFETY: in range of the mapping, see STREAM_STRIDE; 4096-aligned start.
         unsafe { self.ring(index).add(RING_BYTES).cast::<TraceEntry>().add(slot) }
+    }
+
+    /// The bits of 64 granules of the arena: which of them have mapped memory. The owner writes them and believes none.
+    pub(crate) fn mapped(&self, word: usize) -> &AtomicU64 {
+        assert!(word < MAPPED_WORDS, "device memory out of range");
+        // SAFETY: in range of the mapping; any bytes are a valid atomic.
+        unsafe { &*self.base.add(MAPPED_OFFSET + word * 8).cast::<AtomicU64>() }
     }
 
     fn stream_base(&self, index: u32) -> *mut u8 {

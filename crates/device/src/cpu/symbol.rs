@@ -27,7 +27,7 @@ fn float_exception(code: i32) -> Option<&'static str> {
         "floating-point result that is not exact",
         "invalid floating-point operation",
     ];
-    NAMES.get(usize::try_from(code - FIRST).ok()?).copied()
+    NAMES.get(usize::try_from(code.checked_sub(FIRST)?).ok()?).copied()
 }
 
 /// What to do about a region that a signal has ended, by an access to `address` if it is one for that. `code` is the signal's `si_code`.

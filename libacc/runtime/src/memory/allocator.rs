@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const GRANULE: u64 = 256;
 /// Memory is mapped and unmapped in multiples of this.
 const PAGE: u64 = 2 << 20;
-/// Least growth, where the device has that much to spare.
+/// Largest growth beyond what is needed, where the device has that much to spare.
 const GROWTH: u64 = 32 << 20;
 /// Free blocks that are looked at for one that needs no wait.
 const LOOKS: usize = 32;
@@ -331,7 +331,9 @@ impl Allocator {
                 (false, false) => Ok(()),
             };
         }
-        let usual = self.slabs.as_ref().map_or(GROWTH, |slabs| slabs.growth(least));
+        // What a region does to memory that is mapped and in no block goes unnoticed: little of it at the start.
+        let few = (self.mapped / 8).clamp(PAGE, GROWTH) / PAGE * PAGE;
+        let usual = self.slabs.as_ref().map_or(few, |slabs| slabs.growth(least));
         let step = least.max(usual.min(self.capacity / 64 / PAGE * PAGE)).min(room - leaving);
         if self.slabs.is_some() {
             self.mapped += step;

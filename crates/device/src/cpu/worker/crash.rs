@@ -57,7 +57,11 @@ extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             let address = if known { (*info).si_addr() as u64 } else { NO_ADDRESS };
             header.crash_address.store(address, Ordering::Relaxed);
             header.crash_code.store((*info).si_code, Ordering::Relaxed);
-            header.crash_ip.store(instruction(context), Ordering::Relaxed);
+            let at = instruction(context);
+            // Whoever calls what is no code is known by where the call would have returned to.
+            let called = signal == libc::SIGSEGV && address == at;
+            header.crash_ip.store(if called { return_address(context).wrapping_sub(1) } else { at }, Ordering::Relaxed);
+            header.crash_call.store(called.into(), Ordering::Relaxed);
         }
         header.crash_stream.store(STREAM.get(), Ordering::Relaxed);
         header.crash_signal.store(signal, Ordering::Release);
@@ -95,4 +99,19 @@ unsafe fn instruction(context: *mut libc::c_void) -> u64 {
     return context.gregs[libc::REG_RIP as usize] as u64;
     #[cfg(target_arch = "aarch64")]
     return context.pc;
+}
+
+/// Where the function returns to that was just called.
+///
+/// # Safety
+/// `context` is the third argument of a signal handler, and the interrupted instruction is the first of a function.
+unsafe fn return_address(context: *mut libc::c_void) -> u64 {
+    // SAFETY: the caller's promise: the call has left it on the stack, or in its register.
+    unsafe {
+        let context = &(*context.cast::<libc::ucontext_t>()).uc_mcontext;
+        #[cfg(target_arch = "x86_64")]
+        return (context.gregs[libc::REG_RSP as usize] as *const u64).read();
+        #[cfg(target_arch = "aarch64")]
+        return context.regs[30];
+    }
 }

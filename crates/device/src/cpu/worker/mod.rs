@@ -2,6 +2,7 @@
 
 mod crash;
 mod flush;
+mod memory;
 mod object;
 mod serve;
 
@@ -10,6 +11,7 @@ use super::control::{self, Answer, Request};
 use super::layout::{ARENA_OFFSET, CONTROL_BYTES, Control, LAYOUT_VERSION};
 use super::process::Handle;
 use accord_types::{scarce, threads};
+use memory::DeviceMemory;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -47,6 +49,7 @@ struct Worker {
     socket: UnixStream,
     control: Control,
     slots: Arc<serve::Slots>,
+    device: Arc<DeviceMemory>,
 }
 
 fn setup() -> Result<Worker, String> {
@@ -62,7 +65,7 @@ fn setup() -> Result<Worker, String> {
     let error = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
     // SAFETY: the owner made these descriptors for us alone. The control part goes where the kernel likes;
     // the arena goes to its fixed address only if nothing is there.
-    let (memory, socket, control) = unsafe {
+    let (memory, socket, control, device) = unsafe {
         let memory = OwnedFd::from_raw_fd(memory as RawFd);
         let socket = UnixStream::from(OwnedFd::from_raw_fd(socket as RawFd));
         for fd in [memory.as_raw_fd(), socket.as_raw_fd()] {
@@ -78,11 +81,11 @@ fn setup() -> Result<Worker, String> {
         if base == libc::MAP_FAILED {
             return Err(error("mapping the control part"));
         }
-        let at = at as u64;
+        let (at, len) = (at as u64, file_bytes as u64 - ARENA_OFFSET);
         let arena = libc::mmap(
             at as *mut libc::c_void,
-            file_bytes as usize - ARENA_OFFSET as usize,
-            access,
+            len as usize,
+            libc::PROT_NONE,
             shared | libc::MAP_FIXED_NOREPLACE,
             memory.as_raw_fd(),
             ARENA_OFFSET as libc::off_t,
@@ -90,7 +93,8 @@ fn setup() -> Result<Worker, String> {
         if arena as u64 != at {
             return Err(error(&format!("mapping device memory at {at:#x}")));
         }
-        (memory, socket, Control::new(base.cast()))
+        let control = Control::new(base.cast());
+        (memory, socket, control, DeviceMemory::new(control, at, len))
     };
     if control.header().version.load(Ordering::Acquire) != LAYOUT_VERSION {
         return Err("libacc.so here and at the program differ; install one version".to_owned());
@@ -98,7 +102,7 @@ fn setup() -> Result<Worker, String> {
     follow_owner(owner as i32, &socket, control)?;
     crash::install(control);
     let slots = Arc::new(serve::Slots::new(cores.max(1) as u32));
-    Ok(Worker { memory, socket, control, slots })
+    Ok(Worker { memory, socket, control, slots, device: Arc::new(device) })
 }
 
 /// Ends this process as soon as the owner has ended, however it did, and lets its heart beat meanwhile.
@@ -136,7 +140,7 @@ fn serve(mut worker: Worker) -> i32 {
 fn answer(worker: &Worker, request: Request) -> Result<(u64, u64), String> {
     match request {
         Request::Stream { index } => {
-            serve::start(worker.control, index, Arc::clone(&worker.slots))?;
+            serve::start(worker.control, index, Arc::clone(&worker.slots), Arc::clone(&worker.device))?;
             Ok((0, 0))
         }
         Request::Resolve { path, build_id, executable, offset } => {

@@ -1,5 +1,6 @@
 //! The worker's thread of one stream: takes records from the ring and does what they say.
 
+use super::memory::DeviceMemory;
 use super::{crash, flush};
 use crate::cpu::layout::{Control, TraceEntry, now_ns};
 use crate::cpu::ring::{COPY, LAUNCH, Reader, Record, STORE, WAIT};
@@ -54,23 +55,24 @@ impl Drop for Taken<'_> {
 }
 
 /// Starts the thread of stream `index`.
-pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>) -> Result<(), String> {
+pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>, memory: Arc<DeviceMemory>) -> Result<(), String> {
     if index >= crate::cpu::layout::STREAMS_MAX {
         return Err(format!("stream {index} does not exist"));
     }
     let serve = move || {
         crash::prepare_thread(index);
-        run(control, index, &slots);
+        run(control, index, &slots, &memory);
     };
     threads::spawn_with_stack(format!("accord-stream{index}"), STACK_BYTES, serve)
         .map(drop)
         .map_err(|e| format!("starting a thread: {e}"))
 }
 
-fn run(control: Control, index: u32, slots: &Slots) -> ! {
+fn run(control: Control, index: u32, slots: &Slots, memory: &DeviceMemory) -> ! {
     let shared = control.stream(index);
     let mut spin = SpinPolicy::new(control.header().cores.load(Ordering::Relaxed) as usize);
     let mut ring = Reader::default();
+    let mut seen = 0;
     loop {
         let (record, payload) = match ring.peek(&control, index) {
             Ok(Some(next)) => next,
@@ -84,6 +86,7 @@ fn run(control: Control, index: u32, slots: &Slots) -> ! {
             wait(&control, index, &mut spin, || shared.owner_done.load(Ordering::Acquire) >= record.after);
         }
         if shared.poisoned.load(Ordering::Acquire) == 0 {
+            memory.follow(&mut seen);
             perform(&control, index, slots, &record, payload);
         }
         ring.pop(&control, index, &record);

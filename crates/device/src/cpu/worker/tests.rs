@@ -1,6 +1,7 @@
 //! Owner and worker in one process and on one mapping, so that ThreadSanitizer sees both sides of the worker ring (`scripts/sanitize races`):
 //! it knows memory by its address, and nothing of what another process does.
 
+use super::memory::DeviceMemory;
 use super::serve;
 use crate::any_end::CopySource;
 use crate::copy_ends::Source;
@@ -59,7 +60,9 @@ impl Pair {
 
     fn stream(&self, index: u32) -> Arc<Stream> {
         let stream = Stream::new(index, QueueId(index + 1), Arc::clone(&self.shared));
-        serve::start(self.shared.control, index, Arc::clone(&self.slots)).unwrap();
+        let (start, len) = self.shared.arena.addresses();
+        let memory = DeviceMemory::new(self.shared.control, start.0, len);
+        serve::start(self.shared.control, index, Arc::clone(&self.slots), Arc::new(memory)).unwrap();
         stream
     }
 

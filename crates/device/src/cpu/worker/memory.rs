@@ -1,0 +1,138 @@
+//! Which of the device's addresses a worker may use: those that are mapped. What a region does elsewhere is a fault, as in the program.
+
+use crate::cpu::layout::{Control, MAPPED_GRANULE, MAPPED_WORDS};
+use accord_types::short_lock::ShortLock;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// The device's addresses, in this process.
+pub(super) struct DeviceMemory {
+    control: Control,
+    start: u64,
+    len: u64,
+    open: ShortLock<Open>,
+}
+
+/// What this process may use.
+struct Open {
+    /// One bit for each granule, as in the file.
+    words: Box<[u64]>,
+    /// The change up to which the bits are those of the file.
+    change: u64,
+    /// The system has refused: everything is open, and stays so.
+    all: bool,
+}
+
+impl DeviceMemory {
+    /// The memory at `[start, start + len)`, of which nothing is accessible yet.
+    pub(super) fn new(control: Control, start: u64, len: u64) -> Self {
+        let words = len.div_ceil(MAPPED_GRANULE).div_ceil(64).min(MAPPED_WORDS as u64) as usize;
+        let open = Open { words: vec![0; words].into(), change: 0, all: false };
+        Self { control, start, len, open: ShortLock::new(open) }
+    }
+
+    /// Makes accessible what was mapped, and nothing else, if that has changed since `seen`. Call before each operation: its memory was
+    /// mapped before it was put into the ring.
+    #[inline]
+    pub(super) fn follow(&self, seen: &mut u64) {
+        let change = self.control.header().memory_changes.load(Ordering::Acquire);
+        if change != *seen {
+            self.change_to(change);
+            *seen = change;
+        }
+    }
+
+    #[cold]
+    fn change_to(&self, change: u64) {
+        let mut open = self.open.lock();
+        // Another stream's thread may have gone further.
+        if open.all || open.change >= change {
+            return;
+        }
+        open.change = change;
+        let mut run: Option<(Range<u64>, bool)> = None;
+        for word in 0..open.words.len() {
+            let mapped = self.control.mapped(word).load(Ordering::Relaxed);
+            let mut changed = mapped ^ open.words[word];
+            open.words[word] = mapped;
+            while changed != 0 {
+                let bit = changed.trailing_zeros();
+                changed &= changed - 1;
+                let (granule, is_open) = (word as u64 * 64 + u64::from(bit), mapped >> bit & 1 != 0);
+                match &mut run {
+                    Some((granules, same)) if granules.end == granule && *same == is_open => granules.end += 1,
+                    _ => {
+                        if let Some((granules, is_open)) = run.replace((granule..granule + 1, is_open)) {
+                            open.all |= !self.protect(&granules, is_open);
+                        }
+                    }
+                }
+            }
+        }
+        if let Some((granules, is_open)) = run {
+            open.all |= !self.protect(&granules, is_open);
+        }
+        if open.all {
+            // Too many mappings, say. Regions must have their memory.
+            self.protect(&(0..self.len.div_ceil(MAPPED_GRANULE)), true);
+        }
+    }
+
+    /// Whether the system has done it.
+    fn protect(&self, granules: &Range<u64>, is_open: bool) -> bool {
+        let [from, to] = [granules.start, granules.end].map(|granule| (granule * MAPPED_GRANULE).min(self.len));
+        let access = if is_open { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
+        let at = std::ptr::with_exposed_provenance_mut((self.start + from) as usize);
+        // SAFETY: the pages are the device's memory, which only regions and operations of the owner use. Those that end to be mapped are
+        // used by neither.
+        unsafe { libc::mprotect(at, (to - from) as usize, access) == 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::arena::Arena;
+    use crate::cpu::{CpuConfig, inventory};
+    use accord_types::{AddressRange, DevicePtr, NodeId};
+
+    /// Whether this process can read the byte at an address: the kernel looks.
+    fn is_readable(address: u64) -> bool {
+        let (byte, pid) = (0u8, std::process::id() as i32);
+        let here = libc::iovec { iov_base: (&raw const byte).cast_mut().cast(), iov_len: 1 };
+        let there = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address as usize), iov_len: 1 };
+        // SAFETY: one byte of this function's own is written, or none.
+        unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) == 1 }
+    }
+
+    #[test]
+    fn what_is_mapped_is_accessible_and_nothing_else() {
+        const AT: u64 = 0x3800_0000_0000;
+        let config = CpuConfig { devices: None, memory: Some(1 << 30) };
+        let info = &inventory(NodeId(0), "here", &config)[0];
+        let place = AddressRange { start: DevicePtr(AT), len: 1 << 30 };
+        let arena = Arena::new(info, Some(place)).expect("address space");
+        assert_eq!(arena.translate(place.start, 1).expect("inside").addr() as u64, AT, "owner and worker in one");
+        let memory = DeviceMemory::new(arena.control(), AT, place.len);
+        memory.protect(&(0..place.len / MAPPED_GRANULE), false);
+        let mut seen = 0;
+        let mut readable = |offsets: &[u64]| {
+            memory.follow(&mut seen);
+            offsets.iter().map(|offset| is_readable(AT + offset)).collect::<Vec<_>>()
+        };
+        let (page, far) = (MAPPED_GRANULE, 200 * MAPPED_GRANULE);
+        assert_eq!(readable(&[0, page, far]), [false; 3]);
+        arena.map(DevicePtr(AT), 4096).expect("room");
+        arena.map(DevicePtr(AT + far), 2 * page).expect("room");
+        assert_eq!(
+            readable(&[0, page, far - 1, far, far + page, far + 2 * page]),
+            [true, false, false, true, true, false]
+        );
+        arena.map(DevicePtr(AT + 8192), 4096).expect("room");
+        arena.unmap(DevicePtr(AT), 4096).expect("mapped");
+        assert_eq!(readable(&[0, far]), [true, true], "a part of the granule is still mapped");
+        arena.unmap(DevicePtr(AT + 8192), 4096).expect("mapped");
+        arena.unmap(DevicePtr(AT + far), page).expect("mapped");
+        assert_eq!(readable(&[0, far, far + page]), [false, false, true]);
+    }
+}
