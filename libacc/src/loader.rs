@@ -114,6 +114,23 @@ pub(crate) fn is_constant(range: HostRange) -> bool {
     constant
 }
 
+/// The object that holds all of a range among what the loader has filled in with addresses and made constant then. Only the executable, objects
+/// that use OpenACC, whose unloading is noticed, and C++'s library, which stays.
+pub(crate) fn filled_in(range: HostRange) -> Option<LoadedObject> {
+    let end = range.start.saturating_add(range.len);
+    let mut found = None;
+    each_object(&mut |raw| {
+        let holds = raw.filled_in().any(|part| part.contains(&range.start) && end <= part.end);
+        if holds {
+            found = raw.describe();
+        }
+        holds
+    });
+    found.filter(|object: &LoadedObject| {
+        object.executable || object.uses_openacc() || object.path.contains("/libstdc++.so")
+    })
+}
+
 /// Whether a text stands in some bytes.
 pub(crate) fn has(bytes: &[u8], text: &[u8]) -> bool {
     // SAFETY: both slices are valid for their lengths.
@@ -233,6 +250,11 @@ impl RawObject<'_> {
             kind => kind == libc::PT_GNU_RELRO,
         };
         self.headers().iter().filter(constant).map(|header| self.range(header))
+    }
+
+    /// What the loader has filled in with addresses and made constant then.
+    fn filled_in(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.headers().iter().filter(|header| header.p_type == libc::PT_GNU_RELRO).map(|header| self.range(header))
     }
 
     /// Where a segment lies in memory.

@@ -39,6 +39,7 @@ impl Program {
                 workers: 1,
                 vector: 1,
                 slots: 0,
+                float_control: 0,
             };
             machine.operate((DEVICE, queue), MayStall::Yes, &launch, &[], NOW).unwrap();
             let transfer = TransferId(number);

@@ -1,6 +1,8 @@
 //! One device with what the program's side knows of it.
 
 use crate::address_space::AddressSpace;
+use crate::constants::Constants;
+use crate::failed_launch::FailedLaunch;
 use crate::given::Given;
 use crate::memory::Allocator;
 use crate::pending_copies_out::PendingCopiesOut;
@@ -50,6 +52,10 @@ pub(crate) struct Device {
     reaches_program_memory: AtomicBool,
     /// What regions got without a clause.
     pub(crate) given: Given,
+    /// Constants of the program that it has itself.
+    pub(crate) constants: Constants,
+    /// The data of the last launch that failed.
+    pub(crate) failed: FailedLaunch,
     started: AtomicBool,
     starting: TurnLock<()>,
     epoch: AtomicU32,
@@ -122,6 +128,8 @@ impl Device {
             maps_unmapped: settings.maps_unmapped,
             reaches_program_memory: AtomicBool::new(false),
             given: Given::default(),
+            constants: Constants::default(),
+            failed: FailedLaunch::default(),
             started: AtomicBool::new(false),
             starting: TurnLock::new(()),
             epoch: AtomicU32::new(0),
@@ -238,6 +246,7 @@ impl Device {
             let mut state = self.lock();
             self.epoch.fetch_add(1, Ordering::AcqRel);
             *state = DeviceData::default();
+            self.constants.forget();
         }
         *self.queues() = Queues::default();
         self.space.ended(self.index);

@@ -5,15 +5,74 @@ use crate::bare_pointers::BarePointer;
 use crate::construct::{Entries, ONE_ELEMENT};
 use crate::device::Device;
 use crate::given::{GivenRegion, Means};
+use crate::ports::ConstantKind;
 use accord_types::{Error, ErrorCode, HostRange};
 
+/// How far behind a pointer a region may have read what it leads to.
+const REACH: usize = 1 << 30;
+
 impl Runtime {
-    /// Adds to the error of a region that crashed what it was given that leads to the program's memory, and the ways out.
+    /// Adds to the error of a region that crashed where it was outside of the device's data, or what it was given that leads to the program's
+    /// memory, and the ways out.
     pub fn explain(&self, error: Error) -> Error {
         if error.code() != ErrorCode::Execution {
             return error;
         }
-        self.explain_given(&error).or_else(|| self.explain_copied(&error)).unwrap_or(error)
+        let explained = self.explain_outside(&error).or_else(|| self.explain_constant(&error));
+        explained.or_else(|| self.explain_given(&error)).or_else(|| self.explain_copied(&error)).unwrap_or(error)
+    }
+
+    /// By the data that is nearest to what the region accessed.
+    fn explain_outside(&self, error: &Error) -> Option<Error> {
+        if error.remedy_text() == Some(ONE_ELEMENT) {
+            return None;
+        }
+        let accessed = accessed_address(error.cause())?;
+        let mut devices =
+            self.devices.iter().filter(|device| error.place().device.is_none_or(|num| num == device.num()));
+        let near = devices.find_map(|device| device.data_near(accessed as u64))?;
+        let name = self.host.describe(near.host).unwrap_or_else(|| format!("{:#x}", near.host.start));
+        let (distance, side) = (near.distance, if near.is_behind { "behind the end of" } else { "ahead of" });
+        Some(
+            error
+                .clone()
+                .more(format!(
+                    "no data is there; it is {distance} bytes {side} the nearest, the {} bytes of {name}",
+                    near.host.len
+                ))
+                .instead(
+                    "check the region's indices and the bounds of its loops against the lengths in its data clauses",
+                ),
+        )
+    }
+
+    /// By the function or constant of the program that the region accessed. Where a pointer leads there that the region got without a clause,
+    /// the pointer is what is to be mended.
+    fn explain_constant(&self, error: &Error) -> Option<Error> {
+        let accessed = accessed_address(error.cause())?;
+        let constant = self.host.constant_at(accessed)?;
+        let leads =
+            |pointer: &usize| accessed.checked_sub(*pointer).is_some_and(|behind| *pointer != 0 && behind < REACH);
+        let given = || self.devices.iter().flat_map(|device| device.given.regions());
+        if constant.kind == ConstantKind::Data && given().any(|region| region.pointers.iter().any(leads)) {
+            return None;
+        }
+        let remedy = match constant.kind {
+            ConstantKind::Function => {
+                "a function's address holds in the process that took it: have the region call the function by its name, chosen by a number \
+                 (if, switch), or take the address within the region"
+            }
+            ConstantKind::OfClass => {
+                "an object with virtual functions works in the process that made it: make the object within the region, or call a function \
+                 that is not virtual"
+            }
+            ConstantKind::Data => {
+                "copy what the pointer points to as well, as copyin(p[0:n]), or have the region name the constant itself"
+            }
+        };
+        let what =
+            format!("in the program that is {}, which the device's process has at another address", constant.name);
+        Some(error.clone().more(what).instead(remedy))
     }
 
     /// Adds to the error of a region that left its data, right at its construct, that a clause of it names one element.

@@ -409,6 +409,26 @@ pub enum TargetAccess {
     Mixed,
 }
 
+/// A function or constant of a loaded object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProgramConstant {
+    /// What it is called, with its place in the source where known: `helper (ptr.cpp:9)`.
+    pub name: String,
+    /// What it is.
+    pub kind: ConstantKind,
+}
+
+/// What a constant of a loaded object is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConstantKind {
+    /// Code.
+    Function,
+    /// What the compiler has made for a class: its virtual functions, its type.
+    OfClass,
+    /// A string, a table, a variable that does not change.
+    Data,
+}
+
 /// The program's own memory and code.
 pub trait HostMemory: Send + Sync {
     /// Reads `buf.len()` bytes at `address`, which the program has promised are readable.
@@ -471,6 +491,18 @@ pub trait HostMemory: Send + Sync {
     /// Names the pointer that a region uses and its caller no longer has anywhere, if there is one such pointer.
     fn pointer_of_region(&self, function: usize) -> Option<String> {
         let _ = function;
+        None
+    }
+
+    /// How another process finds a constant in which the loader has put addresses, where all of a range is one.
+    fn constant_with_addresses(&self, range: HostRange) -> Option<GlobalSpec> {
+        let _ = range;
+        None
+    }
+
+    /// Names the function or constant of a loaded object that holds an address. None if there is none.
+    fn constant_at(&self, address: usize) -> Option<ProgramConstant> {
+        let _ = address;
         None
     }
 

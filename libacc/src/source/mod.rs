@@ -14,6 +14,7 @@
 //! None of it runs where nobody asks: an ordinary call pays nothing.
 
 mod apart;
+mod constant;
 mod elements;
 mod message;
 mod stack;
@@ -21,6 +22,7 @@ mod trail;
 
 pub(crate) use accord_debuginfo::{SourceLocation, Variable};
 pub(crate) use apart::{apart, apart_for};
+pub(crate) use constant::constant_at;
 pub(crate) use elements::elements;
 pub(crate) use message::{explain, pointer_of_region, variable_at};
 pub(crate) use stack::caller;

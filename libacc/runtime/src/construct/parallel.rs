@@ -72,6 +72,9 @@ impl Runtime {
         if device.maps_unmapped {
             self.look_ahead(entries);
         }
+        if !device.constants.are_present_for(function) {
+            device.publish_constants(&*self.host, function, entries);
+        }
         let scratch = &mut t.scratch;
         scratch.region.function = function;
         self.entering(device, queue, Mode::Launch).decide(entries, scratch)?;
@@ -162,6 +165,9 @@ impl Runtime {
         let Issue { device, queue, .. } = *issue;
         let moment = issue.filled(&plan.after, false);
         let waited = if waits && sent.is_ok() { device.wait_told_since(queue, moment) } else { Ok(()) };
+        if waited.is_err() {
+            device.failed.note(plan);
+        }
         issue.settle(plan, Some(queue), false)?;
         sent.and(waited).map_err(|error| error.queue(queue))
     }

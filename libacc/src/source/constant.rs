@@ -1,0 +1,86 @@
+//! Functions and constants of loaded objects, by their addresses.
+
+use super::{SourceLocation, apart, info, place};
+use crate::loader;
+use accord_debuginfo::{ProcessMemory, base_name};
+use accord_runtime::ports::{ConstantKind, ProgramConstant};
+use accord_types::HostRange;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::null_mut;
+
+/// Names of what the compiler makes for classes begin so, and what it is.
+const OF_CLASSES: [(&str, &str); 4] =
+    [("_ZTV", "virtual functions"), ("_ZTI", "type information"), ("_ZTS", "type name"), ("_ZTT", "virtual bases")];
+
+/// Names the function or constant that holds `address`. None if no loaded object has a constant there.
+pub(crate) fn constant_at(address: usize) -> Option<ProgramConstant> {
+    if !loader::is_constant(HostRange { start: address, len: 1 }) {
+        return None;
+    }
+    apart(move || {
+        let object = loader::holding(address)?;
+        if let Some(place) = place(address) {
+            return Some(ProgramConstant { name: function(&place), kind: ConstantKind::Function });
+        }
+        let wanted = address as u64..address as u64 + 1;
+        let variable = info(&object)?.global(object.base as u64, &wanted, &ProcessMemory::open());
+        let Some(variable) = variable else {
+            let name = format!("a constant of {}", object.path);
+            return Some(ProgramConstant { name, kind: ConstantKind::Data });
+        };
+        let symbol = variable.name.split('+').next().unwrap_or_default();
+        Some(match OF_CLASSES.into_iter().find(|(begin, _)| symbol.starts_with(begin)) {
+            Some((_, what)) => {
+                let name = demangled(symbol).unwrap_or_else(|| format!("{what} of a class, {symbol}"));
+                ProgramConstant { name, kind: ConstantKind::OfClass }
+            }
+            None => ProgramConstant { name: variable.to_string(), kind: ConstantKind::Data },
+        })
+    })?
+}
+
+/// `helper (ptr.cpp:9)`, or as much of it as is known.
+fn function(place: &SourceLocation) -> String {
+    let name = place.function.as_deref().unwrap_or("a function");
+    match (place.file.as_deref().map(base_name), place.line) {
+        (Some(file), Some(line)) => format!("{name} ({file}:{line})"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The name as C++ has it, where the program has C++'s library: `vtable for Square`.
+fn demangled(symbol: &str) -> Option<String> {
+    type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
+    let symbol = CString::new(symbol).ok()?;
+    // SAFETY: looks a terminated name up, of a function with this type. What it returns is a terminated text, which is never freed: it
+    // may be another allocator's.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr());
+        if found.is_null() {
+            return None;
+        }
+        let demangle: Demangle = std::mem::transmute(found);
+        let name = demangle(symbol.as_ptr(), null_mut(), null_mut(), null_mut());
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TABLE: [u64; 4] = [1, 2, 3, 4];
+
+    #[test]
+    fn functions_and_constants_have_names_and_variables_are_neither() {
+        let function = constant_at(constant_at as *const () as usize).expect("a function");
+        assert_eq!(function.kind, ConstantKind::Function);
+        assert!(function.name.contains("constant_at"), "{}", function.name);
+        let table = constant_at(TABLE.as_ptr() as usize + 8).expect("a constant");
+        assert_eq!(table.kind, ConstantKind::Data);
+        assert!(table.name.contains("TABLE"), "{}", table.name);
+        let local = 1u64;
+        assert_eq!(constant_at((&raw const local) as usize), None);
+        assert_eq!(constant_at(8), None);
+    }
+}

@@ -1,0 +1,49 @@
+// Constant tables of functions, strings and addresses that a region names work on a CPU device: it has them itself, with its own addresses.
+// BUILD offload=no
+#include "check.h"
+
+static double one(double x)
+{
+    return x + 1;
+}
+
+static double two(double x)
+{
+    return x * 2;
+}
+
+static const int numbers[3] = {7, 8, 9};
+static double (*const functions[2])(double) = {one, two};
+static const char *const names[3] = {"ab", "cd", "ef"};
+static const struct {
+    const int *at;
+    const char *name;
+} records[2] = {{&numbers[1], "x"}, {&numbers[2], "yz"}};
+
+static double look(int i, int queue)
+{
+    double r[4];
+#pragma acc parallel copyout(r) async(queue)
+    {
+        r[0] = functions[i](10);
+        r[1] = names[i][1];
+        r[2] = *records[i].at;
+        r[3] = records[i].name[0];
+    }
+#pragma acc wait
+    CHECK_EQ(r[1], names[i][1]);
+    CHECK_EQ(r[2], *records[i].at);
+    CHECK_EQ(r[3], records[i].name[0]);
+    return r[0];
+}
+
+int main(void)
+{
+    for (int queue = acc_async_sync; queue < 2; queue++) {
+        CHECK_EQ(look(0, queue), 11);
+        CHECK_EQ(look(1, queue), 20);
+    }
+    acc_shutdown(acc_get_device_type());
+    CHECK_EQ(look(1, acc_async_sync), 20);
+    return pass();
+}
