@@ -30,6 +30,7 @@ mod host_memory;
 mod host_table;
 mod images;
 mod kernels;
+mod last_thread;
 mod loader;
 mod mappings;
 mod objects;

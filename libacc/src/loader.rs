@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// What the kernel says behind the path of a file that is not there any more.
 const DELETED: &[u8] = b" (deleted)";
 /// The program's file, whatever has become of its name.
-const EXECUTABLE: &str = "/proc/self/exe";
+const EXECUTABLE: &str = "/proc/thread-self/exe";
 
 /// The path of a file without links in it.
 pub(crate) fn real_path(path: &OsStr) -> Option<PathBuf> {
@@ -320,7 +320,7 @@ impl RawObject<'_> {
 /// Whether the file that is mapped at an address has been removed since, or another one put in its place. It says so behind
 /// the path.
 fn is_replaced(address: usize) -> bool {
-    let Ok(mappings) = std::fs::read("/proc/self/maps") else { return false };
+    let Ok(mappings) = std::fs::read("/proc/thread-self/maps") else { return false };
     let start = format!("{address:x}-");
     let mut lines = mappings.split(|byte| *byte == b'\n');
     lines.any(|line| line.starts_with(start.as_bytes()) && line.ends_with(DELETED))

@@ -7,7 +7,8 @@ use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
 use crate::{
-    closing, cluster, device_address, heap, images, mappings, output, prof, report, settings, source, thread_id,
+    closing, cluster, device_address, heap, images, last_thread, mappings, output, prof, report, settings, source,
+    thread_id,
 };
 use accord_client::pages;
 use accord_device::registry;
@@ -106,6 +107,7 @@ fn create() -> Result<&'static Session> {
     }));
     prof::watch(&session.runtime, &session.clients, Box::new(ProgramMemory::new(names_from)))?;
     SESSION.store(session, Ordering::Release);
+    last_thread::session_begins();
     if !settings::is_without_devices() {
         device_address::watch_faults(&session.runtime);
         prof::load_libraries();
@@ -166,6 +168,8 @@ fn watch_forks() {
         thread_id::forget_all();
         pages::forget_after_fork();
         report::forget_the_end();
+        threads::forget_after_fork();
+        last_thread::watch_main();
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,7 +1,7 @@
 //! The start of the process: what reaches libgomp is led here, and a CPU device's worker is the program's own executable,
 //! in which another function than `main` runs.
 
-use crate::{abi_boundary, environment, explain, output, prof, redirect, settings};
+use crate::{abi_boundary, environment, explain, last_thread, output, prof, redirect, settings};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -15,6 +15,7 @@ type StartMain =
 static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_start() {
+    last_thread::watch_main();
     abi_boundary::enter_without_runtime("start", redirect::at_start);
 }
 

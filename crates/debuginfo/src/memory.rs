@@ -21,7 +21,7 @@ pub struct ProcessMemory(Option<File>);
 impl ProcessMemory {
     /// Opens it. Without `/proc` nothing can be read.
     pub fn open() -> Self {
-        Self(File::open("/proc/self/mem").ok())
+        Self(File::open("/proc/thread-self/mem").ok())
     }
 }
 

@@ -15,6 +15,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -119,9 +120,35 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     outcome.map_err(|payload| Panic { thread: current(), message: one_line(&*payload) })
 }
 
+/// How many threads of this module run. One that is starting is not counted yet, and one that is ending not any more.
+pub fn running() -> usize {
+    RUNNING.load(Ordering::SeqCst)
+}
+
+/// A forked child has none of its parent's threads.
+pub fn forget_after_fork() {
+    RUNNING.store(0, Ordering::SeqCst);
+}
+
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
 /// The work of a thread whose panic does not end that alone.
 fn guarded<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    move || match catch_unwind(AssertUnwindSafe(work)) {
+    struct Running;
+    impl Drop for Running {
+        fn drop(&mut self) {
+            RUNNING.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    move || {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        let _running = Running;
+        run(work)
+    }
+}
+
+fn run<T>(work: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => value,
         Err(payload) => {
             if let Some(end) = END.get() {

@@ -37,7 +37,8 @@ pub(super) fn watch(register: usize) {
 }
 
 fn executable() -> String {
-    std::fs::read_link("/proc/self/exe").map_or_else(|_| String::from("the program"), |path| path.display().to_string())
+    std::fs::read_link("/proc/thread-self/exe")
+        .map_or_else(|_| String::from("the program"), |path| path.display().to_string())
 }
 
 /// A construct begins in a libgomp that was not redirected.

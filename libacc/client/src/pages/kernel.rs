@@ -132,7 +132,7 @@ pub(super) fn mapping_by_query() -> impl FnMut(usize) -> Option<Option<Mapping>>
     const OR_NEXT: u64 = 0x10;
     static UNKNOWN: AtomicBool = AtomicBool::new(false);
     // Opened for each use: programs close descriptors that they don't know, and open files of their own in their place.
-    let maps = if UNKNOWN.load(Ordering::Relaxed) { None } else { File::open("/proc/self/maps").ok() };
+    let maps = if UNKNOWN.load(Ordering::Relaxed) { None } else { File::open("/proc/thread-self/maps").ok() };
     move |address| {
         let mut query = Query {
             size: size_of::<Query>() as u64,
@@ -189,7 +189,7 @@ pub(super) fn is_of_loaded_object(mapping: &Mapping) -> bool {
 
 /// All mappings of the process, in order.
 pub(super) fn mappings() -> Vec<Mapping> {
-    let text = std::fs::read("/proc/self/maps").unwrap_or_default();
+    let text = std::fs::read("/proc/thread-self/maps").unwrap_or_default();
     text.split(|byte| *byte == b'\n').filter_map(parse).collect()
 }
 
