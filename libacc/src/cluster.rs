@@ -3,7 +3,7 @@
 use crate::kernels::Kernels;
 use crate::{company, device_address, gpus, loader, settings, worker_environment};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
-use accord_device::{SilenceLimit, StartConfig, cache_folder, cpu, registry};
+use accord_device::{SilenceLimit, StartConfig, cpu, registry};
 use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
@@ -109,7 +109,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                     place: None,
                     program: able.runs_program.then(worker_program),
                     images: kernels.images(),
-                    cache: cache_folder(settings::value(names::CACHE).as_deref().map(OsStr::new)),
+                    cache: settings::cache(),
                     ipc,
                     // The user has the GPU for themselves, and may ask its driver for memory in other ways.
                     scrub: false,

@@ -1,11 +1,13 @@
 //! The environment, read once. This is the only file that looks at it.
 
 use crate::sanitizer;
+use accord_device::cache_folder;
 use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
 use accord_types::unknown_settings::unknown_settings;
 use accord_types::{DeviceType, Error, ErrorCode, Rank, Result, spin_policy};
+use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -22,11 +24,20 @@ pub(crate) fn is_worker() -> bool {
 pub(crate) fn explain_to() -> Option<&'static Path> {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let file = FILE.get_or_init(|| {
+        if has_more_rights() {
+            return None;
+        }
         let value = std::env::var_os(EXPLAIN_ENV)?.into_string().ok()?;
         let (parent, file) = value.split_once(':')?;
         (parent.parse() == Ok(std::os::unix::process::parent_id())).then(|| PathBuf::from(file))
     });
     file.as_deref()
+}
+
+/// Whether the program has more rights than its user, who has made the environment: set-user-ID, set-group-ID, file capabilities.
+pub(crate) fn has_more_rights() -> bool {
+    // SAFETY: has no preconditions.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 /// This process has no devices: not the program runs in it, only its constructors do.
@@ -115,6 +126,14 @@ pub(crate) fn timeout() -> Result<Option<Duration>> {
         )
         .remedy("set it to a time such as 90s or 5m or to off, or unset it")
     })
+}
+
+/// `ACCORD_CACHE`: the folder for compiled code, if there is to be one.
+pub(crate) fn cache() -> Option<PathBuf> {
+    if has_more_rights() {
+        return None;
+    }
+    cache_folder(value(settings::CACHE).as_deref().map(OsStr::new))
 }
 
 /// `ACCORD_UNMAPPED=map`; other values are for [`runtime`] to judge.
@@ -241,6 +260,9 @@ pub(crate) fn value(setting: Setting) -> Option<String> {
 
 /// The name under which a setting was found, and its value.
 pub(crate) fn found(setting: Setting) -> Option<(&'static str, String)> {
+    if has_more_rights() && settings::FOR_EQUAL_RIGHTS.contains(&setting) {
+        return None;
+    }
     setting.find(|name| {
         let value = std::env::var(name).ok()?;
         Some(if name == settings::ACC_PROFLIB.name { without_libacc(&value) } else { value })
@@ -259,6 +281,10 @@ fn without_libacc(list: &str) -> String {
 
 /// The path by which `LD_PRELOAD` has this library in the process, and in those that it starts.
 fn preloaded_as() -> Option<String> {
+    if has_more_rights() {
+        // The dynamic linker has not obeyed it.
+        return None;
+    }
     std::env::var("LD_PRELOAD").ok()?.split([':', ' ']).find(|path| is_libacc(path)).map(str::to_owned)
 }
 

@@ -18,6 +18,11 @@ pub struct Setting {
     pub aliases: &'static [&'static str],
 }
 
+/// Settings that name files to write, code to load, or processes to trust. A program with more rights than its user (set-user-ID, set-group-ID, file
+/// capabilities) obeys none of them, as its user would have its rights by them.
+pub const FOR_EQUAL_RIGHTS: &[Setting] =
+    &[ACC_PROFLIB, COORDINATOR, TLS, MUNGE, SOCKET, MPI, CACHE, TIME, TRACE, CC, CXX, FC, LIBACC];
+
 /// Where a setting's value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SettingSource {
@@ -254,6 +259,21 @@ settings! {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn what_names_files_or_programs_is_for_equal_rights_only() {
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/env.md");
+        let document = std::fs::read_to_string(document).unwrap();
+        let paragraph = document.split("## More rights than the user").nth(1).unwrap();
+        for setting in ALL {
+            let names_something = ["path", "program", "host:port"].iter().any(|what| setting.unit.contains(what));
+            // Where services are reached, which programs don't read.
+            let of_services = setting.help.contains("programs do not read it") && !setting.unit.contains("path");
+            let expected = names_something && !of_services || FOR_EQUAL_RIGHTS.contains(setting);
+            assert_eq!(FOR_EQUAL_RIGHTS.contains(setting), expected, "{}", setting.name);
+            assert_eq!(paragraph.contains(&format!("`{}`", setting.name)), expected, "{}", setting.name);
+        }
+    }
 
     #[test]
     fn no_name_stands_for_two_settings() {

@@ -28,7 +28,27 @@ const EXIT_SETUP: i32 = 70;
 
 /// Whether this process was started as a worker.
 pub fn is_worker() -> bool {
-    std::env::var_os(WORKER_ENV).is_some()
+    std::env::var(WORKER_ENV).is_ok_and(|text| is_by_this_program(&text))
+}
+
+/// Whether the owner has the rights of this process. A program with more rights than its user (set-user-ID, set-group-ID) would otherwise
+/// run what its user asks a worker for. Its own worker is told by the socket, which remembers who has made it.
+fn is_by_this_program(text: &str) -> bool {
+    // SAFETY: has no preconditions.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
+        return true;
+    }
+    let Some(socket) = text.split(',').nth(1).and_then(|number| number.parse().ok()) else { return false };
+    let mut by = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the record and its length are valid; the descriptor may be anything. The rest have no preconditions.
+    unsafe {
+        let option = libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut by).cast(), &raw mut len);
+        let (user, group) = (libc::geteuid(), libc::getegid());
+        // With capabilities of its file only, the user is the same.
+        let of_another = user != libc::getuid() || group != libc::getgid();
+        option == 0 && of_another && (by.uid, by.gid) == (user, group)
+    }
 }
 
 /// Serves as a worker until the owner ends it. Call on the main thread, after the program's
