@@ -90,6 +90,13 @@ fn the_environment_chooses_until_the_program_does() {
     let error = w.parallel(REGION, &[], NO_TAGS).unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeviceTypeUnavailable);
     assert!(error.to_string().contains("ACC_DEVICE_TYPE"), "{error}");
+    let cpus = [DeviceType::Cpu];
+    let mut w = World::with(&cpus, 1 << 30, settings(Some(DeviceType::Nvidia), None));
+    let error = w.parallel(REGION, &[], NO_TAGS).unwrap_err().to_string();
+    assert!(error.contains("ACCORD_EMULATE=nvidia"), "{error}");
+    let mut w = World::with(&cpus, 1 << 30, settings(None, None));
+    let error = w.runtime.set_device_type(&mut w.t, DeviceType::Nvidia).unwrap_err().to_string();
+    assert!(error.contains("ACCORD_EMULATE=nvidia"), "{error}");
     let mut w = World::with(&types, 1 << 30, settings(None, Some(7)));
     assert_eq!(w.parallel(REGION, &[], NO_TAGS).unwrap_err().code(), ErrorCode::DeviceUnavailable);
 }
