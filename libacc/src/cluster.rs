@@ -140,7 +140,8 @@ fn worker_program() -> accord_device::ProgramSpec {
     let path = if env.iter().any(is_valgrinds) { std::env::current_exe().ok() } else { None };
     accord_device::ProgramSpec {
         exe: path.unwrap_or(own_program.exe),
-        libacc: own.map(|object| object.file),
+        libacc: own.map(|object| os_text::decode(&object.path).into()),
+        cwd: worker_environment::left_folder().map(|folder| folder.start),
         env: Some(env),
         // A value without a meaning is an error where the session begins.
         silence_limit: settings::timeout().ok().map(|timeout| SilenceLimit { timeout, tell: Arc::new(tell) }),
@@ -157,11 +158,13 @@ fn has_valgrinds_part(preload: &OsStr) -> bool {
 /// This program, for executors elsewhere.
 fn program(trace: bool) -> ProgramSpec {
     let (exe, build_id) = loader::executable();
+    let left = worker_environment::left_folder().map(|folder| folder.start);
+    let folder = left.or_else(|| std::env::current_dir().ok());
     ProgramSpec {
         exe,
         build_id,
         argv0: std::env::args_os().next().map(|argument| os_text::encode(&argument)).unwrap_or_default(),
-        cwd: std::env::current_dir().map(|path| os_text::encode(path.as_os_str())).unwrap_or_default(),
+        cwd: folder.map(|path| os_text::encode(path.as_os_str())).unwrap_or_default(),
         env: worker_environment::elsewhere()
             .into_iter()
             .map(|(name, value)| format!("{}={}", os_text::encode(&name), os_text::encode(&value)))

@@ -2,11 +2,26 @@
 
 use std::ffi::{CStr, OsStr, OsString, c_char};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The environment that the kernel passed, as an array that ends with null.
 static ENVIRONMENT: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
+
+/// The folder in which this library found the process.
+static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+/// Remembers the folder. For the constructor.
+pub(crate) fn keep_folder() {
+    FOLDER.get_or_init(|| std::env::current_dir().ok());
+}
+
+/// The folder in which the process began; `None` where the system did not say.
+pub(crate) fn folder() -> Option<&'static PathBuf> {
+    FOLDER.get()?.as_ref()
+}
 
 /// Remembers the array, which stays for the process's life.
 pub(crate) fn keep(environment: *mut *const c_char) {

@@ -1,5 +1,6 @@
 //! The objects that the dynamic loader has loaded: the executable and its shared objects.
 
+use accord_device::mapped_file::Mappings;
 use accord_device::object_identity;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{HostRange, ObjectSpec, os_text};
@@ -8,7 +9,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What the kernel says behind the path of a file that is not there any more.
+/// What the kernel says behind the path of an executable that is not there any more.
 const DELETED: &[u8] = b" (deleted)";
 /// The program's file, whatever has become of its name.
 const EXECUTABLE: &str = "/proc/thread-self/exe";
@@ -41,8 +42,10 @@ pub(crate) struct LoadedObject {
     pub(crate) base: usize,
     /// First address of its first segment to the end of its last.
     pub(crate) span: Range<usize>,
-    /// Its file; for the executable a path that holds even if the file was renamed.
+    /// Where its file can be read, whatever has become of its path.
     pub(crate) file: PathBuf,
+    /// The loader's name for it, which stays.
+    pub(crate) name: OsString,
     /// Its name for people and other processes, as `os_text` writes it.
     pub(crate) path: String,
     /// The program's own executable.
@@ -68,9 +71,10 @@ pub(crate) fn changes() -> (u64, u64) {
 
 /// All loaded objects that come from files.
 pub(crate) fn objects() -> Vec<LoadedObject> {
+    let mappings = Mappings::here();
     let mut found = Vec::new();
     each_object(&mut |raw| {
-        found.extend(raw.describe());
+        found.extend(raw.describe(mappings.as_ref()));
         false
     });
     found
@@ -81,7 +85,7 @@ pub(crate) fn holding(address: usize) -> Option<LoadedObject> {
     let mut found = None;
     each_object(&mut |raw| {
         if raw.holds(address) {
-            found = raw.describe();
+            found = raw.describe(Mappings::here().as_ref());
             return true;
         }
         false
@@ -122,7 +126,7 @@ pub(crate) fn filled_in(range: HostRange) -> Option<LoadedObject> {
     each_object(&mut |raw| {
         let holds = raw.filled_in().any(|part| part.contains(&range.start) && end <= part.end);
         if holds {
-            found = raw.describe();
+            found = raw.describe(Mappings::here().as_ref());
         }
         holds
     });
@@ -210,12 +214,8 @@ impl LoadedObject {
         if let Some((.., hash)) = hashes.of.iter().find(|(base, path, _)| *base == self.base && *path == self.path) {
             return hash.clone();
         }
-        let contents = if !self.executable && is_replaced(self.span.start) {
-            Err(std::io::ErrorKind::NotFound.into())
-        } else {
-            object_identity::of_contents(&self.file)
-        };
-        let hash = contents.unwrap_or_else(|_| String::from(object_identity::UNREADABLE));
+        let hash =
+            object_identity::of_contents(&self.file).unwrap_or_else(|_| String::from(object_identity::UNREADABLE));
         hashes.of.push((self.base, self.path.clone(), hash.clone()));
         hash
     }
@@ -277,26 +277,31 @@ impl RawObject<'_> {
     }
 
     /// None for objects without a file, such as the kernel's own.
-    fn describe(&self) -> Option<LoadedObject> {
+    fn describe(&self, mappings: Option<&Mappings>) -> Option<LoadedObject> {
+        let name = self.name();
         // The first object of a namespace that `dlmopen` has made is a library.
         // SAFETY: has no preconditions.
         let executable = self.first && self.holds(unsafe { libc::getauxval(libc::AT_PHDR) } as usize);
-        let (file, path) = if executable {
-            let file = PathBuf::from(EXECUTABLE);
-            let path = std::fs::read_link(&file).map_or_else(|_| self.name().into(), at_start);
-            (file, os_text::encode(path.as_os_str()))
-        } else {
-            let file = real_path(&self.name())?;
-            let path = os_text::encode(file.as_os_str());
-            (file, path)
-        };
         let start = self.segments().map(|segment| segment.start).min()?;
         let end = self.segments().map(|segment| segment.end).max()?;
+        let (file, path) = if executable {
+            let file = PathBuf::from(EXECUTABLE);
+            let path = std::fs::read_link(&file).map_or_else(|_| name.clone().into(), at_start);
+            (file, path)
+        } else if let Some(mappings) = mappings {
+            // The loader's name may be relative to a folder that the program has left, and may lead to another file by now.
+            let mapped = mappings.at(start as u64)?;
+            (mapped.contents, mapped.path)
+        } else {
+            let file = real_path(&name)?;
+            (file.clone(), file)
+        };
         Some(LoadedObject {
             base: self.base(),
             span: start..end,
             file,
-            path,
+            name,
+            path: os_text::encode(path.as_os_str()),
             executable,
             build_id: self.build_id(),
             dynamic: self
@@ -315,15 +320,6 @@ impl RawObject<'_> {
             build_id_in(notes, header.p_align as usize)
         })
     }
-}
-
-/// Whether the file that is mapped at an address has been removed since, or another one put in its place. It says so behind
-/// the path.
-fn is_replaced(address: usize) -> bool {
-    let Ok(mappings) = std::fs::read("/proc/thread-self/maps") else { return false };
-    let start = format!("{address:x}-");
-    let mut lines = mappings.split(|byte| *byte == b'\n');
-    lines.any(|line| line.starts_with(start.as_bytes()) && line.ends_with(DELETED))
 }
 
 /// The executable's path when it was started, also when its file has been removed or replaced since: the kernel says so

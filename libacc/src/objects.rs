@@ -137,7 +137,7 @@ impl KnownObject {
     fn is(&self, other: &LoadedObject) -> bool {
         self.loaded.base == other.base
             && self.loaded.span == other.span
-            && self.loaded.path == other.path
+            && self.loaded.name == other.name
             && self.loaded.build_id == other.build_id
     }
 }

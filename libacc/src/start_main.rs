@@ -16,6 +16,7 @@ static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_start() {
     last_thread::watch_main();
+    environment::keep_folder();
     abi_boundary::enter_without_runtime("start", redirect::at_start);
 }
 

@@ -1,9 +1,12 @@
 //! Which of the program's environment variables workers get: all of them on the program's own node, a list elsewhere.
 
+use crate::loader::{self, LoadedObject};
 use crate::{environment, settings};
+use accord_device::cpu::WORKER_FOLDER_ENV;
 use accord_types::settings as names;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// Variables that go to other nodes, by name or, with a star, by how names begin: what regions and the libraries that they call
 /// look at. Everything else may be a secret of its owner, such as a token.
@@ -43,7 +46,22 @@ pub(crate) fn here() -> Vec<(OsString, OsString)> {
     let lost = environment::at_start()
         .into_iter()
         .filter(|(name, _)| name.as_bytes().starts_with(b"LD_") && std::env::var_os(name).is_none());
-    std::env::vars_os().filter(|(name, _)| !tool(name)).chain(lost).collect()
+    let folder = left_folder().map(|folder| (OsString::from(WORKER_FOLDER_ENV), folder.now.into_os_string()));
+    std::env::vars_os().filter(|(name, _)| !tool(name)).chain(lost).chain(folder).collect()
+}
+
+/// The folder that the process began in, and the one that it is in.
+pub(crate) struct LeftFolder {
+    pub(crate) start: PathBuf,
+    now: PathBuf,
+}
+
+/// Whether workers have to start in another folder than the program's: it has left its first one, and the dynamic linker has found objects by paths
+/// relative to that. A worker finds them in the same way.
+pub(crate) fn left_folder() -> Option<LeftFolder> {
+    let (start, now) = (environment::folder()?.clone(), std::env::current_dir().ok()?);
+    let is_relative = |object: &LoadedObject| !object.executable && !object.name.as_bytes().starts_with(b"/");
+    (start != now && loader::objects().iter().any(is_relative)).then_some(LeftFolder { start, now })
 }
 
 /// The environment of workers on other nodes: what is listed of [`here`].

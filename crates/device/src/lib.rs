@@ -17,6 +17,7 @@ pub mod file_limit;
 mod host_memory;
 pub mod image;
 pub mod ipc;
+pub mod mapped_file;
 mod memory_handle;
 pub mod object_identity;
 pub mod out_of_memory;

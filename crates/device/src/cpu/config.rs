@@ -5,6 +5,8 @@ use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
 /// Set in a worker's environment: `MEMORY-FD,CONTROL-FD,ORDINAL,OWNER-PID,CORES`. libacc looks for it
 /// when a program starts; the worker removes it, so that its own children are ordinary programs.
 pub const WORKER_ENV: &str = "ACCORD_WORKER";
+/// The variable by which a worker learns of the program's folder if it is started in another one.
+pub const WORKER_FOLDER_ENV: &str = "ACCORD_WORKER_FOLDER";
 /// How a worker that can not be one begins its last words.
 pub(crate) const WORKER_SAYS: &str = "accord: worker: ";
 

@@ -38,7 +38,7 @@ mod watched;
 mod worker;
 
 pub(crate) use backend::BACKEND;
-pub use config::{CpuConfig, WORKER_ENV, inventory};
+pub use config::{CpuConfig, WORKER_ENV, WORKER_FOLDER_ENV, inventory};
 pub use control::answer_len;
 pub use device::CpuDevice;
 pub use float_control::float_control;

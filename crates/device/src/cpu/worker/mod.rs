@@ -6,7 +6,7 @@ mod memory;
 mod object;
 mod serve;
 
-use super::config::{WORKER_ENV, WORKER_SAYS};
+use super::config::{WORKER_ENV, WORKER_FOLDER_ENV, WORKER_SAYS};
 use super::control::{self, Answer, Request};
 use super::layout::{ARENA_OFFSET, CONTROL_BYTES, Control, LAYOUT_VERSION};
 use super::process::Handle;
@@ -119,10 +119,22 @@ fn setup() -> Result<Worker, String> {
     if control.header().version.load(Ordering::Acquire) != LAYOUT_VERSION {
         return Err("libacc.so here and at the program differ; install one version".to_owned());
     }
+    object::set_owner(owner as u32);
+    go_to_folder();
     follow_owner(owner as i32, &socket, control)?;
     crash::install(control);
     let slots = Arc::new(serve::Slots::new(cores.max(1) as u32));
     Ok(Worker { memory, socket, control, slots, device: Arc::new(device) })
+}
+
+/// Goes where the program is, if it has left the folder that it was started in: its libraries may have been found by paths relative to that.
+fn go_to_folder() {
+    if let Some(folder) = std::env::var_os(WORKER_FOLDER_ENV) {
+        // SAFETY: as above, the environment is this thread's.
+        unsafe { std::env::remove_var(WORKER_FOLDER_ENV) };
+        // As where this process is started in a folder that is not there.
+        let _ = std::env::set_current_dir(folder).or_else(|_| std::env::set_current_dir("/"));
+    }
 }
 
 /// Ends this process as soon as the owner has ended, however it did, and lets its heart beat meanwhile.

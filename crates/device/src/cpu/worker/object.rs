@@ -1,12 +1,14 @@
 //! The program's objects in the worker: found by build id, loaded if need be, and their
 //! `declare` variables put into memory that the owner sees too.
 
+use crate::mapped_file::{MappedFile, Mappings};
 use crate::object_identity;
 use accord_types::os_text;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
@@ -19,12 +21,16 @@ pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64)
         None if executable => return Err(other_file(&path, identity(Path::new(OWN_EXECUTABLE)).as_deref(), build_id)),
         None => {
             // Not after it was loaded: loading runs constructors.
-            let here =
-                object_identity::of_file(&file).map_err(|error| format!("{path} can't be read here: {error}"))?;
-            if here != build_id {
+            let here = object_identity::of_file(&file);
+            let contents = if here.as_ref().is_ok_and(|here| here == build_id) {
+                file.clone()
+            } else if let Some(owners) = of_owner(&file, build_id) {
+                owners
+            } else {
+                let here = here.map_err(|error| format!("{path} can't be read here: {error}"))?;
                 return Err(other_file(&path, Some(&here), build_id));
-            }
-            load(&file).ok_or_else(|| format!("{path} can't be loaded here: {}", dl_error()))?;
+            };
+            load(&contents).ok_or_else(|| format!("{path} can't be loaded here: {}", dl_error()))?;
             find(&file, build_id, executable).ok_or_else(|| {
                 format!("{path} was replaced while a worker of the program had it loaded; start the program again")
             })?
@@ -35,6 +41,24 @@ pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64)
         return Err(format!("offset {offset:#x} is outside of {path}"));
     }
     Ok((address, object.base))
+}
+
+/// Where the owner's file can be read that had this path when it was mapped, if that was removed or replaced since.
+fn of_owner(path: &Path, build_id: &str) -> Option<PathBuf> {
+    let owner = OWNER.load(Ordering::Relaxed);
+    let contents = Mappings::of(owner)?
+        .named(path)
+        .map(|file| file.contents)
+        .find(|contents| identity(contents).is_some_and(|identity| identity == build_id));
+    contents
+}
+
+/// The process that this one works for.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Says which process this one works for.
+pub(super) fn set_owner(owner: u32) {
+    OWNER.store(owner, Ordering::Relaxed);
 }
 
 /// Puts the pages of `[address, address + len)` into the memory file, contents included.
@@ -76,7 +100,6 @@ pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) 
 
 struct Object {
     base: u64,
-    name: PathBuf,
     build_id: Option<String>,
     first: bool,
     segments: Vec<(u64, u64)>,
@@ -101,10 +124,16 @@ fn find(path: &Path, build_id: &str, executable: bool) -> Option<Object> {
         None if executable => by_contents && identity(Path::new(OWN_EXECUTABLE)).is_some_and(|here| here == build_id),
         None => {
             by_contents
-                && object.name.file_name() == wanted
-                && identity(&object.name).is_some_and(|here| here == build_id)
+                && mapped(object).is_some_and(|file| {
+                    file.path.file_name() == wanted && identity(&file.contents).is_some_and(|here| here == build_id)
+                })
         }
     })
+}
+
+/// The file that an object was loaded from. The loader's name for it may be relative to another folder than today's.
+fn mapped(object: &Object) -> Option<MappedFile> {
+    Mappings::here()?.at(object.segments.first()?.0)
 }
 
 /// What a file is; none if it can't be read.
@@ -152,10 +181,8 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, argume
     let (objects, info) = unsafe { (&mut *argument.cast::<Vec<Object>>(), &*info) };
     // SAFETY: as above.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    // SAFETY: as above; the name is a C string, empty for the executable.
-    let name = OsStr::from_bytes(unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes()).into();
     let base = info.dlpi_addr;
-    let mut object = Object { base, name, build_id: None, first: objects.is_empty(), segments: vec![], data: vec![] };
+    let mut object = Object { base, build_id: None, first: objects.is_empty(), segments: vec![], data: vec![] };
     for header in headers {
         let start = base + header.p_vaddr;
         let end = start + header.p_memsz;
