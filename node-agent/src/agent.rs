@@ -16,7 +16,7 @@ use crate::supervise::Supervisor;
 use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_device::cache_folder;
-use accord_fabric::transport::{Acceptor, Listener};
+use accord_fabric::transport::{Acceptor, ListenAddress, Listener, PeerAddress};
 use accord_monitoring::Monitor;
 use accord_proto::channel::Coordinator;
 use accord_trust::access::check_node;
@@ -28,6 +28,18 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// Where the agent listens: as it is told, or where the coordinator's machine and others on its network can reach it.
+fn listen_address(config: &Config) -> Result<ListenAddress> {
+    match (config.listen, local::path_of(&config.coordinator)) {
+        (Some(address), _) => Ok(address),
+        (None, Some(_)) => Ok(ListenAddress::of_this_machine()),
+        (None, None) => {
+            let remedy = "say by --listen at which address others reach this agent";
+            ListenAddress::towards(&PeerAddress::new(&config.coordinator), "coordinator", remedy)
+        }
+    }
+}
 
 /// Runs an agent until it is told to stop.
 ///
@@ -68,9 +80,10 @@ pub fn run(config: &Config) -> Result<(), String> {
         }
     };
 
-    let listener = Listener::bind(config.listen).map_err(|error| {
+    let listen = listen_address(config).map_err(|error| error.to_string())?;
+    let listener = Listener::bind(listen).map_err(|error| {
         let remedy = scarce::remedy(&error).unwrap_or("choose another --listen");
-        format!("cannot listen on {}: {error}; {remedy}", config.listen)
+        format!("cannot listen on {listen}: {error}; {remedy}")
     })?;
     let address = listener.address().map_err(|error| error.to_string())?;
     let acceptor = Acceptor::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;

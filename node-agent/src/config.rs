@@ -20,9 +20,9 @@ pub struct Config {
     pub coordinator: String,
 
     /// Address and port for the connections of programs and executors; port 0 takes a free one,
-    /// which is printed.
-    #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
-    pub listen: ListenAddress,
+    /// which is printed [default: the address of this machine from which the coordinator is reached, and a free port].
+    #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT")]
+    pub listen: Option<ListenAddress>,
 
     /// Where others reach this agent, if that is not the address that it listens on. With
     /// `--listen 0.0.0.0:PORT` the coordinator takes the address that the agent comes from.

@@ -165,7 +165,7 @@ settings! {
     USERS = "ACCORD_USERS", "*", "rules, separated by commas", [],
         "Whose sessions an agent of root runs, and as which user: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; whom a coordinator takes without a certificate, and as whom; programs do not read it.";
     /// Where agents and coordinator listen.
-    LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent 127.0.0.1 and any port)", "address:port", [],
+    LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent any port of the address from which its coordinator is reached)", "address:port", [],
         "Where a coordinator or an agent listens; programs do not read it.";
     /// Where agents and coordinator show their metrics.
     METRICS_LISTEN = "ACCORD_METRICS_LISTEN", "(nowhere)", "address:port", [],

@@ -2,7 +2,7 @@
 
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 
 /// Where a peer takes connections, as the cluster names it (`host:port`).
@@ -68,6 +68,36 @@ pub(super) fn is_loopback(address: IpAddr) -> bool {
 /// Where a listener takes connections: an address of this machine and a port; port 0 takes a free one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListenAddress(pub(super) SocketAddr);
+
+impl ListenAddress {
+    /// The address of this machine from which `peer` is reached, and any port: the loopback's only if the peer is on this machine.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if no address of this machine leads there, or the name stands for no host.
+    pub fn towards(peer: &PeerAddress, server: &str, remedy: &'static str) -> Result<Self> {
+        let mut last = None;
+        for address in peer.resolve(server, remedy)? {
+            // Sends nothing: the system looks for the way.
+            let unspecified: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+            let own = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+                socket.connect(address)?;
+                socket.local_addr()
+            });
+            match own {
+                Ok(own) => return Ok(Self(SocketAddr::new(own.ip(), 0))),
+                Err(error) => last = Some(error),
+            }
+        }
+        let why = last.map_or_else(String::new, |error| format!(": {error}"));
+        let cause = format!("no address of this machine leads to the {server} at {peer}{why}");
+        Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy))
+    }
+
+    /// This machine only, and any port.
+    pub fn of_this_machine() -> Self {
+        Self(SocketAddr::new([127, 0, 0, 1].into(), 0))
+    }
+}
 
 impl FromStr for ListenAddress {
     type Err = String;
