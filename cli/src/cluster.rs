@@ -7,7 +7,8 @@ use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
 use accord_fabric::transport;
 use accord_proto::v1;
 use accord_types::{
-    Cost, DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeFigures, NodeId, Source, settings,
+    Cost, DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeFigures, NodeId, Source,
+    natural_order, settings,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +35,8 @@ pub(crate) struct CoordinatorRow {
     pub(crate) view: u64,
     /// What leaves a machine does so in clear.
     pub(crate) plain_tcp: bool,
+    /// What one session may have.
+    pub(crate) limits: v1::SessionLimits,
 }
 
 pub(crate) struct NodeRow {
@@ -108,7 +111,13 @@ impl Cluster {
         }
         let numbered = view.numbering.into_iter().filter_map(|id| infos.remove(&id.into())).collect();
         let mut devices = number(numbered);
+        let numbered_devices = devices.len();
         devices.extend(infos.into_values().map(|info| DeviceRow { num: None, device_type: type_of(info.kind), info }));
+        // In the order of device numbers: the one in which nodes registered differs from one start of the cluster to the next.
+        nodes.sort_by(|a, b| natural_order(&a.name, &b.name));
+        devices[numbered_devices..].sort_by(|a, b| {
+            natural_order(&a.info.node_name, &b.info.node_name).then(a.info.id.ordinal.cmp(&b.info.id.ordinal))
+        });
         let sessions = view
             .sessions
             .into_iter()
@@ -128,6 +137,7 @@ impl Cluster {
             uptime_ms: view.uptime_ms,
             view: view.version,
             plain_tcp: view.plain_tcp,
+            limits: view.limits.unwrap_or_default(),
         };
         let paths = view.paths.into_iter().filter_map(path).collect();
         let measuring = view.measuring;
@@ -199,6 +209,11 @@ impl Cluster {
                 "view": coordinator.view,
                 "control_protocol": accord_proto::VERSION,
                 "plain_tcp": coordinator.plain_tcp,
+                "limits": {
+                    "memory_quota": coordinator.limits.memory_quota,
+                    "stream_quota": coordinator.limits.stream_quota,
+                    "session_ms": coordinator.limits.session_ms,
+                },
             })),
             "note": self.note,
             "nodes": self.nodes.iter().map(NodeRow::json).collect::<Vec<_>>(),

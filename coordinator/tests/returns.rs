@@ -72,7 +72,7 @@ fn a_program_that_comes_back_hears_of_lost_nodes_and_of_its_end() {
     bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
     bench.attach(1, EARLIER, KEY, ALICE);
     let effects = bench.give(Input::Goodbye { link: LinkId(2) });
-    assert_eq!(pushes(&effects, ClientId(1)), [ClientPush::NodeLost(NodeId(1), "h2".into())]);
+    assert_eq!(pushes(&effects, ClientId(1)), [ClientPush::NodeLeft(NodeId(1), "h2".into())]);
     // Its connection has broken once more, which the coordinator has not seen yet.
     let again = bench.attach(2, EARLIER, KEY, ALICE);
     assert_eq!(again, [ClientPush::Attached, ClientPush::NodeLost(NodeId(1), "h2".into())]);

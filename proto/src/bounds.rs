@@ -340,6 +340,7 @@ impl Bounded for v1::ClusterView {
             measuring: _,
             unix_ms: _,
             next: _,
+            limits: _,
         } = self;
         all(nodes, PAGE_ITEMS_MAX, "ClusterView.nodes is too long")?;
         all(sessions, PAGE_ITEMS_MAX, "ClusterView.sessions is too long")?;

@@ -5,8 +5,9 @@ use crate::client::variable;
 use crate::cluster::Cluster;
 use crate::failure::Result;
 use crate::launch::MpiPart;
-use crate::output::{Table, age, bytes, print, show, tell};
+use crate::output::{Table, age, bytes, count, print, show, tell};
 use crate::viewpoint;
+use accord_proto::v1::SessionLimits;
 use accord_types::DeviceKind;
 use accord_types::settings::{self, SettingSource};
 use accord_types::unknown_settings::unknown_settings;
@@ -34,17 +35,31 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
 const ENCRYPTED: &str = "between machines: through TLS";
 const PLAIN: &str = "between machines: NOT encrypted (--insecure-plain-tcp)";
 
+/// What a session may have.
+fn limits(limits: SessionLimits) -> String {
+    let memory = match limits.memory_quota {
+        0 => "no memory quota".to_owned(),
+        quota => format!("{} of memory on each device of other nodes", bytes(quota)),
+    };
+    let time = match limits.session_ms {
+        0 => "no time limit".to_owned(),
+        ms => format!("at most {}", age(ms)),
+    };
+    format!("a session has: {memory}, {} on each device, {time}", count(limits.stream_quota.into(), "stream"))
+}
+
 /// The tables for people.
 fn tables(cluster: &Cluster) -> String {
     let mut text = String::new();
     match &cluster.coordinator {
         Some(coordinator) => text.push_str(&format!(
-            "coordinator {}, up {}, view {}, control protocol {}\n{}\n\n",
+            "coordinator {}, up {}, view {}, control protocol {}\n{}\n{}\n\n",
             coordinator.address,
             age(coordinator.uptime_ms),
             coordinator.view,
             accord_proto::VERSION,
             if coordinator.plain_tcp { PLAIN } else { ENCRYPTED },
+            limits(coordinator.limits),
         )),
         None => text.push_str(&format!(
             "no coordinator ({} is not set): this machine's devices\n\n",

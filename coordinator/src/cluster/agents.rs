@@ -129,7 +129,7 @@ impl Cluster {
         if same && !was_up {
             self.revive(id);
         } else if !same && was_up {
-            self.lose(now, id, NodeState::Gone, out);
+            self.lose(now, id, NodeState::Gone, ClientPush::NodeLost, out);
         }
         if let Some(node) = self.nodes.get_mut(&id) {
             node.renew(link, now, registration);
@@ -282,7 +282,7 @@ impl Cluster {
     pub(super) fn goodbye(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) {
         self.joining.remove(&link);
         if let Some(&id) = self.links.get(&link) {
-            self.lose(now, id, NodeState::Gone, out);
+            self.lose(now, id, NodeState::Gone, ClientPush::NodeLeft, out);
             self.changed(out);
         }
     }
@@ -298,7 +298,7 @@ impl Cluster {
             .map(|node| node.id)
             .collect();
         for id in &lost {
-            self.lose(now, *id, NodeState::Lost, out);
+            self.lose(now, *id, NodeState::Lost, ClientPush::NodeLost, out);
         }
         if !lost.is_empty() {
             self.changed(out);
@@ -336,8 +336,15 @@ impl Cluster {
         if doubts { lost_after.saturating_mul(DOUBT) } else { lost_after }
     }
 
-    /// A node's agent is gone: those who have used it are told, everything else goes on.
-    fn lose(&mut self, now: Millis, id: NodeId, state: NodeState, out: &mut Vec<Effect>) {
+    /// A node's agent is gone: those who have used it are told so by `push`, everything else goes on.
+    fn lose(
+        &mut self,
+        now: Millis,
+        id: NodeId,
+        state: NodeState,
+        push: fn(NodeId, String) -> ClientPush,
+        out: &mut Vec<Effect>,
+    ) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if let Some(link) = node.link() {
             self.links.remove(&link);
@@ -352,7 +359,7 @@ impl Cluster {
                 tracing::warn!("the agent of node {name} ({id}) has died, and with it MPI job {job}");
             }
             NodeState::Lost => tracing::warn!("node {name} ({id}) is lost"),
-            _ => tracing::info!("node {name} ({id}) has left"),
+            _ => tracing::info!("node {name} ({id}) has left: its agent was stopped, or another one took its place"),
         }
         self.executing.remove(&id);
         self.forget_paths(id);
@@ -366,7 +373,7 @@ impl Cluster {
             session.executors.remove(&id);
             peers.extend(session.executors.iter().copied());
             match session.client {
-                Some(client) => out.push(Effect::ToClient(client, ClientPush::NodeLost(id, name.clone()))),
+                Some(client) => out.push(Effect::ToClient(client, push(id, name.clone()))),
                 None if session.executors.is_empty() => orphans.push(session.id),
                 None => {}
             }
@@ -396,6 +403,10 @@ impl Cluster {
             return;
         }
         node.draining = drain;
+        match drain {
+            true => tracing::warn!("node {node_name:?} is drained: it takes part in no new session"),
+            false => tracing::warn!("node {node_name:?} takes part in new sessions again"),
+        }
         if let Some(link) = node.link() {
             out.push(Effect::ToAgent(link, AgentOrder::Drain(drain)));
         }

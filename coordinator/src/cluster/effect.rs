@@ -72,6 +72,8 @@ pub enum ClientPush {
     Refused(Error),
     /// The devices of a node are lost.
     NodeLost(NodeId, String),
+    /// A node's agent was stopped: its devices are lost.
+    NodeLeft(NodeId, String),
     /// The session's executor on a node has ended, and why.
     ExecutorEnded(NodeId, String),
     /// For the program's standard error, once.

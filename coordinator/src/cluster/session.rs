@@ -30,6 +30,10 @@ pub struct Owner {
     pub user: String,
 }
 
+/// So much later than the coordinator an agent ends a session whose time is over: its program hears from the coordinator why before its lanes
+/// end. Without a coordinator the agent does it alone.
+const AGENT_GRACE_MS: u64 = 500;
+
 /// Who says that there is a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
@@ -95,6 +99,12 @@ impl Session {
         Some((self.program.clone(), rank.size, rank.job))
     }
 
+    /// How messages call it: names of programs are their users' to choose.
+    pub(super) fn called(&self) -> String {
+        let Self { id, owner, program, pid, node_name, .. } = self;
+        format!("session {id} of user {:?}, program {program:?} (process {pid} on {node_name:?})", owner.user)
+    }
+
     /// Whether it is part of that job.
     pub(super) fn is_of(&self, (program, ranks, job): &Job) -> bool {
         self.rank.is_some_and(|rank| rank.size == *ranks && rank.job == *job) && self.program == *program
@@ -141,7 +151,7 @@ impl Session {
             id: grant.session,
             origin: Origin::Agent,
             owner: Owner { key: grant.key, user: grant.user.clone() },
-            ends: grant.ends_in_ms.map(|left| since.plus(left)),
+            ends: grant.ends_in_ms.map(|left| since.plus(left.saturating_sub(AGENT_GRACE_MS))),
             client: None,
             program: grant.program.clone(),
             node_name: grant.node_name.clone(),
@@ -195,7 +205,7 @@ impl Session {
             session: self.id,
             key: self.owner.key,
             user: self.owner.user.clone(),
-            ends_in_ms: self.ends.map(|end| end.since(now)),
+            ends_in_ms: self.ends.map(|end| end.since(now) + AGENT_GRACE_MS),
             program: self.program.clone(),
             node_name: self.node_name.clone(),
             pid: self.pid,

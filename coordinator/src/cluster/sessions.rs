@@ -24,7 +24,11 @@ impl Cluster {
         }
         match self.place(client, &request, &owner.user) {
             Ok(lease) => self.grant(now, client, request, owner, lease, out),
-            Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),
+            Err(error) => {
+                let (user, program) = (&owner.user, &request.program);
+                tracing::info!("user {user:?}, program {program:?} is refused a session: {}", error.cause());
+                out.push(Effect::ToClient(client, ClientPush::Refused(error)));
+            }
         }
     }
 
@@ -90,6 +94,7 @@ impl Cluster {
         let id = self.mint_session();
         let opened = self.started_unix_ms + now.0;
         let mut session = Session::open(id, client, request, owner, lease, now, opened);
+        tracing::info!("{} has opened, with {}", session.called(), Count(session.lease.devices.len(), "device"));
         session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
         self.ends.extend(session.ends.map(|end| (end, id)));
         for node in session.nodes.keys() {
@@ -143,15 +148,19 @@ impl Cluster {
     pub(super) fn client_gone(&mut self, client: ClientId, out: &mut Vec<Effect>) {
         self.held.retain(|held| held.client != client);
         if let Some(&id) = self.clients.get(&client) {
+            if let Some(session) = self.sessions.get(&id) {
+                tracing::info!("{} has ended: its program has gone", session.called());
+            }
             self.finish(id, out);
         }
     }
 
     /// An administrator ends a session.
     pub(super) fn close(&mut self, id: SessionId, out: &mut Vec<Effect>) {
-        if let Some(client) = self.sessions.get(&id).and_then(|session| session.client) {
-            let text = format!("an administrator has closed session {id}");
-            out.push(Effect::ToClient(client, ClientPush::Ended(text)));
+        if let Some(session) = self.sessions.get(&id) {
+            tracing::warn!("{} has ended: an administrator has closed it", session.called());
+            let text = format!("an administrator has closed session {id}; ask them why, or start the program again");
+            out.extend(session.client.map(|client| Effect::ToClient(client, ClientPush::Ended(text))));
         }
         self.end(id, out);
     }
@@ -162,9 +171,13 @@ impl Cluster {
             && end <= now
         {
             self.ends.pop_first();
-            if let Some(client) = self.sessions.get(&id).and_then(|session| session.client) {
-                let text = format!("session {id} has lasted as long as the cluster allows (--session-time)");
-                out.push(Effect::ToClient(client, ClientPush::Ended(text)));
+            if let Some(session) = self.sessions.get(&id) {
+                tracing::warn!("{} has ended: its time is over (--session-time)", session.called());
+                let text = format!(
+                    "session {id} has lasted as long as the cluster allows (--session-time); divide the work into shorter runs, or ask for \
+                     more time"
+                );
+                out.extend(session.client.map(|client| Effect::ToClient(client, ClientPush::Ended(text))));
             }
             self.finish(id, out);
         }

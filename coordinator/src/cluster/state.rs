@@ -212,6 +212,11 @@ impl Cluster {
         self.nodes.get(self.by_name.get(name)?)
     }
 
+    /// The node whose agent has this connection.
+    pub fn node_of(&self, link: LinkId) -> Option<&Node> {
+        self.nodes.get(self.links.get(&link)?)
+    }
+
     /// One session.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
         self.sessions.get(&id)

@@ -32,9 +32,11 @@ impl Administrator {
 #[tonic::async_trait]
 impl v1::admin_server::Admin for Administrator {
     async fn drain_node(&self, request: Request<v1::DrainNodeRequest>) -> Result<Response<v1::DrainNodeReply>, Status> {
-        Caller::check(&request, Act::DrainNode)?;
+        let who = Caller::check(&request, Act::DrainNode)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
+        let what = if request.drain { "drains" } else { "undrains" };
+        tracing::warn!("{who} {what} node {:?}", request.node_name);
         let known = |name: &str| {
             self.driver.with_cluster(|cluster| {
                 let node = cluster.node_named(name)?;
@@ -52,9 +54,10 @@ impl v1::admin_server::Admin for Administrator {
         &self,
         request: Request<v1::CloseSessionRequest>,
     ) -> Result<Response<v1::CloseSessionReply>, Status> {
-        Caller::check(&request, Act::CloseSession)?;
+        let who = Caller::check(&request, Act::CloseSession)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
+        tracing::warn!("{who} closes session {}", SessionId(request.session));
         let session = SessionId(request.session);
         if self.driver.with_cluster(|cluster| cluster.session(session).is_none()) {
             return Err(Status::not_found(format!("there is no session {session}; see `accord info`")));
@@ -64,10 +67,10 @@ impl v1::admin_server::Admin for Administrator {
     }
 
     async fn shutdown(&self, request: Request<v1::ShutdownRequest>) -> Result<Response<v1::ShutdownReply>, Status> {
-        Caller::check(&request, Act::Shutdown)?;
+        let who = Caller::check(&request, Act::Shutdown)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
-        tracing::info!("an administrator stops the coordinator");
+        tracing::warn!("{who} stops the coordinator{}", if request.agents { " and all agents" } else { "" });
         if request.agents {
             self.driver.stop_agents();
             let goodbyes = async {

@@ -93,6 +93,11 @@ fn page(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterVie
             uptime_ms: now.0,
             plain_tcp: cluster.limits().plain_tcp,
             unix_ms: unix_ms(),
+            limits: Some(v1::SessionLimits {
+                memory_quota: cluster.limits().memory_quota,
+                stream_quota: cluster.limits().stream_quota,
+                session_ms: cluster.limits().session_ms,
+            }),
             ..v1::ClusterView::default()
         };
         if request.page.is_none() {

@@ -26,6 +26,16 @@ const TICK_LATE_MAX: Duration = Duration::from_millis(500);
 /// A program that is told why its session ends hears so before its executors go: agents are told so much later.
 const TOLD_BEFORE: Duration = Duration::from_millis(200);
 
+/// What has become of a message to an agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    Queued,
+    /// As many wait as may.
+    Full,
+    /// There is no such connection any more.
+    Gone,
+}
+
 /// To one agent.
 pub(super) type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
 
@@ -210,9 +220,18 @@ impl ClusterAndPeers {
             match effect {
                 Effect::ToAgent(link, order @ AgentOrder::SessionClosed(_)) if ends => self.send_later(link, order),
                 Effect::ToAgent(link, order) => {
-                    if !self.send_to_agent(link, order) && self.agents.remove(&link).is_some() {
-                        tracing::warn!("{link:?} does not keep up with its messages; it has to register again");
-                        stuck.push(link);
+                    let node = self.cluster.node_of(link).map_or_else(String::new, |node| node.name.clone());
+                    match self.send_to_agent(link, order) {
+                        Sent::Queued => {}
+                        // Its end is an input of its own, and says why.
+                        Sent::Gone => {}
+                        Sent::Full => {
+                            self.agents.remove(&link);
+                            tracing::warn!(
+                                "the agent of node {node:?} does not keep up: {AGENT_OUTBOX_MAX} messages to it wait; it has to register again"
+                            );
+                            stuck.push(link);
+                        }
                     }
                 }
                 Effect::RefuseAgent(link, refusal) => {
@@ -239,14 +258,19 @@ impl ClusterAndPeers {
     fn measure(&self, order: PathOrder) {
         let PathOrder { measurement, from, to, to_node, address } = order;
         let Ok(key) = new_session_key() else { return };
-        if self.send_to_agent(to, AgentOrder::ExpectMeasurement { measurement, key }) {
+        if self.send_to_agent(to, AgentOrder::ExpectMeasurement { measurement, key }) == Sent::Queued {
             self.send_to_agent(from, AgentOrder::MeasurePath { measurement, to: to_node, address, key });
         }
     }
 
-    fn send_to_agent(&self, link: LinkId, order: AgentOrder) -> bool {
+    fn send_to_agent(&self, link: LinkId, order: AgentOrder) -> Sent {
         let message = outbound::to_agent(order, &self.cluster);
-        self.agents.get(&link).is_some_and(|outbox| outbox.try_send(Ok(message)).is_ok())
+        let Some(outbox) = self.agents.get(&link) else { return Sent::Gone };
+        match outbox.try_send(Ok(message)) {
+            Ok(()) => Sent::Queued,
+            Err(mpsc::error::TrySendError::Full(_)) => Sent::Full,
+            Err(mpsc::error::TrySendError::Closed(_)) => Sent::Gone,
+        }
     }
 
     /// Nothing is lost by an order that does not go out any more: an agent that has come back names its sessions.
@@ -273,11 +297,13 @@ impl ClusterAndPeers {
             ClientPush::Attached => Message::Attached,
             ClientPush::Refused(error) => Message::Refused(error),
             ClientPush::NodeLost(node, name) => Message::NodeLost { node, name },
+            ClientPush::NodeLeft(node, name) => Message::NodeLeft { node, name },
             ClientPush::ExecutorEnded(node, why) => Message::ExecutorEnded { node, why },
             ClientPush::Warning(text) => Message::Warning(text),
             ClientPush::Ended(text) => Message::Ended(text),
         };
-        if outbox.try_send(message).is_err() {
+        // One whose connection has just ended needs none any more.
+        if let Err(mpsc::error::TrySendError::Full(_)) = outbox.try_send(message) {
             tracing::warn!("the program of {client:?} does not read its messages; one was dropped");
         }
     }

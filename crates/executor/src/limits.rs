@@ -88,9 +88,13 @@ impl MappedRanges {
         match self.limit {
             Some(limit) if self.bytes.saturating_add(len) > limit => Err(Error::new(
                 ErrorCode::OutOfMemory,
-                format!("{len} bytes are wanted, of the lease's {limit} on this device {} are in use", self.bytes),
+                format!(
+                    "{len} bytes are wanted, and {} of the quota of {limit} bytes a session and device are in use (--memory-quota of the \
+                     coordinator)",
+                    self.bytes
+                ),
             )
-            .remedy("free data that is no longer needed, spread it over more devices, or ask for a larger lease")),
+            .remedy("free data that is no longer needed, spread it over more devices, or ask the site for a larger quota")),
             _ => Ok(()),
         }
     }

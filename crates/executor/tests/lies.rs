@@ -49,7 +49,7 @@ fn no_more_memory_than_the_lease_has_is_mapped_on_a_device() {
     program.ask(map(start + 4 * MIB, 8 * MIB)).unwrap();
     let error = program.ask(map(start + 12 * MIB, 5 * MIB)).unwrap_err();
     assert_eq!(error.code(), ErrorCode::OutOfMemory);
-    assert!(error.cause().contains("of the lease's 16777216 on this device 12582912 are in use"), "{error}");
+    assert!(error.cause().contains("12582912 of the quota of 16777216 bytes"), "{error}");
     assert_eq!(program.ask(|ticket| Command::Memory { device: 0, ticket }).unwrap(), 4 * MIB);
     for len in [0, 1 << 60, u64::MAX] {
         assert!(program.ask(map(start + 12 * MIB, len)).is_err(), "{len} bytes");

@@ -385,6 +385,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
         Message::Granted(lease),
         Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),
         Message::NodeLost { node: NodeId(2), name: "h2".into() },
+        Message::NodeLeft { node: NodeId(2), name: "h2".into() },
         Message::ExecutorEnded { node: NodeId(2), why: "signal: 9 (SIGKILL)".into() },
         Message::Warning("careful".into()),
         Message::Ended("over".into()),

@@ -1,40 +1,105 @@
-//! Why executors have ended, as their nodes' agents have it from the system and the coordinator passes it on. A program sees its lanes end, and
-//! nothing more.
+//! Why lanes have ended, as the coordinator says it: the session is over, a node's agent was stopped, or an executor has ended, as its agent has it from
+//! the system. A program sees its lanes end, and nothing more.
 
-use accord_types::NodeId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::{Error, ErrorCode, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Condvar;
 use std::time::{Duration, Instant};
 
 /// How long the word may come after the end of a lane.
-const WORD_MAX: Duration = Duration::from_millis(200);
+const WORD_MAX: Duration = Duration::from_millis(500);
 /// For so long it is about the executor whose lane has ended, and not about one before.
 const COUNTS: Duration = Duration::from_secs(2);
+
+/// Why a lane has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum LaneEnd {
+    /// The session is over: why, and a remedy behind a semicolon.
+    Session(String),
+    /// The agent of the node with this name was stopped.
+    AgentStopped(String),
+    /// The executor's process has ended like this.
+    Process(String),
+}
+
+impl LaneEnd {
+    /// The error of what was to go over the lane, if this says all.
+    pub(crate) fn error(&self) -> Option<Error> {
+        let unavailable = |cause: &str| Error::new(ErrorCode::DeviceUnavailable, cause);
+        match self {
+            Self::Session(why) => Some(match why.split_once("; ") {
+                Some((cause, remedy)) => unavailable(cause).remedy(remedy),
+                None => unavailable(why).remedy("start the program again"),
+            }),
+            Self::AgentStopped(name) => Some(
+                unavailable(&format!("the agent of node {name} was stopped"))
+                    .remedy("use devices of other nodes, or start the program again when the agent is back"),
+            ),
+            Self::Process(_) => None,
+        }
+    }
+}
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct ExecutorEnds {
-    /// The last of each node, and when it was told.
-    told: ShortLock<BTreeMap<NodeId, (Instant, String)>>,
+    told: ShortLock<Told>,
     changed: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Told {
+    /// Why the session is over.
+    session: Option<String>,
+    /// The last of each node, and when it was told.
+    nodes: BTreeMap<NodeId, (Instant, LaneEnd)>,
+    /// Since when somebody waits for the session's end, or has waited.
+    awaited: Option<Instant>,
+}
+
+impl Told {
+    fn of(&self, node: NodeId) -> Option<LaneEnd> {
+        let session = self.session.clone().map(LaneEnd::Session);
+        let recent = || self.nodes.get(&node).filter(|(when, _)| when.elapsed() < COUNTS);
+        session.or_else(|| recent().map(|(_, end)| end.clone()))
+    }
+}
+
 impl ExecutorEnds {
-    /// The executor of a node has ended.
-    pub(crate) fn tell(&self, node: NodeId, why: String) {
-        self.told.lock().insert(node, (Instant::now(), why));
+    /// The session is over.
+    pub(crate) fn session_is_over(&self, why: &str) {
+        self.told.lock().session.get_or_insert_with(|| why.to_owned());
         self.changed.notify_all();
     }
 
-    /// Why a lane to a node's executor has ended, of which it is known that `why`. Waits for the word.
-    pub(crate) fn explain(&self, node: NodeId, why: &str) -> String {
-        let counts = |told: &BTreeMap<NodeId, (Instant, String)>| {
-            told.get(&node).filter(|(when, _)| when.elapsed() < COUNTS).map(|(_, end)| end.clone())
-        };
-        let unknown = |told: &mut BTreeMap<NodeId, (Instant, String)>| counts(told).is_none();
+    /// The lanes to a node end.
+    pub(crate) fn tell(&self, node: NodeId, end: LaneEnd) {
+        let mut told = self.told.lock();
+        // A process that ends with its agent says less than that.
+        let known = told.nodes.get(&node).filter(|(when, _)| when.elapsed() < COUNTS);
+        if !matches!((known, &end), (Some((_, LaneEnd::AgentStopped(_))), LaneEnd::Process(_))) {
+            told.nodes.insert(node, (Instant::now(), end));
+        }
+        drop(told);
+        self.changed.notify_all();
+    }
+
+    /// Why a lane to a node's executor has ended. Waits for the word.
+    pub(crate) fn of(&self, node: NodeId) -> Option<LaneEnd> {
+        let unknown = |told: &mut Told| told.of(node).is_none();
         let (told, _) = ShortGuard::wait_timeout_while(self.told.lock(), &self.changed, WORD_MAX, unknown);
-        counts(&told).map_or_else(|| why.to_owned(), |end| format!("{why}; its process has ended: {end}"))
+        told.of(node)
+    }
+
+    /// Why lanes between executors have ended, if that is the session's end. Waits for the word, but not again if that did not come.
+    pub(crate) fn of_session(&self) -> Option<LaneEnd> {
+        let mut told = self.told.lock();
+        let awaited = told.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);
+        told.awaited = Some(awaited);
+        let left = WORD_MAX.saturating_sub(awaited.elapsed());
+        let (told, _) = ShortGuard::wait_timeout_while(told, &self.changed, left, |told| told.session.is_none());
+        told.session.clone().map(LaneEnd::Session)
     }
 }
 
@@ -47,14 +112,33 @@ mod tests {
     fn what_the_agent_knows_is_said_also_if_it_comes_late() {
         let ends = Arc::<ExecutorEnds>::default();
         let later = ends.clone();
+        let process = |how: &str| LaneEnd::Process(how.to_owned());
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
-            later.tell(NodeId(3), "exit status: 1".to_owned());
-            later.tell(NodeId(2), "signal: 9".to_owned());
+            later.tell(NodeId(3), process("exit status: 1"));
+            later.tell(NodeId(2), process("signal: 9"));
         });
-        assert_eq!(ends.explain(NodeId(2), "it was closed"), "it was closed; its process has ended: signal: 9");
+        assert_eq!(ends.of(NodeId(2)), Some(process("signal: 9")));
         thread.join().unwrap();
-        assert_eq!(ends.explain(NodeId(3), "it broke"), "it broke; its process has ended: exit status: 1");
-        assert_eq!(ends.explain(NodeId(4), "it broke"), "it broke");
+        assert_eq!(ends.of(NodeId(3)), Some(process("exit status: 1")));
+        assert_eq!(ends.of(NodeId(4)), None);
+        ends.tell(NodeId(4), LaneEnd::AgentStopped("h4".to_owned()));
+        ends.tell(NodeId(4), process("signal: 9"));
+        assert_eq!(ends.of(NodeId(4)), Some(LaneEnd::AgentStopped("h4".to_owned())));
+    }
+
+    #[test]
+    fn the_sessions_end_is_that_of_all_lanes() {
+        let ends = ExecutorEnds::default();
+        assert_eq!(ends.of_session(), None);
+        let begun = Instant::now();
+        assert_eq!(ends.of_session(), None);
+        assert!(begun.elapsed() < WORD_MAX, "it does not wait again");
+        ends.tell(NodeId(1), LaneEnd::Process("signal: 9".to_owned()));
+        ends.session_is_over("its time is over; ask for more");
+        let end = ends.of(NodeId(1)).unwrap();
+        assert_eq!(ends.of_session().as_ref(), Some(&end));
+        let error = end.error().unwrap();
+        assert_eq!((error.cause(), error.remedy_text()), ("its time is over", Some("ask for more")));
     }
 }

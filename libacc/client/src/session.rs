@@ -2,7 +2,7 @@
 
 use crate::cluster::LocalDeviceClient;
 use crate::coordinator_link::CoordinatorLink;
-use crate::executor_ends::ExecutorEnds;
+use crate::executor_ends::{ExecutorEnds, LaneEnd};
 use crate::job_news::JobNews;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
@@ -269,10 +269,17 @@ fn listen(
                 lost.doubt();
             }
         }
-        Message::ExecutorEnded { node, why } => executor_ends.tell(node, why),
+        Message::NodeLeft { node, name } => {
+            executor_ends.tell(node, LaneEnd::AgentStopped(name));
+            nodes.iter().filter(|known| known.spec.node == node).for_each(|left| left.doubt());
+        }
+        Message::ExecutorEnded { node, why } => executor_ends.tell(node, LaneEnd::Process(why)),
         // Nobody hears it where standard error is gone.
         Message::Warning(text) => drop(writeln!(std::io::stderr(), "accord: {}", printable(&text))),
-        Message::Ended(why) => nodes.iter().for_each(|node| node.lose(&why)),
+        Message::Ended(why) => {
+            executor_ends.session_is_over(&why);
+            nodes.iter().for_each(|node| node.lose(&why));
+        }
         _ => {}
     };
     threads::spawn("accord-session", move || coordinator.listen(hear))

@@ -17,8 +17,8 @@ use crate::write_back::{KnownEffects, WriteBacks};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
-    AddressRange, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId,
-    Result,
+    AddressRange, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims,
+    QueueId, Result,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
@@ -512,6 +512,15 @@ impl Device {
 
     /// Adds to an error where it happened.
     pub(crate) fn place(&self, error: Error) -> Error {
+        let quota = self.client.quota().filter(|_| error.code() == ErrorCode::OutOfMemory);
+        let error = match quota.filter(|_| !error.cause().contains("quota")) {
+            Some(quota) => error
+                .more(format_args!(
+                    "a session's quota is {quota} bytes on each device (the coordinator's --memory-quota)"
+                ))
+                .instead("free data that is no longer needed, use more devices, or ask the site for a larger quota"),
+            None => error,
+        };
         error.device(self.num()).node(self.client.info().node_name.as_str())
     }
 }

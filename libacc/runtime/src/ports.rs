@@ -228,6 +228,11 @@ pub trait DeviceClient: Send + Sync {
     /// See the trait.
     fn memory_free(&self) -> Result<u64>;
 
+    /// How many bytes the cluster lets a session have on the device, if that is less than it has.
+    fn quota(&self) -> Option<u64> {
+        None
+    }
+
     /// What went over the wire between this process and the device's node so far; none if it is this process's.
     fn wire(&self) -> Option<Wire> {
         None

@@ -908,6 +908,23 @@ pub struct ClusterView {
     /// Where the next page begins; absent: this is the last one.
     #[prost(message, optional, tag = "10")]
     pub next: ::core::option::Option<PageStart>,
+    /// What one session may have.
+    #[prost(message, optional, tag = "11")]
+    pub limits: ::core::option::Option<SessionLimits>,
+}
+/// Bounds of every session that is opened now.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionLimits {
+    /// Bytes on each device of other nodes; 0: no limit.
+    #[prost(uint64, tag = "1")]
+    pub memory_quota: u64,
+    /// Streams on each device.
+    #[prost(uint32, tag = "2")]
+    pub stream_quota: u32,
+    /// How long it may last, in milliseconds; 0: no limit.
+    #[prost(uint64, tag = "3")]
+    pub session_ms: u64,
 }
 /// From one node's agent to another one's, and the same the other way.
 #[allow(clippy::all)]

@@ -39,6 +39,13 @@ pub enum Message {
         /// Its name.
         name: String,
     },
+    /// Coordinator: a node's agent was stopped, and its devices are lost.
+    NodeLeft {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+    },
     /// Coordinator: the session's executor on a node has ended, as nobody has asked it to.
     ExecutorEnded {
         /// The node.
@@ -48,7 +55,7 @@ pub enum Message {
     },
     /// Coordinator: for the program's standard error.
     Warning(String),
-    /// Coordinator: an administrator ended the session.
+    /// Coordinator: the session was ended, and why; a remedy stands behind a semicolon.
     Ended(String),
 }
 
@@ -97,6 +104,7 @@ const WARNING: u8 = 19;
 const ENDED: u8 = 20;
 const ATTACHED: u8 = 21;
 const EXECUTOR_ENDED: u8 = 22;
+const NODE_LEFT: u8 = 23;
 
 fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_LEN]);
@@ -128,6 +136,11 @@ fn encode(message: &Message) -> Vec<u8> {
             out.u32(node.0);
             out.text(name, NAME_MAX);
             NODE_LOST
+        }
+        Message::NodeLeft { node, name } => {
+            out.u32(node.0);
+            out.text(name, NAME_MAX);
+            NODE_LEFT
         }
         Message::ExecutorEnded { node, why } => {
             out.u32(node.0);
@@ -173,6 +186,7 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
         GRANTED => Message::Granted(reader.lease()?),
         REFUSED => Message::Refused(reader.error()?),
         NODE_LOST => Message::NodeLost { node: NodeId(reader.u32()?), name: reader.text(NAME_MAX)? },
+        NODE_LEFT => Message::NodeLeft { node: NodeId(reader.u32()?), name: reader.text(NAME_MAX)? },
         EXECUTOR_ENDED => Message::ExecutorEnded { node: NodeId(reader.u32()?), why: reader.text(WORDS_MAX)? },
         WARNING => Message::Warning(reader.text(WORDS_MAX)?),
         ENDED => Message::Ended(reader.text(WORDS_MAX)?),

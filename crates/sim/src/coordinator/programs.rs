@@ -41,7 +41,7 @@ impl World {
                 self.programs[program].session = Some(session);
                 self.programs[program].attached = true;
             }
-            ClientPush::NodeLost(node, _) => {
+            ClientPush::NodeLost(node, _) | ClientPush::NodeLeft(node, _) => {
                 self.programs[program].lost.insert(node);
             }
             ClientPush::Ended(_) => {

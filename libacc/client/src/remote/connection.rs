@@ -8,6 +8,7 @@ use super::unsent::Unsent;
 use crate::connection::{
     ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Need, Reply, Requested, Room, WaitId,
 };
+use crate::executor_ends::LaneEnd;
 use crate::watchdog::Watched;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX};
 use accord_fabric::link::{BulkLanes, Connected, Identity, Link, TransferReader};
@@ -186,9 +187,18 @@ impl Connection {
             return self.lose(why);
         }
         if !self.goes_by_mpi() {
-            return self.lose(&self.spec.executor_ends.explain(self.spec.node, why));
+            return match self.spec.executor_ends.of(self.spec.node) {
+                None => self.lose(why),
+                Some(LaneEnd::Process(how)) => self.lose(&format!("{why}; its process has ended: {how}")),
+                Some(end) => self.lose_to(&end),
+            };
         }
         let news = self.spec.job_news.of_a_lane_that_ended();
+        if news.is_none()
+            && let Some(end) = self.spec.executor_ends.of_session()
+        {
+            return self.lose_to(&end);
+        }
         self.lose(&news.map_or_else(|| why.to_owned(), |news| format!("{why}; {news}")))
     }
 
@@ -399,6 +409,14 @@ impl Connection {
         .remedy("see the messages of the node's agent; acc_shutdown of the node's devices lets them start again")
         .node(&spec.node_name);
         self.end(error)
+    }
+
+    /// As [`Connection::lose`], for a reason that is no fault of the connection.
+    pub(super) fn lose_to(self: &Arc<Self>, end: &LaneEnd) -> Error {
+        match end.error() {
+            Some(error) => self.end(error.node(&self.spec.node_name)),
+            None => self.lose("the executor closed the connection"),
+        }
     }
 
     /// Closes the connection in an orderly way.

@@ -461,6 +461,10 @@ impl DeviceClient for RemoteDeviceClient {
         Ok(true)
     }
 
+    fn quota(&self) -> Option<u64> {
+        (self.memory < self.info.memory).then_some(self.memory)
+    }
+
     fn memory_free(&self) -> Result<u64> {
         let device = self.device();
         let free = self.connection()?.ask(|ticket| Command::Memory { device, ticket }, &[])?.value;

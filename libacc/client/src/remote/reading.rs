@@ -161,6 +161,7 @@ impl Connection {
             Event::Output { descriptor } => output(descriptor, payload),
             Event::Spans => self.spans(payload)?,
             event => {
+                self.heed_the_sessions_end(&event);
                 let news = self.news_of(&event);
                 let mut machine = self.machine();
                 let handled = machine.event(event, payload, |error| match &news {
@@ -173,6 +174,17 @@ impl Connection {
             }
         }
         Ok(false)
+    }
+
+    /// An executor whose lanes to others end, as the session does, says so of a queue before its own lanes end.
+    fn heed_the_sessions_end(self: &Arc<Self>, event: &Event) {
+        let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return };
+        if failure.is_lane_end()
+            && !self.goes_by_mpi()
+            && let Some(end) = self.spec.executor_ends.of_session()
+        {
+            self.lose_to(&end);
+        }
     }
 
     /// What is known beside an event that tells an error. An executor whose lanes end, one after the other, says of a queue or of itself only

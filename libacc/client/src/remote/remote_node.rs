@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::node_spec::NodeSpec;
 use super::opening::opening;
 use super::reuse_policy::{Condition, Reuse, ReusePolicy};
+use crate::executor_ends::LaneEnd;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Route;
@@ -36,6 +37,8 @@ struct NodeConnection {
     executors: u32,
     /// The session is over.
     closed: bool,
+    /// Why somebody has ended it.
+    ended: Option<LaneEnd>,
     /// What was heard of the node while somebody connects.
     heard: Heard,
 }
@@ -45,8 +48,6 @@ struct NodeConnection {
 struct Heard {
     /// The coordinator hears nothing of the node.
     doubted: bool,
-    /// Why the connection is to end at once.
-    lost: Option<String>,
 }
 
 impl NodeConnection {
@@ -113,10 +114,11 @@ impl RemoteNode {
         let there = state.connection.clone().filter(|_| with == Reuse::Same);
         let old = if there.is_none() { state.connection.take() } else { None };
         state.heard = Heard::default();
-        let closed = state.closed;
+        let (closed, ended) = (state.closed, state.ended.as_ref().and_then(LaneEnd::error));
         drop(state);
         let outcome = match there {
             _ if closed => Err(over()),
+            _ if ended.is_some() => Err(ended.unwrap_or_else(over)),
             Some(connection) => Ok(connection),
             None => {
                 if let Some(old) = old {
@@ -134,7 +136,7 @@ impl RemoteNode {
     fn connect_anew(&self) -> Result<Arc<Connection>> {
         let connection = opening(&self.spec.watchdog, &self.spec.node_name, || self.connect_patiently())?;
         let mut state = self.lock();
-        let (heard, closed) = (std::mem::take(&mut state.heard), state.closed);
+        let (heard, closed, ended) = (std::mem::take(&mut state.heard), state.closed, state.ended.clone());
         if !closed {
             state.connection = Some(connection.clone());
         }
@@ -146,8 +148,8 @@ impl RemoteNode {
         if heard.doubted {
             connection.doubt();
         }
-        match heard.lost {
-            Some(why) => Err(connection.lose(&why)),
+        match ended {
+            Some(end) => Err(connection.lose_to(&end)),
             None => Ok(connection),
         }
     }
@@ -176,7 +178,7 @@ impl RemoteNode {
     /// Whether a new connection would be of no use.
     fn is_over(&self) -> bool {
         let state = self.lock();
-        state.closed || state.heard.lost.is_some()
+        state.closed || state.ended.is_some()
     }
 
     fn new_connection(&self) -> Result<Arc<Connection>> {
@@ -209,12 +211,13 @@ impl RemoteNode {
 
     /// Somebody has ended the session.
     pub(crate) fn lose(&self, why: &str) {
+        let end = LaneEnd::Session(why.to_owned());
         let mut state = self.lock();
-        state.heard.lost = Some(why.to_owned());
+        state.ended = Some(end.clone());
         let connection = state.connection.clone();
         drop(state);
         if let Some(connection) = connection {
-            connection.lose(why);
+            connection.lose_to(&end);
         }
     }
 

@@ -1,0 +1,97 @@
+//! Sessions that are ended while their programs work: by the time limit, an administrator, or the end of an agent. The program is told what it is, and
+//! so is the coordinator's log.
+#![forbid(unsafe_code)]
+
+use accord_tests::{Cluster, ClusterBuilder, Finished, Job, Tool, test_program, tool};
+
+/// What a program does meanwhile, with arguments of `cluster/endless.c`.
+const WORKS: [&[&str]; 3] = [&["launch", "1"], &["copy", "1"], &["d2d", "1", "2"]];
+
+fn builder() -> ClusterBuilder {
+    Cluster::builder().hosts(3).devices(1).memory("64M").env("ACCORD_LOG", "info")
+}
+
+/// The program is told `cause` and `remedy`, and nothing of connections.
+#[track_caller]
+fn is_told(finished: &Finished, cause: &str, remedy: &str) {
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    let told = &finished.stderr;
+    assert!(told.contains(cause) && told.contains(remedy), "{}", finished.report());
+    assert!(!told.contains("lost") && !told.contains("connection"), "{}", finished.report());
+}
+
+/// A line of the coordinator's log has all of these.
+#[track_caller]
+fn is_logged(cluster: &Cluster, words: &[&str]) {
+    let messages = cluster.messages();
+    let has_all = |line: &str| words.iter().all(|word| line.contains(word));
+    assert!(messages.lines().any(has_all), "{words:?}:\n{messages}");
+}
+
+#[test]
+fn a_session_whose_time_is_over() {
+    let cluster = builder().env("ACCORD_SESSION_TIME", "3s").start().unwrap();
+    let program = test_program("cluster/endless.c").unwrap();
+    for work in WORKS {
+        let finished = cluster.job(0, &program).unwrap().args(work.iter().copied()).run().unwrap();
+        is_told(&finished, "has lasted as long as the cluster allows", "ask for more time");
+    }
+    is_logged(&cluster, &["warn", "session", "of user", "endless", "has ended: its time is over"]);
+    is_logged(&cluster, &["info", "of user", "endless", "has opened, with 3 devices"]);
+}
+
+#[test]
+fn a_session_that_an_administrator_closes() {
+    let cluster = builder().start().unwrap();
+    let program = test_program("cluster/endless.c").unwrap();
+    for work in WORKS {
+        let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
+        running.await_output("ready").unwrap();
+        let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
+        let job = Job::new(tool(Tool::Accord).unwrap()).args(["close", &session]);
+        let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("admin"));
+        let closed = job.run().unwrap();
+        assert_eq!(closed.code(), 0, "{}", closed.report());
+        is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
+        is_logged(&cluster, &["warn", &session, "endless", "has ended: an administrator has closed it"]);
+        is_logged(&cluster, &["warn", "admin", &format!("closes session s{session}")]);
+    }
+}
+
+#[test]
+fn a_session_whose_agent_is_stopped() {
+    let mut cluster = builder().start().unwrap();
+    let program = test_program("cluster/endless.c").unwrap();
+    for work in WORKS {
+        cluster.await_devices(3).unwrap();
+        let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
+        running.await_output("ready").unwrap();
+        cluster.terminate(Some(1)).unwrap();
+        is_told(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
+        cluster.start_agent(1).unwrap();
+    }
+    is_logged(&cluster, &["info", "node h1", "has left: its agent was stopped"]);
+}
+
+/// A session's limits are in its user's `accord info`, and in the error of a program that wants more.
+#[test]
+fn a_quota_is_called_so() {
+    let cluster = builder().env("ACCORD_MEMORY_QUOTA", "2M").env("ACCORD_SESSION_TIME", "1h").start().unwrap();
+    let program = test_program("cluster/endless.c").unwrap();
+    // Two arrays of 4 MiB.
+    let finished = cluster.job(0, &program).unwrap().args(["idle", "1"]).run().unwrap();
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    let told = &finished.stderr;
+    assert!(
+        told.contains("quota is 2097152 bytes") && told.contains("ask the site for a larger quota"),
+        "{}",
+        finished.report()
+    );
+    let job = Job::new(tool(Tool::Accord).unwrap()).args(["info"]);
+    let info = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls()).run().unwrap();
+    let limits =
+        "a session has: 2.0 MiB of memory on each device of other nodes, 32 streams on each device, at most 60 min";
+    assert!(info.stdout.contains(limits), "{}", info.report());
+    let info = cluster.info().unwrap();
+    assert_eq!(info["coordinator"]["limits"]["memory_quota"], 2 << 20, "{info}");
+}
