@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(file.path, std::env::current_exe().unwrap());
         assert_eq!(file.contents, file.path);
         let again = Mappings::of(std::process::id()).unwrap();
-        assert_eq!(again.named(&file.path).next(), Some(file));
+        assert_eq!(again.named(&file.path).next().as_ref(), Some(&file));
         assert_eq!(again.at(8), None);
     }
 

@@ -46,11 +46,8 @@ pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64)
 /// Where the owner's file can be read that had this path when it was mapped, if that was removed or replaced since.
 fn of_owner(path: &Path, build_id: &str) -> Option<PathBuf> {
     let owner = OWNER.load(Ordering::Relaxed);
-    let contents = Mappings::of(owner)?
-        .named(path)
-        .map(|file| file.contents)
-        .find(|contents| identity(contents).is_some_and(|identity| identity == build_id));
-    contents
+    let is_it = |contents: &PathBuf| identity(contents).is_some_and(|identity| identity == build_id);
+    Mappings::of(owner)?.named(path).map(|file| file.contents).find(is_it)
 }
 
 /// The process that this one works for.
