@@ -24,6 +24,14 @@ static double sum(int i)
     return a[i] + matrix[3][4] + scalar + s.x + s.y + s.parts[2] + in_header[i % 50];
 }
 
+#pragma acc routine seq
+static void touch(void)
+{
+    a[1] = 11;
+    s.y = 44;
+    scalar = 88;
+}
+
 static int yes(void)
 {
     evaluated++;
@@ -47,7 +55,7 @@ int main(void)
     s.parts[2] = 0.25f;
 #pragma acc update device(a, matrix, s, \
                           in_header, table)
-    CHECK(__LINE__ == 50);
+    CHECK(__LINE__ == 58);
     BRING
     CHECK(brought == 1);
 #pragma acc parallel loop copyout(got)
@@ -71,12 +79,9 @@ int main(void)
         got[i] = sum(i);
     CHECK(got[5] == 5 + 100 + 8 + 7 + 0.75);
 
+    /* In a routine: a region's own scalar would be its alone. */
 #pragma acc parallel
-    {
-        a[1] = 11;
-        s.y = 44;
-        scalar = 88;
-    }
+    touch();
 #pragma acc update self(a, s) host(scalar) if_present async(2)
 #pragma acc wait(2)
     CHECK(a[1] == 11 && a[5] == 5 && s.x == 3 && s.y == 44 && scalar == 88);

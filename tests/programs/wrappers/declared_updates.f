@@ -27,9 +27,9 @@ C$acc update device(v, the_number_of_steps_that_are_made) async(1)
 c$acc+ if(the_number_of_steps_that_are_made .eq. 4)
 !$acc wait(1)
       y = 0
-!$acc serial copy(y)
+!$acc parallel num_gangs(1) copy(y)
       call one(y)
-!$acc end serial
+!$acc end parallel
       if (y .ne. 7) stop 1
       w = 1
 *$acc data copy(w(1:5), w(11:15)) copyin(y)

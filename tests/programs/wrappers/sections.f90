@@ -35,9 +35,9 @@ program main
   end do
   if (a(100) /= 100 .or. a(51) /= 2 .or. a(1) /= 1) stop 6
   !$acc enter data copyin(m)
-  !$acc serial present(m(:, 1), m(:, 9:10))
+  !$acc parallel num_gangs(1) present(m(:, 1), m(:, 9:10))
   m(1, 1) = m(10, 3) + m(10, 10)
-  !$acc end serial
+  !$acc end parallel
   !$acc exit data copyout(m)
   if (m(1, 1) /= 11) stop 7
   print '(a)', 'PASS'

@@ -34,9 +34,9 @@ contains
     if (on) x = x + 1
   end subroutine
   subroutine change()
-    !$acc serial
+    !$acc parallel num_gangs(1)
     call touch()
-    !$acc end serial
+    !$acc end parallel
   end subroutine
   subroutine touch()
     !$acc routine seq
