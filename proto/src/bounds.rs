@@ -80,6 +80,7 @@ without_lists! {
     Goodbye {}
     MeasureNode {}
     PageStart { list, from }
+    SessionLimits { memory_quota, stream_quota, session_ms }
     PathTimes { small_ns, medium_ns, stream_bytes_per_s }
     Rank { rank, size, local_rank, local_size, job }
     SessionClosed { session }
