@@ -159,8 +159,8 @@ impl Declared {
         }
     }
 
-    /// Whether a name in lower case is an allocatable that a module or the program declares, whose `allocate` in this line makes it
-    /// present (2.13.2).
+    /// Whether a name in lower case is an allocatable with a `create` clause that a module or the program declares, whose `allocate` in
+    /// this line makes it present (2.13.2).
     pub(super) fn is_allocated_present(&self, line: u32, name: &str) -> bool {
         let Some(variables) = &self.variables else { return false };
         match variables.home(line, name) {

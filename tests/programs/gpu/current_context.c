@@ -1,4 +1,4 @@
-// After each call the primary context of the thread's device is current in it, and the program's own context stays (A.2.1).
+// After each call the primary CUDA context of the thread's device is current in it, and the program's own context stays (A.2.1).
 // Two GPUs are used where there are two. Needs a driver: run by gpu-check.
 #include "error_callback.h"
 #include <acc_prof.h>

@@ -1,4 +1,4 @@
-/* Updates of whole declare variables, which GCC leaves out: built by accord cc and accord c++ they move the bytes (2.14.4). */
+/* What update says of whole declare variables, which GCC leaves out: built by accord cc and accord c++ the bytes are moved (2.14.4). */
 #include "declared_updates.h"
 #include <openacc.h>
 #include <stdio.h>

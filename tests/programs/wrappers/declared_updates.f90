@@ -1,4 +1,4 @@
-! Updates of whole declare variables, which GCC leaves out: built by accord fc they move the bytes (2.14.4).
+! What update says of whole declare variables, which GCC leaves out: built by accord fc the bytes are moved (2.14.4).
 program main
   use state
   use numbers, only: steps => n, weights

@@ -1,4 +1,4 @@
-// Updates of whole declare variables under the names that C++ has for them (2.14.4).
+// What update says of whole declare variables under the names that C++ has for them (2.14.4).
 #include <cstdio>
 #include <cstdlib>
 
