@@ -307,10 +307,12 @@
 ! with "present_or" and "p" are those of OpenACC 2.0.
       interface acc_copyin
       subroutine acc_copyin_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_copyin_32_h
       subroutine acc_copyin_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_copyin_64_h
@@ -321,10 +323,12 @@
 
       interface acc_present_or_copyin
       subroutine acc_present_or_copyin_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_present_or_copyin_32_h
       subroutine acc_present_or_copyin_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_present_or_copyin_64_h
@@ -341,10 +345,12 @@
 
       interface acc_create
       subroutine acc_create_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_create_32_h
       subroutine acc_create_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_create_64_h
@@ -355,10 +361,12 @@
 
       interface acc_present_or_create
       subroutine acc_present_or_create_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_present_or_create_32_h
       subroutine acc_present_or_create_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_present_or_create_64_h
@@ -376,12 +384,14 @@
       interface acc_copyin_async
       subroutine acc_copyin_async_32_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
         integer(acc_handle_kind) :: async
       end subroutine acc_copyin_async_32_h
       subroutine acc_copyin_async_64_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
         integer(acc_handle_kind) :: async
@@ -396,12 +406,14 @@
       interface acc_create_async
       subroutine acc_create_async_32_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
         integer(acc_handle_kind) :: async
       end subroutine acc_create_async_32_h
       subroutine acc_create_async_64_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
         integer(acc_handle_kind) :: async
@@ -417,10 +429,12 @@
 ! "finalize", now.
       interface acc_copyout
       subroutine acc_copyout_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_copyout_32_h
       subroutine acc_copyout_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_copyout_64_h
@@ -432,12 +446,14 @@
       interface acc_copyout_async
       subroutine acc_copyout_async_32_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
         integer(acc_handle_kind) :: async
       end subroutine acc_copyout_async_32_h
       subroutine acc_copyout_async_64_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
         integer(acc_handle_kind) :: async
@@ -451,10 +467,12 @@
 
       interface acc_copyout_finalize
       subroutine acc_copyout_finalize_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_copyout_finalize_32_h
       subroutine acc_copyout_finalize_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_copyout_finalize_64_h
@@ -466,12 +484,14 @@
       interface acc_copyout_finalize_async
       subroutine acc_copyout_finalize_async_32_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
         integer(acc_handle_kind) :: async
       end subroutine acc_copyout_finalize_async_32_h
       subroutine acc_copyout_finalize_async_64_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
         integer(acc_handle_kind) :: async
@@ -485,10 +505,12 @@
 
       interface acc_delete
       subroutine acc_delete_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_delete_32_h
       subroutine acc_delete_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_delete_64_h
@@ -500,12 +522,14 @@
       interface acc_delete_async
       subroutine acc_delete_async_32_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
         integer(acc_handle_kind) :: async
       end subroutine acc_delete_async_32_h
       subroutine acc_delete_async_64_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
         integer(acc_handle_kind) :: async
@@ -519,10 +543,12 @@
 
       interface acc_delete_finalize
       subroutine acc_delete_finalize_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_delete_finalize_32_h
       subroutine acc_delete_finalize_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_delete_finalize_64_h
@@ -534,12 +560,14 @@
       interface acc_delete_finalize_async
       subroutine acc_delete_finalize_async_32_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
         integer(acc_handle_kind) :: async
       end subroutine acc_delete_finalize_async_32_h
       subroutine acc_delete_finalize_async_64_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
         integer(acc_handle_kind) :: async
@@ -554,10 +582,12 @@
 ! Copies of present data (3.2.20).
       interface acc_update_device
       subroutine acc_update_device_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_update_device_32_h
       subroutine acc_update_device_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_update_device_64_h
@@ -569,12 +599,14 @@
       interface acc_update_device_async
       subroutine acc_update_device_async_32_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
         integer(acc_handle_kind) :: async
       end subroutine acc_update_device_async_32_h
       subroutine acc_update_device_async_64_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
         integer(acc_handle_kind) :: async
@@ -588,10 +620,12 @@
 
       interface acc_update_self
       subroutine acc_update_self_32_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end subroutine acc_update_self_32_h
       subroutine acc_update_self_64_h(data_arg, bytes)
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end subroutine acc_update_self_64_h
@@ -603,12 +637,14 @@
       interface acc_update_self_async
       subroutine acc_update_self_async_32_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
         integer(acc_handle_kind) :: async
       end subroutine acc_update_self_async_32_h
       subroutine acc_update_self_async_64_h(data_arg, bytes, async)
         import :: acc_handle_kind
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
         integer(acc_handle_kind) :: async
@@ -625,6 +661,7 @@
       subroutine acc_map_data(data_arg, data_dev, bytes)                &
      &  bind(c, name="acc_map_data")
         use, intrinsic :: iso_c_binding, only: c_ptr, c_size_t
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         type(c_ptr), value :: data_dev
         integer(c_size_t), value :: bytes
@@ -633,6 +670,7 @@
 
       interface
       subroutine acc_unmap_data(data_arg) bind(c, name="acc_unmap_data")
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
       end subroutine acc_unmap_data
       end interface
@@ -641,6 +679,7 @@
       function acc_deviceptr(data_arg) bind(c, name="acc_deviceptr")
         use, intrinsic :: iso_c_binding, only: c_ptr
         type(c_ptr) :: acc_deviceptr
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
       end function acc_deviceptr
       end interface
@@ -656,11 +695,13 @@
       interface acc_is_present
       function acc_is_present_32_h(data_arg, bytes)
         logical :: acc_is_present_32_h
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(4) :: bytes
       end function acc_is_present_32_h
       function acc_is_present_64_h(data_arg, bytes)
         logical :: acc_is_present_64_h
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg
         type(*), dimension(*) :: data_arg
         integer(8) :: bytes
       end function acc_is_present_64_h
@@ -676,6 +717,7 @@
      &  bytes) bind(c, name="acc_memcpy_to_device")
         use, intrinsic :: iso_c_binding, only: c_ptr, c_size_t
         type(c_ptr), value :: data_dev_dest
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_host_src
         type(*), dimension(*) :: data_host_src
         integer(c_size_t), value :: bytes
       end subroutine acc_memcpy_to_device
@@ -687,6 +729,7 @@
      &  bind(c, name="acc_memcpy_to_device_async")
         use, intrinsic :: iso_c_binding, only: c_int, c_ptr, c_size_t
         type(c_ptr), value :: data_dev_dest
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_host_src
         type(*), dimension(*) :: data_host_src
         integer(c_size_t), value :: bytes
         integer(c_int), value :: async_arg
@@ -697,6 +740,7 @@
       subroutine acc_memcpy_from_device(data_host_dest, data_dev_src,   &
      &  bytes) bind(c, name="acc_memcpy_from_device")
         use, intrinsic :: iso_c_binding, only: c_ptr, c_size_t
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_host_dest
         type(*), dimension(*) :: data_host_dest
         type(c_ptr), value :: data_dev_src
         integer(c_size_t), value :: bytes
@@ -708,6 +752,7 @@
      &  data_dev_src, bytes, async_arg)                                 &
      &  bind(c, name="acc_memcpy_from_device_async")
         use, intrinsic :: iso_c_binding, only: c_int, c_ptr, c_size_t
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_host_dest
         type(*), dimension(*) :: data_host_dest
         type(c_ptr), value :: data_dev_src
         integer(c_size_t), value :: bytes
@@ -794,7 +839,9 @@
       subroutine acc_memcpy_d2d(data_arg_dest, data_arg_src, bytes,     &
      &  dev_num_dest, dev_num_src) bind(c, name="acc_memcpy_d2d")
         use, intrinsic :: iso_c_binding, only: c_int, c_size_t
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg_dest
         type(*), dimension(*) :: data_arg_dest
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg_src
         type(*), dimension(*) :: data_arg_src
         integer(c_size_t), value :: bytes
         integer(c_int), value :: dev_num_dest
@@ -807,7 +854,9 @@
      &  bytes, dev_num_dest, dev_num_src, async_arg_src)                &
      &  bind(c, name="acc_memcpy_d2d_async")
         use, intrinsic :: iso_c_binding, only: c_int, c_size_t
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg_dest
         type(*), dimension(*) :: data_arg_dest
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: data_arg_src
         type(*), dimension(*) :: data_arg_src
         integer(c_size_t), value :: bytes
         integer(c_int), value :: dev_num_dest

@@ -43,7 +43,9 @@ pub struct Config {
     pub insecure_plain_tcp: bool,
 
     /// Whose sessions an agent of root runs, and as which user of this machine, in rules of which the first that fits counts: NAME as
-    /// themselves, NAME=ACCOUNT as another one, !NAME not at all, * for everybody but root. An account is a name, or numbers UID:GID.
+    /// themselves, NAME=ACCOUNT as another one, !NAME not at all, * for everybody but root. An account is a name, or numbers UID:GID,
+    /// or a range UID-UID, of which each user has one number to itself while it has sessions. A user that is unknown here is none of *, and the
+    /// next rule counts.
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
     pub users: UserRules,
 

@@ -7,6 +7,7 @@
 
 mod accept;
 mod accept_of_job;
+mod accounts;
 mod agent;
 mod ask;
 mod cgroup;

@@ -1,11 +1,12 @@
 //! Around the node's rules ([`crate::node`]): executors that start and end, lanes that wait, and a lock.
 
+use crate::accounts::Accounts;
 use crate::hosting::{Host, HostEnd, Hosting};
 use crate::metrics;
 use crate::node::{CommandLane, Effect, ExecutorId, Node, Way};
 use crate::process::END_GRACE;
 use crate::settings::Settings;
-use crate::users::{RunsAs, may_be, runs_as};
+use crate::users::RunsAs;
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
 use accord_fabric::measurement;
@@ -26,6 +27,7 @@ const ANNOUNCEMENT_LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Supervisor {
     settings: Settings,
     hosting: Hosting,
+    accounts: Arc<Accounts>,
     state: ShortLock<ExecutorTable>,
     began: Instant,
     /// For threads: something has happened.
@@ -50,7 +52,8 @@ impl Supervisor {
         let node = Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures);
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
         let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
-        Arc::new(Self { settings, hosting, state, began, changed, news, wakers })
+        let accounts = Arc::default();
+        Arc::new(Self { settings, hosting, accounts, state, began, changed, news, wakers })
     }
 
     /// Tells the rules what has happened.
@@ -179,7 +182,7 @@ impl Supervisor {
     /// On this machine the system says whose process it is: it has to be the session's user's.
     fn check_user(&self, grant: &SessionGrant, attested: u32) -> Result<()> {
         let SessionGrant { session, user, .. } = grant;
-        let may_be = may_be(&self.settings.users, user, attested);
+        let may_be = self.accounts.may_be(&self.settings.users, user, attested);
         if may_be.inspect_err(|error| refused(*session, error))? {
             return Ok(());
         }
@@ -214,13 +217,17 @@ impl Supervisor {
     /// Starts a session's executor, when the one before has ended.
     fn begin(self: &Arc<Self>, grant: SessionGrant) -> Result<ExecutorId> {
         let session = grant.session;
-        let account = runs_as(&self.settings.users, &grant.user).inspect_err(|error| refused(session, error))?;
+        let taken = self.accounts.take(&self.settings.users, &grant.user);
+        let (account, account_use) = taken.inspect_err(|error| refused(session, error))?;
         let executor = self.await_turn(session)?;
         let (hand_over, end) = sync_channel::<HostEnd>(1);
         let supervisor = self.clone();
         let reaper = move || {
             if let Ok(end) = end.recv() {
-                supervisor.ended(session, executor, &end.wait());
+                let why = end.wait();
+                // Nothing of the session is left by now, so that the account may be another user's.
+                drop(account_use);
+                supervisor.ended(session, executor, &why);
             }
         };
         // Nobody else could tell its end.

@@ -5,6 +5,7 @@ use accord_trust::users::UserRules;
 use accord_types::{Error, ErrorCode, Result};
 use nix::unistd::{Uid, User, geteuid, getgrouplist};
 use std::ffi::CString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// A user of this machine.
@@ -18,6 +19,13 @@ pub(crate) struct Account {
     pub(crate) home: PathBuf,
 }
 
+impl Account {
+    /// One that need not be in the system's database.
+    pub(crate) fn of_numbers(uid: u32, gid: u32) -> Self {
+        Self { name: uid.to_string(), uid, gid, groups: Vec::new(), home: "/".into() }
+    }
+}
+
 /// Whom a session's executor belongs to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RunsAs {
@@ -27,66 +35,78 @@ pub(crate) enum RunsAs {
     Other(Account),
 }
 
+/// What the rules say of a user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Treatment {
+    /// Sessions run as the agent's own user.
+    Agent,
+    /// As this one.
+    As(Account),
+    /// As one of these numbers, which is no other user's at the time.
+    OneOf(RangeInclusive<u32>),
+}
+
 /// As whom this process runs sessions of `user`.
 ///
 /// # Errors
 /// If it does not serve them, with what to do about it.
-pub(crate) fn runs_as(rules: &UserRules, user: &str) -> Result<RunsAs> {
+pub(crate) fn treatment(rules: &UserRules, user: &str) -> Result<Treatment> {
     decide(rules, user, geteuid().as_raw(), &find_account)
 }
 
-/// Whether a process of this machine's user `uid` may be one of `user`'s sessions: under the user's own name here, or as the account that
-/// the user has here. Root may be anybody.
-///
-/// # Errors
-/// If this process does not serve the user.
-pub(crate) fn may_be(rules: &UserRules, user: &str, uid: u32) -> Result<bool> {
-    let account = match runs_as(rules, user)? {
-        RunsAs::Agent => geteuid().as_raw(),
-        RunsAs::Other(account) => account.uid,
-    };
-    Ok(uid == 0 || uid == account || find_account(user).is_some_and(|own| own.uid == uid))
+/// Who a user is on this machine: users of several names are one.
+pub(crate) fn person(user: &str) -> String {
+    find_account(user).map_or_else(|| user.to_owned(), |account| account.uid.to_string())
 }
 
-fn decide(rules: &UserRules, user: &str, own: u32, find: &dyn Fn(&str) -> Option<Account>) -> Result<RunsAs> {
+fn decide(rules: &UserRules, user: &str, own: u32, find: &dyn Fn(&str) -> Option<Account>) -> Result<Treatment> {
     let refused = |why: String, remedy: String| Err(Error::new(ErrorCode::DeviceUnavailable, why).remedy(remedy));
     if own != 0 {
         let is_own = user.parse() == Ok(own) || find(user).is_some_and(|account| account.uid == own);
         return if is_own {
-            Ok(RunsAs::Agent)
+            Ok(Treatment::Agent)
         } else {
             let why =
                 format!("the session is user {user}'s, and this agent, which is not root's, serves user {own} only");
             refused(why, "start agents as root, or one for each user".to_owned())
         };
     }
-    let Some((account, named)) = rules.account_of(user) else {
-        return refused(
-            format!("this agent serves no sessions of user {user}"),
-            "ask who runs it, or change its --users".to_owned(),
-        );
-    };
-    // Numbers that stand in no database are whom a rule says, and nobody else.
-    let Some(account) = find(account).or_else(|| named.then(|| by_number(account)).flatten()) else {
+    let mut is_unknown = false;
+    for rule in rules.accounts_of(user) {
+        let Some((account, named)) = rule else { break };
+        if let Some(range) = range_of(account).filter(|_| named) {
+            return Ok(Treatment::OneOf(range));
+        }
+        // Numbers that stand in no database are whom a rule says, and nobody else.
+        match find(account).or_else(|| named.then(|| by_number(account)).flatten()) {
+            Some(account) if account.uid != 0 => return Ok(Treatment::As(account)),
+            Some(_) if named => return Ok(Treatment::Agent),
+            Some(_) => {
+                return refused(
+                    "this agent runs nobody's programs as root".to_owned(),
+                    format!("use an account of your own, or start the agent with --users {user}"),
+                );
+            }
+            None => is_unknown = true,
+        }
+        if named {
+            break;
+        }
+    }
+    if is_unknown {
         return refused(
             format!("user {user} is unknown on this machine"),
             format!("add the user, or start the agent with --users {user}=ACCOUNT"),
         );
-    };
-    if account.uid != 0 {
-        return Ok(RunsAs::Other(account));
-    }
-    if named {
-        return Ok(RunsAs::Agent);
     }
     refused(
-        "this agent runs nobody's programs as root".to_owned(),
-        format!("use an account of your own, or start the agent with --users {user}"),
+        format!("this agent serves no sessions of user {user}"),
+        "ask who runs it, or change its --users".to_owned(),
     )
 }
 
 /// Looks into the system's database.
-fn find_account(name: &str) -> Option<Account> {
+pub(crate) fn find_account(name: &str) -> Option<Account> {
     let found = User::from_name(name).ok().flatten();
     let user = match name.parse() {
         Ok(uid) if found.is_none() => User::from_uid(Uid::from_raw(uid)).ok().flatten()?,
@@ -107,7 +127,14 @@ fn find_account(name: &str) -> Option<Account> {
 fn by_number(text: &str) -> Option<Account> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, text));
     let (uid, gid): (u32, u32) = (uid.parse().ok()?, gid.parse().ok()?);
-    Some(Account { name: uid.to_string(), uid, gid, groups: Vec::new(), home: "/".into() })
+    Some(Account::of_numbers(uid, gid))
+}
+
+/// `UID-UID`; root is in none.
+fn range_of(text: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = text.split_once('-')?;
+    let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (0 < first && first <= last && last < u32::MAX).then_some(first..=last)
 }
 
 #[cfg(test)]
@@ -130,21 +157,22 @@ mod tests {
             .map(|(name, uid)| account(name, *uid))
     }
 
-    fn decide(text: &str, user: &str) -> Result<RunsAs, String> {
+    fn decide(text: &str, user: &str) -> Result<Treatment, String> {
         super::decide(&rules(text), user, 0, &known).map_err(|error| error.cause().to_owned())
     }
 
     fn uid(text: &str, user: &str) -> Option<u32> {
         match decide(text, user).ok()? {
-            RunsAs::Agent => Some(0),
-            RunsAs::Other(account) => Some(account.uid),
+            Treatment::Agent => Some(0),
+            Treatment::As(account) => Some(account.uid),
+            Treatment::OneOf(range) => Some(*range.start()),
         }
     }
 
     #[test]
     fn by_default_users_are_themselves_and_nobody_is_root() {
         assert_eq!(rules("*"), UserRules::default());
-        assert_eq!(decide("*", "alice"), Ok(RunsAs::Other(account("alice", 1000))));
+        assert_eq!(decide("*", "alice"), Ok(Treatment::As(account("alice", 1000))));
         for root in ["root", "toor", "0"] {
             assert_eq!(decide("*", root), Err("this agent runs nobody's programs as root".to_owned()));
         }
@@ -157,17 +185,29 @@ mod tests {
         let site = "!bob, alice=grid, 60001=60001:7, root, *";
         assert_eq!(decide(site, "bob"), Err("this agent serves no sessions of user bob".to_owned()));
         assert_eq!((uid(site, "alice"), uid(site, "grid"), uid(site, "root")), (Some(500), Some(500), Some(0)));
-        let RunsAs::Other(number) = decide(site, "60001").unwrap() else { panic!() };
+        let Treatment::As(number) = decide(site, "60001").unwrap() else { panic!() };
         assert_eq!((number.uid, number.gid, number.groups), (60001, 7, Vec::new()));
         assert_eq!(uid("*=grid", "mallory"), Some(500));
         assert!(decide("alice", "bob").is_err());
     }
 
     #[test]
+    fn users_that_the_machine_does_not_know_have_a_number_of_a_range() {
+        let site = "!bob, *, *=60000-60999";
+        assert_eq!(decide(site, "alice"), Ok(Treatment::As(account("alice", 1000))));
+        assert_eq!(decide(site, "mallory"), Ok(Treatment::OneOf(60_000..=60_999)));
+        assert_eq!(decide(site, "bob"), Err("this agent serves no sessions of user bob".to_owned()));
+        assert!(decide(site, "root").is_err());
+        for none in ["*=0-9", "*=9-8", "*=a-b"] {
+            assert!(decide(none, "mallory").is_err(), "{none}");
+        }
+    }
+
+    #[test]
     fn an_agent_that_is_not_roots_serves_its_own_user_only() {
         let decide = |user| super::decide(&rules("*"), user, 1000, &known);
-        assert_eq!(decide("alice").unwrap(), RunsAs::Agent);
-        assert_eq!(decide("1000").unwrap(), RunsAs::Agent);
+        assert_eq!(decide("alice").unwrap(), Treatment::Agent);
+        assert_eq!(decide("1000").unwrap(), Treatment::Agent);
         for other in ["bob", "root", "0", "mallory"] {
             assert!(decide(other).is_err(), "{other}");
         }

@@ -200,6 +200,41 @@ fn a_system_call_that_a_sandbox_refuses_is_named_or_done_without() {
     }
 }
 
+/// The program's own libacc is on its own node only.
+#[test]
+fn an_installed_agent_brings_the_libacc_of_its_installation() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let built = tool(Tool::Accord).unwrap().parent().unwrap().to_owned();
+    for (name, part) in [("bin", "accord-coordinator"), ("bin", "accord-node-agent"), ("lib", "libacc.so")] {
+        std::fs::create_dir_all(at(name)).unwrap();
+        let (from, to) = (built.join(part), at(name).join(part));
+        std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop)).unwrap();
+    }
+    std::fs::create_dir(at("own")).unwrap();
+    // Each ends with the shell, whose end closes what they read.
+    let script = "bin/accord-coordinator --listen 127.0.0.1:0 --socket $PWD/socket --stop-on-stdin-eof <&3 >coordinator & \
+        until [ -S socket ]; do sleep 0.1; done; \
+        bin/accord-node-agent --coordinator unix:$PWD/socket --users \"$(id -un)\" --node h1 --gpus off --measure off \
+            --cpu-devices 1 --cpu-memory 64M --listen 127.0.0.1:0 --stop-on-stdin-eof <&3 >agent & \
+        until [ -s agent ]; do sleep 0.1; done; exec 3<&-; \
+        ACCORD_COORDINATOR=unix:$PWD/socket ACCORD_NODE=elsewhere ACCORD_OPEN_TIMEOUT=20 unshare -m /bin/sh -c \
+            'mount -t tmpfs none own && cp lib/libacc.so own/ && LD_PRELOAD=$PWD/own/libacc.so exec \"$0\"' \"$0\"";
+    let line = format!("cd '{}'; {script}", folder.path().display());
+    let (input, keep) = std::io::pipe().unwrap();
+    let job =
+        Job::new("/bin/bash").args(["-c", &format!("exec 3<&0; {line}")]).arg(test_program("c/data_copy.c").unwrap());
+    let running = job.stdin(input).timeout(TIME).start().unwrap();
+    running.await_output("PASS").unwrap();
+    drop(keep);
+    let finished = running.finish().unwrap();
+    if finished.stderr.contains("unshare") {
+        println!("skipped: there are no mount namespaces");
+        return;
+    }
+    finished.success().unwrap();
+}
+
 #[test]
 fn what_is_no_setting_is_told_once() {
     let program = test_program("c/data_copy.c").unwrap();

@@ -102,6 +102,15 @@ fn a_region_runs_as_the_user_that_its_session_belongs_to() {
     assert_eq!(cluster.processes_of(&site.program, END), Vec::<String>::new());
 }
 
+#[test]
+fn a_user_that_the_machine_does_not_know_runs_by_a_number_of_a_range() {
+    let Some(site) = Site::new() else { return };
+    let cluster = cluster_of(ALICE, "*,*=61000-61001");
+    for transport in ["tcp", "shm"] {
+        assert_runs_as(&run(&cluster, &site, ALICE, transport), 61_000, false);
+    }
+}
+
 /// What is looked for at the end of other tests is there as long as a program of that user runs, and is that user's.
 #[test]
 fn what_another_user_has_on_a_node_is_found() {

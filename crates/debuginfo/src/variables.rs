@@ -12,6 +12,10 @@ use std::ops::Range;
 
 /// Entries of one file that are looked at for its variables.
 const ENTRIES_MAX: usize = 20_000_000;
+/// Values that GCC copies to the stack for a region are as a rule no larger, in bytes.
+const TEMPORARY_MAX: u64 = 256;
+/// A call's own stack is taken to be no larger, in bytes.
+const FRAME_MAX: u64 = 1 << 20;
 /// Static variables of one file that are kept.
 const GLOBALS_MAX: usize = 500_000;
 
@@ -82,10 +86,11 @@ impl ObjectInfo {
     /// The local variable or parameter of `frame` that holds `wanted`, or through which a pointer leads there.
     pub fn local(&self, base: u64, frame: &Frame, wanted: &Range<u64>, memory: &dyn Memory) -> Option<Variable> {
         let reads = Cell::new(READS_MAX);
+        let follows = !may_be_temporary(frame, wanted);
         let mut best = None;
         self.each_local(base, frame, memory, |scope, entry, owner| {
             let search = Search { scope, wanted: wanted.clone(), reads: &reads };
-            take_better(&mut best, local(&search, entry, owner));
+            take_better(&mut best, local(&search, entry, owner, follows));
         })?;
         best.map(|(variable, _)| variable)
     }
@@ -211,8 +216,15 @@ fn next_after<T: gimli::Reader>(entries: &mut gimli::EntriesCursor<'_, T>) -> bo
     false
 }
 
-/// One local: it is there, or it leads there.
-fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset) -> Option<(Variable, Fit)> {
+/// Whether a range may be a temporary of the compiler's in the stack frame of a call. A pointer of that call which leads there names something
+/// else: the end of the array before it, or what the place was used for earlier.
+fn may_be_temporary(frame: &Frame, wanted: &Range<u64>) -> bool {
+    let in_frame = |cfa: u64| wanted.start < cfa && cfa - wanted.start < FRAME_MAX;
+    wanted.end.saturating_sub(wanted.start) <= TEMPORARY_MAX && frame.cfa.is_some_and(in_frame)
+}
+
+/// One local: it is there, or if it `follows` pointers, it leads there.
+fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset, follows: bool) -> Option<(Variable, Fit)> {
     let unit = search.scope.unit;
     let found = search.scope.locate(entry.attr_value(gimli::DW_AT_location)?)?;
     let kind = type_of(unit, entry)?;
@@ -225,6 +237,9 @@ fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset) -> Option<(Va
         if search.wanted.contains(&address) {
             return Some((variable, Fit::Inside));
         }
+    }
+    if !follows {
+        return None;
     }
     let (path, fit) = search.variable(&variable.name, kind, found)?;
     variable.name = path;
@@ -242,5 +257,20 @@ fn take_better(best: &mut Option<(Variable, Fit)>, found: Option<(Variable, Fit)
         && best.as_ref().is_none_or(|best| found.1 < best.1)
     {
         *best = Some(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_values_in_a_frame_may_be_temporaries() {
+        let frame = Frame { cfa: Some(0x7fff_0000), ..Frame::default() };
+        assert!(may_be_temporary(&frame, &(0x7ffe_ff00..0x7ffe_ff08)));
+        assert!(!may_be_temporary(&frame, &(0x7ffe_f000..0x7ffe_ff00)), "an array");
+        assert!(!may_be_temporary(&frame, &(0x7fff_0010..0x7fff_0018)), "of a caller");
+        assert!(!may_be_temporary(&frame, &(0x5555_0000..0x5555_0008)), "on the heap");
+        assert!(!may_be_temporary(&Frame::default(), &(0x7ffe_ff00..0x7ffe_ff08)));
     }
 }

@@ -59,12 +59,17 @@ impl FromStr for UserRules {
 impl UserRules {
     /// The account that `user` stands for, and whether a rule names the user; none: they are refused.
     pub fn account_of<'a>(&'a self, user: &'a str) -> Option<(&'a str, bool)> {
-        let rule = self.0.iter().find(|rule| rule.user.as_deref().is_none_or(|named| named == user))?;
-        match &rule.treatment {
+        self.accounts_of(user).next().flatten()
+    }
+
+    /// The same by each rule that fits, in their order: where the first is `*` alone and does not know the user, the next one counts.
+    pub fn accounts_of<'a>(&'a self, user: &'a str) -> impl Iterator<Item = Option<(&'a str, bool)>> {
+        let fits = move |rule: &&Rule| rule.user.as_deref().is_none_or(|named| named == user);
+        self.0.iter().filter(fits).map(move |rule| match &rule.treatment {
             Treatment::Refuse => None,
             Treatment::AsThemselves => Some((user, rule.user.is_some())),
-            Treatment::As(account) => Some((account, true)),
-        }
+            Treatment::As(account) => Some((account.as_str(), true)),
+        })
     }
 }
 

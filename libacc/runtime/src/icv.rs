@@ -77,8 +77,10 @@ impl Runtime {
             Some(named) if named != DeviceType::Default => {
                 if self.of_type(named).next().is_none() && named != DeviceType::Host {
                     let cause = format!("ACC_DEVICE_TYPE asks for {}, of which there is none", named.name());
-                    return Err(Error::new(ErrorCode::DeviceTypeUnavailable, cause)
-                        .remedy("set ACC_DEVICE_TYPE to a type that `accord info` shows, or unset it"));
+                    return Err(Error::new(ErrorCode::DeviceTypeUnavailable, cause).remedy(remedy_for(
+                        named,
+                        "set ACC_DEVICE_TYPE to a type that `accord info` shows, or unset it",
+                    )));
                 }
                 Ok(named)
             }
@@ -187,11 +189,7 @@ impl Runtime {
     /// The error for a type that has no device here.
     pub(crate) fn no_type(device_type: DeviceType) -> Error {
         Error::new(ErrorCode::DeviceTypeUnavailable, format!("there is no device of type {}", device_type.name()))
-            .remedy(if device_type == DeviceType::Nvidia {
-                "set ACCORD_EMULATE=nvidia, with which CPU devices appear as that type"
-            } else {
-                "see `accord info` for the devices that are there"
-            })
+            .remedy(remedy_for(device_type, "see `accord info` for the devices that are there"))
     }
 
     /// The type that a new thread starts with: the last one that any thread set.
@@ -202,6 +200,14 @@ impl Runtime {
     /// The number that a new thread starts with.
     pub(crate) fn initial_num(&self) -> i64 {
         i64::from(self.settings.device_num.unwrap_or(0))
+    }
+}
+
+/// What helps where a type has no device: CPU devices can appear as NVIDIA's.
+const fn remedy_for(device_type: DeviceType, otherwise: &'static str) -> &'static str {
+    match device_type {
+        DeviceType::Nvidia => "set ACCORD_EMULATE=nvidia, with which CPU devices appear as that type",
+        _ => otherwise,
     }
 }
 

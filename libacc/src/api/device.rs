@@ -20,10 +20,10 @@ routine! {
     /// Current device (3.2.4).
     fn acc_set_device_num(num: i32, kind: i32) =
         |runtime, local| runtime.set_device_num(local, num, device_type(kind)?);
-    /// Current device's number (3.2.5).
+    /// Current device's number (3.2.5): -1 if there is no device of the type.
     fn acc_get_device_num(kind: i32) -> i32 = |runtime, local| {
         let num = runtime.get_device_num(local, device_type(kind)?)?;
-        Ok(i32::try_from(num).unwrap_or(i32::MAX))
+        Ok(num.map_or(-1, |num| i32::try_from(num).unwrap_or(i32::MAX)))
     };
 }
 

@@ -11,7 +11,7 @@ macro_rules! three_forms {
         |$runtime:pat_param, $local:pat_param, $host:ident, $bytes:ident| $body:expr;)*) => {
         $(
             #[unsafe(no_mangle)]
-            extern "C" fn $short($host: usize, length_: &i32) $(-> $result)? {
+            pub(super) extern "C" fn $short($host: usize, length_: &i32) $(-> $result)? {
                 enter($call, |$runtime, $local| {
                     let $bytes = length(i64::from(*length_))?;
                     $body
@@ -73,7 +73,7 @@ macro_rules! three_async_forms {
         |$runtime:pat_param, $local:pat_param, $host:ident, $bytes:ident, $queue:ident| $body:expr;)*) => {
         $(
             #[unsafe(no_mangle)]
-            extern "C" fn $short($host: usize, length_: &i32, queue: &i32) {
+            pub(super) extern "C" fn $short($host: usize, length_: &i32, queue: &i32) {
                 enter($call, |$runtime, $local| {
                     let ($bytes, $queue) = (length(i64::from(*length_))?, *queue);
                     $body

@@ -3,8 +3,9 @@
 //! ones but for numbers of bytes, which are `integer(c_size_t)` as in the specification. Results are LOGICAL, 0 or 1, or
 //! places in a list, which count from 1.
 //!
-//! The data routines are not here: without an interface, nobody knows whether a length is given.
+//! The data routines have their number of bytes, a default integer, always: an array's own size would take an interface.
 
+use super::data;
 use super::property::fill;
 use crate::api::{attach, cuda, device, device_queue, init, map, memory, property, property_text, queue};
 use std::ffi::{c_char, c_void};
@@ -77,6 +78,36 @@ by_reference! {
     map::acc_unmap_data => acc_unmap_data_(host: usize = host);
     map::acc_deviceptr => acc_deviceptr_(host: usize = host) -> usize;
     map::acc_hostptr => acc_hostptr_(device: &usize = *device) -> usize;
+
+    data::acc_copyin_32_h_ => acc_copyin_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_present_or_copyin_32_h_ => acc_present_or_copyin_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_create_32_h_ => acc_create_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_present_or_create_32_h_ => acc_present_or_create_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_copyout_32_h_ => acc_copyout_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_copyout_finalize_32_h_ => acc_copyout_finalize_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_delete_32_h_ => acc_delete_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_delete_finalize_32_h_ => acc_delete_finalize_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_update_device_32_h_ => acc_update_device_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_update_self_32_h_ => acc_update_self_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_present_or_copyin_32_h_ => acc_pcopyin_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_present_or_create_32_h_ => acc_pcreate_(host: usize = host, bytes: &i32 = bytes);
+    data::acc_is_present_32_h_ => acc_is_present_(host: usize = host, bytes: &i32 = bytes) -> i32;
+    data::acc_copyin_async_32_h_ =>
+        acc_copyin_async_(host: usize = host, bytes: &i32 = bytes, queue: &i32 = queue);
+    data::acc_create_async_32_h_ =>
+        acc_create_async_(host: usize = host, bytes: &i32 = bytes, queue: &i32 = queue);
+    data::acc_copyout_async_32_h_ =>
+        acc_copyout_async_(host: usize = host, bytes: &i32 = bytes, queue: &i32 = queue);
+    data::acc_copyout_finalize_async_32_h_ =>
+        acc_copyout_finalize_async_(host: usize = host, bytes: &i32 = bytes, queue: &i32 = queue);
+    data::acc_delete_async_32_h_ =>
+        acc_delete_async_(host: usize = host, bytes: &i32 = bytes, queue: &i32 = queue);
+    data::acc_delete_finalize_async_32_h_ =>
+        acc_delete_finalize_async_(host: usize = host, bytes: &i32 = bytes, queue: &i32 = queue);
+    data::acc_update_device_async_32_h_ =>
+        acc_update_device_async_(host: usize = host, bytes: &i32 = bytes, queue: &i32 = queue);
+    data::acc_update_self_async_32_h_ =>
+        acc_update_self_async_(host: usize = host, bytes: &i32 = bytes, queue: &i32 = queue);
 
     attach::acc_attach => acc_attach_(pointer: usize = pointer);
     attach::acc_attach_async => acc_attach_async_(pointer: usize = pointer, queue: &i32 = *queue);

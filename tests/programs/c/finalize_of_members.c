@@ -1,5 +1,5 @@
-// finalize of an array that a member points to ends that array, and leaves the references that the structure has of its own. GCC
-// sends the member's eight bytes beside it (2.6.6, 2.6.7).
+// exit data with finalize, of an array that a member points to: ends that array, and leaves what the structure's counters have of their
+// own. GCC sends the member's eight bytes beside it (2.6.6, 2.6.7).
 // EXPECT device-memory
 #include "check.h"
 

@@ -1,5 +1,5 @@
 // Calls for which the specification names no error do nothing: acc_init of what is in use, acc_shutdown of what is not (3.2.7, 3.2.8),
-// detach of what is not attached (2.7.2), queues that were never used (3.2.9, 3.2.10).
+// detach of what is not attached (2.7.2), test of and wait for queues that were never used (3.2.9, 3.2.10).
 // EXPECT device-memory
 #include "check.h"
 

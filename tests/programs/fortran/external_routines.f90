@@ -1,5 +1,5 @@
 ! Routines that the program declares external: gfortran calls NAME_ with all arguments by reference. Numbers
-! of bytes are integer(c_size_t). The data routines have no such form, as nobody would know whether a length is given.
+! of bytes are integer(c_size_t). The data routines are in external_data_routines.f90.
 ! BUILD linked
 ! BUILD flags=-Wall
 ! EXPECT device-memory

@@ -1,5 +1,5 @@
-! finalize of a component ends what the component has, and leaves the object's own references. GCC sends the component's
-! descriptor beside its array (2.6.6, 2.6.7).
+! exit data with finalize, of a component: ends what the component has, and leaves what the object's counters have of their own. GCC
+! sends the component's descriptor beside its array (2.6.6, 2.6.7).
 ! EXPECT device-memory
 module boxes
   implicit none

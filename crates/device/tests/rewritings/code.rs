@@ -328,6 +328,9 @@ impl<'a> Reader<'a> {
         }
         let kinds: Vec<Type> = parts[1..].iter().filter_map(|part| Type::read(part)).collect();
         let has = |part: &str| parts[1..].contains(&part);
+        if let Some(count) = ["v2", "v4"].iter().position(|part| has(part)) {
+            return self.vector(&parts, instruction, &kinds, 2 << count);
+        }
         instruction.what = what(&parts, &kinds, &has, brace).ok_or("unknown instruction")?;
         if let Do::Atomic { result, .. } = &mut instruction.what
             && *result
@@ -337,6 +340,34 @@ impl<'a> Reader<'a> {
             instruction.operands.remove(0);
         }
         self.code.push(instruction);
+        Ok(())
+    }
+
+    /// A load, store or move of a register with several parts: one after the other.
+    fn vector(&mut self, parts: &[&str], whole: Instruction, kinds: &[Type], count: usize) -> Result<(), String> {
+        let &[of] = kinds else { return Err("unknown vector".to_owned()) };
+        let what = match parts[0] {
+            "ld" => Do::Load(of),
+            "st" => Do::Store(of),
+            "mov" => Do::Unary(Unary::Move, of),
+            _ => return Err("unknown vector".to_owned()),
+        };
+        let name = |register: usize, names: &HashMap<String, usize>| {
+            names.iter().find(|(_, known)| **known == register).map(|(name, _)| name.clone())
+        };
+        for part in 0..count {
+            let mut one = whole.clone();
+            one.what = what.clone();
+            for (at, operand) in whole.operands.iter().enumerate() {
+                let is_address = matches!((parts[0], at), ("ld", 1) | ("st", 0));
+                if let (Operand::Register(register), false) = (*operand, is_address) {
+                    let name = name(register, &self.names).ok_or("no register")?;
+                    one.operands[at] = Operand::Register(self.register(&format!("{name}.{}", &"xyzw"[part..=part])));
+                }
+            }
+            one.offset += (part as i64) * i64::from(of.bits() / 8);
+            self.code.push(one);
+        }
         Ok(())
     }
 
@@ -355,7 +386,7 @@ impl<'a> Reader<'a> {
         if text == "%in_ar0" {
             return Ok(Operand::Constant(PARAMETER));
         }
-        if let Some((name, axis)) = text.split_once('.') {
+        if let Some((name, axis)) = text.split_once('.').filter(|_| !text.starts_with("%r")) {
             let axis = "xyz".find(axis).ok_or("unknown axis")?;
             return Ok(Operand::Special(match name {
                 "%tid" => Special::Thread(axis),
@@ -452,7 +483,6 @@ fn what(parts: &[&str], kinds: &[Type], has: &dyn Fn(&str) -> bool, brace: Optio
         }
         "selp" => Do::Select(last?),
         "bfe" => Do::ExtractBits(last?),
-        "ld" | "st" if parts[1..].iter().any(|part| matches!(*part, "v2" | "v4")) => return None,
         "ld" => Do::Load(last?),
         "st" => Do::Store(last?),
         "atom" | "red" => {

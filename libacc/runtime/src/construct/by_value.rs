@@ -68,7 +68,7 @@ impl Mapping<'_, '_> {
             (Pointee::Present(found), Mode::Region) => self.device_pointer(range, found),
             (Pointee::Present((_, id)), Mode::Enter) => self.ready(id).map(drop),
             _ if data.absent == Absent::Skip => {
-                // The region uses the program's address (OpenACC 3.3, 2.7.10).
+                // Of a no_create clause the region uses the program's address (OpenACC 3.3, 2.7.10).
                 self.slot(i, range.start as u64);
                 Ok(())
             }

@@ -11,7 +11,7 @@ use accord_types::HostRange;
 
 impl Mapping<'_, '_> {
     /// Gives the region a descriptor that leads to the array on the device, if the bytes of entry `i` are a descriptor: where the array is present to that,
-    /// else to a copy for this launch (OpenACC 3.3, 2.7.4 and 2.5.14).
+    /// else to a copy for this launch (firstprivate, OpenACC 3.3, 2.5.14).
     pub(super) fn firstprivate_array(&mut self, i: usize, range: HostRange) -> Result<bool, Stop> {
         if !(Descriptor::MIN..=Descriptor::MAX).contains(&range.len) {
             return Ok(false);

@@ -21,6 +21,9 @@ use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId};
 /// Largest copied-in value that travels inside a launch.
 pub(super) const PRIVATE_MAX: usize = 256;
 
+/// Largest scalar: what GCC passes by a mapping of its own making is no larger.
+const SCALAR_MAX: usize = 16;
+
 /// What kind of construct is entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
@@ -194,7 +197,9 @@ impl Mapping<'_, '_> {
             (None, Absent::Fail | Absent::Skip) => return self.pointee_or_absent(i, range, data),
             (None, Absent::Create) => {
                 self.check_program_memory(range)?;
-                if self.stands_alone(i, range, data)? {
+                // An observer is told of small arrays as of large ones: they are created and deleted then.
+                let told = self.plan.watched && range.len > SCALAR_MAX;
+                if !told && self.stands_alone(i, range, data)? {
                     if !data.copy_out {
                         return self.by_value(i, range);
                     }

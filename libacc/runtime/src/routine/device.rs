@@ -77,28 +77,27 @@ impl Runtime {
     }
 
     /// `acc_get_device_num` (3.2.5): this thread's device, if it is of that type; else the number
-    /// that a thread starts with.
+    /// that a thread starts with. `None` if there is no device of that type.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable` if there is none of that type; if the environment asks for a device that is
-    /// not there.
-    pub fn get_device_num(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<u32> {
+    /// `acc_error_invalid_argument` for `acc_device_none`; if the environment asks for a device that is not there.
+    pub fn get_device_num(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<Option<u32>> {
         let get = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
             if self.count(concrete) == 0 {
-                return Err(Self::no_type(concrete));
+                return Ok(None);
             }
             let initial = || {
                 let initial = self.settings.device_num.unwrap_or(0);
                 if initial < self.count(concrete) { initial } else { 0 }
             };
             if self.is_unsettled(t) {
-                return Ok(initial());
+                return Ok(Some(initial()));
             }
             let current = self.current(t)?;
             let at = self.of_type(concrete).position(|device| current == Current::Device(device.index));
             // Device numbers are 32-bit; a session has fewer devices.
-            Ok(at.map_or_else(initial, |at| at as u32))
+            Ok(Some(at.map_or_else(initial, |at| at as u32)))
         };
         get(t).map_err(|error: Error| error.call("acc_get_device_num"))
     }

@@ -38,25 +38,25 @@ fn count_of(types: &[DeviceType]) -> (DeviceType, u32) {
 fn device_numbers_are_per_type_and_per_thread() {
     let mut w = mixed();
     w.runtime.set_device_num(&mut w.t, 1, DeviceType::Cpu).unwrap();
-    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), 1);
+    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), Some(1));
     assert_eq!(w.runtime.get_device_type(&mut w.t).unwrap(), DeviceType::Cpu);
     w.runtime.copyin(&mut w.t, A, 8, SYNC).unwrap();
     assert_eq!(w.fakes[2].counts().commands, 1, "the second CPU device is the third of all");
     // A new thread has the last type, but its own number.
     let mut other = LocalThread::default();
     assert_eq!(w.runtime.get_device_type(&mut other).unwrap(), DeviceType::Cpu);
-    assert_eq!(w.runtime.get_device_num(&mut other, DeviceType::Cpu).unwrap(), 0);
+    assert_eq!(w.runtime.get_device_num(&mut other, DeviceType::Cpu).unwrap(), Some(0));
     assert!(!w.runtime.is_present(&mut other, A, 8).unwrap());
     // "Not the host" goes through all of them.
     for num in 0..3 {
         w.runtime.set_device_num(&mut w.t, num, DeviceType::NotHost).unwrap();
-        assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::NotHost).unwrap(), num as u32);
+        assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::NotHost).unwrap(), Some(num as u32));
     }
     w.runtime.set_device_num(&mut w.t, 1, DeviceType::Cpu).unwrap();
     w.runtime.set_device_type(&mut w.t, DeviceType::NotHost).unwrap();
-    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), 1, "it is of that type already");
+    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), Some(1), "it is of that type already");
     w.runtime.set_device_type(&mut w.t, DeviceType::Nvidia).unwrap();
-    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Nvidia).unwrap(), 0);
+    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Nvidia).unwrap(), Some(0));
 }
 
 #[test]
@@ -83,13 +83,20 @@ fn the_environment_chooses_until_the_program_does() {
     let types = [DeviceType::Nvidia, DeviceType::Cpu, DeviceType::Cpu];
     let mut w = World::with(&types, 1 << 30, settings(Some(DeviceType::Cpu), Some(1)));
     assert_eq!(w.runtime.get_device_type(&mut w.t).unwrap(), DeviceType::Cpu);
-    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), 1);
+    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), Some(1));
     let mut w = World::with(&types, 1 << 30, settings(Some(DeviceType::Host), None));
     assert_eq!(w.parallel(REGION, &[], NO_TAGS).unwrap(), Placement::Host);
     let mut w = World::with(&types, 1 << 30, settings(Some(DeviceType::Radeon), None));
     let error = w.parallel(REGION, &[], NO_TAGS).unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeviceTypeUnavailable);
     assert!(error.to_string().contains("ACC_DEVICE_TYPE"), "{error}");
+    let cpus = [DeviceType::Cpu];
+    let mut w = World::with(&cpus, 1 << 30, settings(Some(DeviceType::Nvidia), None));
+    let error = w.parallel(REGION, &[], NO_TAGS).unwrap_err().to_string();
+    assert!(error.contains("ACCORD_EMULATE=nvidia"), "{error}");
+    let mut w = World::with(&cpus, 1 << 30, settings(None, None));
+    let error = w.runtime.set_device_type(&mut w.t, DeviceType::Nvidia).unwrap_err().to_string();
+    assert!(error.contains("ACCORD_EMULATE=nvidia"), "{error}");
     let mut w = World::with(&types, 1 << 30, settings(None, Some(7)));
     assert_eq!(w.parallel(REGION, &[], NO_TAGS).unwrap_err().code(), ErrorCode::DeviceUnavailable);
 }
@@ -102,7 +109,7 @@ fn devices_start_at_their_first_use_and_again_after_shutdown() {
     assert_eq!(started(&w), [false, false]);
     w.runtime.init(&mut w.t, DeviceType::Cpu).unwrap();
     assert_eq!(started(&w), [false, true]);
-    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), 1, "acc_init keeps the device");
+    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), Some(1), "acc_init keeps the device");
     w.data_start(&[(TO, 40, A)]).unwrap();
     w.enter(&[(TO, 40, B)]).unwrap();
     w.runtime.shutdown(&mut w.t, DeviceType::Cpu).unwrap();

@@ -1,0 +1,159 @@
+//! Under which accounts sessions run at this time: no account is two users' at one time.
+
+use crate::users::{Account, RunsAs, Treatment, find_account, person, treatment};
+use accord_trust::users::UserRules;
+use accord_types::short_lock::ShortLock;
+use accord_types::{Error, ErrorCode, Result};
+use nix::unistd::geteuid;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Remembers the account of each session that has an executor.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    /// By the account's number.
+    in_use: ShortLock<HashMap<u32, Tenancy>>,
+}
+
+/// Whose an account is.
+#[derive(Debug)]
+struct Tenancy {
+    person: String,
+    sessions: usize,
+}
+
+/// One session's use of an account. Dropping it leaves the account to others.
+#[derive(Debug)]
+pub(crate) struct AccountUse {
+    accounts: Arc<Accounts>,
+    uid: u32,
+}
+
+impl Accounts {
+    /// As whom this process runs a session of `user` that begins now.
+    ///
+    /// # Errors
+    /// Those of [`treatment`]; `acc_error_device_unavailable` if the account, or each of the range, is another user's at this time.
+    pub(crate) fn take(self: &Arc<Self>, rules: &UserRules, user: &str) -> Result<(RunsAs, Option<AccountUse>)> {
+        self.assign(treatment(rules, user)?, user, &person(user), &|uid| find_account(&uid.to_string()).is_some())
+    }
+
+    fn assign(
+        self: &Arc<Self>,
+        treatment: Treatment,
+        user: &str,
+        person: &str,
+        is_known: &dyn Fn(u32) -> bool,
+    ) -> Result<(RunsAs, Option<AccountUse>)> {
+        let account = match treatment {
+            Treatment::Agent => return Ok((RunsAs::Agent, None)),
+            Treatment::As(account) => account,
+            Treatment::OneOf(range) => {
+                let own = self.number_of(&range, person).filter(|uid| self.claim(*uid, person));
+                // Those of the machine's own users are none.
+                let is_free = |uid: &u32| !self.in_use.lock().contains_key(uid) && !is_known(*uid);
+                let claimed = own.or_else(|| range.clone().find(|uid| is_free(uid) && self.claim(*uid, person)));
+                let Some(uid) = claimed else {
+                    let (first, last) = range.into_inner();
+                    let why = format!("numbers {first} to {last}, as which users run here, are all in use");
+                    return Err(Error::new(ErrorCode::DeviceUnavailable, why)
+                        .remedy("try again later, or give the agent a longer range (--users)"));
+                };
+                return Ok((RunsAs::Other(Account::of_numbers(uid, uid)), Some(self.use_of(uid))));
+            }
+        };
+        if !self.claim(account.uid, person) {
+            let why = format!("account {}, as which user {user} runs here, has sessions of another user", account.name);
+            let remedy = "try again later, or start the agent with a range of numbers (--users USER=UID-UID)";
+            return Err(Error::new(ErrorCode::DeviceUnavailable, why).remedy(remedy));
+        }
+        let taken = self.use_of(account.uid);
+        Ok((RunsAs::Other(account), Some(taken)))
+    }
+
+    fn use_of(self: &Arc<Self>, uid: u32) -> AccountUse {
+        AccountUse { accounts: self.clone(), uid }
+    }
+
+    /// Counts a session of the person's. False if the account is another one's.
+    fn claim(&self, uid: u32, person: &str) -> bool {
+        let mut in_use = self.in_use.lock();
+        let tenancy = in_use.entry(uid).or_insert_with(|| Tenancy { person: person.to_owned(), sessions: 0 });
+        let is_own = tenancy.person == person;
+        tenancy.sessions += usize::from(is_own);
+        is_own
+    }
+
+    /// Whether a process of this machine's user `uid` may be one of `user`'s sessions: under the user's own name here, or as the account that
+    /// the user has here. Root may be any user.
+    ///
+    /// # Errors
+    /// If this process does not serve the user.
+    pub(crate) fn may_be(&self, rules: &UserRules, user: &str, uid: u32) -> Result<bool> {
+        let account = match treatment(rules, user)? {
+            Treatment::Agent => Some(geteuid().as_raw()),
+            Treatment::As(account) => Some(account.uid),
+            Treatment::OneOf(range) => self.number_of(&range, &person(user)),
+        };
+        let is_own = user.parse() == Ok(uid) || find_account(user).is_some_and(|own| own.uid == uid);
+        Ok(uid == 0 || Some(uid) == account || is_own)
+    }
+
+    /// Which number of the range the person has at this time.
+    fn number_of(&self, range: &RangeInclusive<u32>, person: &str) -> Option<u32> {
+        let in_use = self.in_use.lock();
+        in_use.iter().find(|(uid, tenancy)| range.contains(uid) && tenancy.person == person).map(|(uid, _)| *uid)
+    }
+}
+
+impl Drop for AccountUse {
+    fn drop(&mut self) {
+        let mut in_use = self.accounts.in_use.lock();
+        if let Some(tenancy) = in_use.get_mut(&self.uid) {
+            tenancy.sessions -= 1;
+            if tenancy.sessions == 0 {
+                in_use.remove(&self.uid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uid_of(taken: &(RunsAs, Option<AccountUse>)) -> u32 {
+        let RunsAs::Other(account) = &taken.0 else { panic!("{taken:?}") };
+        account.uid
+    }
+
+    #[test]
+    fn users_of_a_range_have_one_number_each_while_they_have_sessions() {
+        let accounts = Arc::<Accounts>::default();
+        let take = |user: &str| accounts.assign(Treatment::OneOf(500..=503), user, user, &|uid| uid == 501);
+        let (alice, bob) = (take("alice").unwrap(), take("bob").unwrap());
+        // 501 is a user's of the machine itself.
+        assert_eq!((uid_of(&alice), uid_of(&bob)), (500, 502));
+        let again = take("alice").unwrap();
+        assert_eq!(uid_of(&again), 500);
+        assert_eq!(accounts.number_of(&(500..=503), "bob"), Some(502));
+        let eva = take("eva").unwrap();
+        assert!(take("carol").unwrap_err().cause().contains("all in use"));
+        drop(alice);
+        assert!(take("carol").is_err(), "alice has another session");
+        drop(again);
+        assert_eq!(uid_of(&take("carol").unwrap()), 500);
+        drop((bob, eva));
+    }
+
+    #[test]
+    fn an_account_of_several_users_is_one_users_at_a_time() {
+        let accounts = Arc::<Accounts>::default();
+        let take = |user: &str| accounts.assign(Treatment::As(Account::of_numbers(500, 500)), user, user, &|_| false);
+        let alice = take("alice").unwrap();
+        assert!(take("bob").unwrap_err().cause().contains("has sessions of another user"));
+        drop(alice);
+        assert_eq!(uid_of(&take("bob").unwrap()), 500);
+    }
+}
