@@ -167,11 +167,12 @@ pub(crate) fn start(command: &mut Command) -> io::Result<(Child, OwnedFd, Proces
     }
 }
 
-/// Children that are not among `own`. Of these it drops those that have ended and been waited for.
+/// Children that are not among `own`. Drops from `own` the processes that have ended and been waited for, and no others: a listing of
+/// children may miss a live one, and an executor that is forgotten would count as an orphan.
 fn orphans(own: &mut Vec<Process>) -> Vec<Process> {
     let mut children = descendants::own_children();
-    own.retain(|own| children.contains(own));
     children.retain(|child| !own.contains(child));
+    own.retain(|own| !own.is_gone());
     children
 }
 

@@ -4,6 +4,7 @@
 //! Numbers of processes are used again. A process is therefore held by a descriptor while its parent is
 //! compared, and told apart from a later one of its number by when it started.
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid};
 use std::collections::HashSet;
 use std::io;
@@ -37,6 +38,16 @@ impl Process {
     pub fn of(pid: Pid) -> io::Result<Self> {
         let status = status(pid).ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { pid, started: status.started })
+    }
+
+    /// Whether the process has ended and was waited for. `false` if the system does not say: a process that may live is not forgotten.
+    pub fn is_gone(self) -> bool {
+        match std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero())) {
+            Ok(text) => read_status(&text).is_some_and(|status| status.started != self.started),
+            Err(error) => {
+                error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+            }
+        }
     }
 
     /// A descriptor of it, unless it is gone.
@@ -157,7 +168,8 @@ mod tests {
     #[test]
     fn the_calling_process_is_found_and_another_one_of_its_number_is_not() {
         let own = Process::of(getpid()).unwrap();
-        assert!(own.open().is_some());
+        assert!(own.open().is_some() && !own.is_gone());
+        assert!(Process { started: own.started + 1, ..own }.is_gone());
         assert!(Process { started: own.started + 1, ..own }.open().is_none());
     }
 }
