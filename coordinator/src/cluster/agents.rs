@@ -82,7 +82,9 @@ impl Cluster {
         if registration.devices.len() > max {
             return Err(Refusal::Full { what: "devices per node", max });
         }
-        let others = self.nodes.values().filter(|node| node.name != *name).map(|node| node.devices.len());
+        // Nodes that have left keep their devices' numbers and take no place.
+        let others =
+            self.nodes.values().filter(|node| node.is_up() && node.name != *name).map(|node| node.devices.len());
         let max = self.limits.devices_max;
         if others.sum::<usize>() + registration.devices.len() > max {
             return Err(Refusal::Full { what: "devices", max });
