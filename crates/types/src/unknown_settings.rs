@@ -7,7 +7,8 @@ use std::ffi::OsString;
 /// Begins the names of all settings of Accord's own.
 const PREFIX: &str = "ACCORD_";
 
-/// How names begin that are no settings: those between Accord's own processes, of its tests, and of environment modules.
+/// How names begin that are no settings: those between Accord's own processes, of its tests, of environment modules, and what
+/// Kubernetes tells pods of the chart's service.
 pub const NO_SETTINGS: &[&str] = &[
     "ACCORD_TEST",
     "ACCORD_INTERNAL",
@@ -17,6 +18,8 @@ pub const NO_SETTINGS: &[&str] = &[
     "ACCORD_SIM",
     "ACCORD_HOME",
     "ACCORD_BIN",
+    "ACCORD_COORDINATOR_SERVICE_",
+    "ACCORD_COORDINATOR_PORT",
 ];
 
 /// A sentence for each of these variables that begins as Accord's settings do and is none of them.
