@@ -7,8 +7,8 @@ use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
 use crate::{
-    closing, cluster, device_address, heap, images, last_thread, mappings, output, prof, report, settings, source,
-    thread_id,
+    closing, cluster, device_address, heap, images, last_thread, mappings, output, prof, redirect, report, settings,
+    source, thread_id,
 };
 use accord_client::pages;
 use accord_device::registry;
@@ -164,6 +164,7 @@ fn watch_forks() {
         unsafe {
             CREATING.reset();
             source::forget_all();
+            redirect::forget_after_fork();
         }
         thread_id::forget_all();
         pages::forget_after_fork();

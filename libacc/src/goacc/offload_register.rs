@@ -4,7 +4,7 @@
 
 use crate::abi_boundary;
 use crate::images::{self, Image};
-use crate::{loader, redirect};
+use crate::{loader, mappings, redirect};
 use std::ffi::{CStr, c_void};
 
 type WithVersion = unsafe extern "C" fn(u32, *const c_void, i32, *const c_void);
@@ -92,7 +92,7 @@ fn in_libgomp(name: &CStr, body: impl FnOnce(*mut c_void)) {
     }
     // SAFETY: the name is terminated.
     let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if !symbol.is_null() {
+    if !symbol.is_null() && !is_own(symbol) {
         return body(symbol);
     }
     // SAFETY: the name is terminated; nothing new is loaded.
@@ -102,9 +102,14 @@ fn in_libgomp(name: &CStr, body: impl FnOnce(*mut c_void)) {
     }
     // SAFETY: the library is loaded until dlclose below.
     let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
-    if !symbol.is_null() {
+    if !symbol.is_null() && !is_own(symbol) {
         body(symbol);
     }
     // SAFETY: gives back what dlopen took; the caller's object keeps libgomp loaded.
     unsafe { libc::dlclose(library) };
+}
+
+/// Whether a symbol is this library's: a libgomp whose symbol table was changed leads here, and a call would come back for ever.
+fn is_own(symbol: *mut c_void) -> bool {
+    mappings::object_of(symbol.cast_const().cast()) == mappings::object_of(is_own as *const ())
 }

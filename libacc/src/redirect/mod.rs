@@ -44,6 +44,10 @@ struct Redirected {
 /// At most one for each libgomp of the process.
 static REDIRECTED: Locked<Vec<Redirected>> = Locked::new(Vec::new());
 
+/// Held while symbol tables are read and changed. Without it one thread could protect a page that another one writes, or take changed
+/// entries for libgomp's own.
+static CHANGING: Locked<()> = Locked::new(());
+
 /// Whether a name is OpenACC's, or of what GCC's code for it calls.
 fn is_openacc(name: &CStr) -> bool {
     [&b"acc_"[..], b"GOACC_", b"GOMP_offload_"].iter().any(|start| name.to_bytes().starts_with(start))
@@ -54,7 +58,28 @@ fn is_openacc(name: &CStr) -> bool {
 /// # Errors
 /// `acc_error_system` if the system refuses that for an object that uses OpenACC.
 pub(crate) fn redirect() -> Result<()> {
+    // Read without the lock: the loader calls this with a lock of its own.
     let images = images();
+    let mut inside = Vec::new();
+    let outcome = CHANGING.with(|()| change(&images, &mut inside));
+    inside.into_iter().for_each(watch::watch);
+    outcome
+}
+
+/// Makes the locks free in a forked child.
+///
+/// # Safety
+/// Only in a fork's child handler.
+pub(crate) unsafe fn forget_after_fork() {
+    // SAFETY: this is a fork's child handler.
+    unsafe {
+        CHANGING.raw().reset();
+        REDIRECTED.raw().reset();
+    }
+}
+
+/// Changes the libgomps among `images`. Adds to `inside` a function of each that is part of another object, to be watched.
+fn change(images: &[Image], inside: &mut Vec<usize>) -> Result<()> {
     let here = redirect as *const () as usize;
     let Some(own) = images.iter().find(|image| image.holds(here)) else { return Ok(()) };
     let is_libgomp = |image: &&Image| OF_LIBGOMP.iter().all(|name| image.definition(name).is_some());
@@ -75,7 +100,7 @@ pub(crate) fn redirect() -> Result<()> {
         refused = refused.and(change_symbols(libgomp, own).map_err(|error| (libgomp.path.clone(), error)));
         if !libgomp.soname().to_bytes().starts_with(b"libgomp.so") {
             // Its own calls need no symbol table.
-            watch::watch(kept[KEPT.len() - 1]);
+            inside.push(kept[KEPT.len() - 1]);
         }
     }
     if !found {
