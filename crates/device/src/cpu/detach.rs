@@ -227,6 +227,8 @@ impl Child<'_> {
 /// As for [`Child::run`].
 unsafe fn inherit_nothing() {
     const FIRST: libc::c_uint = 3;
+    /// Higher numbers than these are not looked at where the system closes no ranges: processes of this project have none.
+    const DESCRIPTORS_MAX: libc::rlim_t = 1 << 20;
     // SAFETY: system calls on numbers of descriptors, of which any may be none.
     unsafe {
         if libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 {
@@ -235,7 +237,9 @@ unsafe fn inherit_nothing() {
         // Before Linux 5.11.
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        for fd in FIRST as RawFd..RawFd::try_from(limit.rlim_cur).unwrap_or(RawFd::MAX) {
+        // A limit may be a thousand million, which would take minutes.
+        let last = limit.rlim_cur.min(DESCRIPTORS_MAX);
+        for fd in FIRST as RawFd..RawFd::try_from(last).unwrap_or(RawFd::MAX) {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }
     }

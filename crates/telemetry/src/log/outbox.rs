@@ -8,13 +8,15 @@ use rustix::io::Errno;
 use rustix::stdio::stderr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
 
 /// Lines that wait.
 const LINES_MAX: usize = 1_024;
 /// How long a process that ends waits for them.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
+/// Pause before it asks again for a place in a full queue.
+const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 
 enum Item {
     Line(String),
@@ -62,13 +64,21 @@ impl Outbox {
     }
 }
 
-/// Returns when all lines are written, or after a while.
+/// Returns when all lines are written, or after [`FLUSH_MAX`].
 pub(super) fn flush() {
+    let Some(queue) = OUTBOX.get().and_then(|outbox| outbox.queue.as_ref()) else { return };
+    let end = Instant::now() + FLUSH_MAX;
     let (answer, written) = sync_channel(1);
-    let queue = OUTBOX.get().and_then(|outbox| outbox.queue.as_ref());
-    if queue.is_some_and(|queue| queue.try_send(Item::Flush(answer)).is_ok()) {
-        let _ = written.recv_timeout(FLUSH_MAX);
+    let mut item = Item::Flush(answer);
+    // A full queue has room as soon as a line is written.
+    while let Err(refused) = queue.try_send(item) {
+        match refused {
+            TrySendError::Full(back) if Instant::now() < end => item = back,
+            _ => return,
+        }
+        std::thread::sleep(FLUSH_PAUSE);
     }
+    let _ = written.recv_timeout(end.saturating_duration_since(Instant::now()));
 }
 
 fn write_lines(items: &Receiver<Item>) {
