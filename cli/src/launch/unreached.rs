@@ -189,7 +189,7 @@ fn starts_others(import: &str) -> bool {
 /// Whether libgomp's own texts are in a file, and those of the part that regions call. They are there without symbols too.
 fn has_openacc_inside(file: &mut File) -> bool {
     const TEXTS: [&[u8]; 3] = [b"\0ACC_DEVICE_TYPE\0", b"\nlibgomp: \0", b"GOACC_data_start"];
-    const PIECE: usize = 1 << 20;
+    const PIECE: usize = 64 << 10;
     /// Code and constants of most programs.
     const SCANNED_MAX: usize = 256 << 20;
     let finders = TEXTS.map(Finder::new);

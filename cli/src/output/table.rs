@@ -67,7 +67,7 @@ mod tests {
     fn an_entry_breaks_no_line() {
         let mut table = Table::new(&["program", ">pid"]);
         table.row(["app\nfake\u{1b}[2J".into(), "7".into()]);
-        assert_eq!(table.to_string(), "program               pid\napp\\nfake\\u{1b}[2J    7\n");
+        assert_eq!(table.to_string(), "program             pid\napp\\nfake\\u{1b}[2J    7\n");
     }
 
     #[test]
