@@ -151,7 +151,10 @@ fn no_room_for_device_memory() {
 
 #[test]
 fn no_address_space_for_device_memory() {
-    failed_with(&limited("export ACCORD_CPU_MEMORY=256M; ulimit -v 200000"), &["device memory", "acc_error_", "ulimit"]);
+    failed_with(
+        &limited("export ACCORD_CPU_MEMORY=256M; ulimit -v 200000"),
+        &["device memory", "acc_error_", "ulimit"],
+    );
 }
 
 // ---- lost agents --------------------------------------------------------------------------

@@ -151,8 +151,10 @@ impl Runtime {
                     leaving.give_up(*array, out, false, finalize);
                 }
             } else if let Some(id) = find_to_release(&leaving, range)? {
-                let names_nothing = |word: &Word| word.entry == i && word.names_nothing(&leaving.state.table);
-                let is_pointer = entries.detaches(range.start)? || words.iter().any(names_nothing);
+                let table = &leaving.state.table;
+                let names_nothing = |word: &Word| word.entry == i && word.names_nothing(table);
+                let is_ended = table.members.has(range) && words.iter().any(names_nothing);
+                let is_pointer = is_ended || entries.detaches(range.start)?;
                 let out = out.then_some((range, entries.spaced(i)));
                 leaving.give_up_part(id, range, out, finalize, is_pointer);
             }

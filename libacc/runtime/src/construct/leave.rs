@@ -256,9 +256,12 @@ impl Leaving<'_> {
         let Some(entry) = self.state.table.get_mut(id) else { return };
         let Ok(at) = entry.attachment(offset) else { return };
         entry.attachments.remove(at);
+        let pointer = HostRange { start: entry.start + offset, len: Attachment::BYTES };
         let mut value = [0; Attachment::BYTES];
-        host.read(entry.start + offset, &mut value);
-        let dst = entry.translate(entry.start + offset);
+        host.read(pointer.start, &mut value);
+        let dst = entry.translate(pointer.start);
+        // A later directive that names it alone still means a member.
+        self.state.table.members.note(pointer);
         self.plan.pointer(dst, u64::from_ne_bytes(value));
     }
 }

@@ -23,6 +23,19 @@ impl Members {
         }
     }
 
+    /// Notes that there is a member at `range`, though it has brought no reference.
+    pub(crate) fn note(&mut self, range: HostRange) {
+        let key = (range.start, range.len);
+        if self.0.len() < MEMBERS_MAX {
+            self.0.entry(key).or_default();
+        }
+    }
+
+    /// Whether a member at `range` was named since its structure became present. Eight bytes of an array that look like a pointer are none.
+    pub(crate) fn has(&self, range: HostRange) -> bool {
+        self.0.contains_key(&(range.start, range.len))
+    }
+
     /// Number of references that the member at `range` has brought.
     pub(crate) fn of(&self, range: HostRange) -> u32 {
         self.0.get(&(range.start, range.len)).copied().unwrap_or(0)
@@ -34,9 +47,6 @@ impl Members {
         let Some(count) = self.0.get_mut(&key) else { return 0 };
         let taken = (*count).min(most);
         *count -= taken;
-        if *count == 0 {
-            self.0.remove(&key);
-        }
         taken
     }
 
@@ -69,6 +79,8 @@ mod tests {
         assert_eq!(members.take(range(64, 8), 1), 1);
         assert_eq!(members.take(range(64, 8), u32::MAX), 1);
         assert_eq!(members.take(range(64, 8), 1), 0);
+        // It stays known as a member.
+        assert!(members.has(range(64, 8)) && !members.has(range(64, 16)));
         assert_eq!(members.of(range(64, 4)), 1);
     }
 
