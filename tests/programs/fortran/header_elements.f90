@@ -1,4 +1,4 @@
-! Routines that take an address and a number of bytes accept array elements, scalars and variables of any type, by Accord's module as by
+! Data routines that take an address and a number of bytes accept array elements, scalars and variables of any type, by Accord's module as by
 ! gfortran's (3.2.18 to 3.2.20).
 ! BUILD headers
 program header_elements
