@@ -2,7 +2,7 @@
 // BUILD flags=-g
 // EXPECT device-memory
 // EXPECT exit=1
-// EXPECT stderr=/region main\._omp_fn\.0 .* ended with .*it was given pointers that nothing maps: b \(message_missing_clause\.c:11(, main)?\) \[acc_error_execution\]; write a data clause with the length, as copy\(a\[0:n\]\), or set ACCORD_UNMAPPED=map\n/
+// EXPECT stderr=/region main\._omp_fn\.0 .* (ended with|failed:) .*it was given pointers that nothing maps: b \(message_missing_clause\.c:11(, main)?\) \[acc_error_execution\]; write a data clause with the length, as copy\(a\[0:n\]\), or set ACCORD_UNMAPPED=map\n/
 #include "check.h"
 
 int main(void)
