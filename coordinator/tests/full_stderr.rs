@@ -37,7 +37,7 @@ fn a_full_standard_error_holds_up_nobody_and_drops_are_told() {
     coordinator.ask();
     let took = begin.elapsed().saturating_sub(coordinator.waited().since(&waited));
     assert!(took < ANSWERED_WITHIN, "an honest program waited {took:?}");
-    // Somebody reads on: each line is whole, and those that waited come.
+    // The pipe is read again: each line is whole, and those that waited come.
     let (mut from, mut said, begin) = (File::from(from), String::new(), Instant::now());
     let mut bytes = [0; 4096];
     let told = |said: &str| said.contains(" messages were dropped: standard error took none\n");

@@ -109,7 +109,7 @@ fn remove(folder: &Path) {
     }
 }
 
-/// Ends what agents have left that were killed: their groups are locked by nobody.
+/// Ends the processes that killed agents have left: no process holds the lock of their groups.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let folder = entry.path();

@@ -26,7 +26,7 @@ impl ExecutorOutput {
         Self { pipe: pipe.into(), session, lines: Lines::default() }
     }
 
-    /// Logs what comes until `process`, which is the executor, has ended.
+    /// Logs the lines of the pipe until `process`, the executor, has ended.
     pub(crate) fn log_until_end_of(mut self, process: &OwnedFd) {
         let (mut open, mut left) = (true, READS_AFTER_END_MAX);
         loop {
@@ -82,7 +82,7 @@ impl ExecutorOutput {
     }
 }
 
-/// Divides what comes into lines that can be logged.
+/// Divides the bytes read into lines that can be logged.
 #[derive(Default)]
 struct Lines {
     /// The beginning of a line, [`LINE_MAX`] bytes at most.

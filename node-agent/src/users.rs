@@ -77,7 +77,7 @@ fn decide(rules: &UserRules, user: &str, own: u32, find: &dyn Fn(&str) -> Option
         if let Some(range) = range_of(account).filter(|_| named) {
             return Ok(Treatment::OneOf(range));
         }
-        // Numbers that stand in no database are whom a rule says, and nobody else.
+        // A number that is in no database belongs to the user that a rule gives it to.
         match find(account).or_else(|| named.then(|| by_number(account)).flatten()) {
             Some(account) if account.uid != 0 => return Ok(Treatment::As(account)),
             Some(_) if named => return Ok(Treatment::Agent),

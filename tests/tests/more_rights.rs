@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Somebody else, whose rights the program has.
+/// Another user, whose rights the program has.
 const OTHER: u32 = 60_001;
 
 /// A program by `accord cc` in a folder that everybody may write to; `None` if this user can't give files away.

@@ -12,7 +12,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 /// From now on, Accord's own messages of `level` and above go to standard error, each with the
-/// time and the name of `program`. Does nothing if somebody takes the messages already. `on_drop` is called for each message that is
+/// time and the name of `program`. Does nothing if a subscriber takes the messages already. `on_drop` is called for each message that is
 /// dropped because standard error takes nothing.
 #[must_use = "messages may be lost where it is dropped early"]
 pub fn to_stderr(program: &'static str, level: LevelFilter, on_drop: fn()) -> Flush {

@@ -1,4 +1,4 @@
-//! What a person may have meant by a word that nobody knows.
+//! The known word that is nearest to an unknown one.
 
 /// The word that takes the fewest changes of letters, if these are few.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -38,7 +38,7 @@ int plugin_devices(void)
     return count(acc_get_device_type());
 }
 
-/* Doubles what is present, and so was mapped by whoever called. */
+/* Doubles what is present, and so was mapped by the caller. */
 void plugin_double(int *a, int n)
 {
 #pragma acc parallel loop present(a[0:n])

@@ -221,7 +221,7 @@ impl Child<'_> {
     }
 }
 
-/// Has all descriptors above 2 close when the process runs its executable: libraries and whoever started this process may have left some open.
+/// Has all descriptors above 2 close when the process runs its executable: libraries and the parent of this process may have left some open.
 ///
 /// # Safety
 /// As for [`Child::run`].

@@ -33,7 +33,7 @@ fn choose(peer: &Endpoint, terms: LaneTerms, patiently: fn(&Endpoint) -> Nearnes
     // Names may take long to be looked up.
     let loopback = || peer.address.is_loopback();
     let (nearness, loopback) = match terms.wanted {
-        // Nobody asks.
+        // The choice does not depend on where the agent is.
         Wanted::Tls | Wanted::Mpi(_) => (Nearness::Elsewhere, false),
         Wanted::Shm => (patiently(peer), false),
         Wanted::Tcp if loopback() => (patiently(peer), true),

@@ -116,7 +116,7 @@ fn write(line: &str) -> bool {
             Ok(0) => return false,
             Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
             Err(Errno::INTR) => {}
-            // Whoever shares it has made it return at once.
+            // Another process that shares the descriptor has made it non-blocking.
             Err(Errno::AGAIN) => {
                 let stderr = stderr();
                 let _ = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], None);

@@ -37,7 +37,7 @@ struct NodeConnection {
     executors: u32,
     /// The session is over.
     closed: bool,
-    /// Why somebody has ended it.
+    /// Why the session, or its part on this node, has ended.
     ended: Option<LaneEnd>,
     /// What was heard of the node while somebody connects.
     heard: Heard,

@@ -58,7 +58,7 @@ extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             header.crash_address.store(address, Ordering::Relaxed);
             header.crash_code.store((*info).si_code, Ordering::Relaxed);
             let at = instruction(context);
-            // Whoever calls what is no code is known by where the call would have returned to.
+            // The return address names the caller of an address that is no code.
             let called = signal == libc::SIGSEGV && address == at;
             header.crash_ip.store(if called { return_address(context).wrapping_sub(1) } else { at }, Ordering::Relaxed);
             header.crash_call.store(called.into(), Ordering::Relaxed);
