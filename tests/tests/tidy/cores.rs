@@ -9,6 +9,7 @@ const CORES: &[&str] = &[
     "libacc/client/src/connection",
     "coordinator/src/cluster",
     "node-agent/src/node",
+    "crates/scheduler/src",
     "crates/fabric/src/transfer/rendezvous.rs",
     "crates/fabric/src/transfer/lane_pool.rs",
     "crates/fabric/src/transfer/exchange/core.rs",

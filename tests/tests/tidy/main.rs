@@ -66,6 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("accord-types", &[]),
     ("accord-trust", &["accord-types"]),
     ("accord-telemetry", &["accord-types"]),
+    ("accord-scheduler", &["accord-types"]),
     ("accord-debuginfo", &[]),
     ("accord-monitoring", &["accord-types"]),
     ("accord-proto", &["accord-types", "accord-trust"]),

@@ -1,0 +1,189 @@
+//! What the scheduler wants done.
+
+use crate::amount::Amount;
+use crate::ids::JobId;
+use crate::time::Millis;
+use accord_types::{DeviceId, NodeId};
+use std::fmt;
+
+/// One device of a lease.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LeasedDevice {
+    /// The device.
+    pub device: DeviceId,
+    /// How much of it.
+    pub amount: Amount,
+    /// Whether no other job has any of it.
+    pub exclusive: bool,
+}
+
+/// Why a request is refused at once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The policy has no such account.
+    NoAccount(String),
+    /// The request contradicts itself.
+    Malformed(&'static str),
+    /// The account may not use this priority.
+    Priority {
+        /// The account.
+        account: String,
+        /// The lowest and highest that it may use.
+        allowed: (i32, i32),
+    },
+    /// The time limit is longer than the account's longest.
+    TooLong {
+        /// The account.
+        account: String,
+        /// Its longest limit in milliseconds.
+        longest_ms: u64,
+    },
+    /// More devices than the account may ever have.
+    MoreThanMost {
+        /// The account.
+        account: String,
+        /// How many it may have.
+        devices: u32,
+    },
+    /// The month's device-hours are spent.
+    Spent {
+        /// The account.
+        account: String,
+    },
+    /// So many jobs wait already.
+    Waiting {
+        /// The account, or none for all users together.
+        account: Option<String>,
+        /// The limit.
+        max: usize,
+    },
+}
+
+/// Why a job ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EndCause {
+    /// Its command ended.
+    Done,
+    /// It was withdrawn or ended.
+    Cancelled {
+        /// By whom.
+        by: String,
+    },
+    /// Its time limit.
+    Limit,
+    /// Its quantum ended, and a job within its guarantee waits for its devices.
+    Quantum,
+    /// It waited as long as it said.
+    WaitOver,
+    /// Its requester was gone for longer than the policy keeps a place.
+    Abandoned,
+    /// A drain's deadline.
+    Drained,
+    /// Its account is not in the new policy.
+    NoAccount,
+    /// All its devices are lost.
+    Lost,
+}
+
+/// Why a reserved start is later than before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlipCause {
+    /// Devices were lost, drained, quarantined or set aside.
+    Devices,
+    /// Jobs ahead of it changed: priority, guarantee or share of another account.
+    Order,
+    /// A lease was made longer, or its devices take long to be released.
+    Leases,
+    /// The policy changed.
+    Policy,
+}
+
+/// Something to do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// The request of [`crate::Input::Ask`] has this number and waits.
+    Queued {
+        /// The job.
+        job: JobId,
+    },
+    /// The request of [`crate::Input::Ask`] is refused.
+    Refused(Refusal),
+    /// A job has its devices. Their order is that of its parts, and by device within a part.
+    Started {
+        /// The job.
+        job: JobId,
+        /// The devices.
+        devices: Vec<LeasedDevice>,
+        /// The end of its lease.
+        ends: Millis,
+    },
+    /// The end of a job's lease has moved.
+    LeaseEnds {
+        /// The job.
+        job: JobId,
+        /// The end.
+        ends: Millis,
+    },
+    /// A job's lease ends soon.
+    Warning {
+        /// The job.
+        job: JobId,
+        /// When.
+        ends: Millis,
+        /// Why.
+        cause: EndCause,
+    },
+    /// Devices of a running job are lost. Their numbers stay, and they are charged no longer.
+    DevicesLost {
+        /// The job.
+        job: JobId,
+        /// The devices.
+        devices: Vec<DeviceId>,
+    },
+    /// A job is over.
+    Ended {
+        /// The job.
+        job: JobId,
+        /// Why.
+        cause: EndCause,
+    },
+    /// The agent of a node ends what a job has there and confirms by [`crate::Input::Released`].
+    Release {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// What watchers of a job see has changed; `Scheduler::explain` has it.
+    Changed {
+        /// The job.
+        job: JobId,
+    },
+    /// A waiting job has a reserved start, or another one.
+    Reserved {
+        /// The job.
+        job: JobId,
+        /// The reserved start.
+        starts: Millis,
+        /// Why it is later than before; none if it is not.
+        slipped: Option<SlipCause>,
+    },
+    /// For the audit log: an administrator's act, or a refusal.
+    Audit(String),
+}
+
+impl fmt::Display for EndCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("its command ended"),
+            Self::Cancelled { by } => write!(f, "cancelled by {by}"),
+            Self::Limit => f.write_str("its time limit"),
+            Self::Quantum => f.write_str("its quantum ended, and a job within its guarantee waits for its devices"),
+            Self::WaitOver => f.write_str("it waited as long as its request allows"),
+            Self::Abandoned => f.write_str("its requester did not come back in time"),
+            Self::Drained => f.write_str("its devices are drained"),
+            Self::NoAccount => f.write_str("the policy has its account no longer"),
+            Self::Lost => f.write_str("all its devices are lost"),
+        }
+    }
+}

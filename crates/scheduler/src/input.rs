@@ -1,0 +1,183 @@
+//! What can happen to the scheduler.
+
+use crate::ids::{JobId, ReservationId};
+use crate::node::NodeDescription;
+use crate::policy::Policy;
+use crate::request::Request;
+use crate::time::Millis;
+use accord_types::{DeviceId, NodeId, SessionId};
+
+/// Devices that are set aside for a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reservation {
+    /// Its number.
+    pub id: ReservationId,
+    /// Its name, for messages.
+    pub name: String,
+    /// The devices.
+    pub devices: Vec<DeviceId>,
+    /// Its first moment.
+    pub starts: Millis,
+    /// Its end. A weekly reservation is one of these for each week.
+    pub ends: Millis,
+    /// Accounts whose jobs may use the devices meanwhile, by name, their descendants included; none: maintenance.
+    pub accounts: Vec<String>,
+}
+
+/// What a drain takes out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DrainTarget {
+    /// All devices of a node.
+    Node(NodeId),
+    /// One device.
+    Device(DeviceId),
+}
+
+/// Something happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// A node joins, returns, or has changed. With another incarnation than before it holds nothing of earlier leases.
+    NodeJoined(NodeDescription),
+    /// A node's agent was not heard for too long. Its devices are lost to their jobs.
+    NodeLost(NodeId),
+    /// A node's agent said goodbye: it holds nothing any more.
+    NodeLeft(NodeId),
+    /// A user asks for devices.
+    Ask {
+        /// The attested user.
+        user: String,
+        /// The account, by name.
+        account: String,
+        /// The node of the program, if it is one of the cluster's.
+        origin: Option<NodeId>,
+        /// What is asked for.
+        request: Request,
+    },
+    /// A waiting job is withdrawn, or a running one ended, by its user or an administrator.
+    Cancel {
+        /// The job.
+        job: JobId,
+        /// Who, for the audit log and messages.
+        by: String,
+    },
+    /// A running job's command ended.
+    Ended {
+        /// The job.
+        job: JobId,
+    },
+    /// A waiting job is not to start, or may start again.
+    Hold {
+        /// The job.
+        job: JobId,
+        /// Whether it is held.
+        held: bool,
+    },
+    /// An administrator puts a waiting job before all others.
+    ToFront {
+        /// The job.
+        job: JobId,
+        /// Who.
+        by: String,
+    },
+    /// An administrator sets the time limit of a job, counted from its start.
+    SetLimit {
+        /// The job.
+        job: JobId,
+        /// The limit in milliseconds.
+        limit_ms: u64,
+        /// Who.
+        by: String,
+    },
+    /// A waiting job's requester is connected, or no longer.
+    Connected {
+        /// The job.
+        job: JobId,
+        /// Whether it is.
+        connected: bool,
+    },
+    /// A session of a job opened.
+    SessionOpened {
+        /// The job.
+        job: JobId,
+        /// The session.
+        session: SessionId,
+    },
+    /// A session of a job ended. The job goes on: its command says when it ends.
+    SessionClosed {
+        /// The job.
+        job: JobId,
+        /// The session.
+        session: SessionId,
+    },
+    /// A node's agent confirms that nothing of an ended job is left on the node's devices.
+    Released {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// A policy takes effect. It was checked before.
+    PolicyApplied {
+        /// The policy.
+        policy: Box<Policy>,
+        /// Who.
+        by: String,
+    },
+    /// A reservation is made, or replaced.
+    Reserve {
+        /// The reservation.
+        reservation: Reservation,
+        /// Who.
+        by: String,
+    },
+    /// A reservation is removed.
+    Unreserve {
+        /// The reservation.
+        id: ReservationId,
+        /// Who.
+        by: String,
+    },
+    /// Nothing is placed there that may last longer than until a deadline.
+    Drain {
+        /// The node or device.
+        target: DrainTarget,
+        /// The deadline.
+        by_time: Millis,
+        /// Jobs that are still there then are ended.
+        end: bool,
+        /// Why.
+        reason: String,
+        /// Who.
+        by: String,
+    },
+    /// A drain is taken back.
+    Undrain {
+        /// The node or device.
+        target: DrainTarget,
+        /// Who.
+        by: String,
+    },
+    /// A device showed a fault of its own. Nothing more is placed there.
+    Quarantine {
+        /// The device.
+        device: DeviceId,
+        /// The fault.
+        reason: String,
+    },
+    /// A device works again, as a test region or an administrator says.
+    Unquarantine {
+        /// The device.
+        device: DeviceId,
+        /// Who.
+        by: String,
+    },
+    /// No job starts, or jobs start again.
+    Pause {
+        /// Whether it is so.
+        paused: bool,
+        /// Who.
+        by: String,
+    },
+    /// Time has passed.
+    Tick,
+}

@@ -1,0 +1,39 @@
+//! The scheduler's core: who gets which devices, when, and why.
+//!
+//! Pure: time and an input in, effects out. No socket, no clock, no thread, no floating point: two coordinators with the
+//! same inputs decide alike. The coordinator drives it as it drives its own core:
+//!
+//! ```text
+//! scheduler.apply(now, input, &mut effects);   // then carry the effects out, in order
+//! scheduler.next_deadline()                    // and come back with Input::Tick by then
+//! ```
+//!
+//! * The driver tells of nodes ([`Input::NodeJoined`]), attested requests ([`Input::Ask`]) and ends. `Ask` is answered at once by
+//!   [`Effect::Queued`] or [`Effect::Refused`], and by [`Effect::Started`] then or later.
+//! * At a job's end its devices are *releasing*. [`Effect::Release`] goes to each node's agent; its confirmation comes back as
+//!   [`Input::Released`]. Until then nothing else is placed there.
+//! * Questions (`explain`, `what_if`) change nothing.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`request`], [`policy`], [`node`], [`class`], [`amount`] | what is asked for, what is allowed, what there is: parsed data |
+//! | [`input`], [`effect`] | the interface to the driver |
+//! | `scheduler` | the state and the one way in |
+#![forbid(unsafe_code)]
+
+pub mod amount;
+pub mod class;
+pub mod effect;
+pub mod ids;
+pub mod input;
+pub mod node;
+pub mod policy;
+pub mod request;
+pub mod time;
+
+pub use effect::{Effect, EndCause, LeasedDevice, Refusal, SlipCause};
+pub use ids::{AccountId, ClassId, JobId, ReservationId};
+pub use input::{DrainTarget, Input, Reservation};
+pub use policy::Policy;
+pub use request::Request;
+pub use time::Millis;

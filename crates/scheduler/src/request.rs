@@ -1,0 +1,123 @@
+//! A request for devices, as parsed data.
+
+use crate::amount::Amount;
+use crate::class::ClassFilter;
+
+/// How many devices.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Count {
+    /// At least; never 0.
+    pub least: u32,
+    /// At most; more than `least` for a range, which takes what is free at the start.
+    pub most: u32,
+}
+
+impl Count {
+    /// Exactly `count`.
+    #[must_use]
+    pub const fn exactly(count: u32) -> Self {
+        Self { least: count, most: count }
+    }
+}
+
+/// How much of each device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Take {
+    /// The whole device, without other holders.
+    Exclusive,
+    /// At least this of it, beside others. `milli` 0: memory alone, with equal weight.
+    Shared(Amount),
+}
+
+/// Devices of one kind: `4:nvidia/h200:20G`. All of them are taken from one class.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Part {
+    /// How many.
+    pub count: Count,
+    /// Of which classes.
+    pub class: ClassFilter,
+    /// How much of each.
+    pub take: Take,
+    /// Thousandths of CPU cores of the device's node, for each device.
+    pub cores: u64,
+    /// Bytes of host memory of the device's node, for each device.
+    pub host_memory: u64,
+}
+
+/// Parts that are given together: `2:nvidia + 8:cpu`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Alternative {
+    /// The parts, at least one.
+    pub parts: Vec<Part>,
+}
+
+/// Where devices are taken, as seen from the program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Locality {
+    /// The program's own node first, then the fewest nodes.
+    #[default]
+    OwnFirst,
+    /// The program's own node only.
+    Local,
+    /// Near to each other: within one rack if one has enough.
+    Near,
+    /// On the fewest nodes.
+    Pack,
+    /// On as many nodes as possible.
+    Spread,
+}
+
+/// All that a job asks for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Request {
+    /// Tried in this order: `A else B`. At least one.
+    pub alternatives: Vec<Alternative>,
+    /// Where.
+    pub locality: Locality,
+    /// On exactly so many nodes, each with an equal number of devices of each part; none for a gang's own choice.
+    pub nodes: Option<u32>,
+    /// Labels that nodes must have, with their values.
+    pub labels: Vec<(String, String)>,
+    /// Nodes that may be used, by name; empty: all.
+    pub only_nodes: Vec<String>,
+    /// Nodes that are avoided, by name.
+    pub avoid_nodes: Vec<String>,
+    /// The time limit in milliseconds; none: the policy's default.
+    pub limit_ms: Option<u64>,
+    /// How long the request waits, in milliseconds; none: without end.
+    pub wait_ms: Option<u64>,
+    /// Its priority among those that the account may use.
+    pub priority: i32,
+    /// Ranks of the gang; 1 for a program alone.
+    pub ranks: u32,
+    /// Whether counts are for each rank: each rank's devices are of one node.
+    pub per_rank: bool,
+}
+
+impl Request {
+    /// A request of one alternative with one part, and nothing else said.
+    #[must_use]
+    pub fn of(part: Part) -> Self {
+        Self {
+            alternatives: vec![Alternative { parts: vec![part] }],
+            locality: Locality::OwnFirst,
+            nodes: None,
+            labels: Vec::new(),
+            only_nodes: Vec::new(),
+            avoid_nodes: Vec::new(),
+            limit_ms: None,
+            wait_ms: None,
+            priority: 0,
+            ranks: 1,
+            per_rank: false,
+        }
+    }
+}
+
+impl Part {
+    /// `count` whole devices of the classes that `class` matches.
+    #[must_use]
+    pub fn whole(count: u32, class: ClassFilter) -> Self {
+        Self { count: Count::exactly(count), class, take: Take::Exclusive, cores: 0, host_memory: 0 }
+    }
+}
