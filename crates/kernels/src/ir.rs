@@ -1,0 +1,282 @@
+//! The intermediate representation of a `kernels` construct: what front ends make of a source, and the analysis reads.
+//!
+//! A front end (`c`, one for each language) parses the source's text and fills in these types. It decides nothing about
+//! parallelism. It must never leave out an access: an expression that it does not understand has an access with unknown subscripts
+//! for each variable in it, and a statement that it does not understand is an [`Kind::Obstacle`]. Everything refers to the text by
+//! byte spans, so that the emitter can edit the text and keep each line's number.
+
+use crate::poly::Poly;
+use std::ops::Range;
+
+/// Bytes of the source's text.
+pub type Span = Range<usize>;
+
+/// Index into [`Construct::variables`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct VarId(pub usize);
+
+/// A clause: `copy(a, b)`, or a name alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Clause {
+    /// In lower case.
+    pub name: String,
+    /// The text in the parentheses.
+    pub argument: Option<String>,
+}
+
+/// A directive with its lines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Directive {
+    /// Its lines, from the first column to the last line's end, without that line's break.
+    pub span: Span,
+    /// `kernels`, `kernels loop`, `loop` and so on, in lower case.
+    pub name: String,
+    /// Its clauses, in order.
+    pub clauses: Vec<Clause>,
+}
+
+impl Directive {
+    /// The first clause with this name.
+    pub fn clause(&self, name: &str) -> Option<&Clause> {
+        self.clauses.iter().find(|clause| clause.name == name)
+    }
+}
+
+/// A `kernels` construct, also a combined one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Construct {
+    /// `kernels` or `kernels loop`. Clauses of a combined one that belong to `loop` are in [`Loop::directive`] of its loop too.
+    pub directive: Directive,
+    /// `end kernels`, in Fortran.
+    pub end: Option<Span>,
+    /// Its body: in C the statement or the block with its braces, in Fortran all between the directives.
+    pub span: Span,
+    /// All variables that the body names.
+    pub variables: Vec<Variable>,
+    /// The body; a block's statements.
+    pub body: Vec<Statement>,
+    /// Why no part of it can be rewritten.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// A variable, as the construct sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Variable {
+    /// Its name, as written; of a component its path (`p->x`, `c%x`).
+    pub name: String,
+    /// Scalar, array or pointer.
+    pub shape: Shape,
+    /// The type of the scalar, or of the elements.
+    pub element: Element,
+    /// Where its memory is.
+    pub storage: Storage,
+    /// Whether the program takes its address anywhere, or passes it by reference. Never false for a `target` in Fortran.
+    pub address_taken: bool,
+    /// Whether it is `volatile` or `_Atomic`.
+    pub volatile: bool,
+    /// Whether its value may be read after the construct before it is written. Always true of static storage and dummy arguments.
+    pub live_after: bool,
+    /// Whether a data clause elsewhere names it, or `declare` does: a copy on the device may differ from the host's.
+    pub mapped: bool,
+}
+
+/// What a variable is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// An arithmetic scalar.
+    Scalar,
+    /// An array with its own memory, or a Fortran dummy array, which overlaps nothing.
+    Array,
+    /// A pointer (in Fortran an array that is `pointer` or `target`), or an array parameter of C.
+    Pointer {
+        /// Whether it is `restrict`, or the language says the like.
+        restrict: bool,
+    },
+    /// A structure, an array behind a component's pointer, or anything else: it may overlap anything.
+    Other,
+}
+
+/// A type of elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Element {
+    /// An integer.
+    Integer {
+        /// Whether it is signed: arithmetic does not wrap.
+        signed: bool,
+        /// Its bits.
+        bits: u32,
+    },
+    /// A floating-point number of so many bits.
+    Real(u32),
+    /// A complex number of so many bits.
+    Complex(u32),
+    /// Fortran's `logical`, C's `_Bool`.
+    Logical,
+    /// Any other type.
+    Other,
+}
+
+/// Where a variable's memory is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Storage {
+    /// Declared in the construct's body.
+    Inside,
+    /// A local variable of the procedure.
+    Local,
+    /// A parameter by value in C (for a scalar the same as a local one).
+    Parameter,
+    /// A dummy argument, a reference: the caller sees its value.
+    Reference,
+    /// Global, static, of a module, `COMMON`, `SAVE`.
+    Static,
+}
+
+/// A statement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Statement {
+    /// Its text.
+    pub span: Span,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// Kinds of statements.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A loop whose trip count is known before it starts.
+    Loop(Box<Loop>),
+    /// `while`, `do`, a loop with `break`, or any other that only runs in order. `accesses` are those of its conditions.
+    Repeat {
+        /// Accesses of its conditions, which run before and after each iteration.
+        accesses: Vec<Access>,
+        /// Its body.
+        body: Vec<Statement>,
+    },
+    /// `if`, or a `switch` whose arms don't fall through.
+    Branch {
+        /// Accesses of the condition.
+        condition: Vec<Access>,
+        /// The arms; without `else` the last one is empty.
+        arms: Vec<Vec<Statement>>,
+    },
+    /// A block with declarations of its own, in C.
+    Block(Vec<Statement>),
+    /// An assignment, an expression, a declaration.
+    Effect(Effect),
+    /// A statement that only the compiler may handle; accesses in it are unknown.
+    Obstacle(Obstacle),
+}
+
+/// A loop over integers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Loop {
+    /// Its `loop` directive, or that of a combined construct.
+    pub directive: Option<Directive>,
+    /// The loop's variable.
+    pub variable: VarId,
+    /// Whether the loop itself declares its variable (`for (int i = ...`): nobody sees its last value.
+    pub declares: bool,
+    /// Text of the first value.
+    pub first: Span,
+    /// Text of the bound.
+    pub bound: Span,
+    /// The first value; `None` if it is not a polynomial.
+    pub lower: Option<Poly>,
+    /// The last value for a step of 1, inclusive (one less than C's `<` bound); for negative steps the bound in that direction. `None`
+    /// if it is not a polynomial.
+    pub last: Option<Poly>,
+    /// Whether the text of the bound is itself outside of the range (`<`, `>` in C).
+    pub exclusive: bool,
+    /// The step, never 0.
+    pub step: i64,
+    /// Accesses of bounds and step, which run once. In C a bound is evaluated before each iteration: the front end makes a
+    /// [`Kind::Repeat`] of a loop that writes what its bound reads.
+    pub header: Vec<Access>,
+    /// Its body.
+    pub body: Vec<Statement>,
+    /// Text of the body: in C a statement or a block with braces.
+    pub body_span: Span,
+}
+
+/// A statement without control flow.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Effect {
+    /// All accesses, in the order of evaluation.
+    pub accesses: Vec<Access>,
+    /// What it does to a scalar as a polynomial: `k = i * n + 1`.
+    pub value: Option<(VarId, Poly)>,
+    /// An update that may be a reduction: `s += e`, `s = max(s, e)`, `if (e > s) s = e`. The accesses of `s` itself are in `accesses` too.
+    pub reduction: Option<Reduction>,
+    /// Functions that it calls.
+    pub calls: Vec<Call>,
+    /// Whether it may run on the host: no array, no call but of mathematical functions.
+    pub only_scalars: bool,
+}
+
+/// An access of a variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// The variable.
+    pub variable: VarId,
+    /// Whether it is stored; else it is read.
+    pub write: bool,
+    /// Of an array's element: a polynomial for each dimension, the first one being the slowest in memory (Fortran's are reversed);
+    /// `None` where it is none. Empty for a scalar; a whole array is [`Access::whole`].
+    pub subscripts: Vec<Option<Poly>>,
+    /// Where.
+    pub span: Span,
+}
+
+impl Access {
+    /// An access of an unknown part of an array.
+    pub fn whole(variable: VarId, write: bool, span: Span) -> Self {
+        Self { variable, write, subscripts: vec![None], span }
+    }
+}
+
+/// An update of a scalar.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reduction {
+    /// The scalar.
+    pub variable: VarId,
+    /// As in a clause: `+`, `*`, `max`, `min`, `&`, `|`, `^`, `&&`, `||`; in Fortran `.and.` and so on.
+    pub operator: String,
+}
+
+/// A call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// The function's name.
+    pub name: String,
+    /// What is known of it.
+    pub kind: CallKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// What is known of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallKind {
+    /// A mathematical function: it depends on its arguments, and changes nothing.
+    Pure,
+    /// It has `acc routine seq`, or no level.
+    Sequential,
+    /// It has `acc routine` with another level: a loop around it must leave that level free.
+    Level,
+    /// Nothing is known.
+    Unknown,
+}
+
+/// Why a statement, a loop or a construct stays as GCC has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Obstacle {
+    /// Where.
+    pub span: Span,
+    /// The reason, as a message says it: "goto leaves the loop".
+    pub reason: String,
+    /// What to write, if there is anything better than `parallel loop` by hand.
+    pub remedy: Option<String>,
+    /// Whether an enclosing loop with `independent` may still run in parallel: a statement whose accesses are not understood, but
+    /// that does not leave the loop.
+    pub promised_away: bool,
+}
