@@ -165,7 +165,9 @@ impl MpiJob {
                 fabric.announce(endpoint.node);
             }
             fabric.await_ranks();
-            drop(joining);
+            if let Some(joining) = joining {
+                joining.complete();
+            }
         })
     }
 

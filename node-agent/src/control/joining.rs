@@ -11,10 +11,9 @@ use std::sync::mpsc;
 use tokio::sync::oneshot;
 use v1::{agent_message, coordinator_message};
 
-/// The coordinator knows that this agent joins its job. Dropped when all ranks have registered.
+/// An agent that the coordinator knows as one that joins its job. Dropped without [`Joining::complete`], it counts as a rank that is lost.
 pub(crate) struct Joining {
-    /// Never sent: its end is the word.
-    _all_are_in: oneshot::Sender<()>,
+    complete: oneshot::Sender<()>,
 }
 
 impl Joining {
@@ -22,7 +21,7 @@ impl Joining {
     /// reached: then a rank that dies early is missed when time is up.
     pub(crate) fn begin(coordinator: Coordinator, node_name: String, job: String) -> Option<Self> {
         let join = v1::JoinJob { version: VERSION, node_name, job, run: run() };
-        let (all_are_in, ended) = oneshot::channel();
+        let (complete, completed) = oneshot::channel();
         let (told, is_told) = mpsc::channel();
         let attend = async move {
             let connect = async {
@@ -33,7 +32,7 @@ impl Joining {
                 Ok(Ok(connection)) => {
                     // Whoever asked waits for it.
                     let _ = told.send(());
-                    listen(connection, ended).await;
+                    listen(connection, completed).await;
                 }
                 Ok(Err(status)) => tracing::warn!("{NOT_TOLD}: {}", status.message()),
                 Err(_) => tracing::warn!("{NOT_TOLD}: no answer in time"),
@@ -47,7 +46,13 @@ impl Joining {
             tracing::warn!("{NOT_TOLD}: cannot start a thread: {error}");
             return None;
         }
-        is_told.recv().ok().map(|()| Self { _all_are_in: all_are_in })
+        is_told.recv().ok().map(|()| Self { complete })
+    }
+
+    /// Tells the coordinator that all ranks have registered.
+    pub(crate) fn complete(self) {
+        // The receiver is gone where the coordinator can't be reached any more.
+        let _ = self.complete.send(());
     }
 }
 
@@ -58,7 +63,7 @@ fn run() -> u64 {
 
 const NOT_TOLD: &str = "the coordinator is not told that this agent joins its job";
 
-async fn listen(mut connection: Attendance, ended: oneshot::Receiver<()>) {
+async fn listen(mut connection: Attendance, completed: oneshot::Receiver<()>) {
     let watch = async {
         loop {
             match connection.message().await {
@@ -73,7 +78,10 @@ async fn listen(mut connection: Attendance, ended: oneshot::Receiver<()>) {
     };
     tokio::select! {
         why = watch => tracing::info!("the coordinator does not say any more whether a rank dies while the job begins: {why}"),
-        _ = ended => connection.say_goodbye().await,
+        // The connection ends without a goodbye if this agent fails before: so the other ranks learn of it.
+        completed = completed => if completed.is_ok() {
+            connection.say_goodbye().await;
+        },
     }
 }
 
