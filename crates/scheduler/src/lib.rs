@@ -17,6 +17,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`request`], [`policy`], [`node`], [`class`], [`amount`] | what is asked for, what is allowed, what there is: parsed data |
+//! | [`units`], [`text_error`] | sizes and times as they are written; errors that mark a word |
 //! | [`input`], [`effect`] | the interface to the driver |
 //! | `scheduler` | the state and the one way in |
 #![forbid(unsafe_code)]
@@ -29,11 +30,14 @@ pub mod input;
 pub mod node;
 pub mod policy;
 pub mod request;
+pub mod text_error;
 pub mod time;
+pub mod units;
 
 pub use effect::{Effect, EndCause, LeasedDevice, Refusal, SlipCause};
 pub use ids::{AccountId, ClassId, JobId, ReservationId};
 pub use input::{DrainTarget, Input, Reservation};
 pub use policy::Policy;
 pub use request::Request;
+pub use text_error::TextError;
 pub use time::Millis;

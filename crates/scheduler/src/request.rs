@@ -1,4 +1,14 @@
-//! A request for devices, as parsed data.
+//! A request for devices, and how it is written: `4:nvidia/h200:20G + 8:cpu near limit=2h`.
+//!
+//! There is one grammar for `accord run --devices`, `ACCORD_DEVICES` and the site's default. [`str::parse`] reads it, and points at
+//! the wrong word in its errors; [`ToString`] writes the canonical text.
+
+mod part;
+mod read;
+#[cfg(test)]
+mod tests;
+pub mod words;
+mod write;
 
 use crate::amount::Amount;
 use crate::class::ClassFilter;
@@ -88,6 +98,8 @@ pub struct Request {
     pub wait_ms: Option<u64>,
     /// Its priority among those that the account may use.
     pub priority: i32,
+    /// The account that it names; none: the user's default. The driver finds the account of [`crate::Input::Ask`] by it.
+    pub account: Option<String>,
     /// Ranks of the gang; 1 for a program alone.
     pub ranks: u32,
     /// Whether counts are for each rank: each rank's devices are of one node.
@@ -108,6 +120,7 @@ impl Request {
             limit_ms: None,
             wait_ms: None,
             priority: 0,
+            account: None,
             ranks: 1,
             per_rank: false,
         }

@@ -1,0 +1,66 @@
+//! Sizes and times as requests and policies write them.
+
+/// Returns a number of bytes in the largest unit that divides it: `20G`, `1536M`, `1000B`.
+#[must_use]
+pub fn size_text(bytes: u64) -> String {
+    let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K'), (0, 'B')];
+    let (shift, unit) = units.into_iter().find(|(shift, _)| bytes.trailing_zeros() >= *shift).unwrap_or((0, 'B'));
+    let (shift, unit) = if bytes == 0 { (0, 'B') } else { (shift, unit) };
+    format!("{}{unit}", bytes >> shift)
+}
+
+/// Returns a time in the largest unit that divides it: `2h`, `90m`, `1500ms`.
+#[must_use]
+pub fn time_text(ms: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+    let fitting = units.into_iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit));
+    let (unit, name) = fitting.unwrap_or((1_000, "s"));
+    format!("{}{name}", ms / unit)
+}
+
+/// Returns thousandths as a decimal number: `8`, `0.5`, `1.25`.
+#[must_use]
+pub fn milli_text(milli: u64) -> String {
+    let text = format!("{}.{:03}", milli / 1_000, milli % 1_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Reads a decimal number with at most three decimals, in thousandths.
+#[must_use]
+pub fn parse_milli(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 3 {
+        return None;
+    }
+    let part: u64 = format!("{part:0<3}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::settings::{parse_bytes, parse_time};
+
+    #[test]
+    fn texts_are_read_as_what_they_were_written_for() {
+        for bytes in [0, 1, 1000, 1024, 1536 << 20, 20 << 30, 1 << 50, u64::MAX] {
+            assert_eq!(parse_bytes(&size_text(bytes)), Some(bytes), "{bytes}");
+        }
+        for ms in [0, 1, 1_500, 60_000, 5_400_000, 7_200_000, 86_400_000 * 14] {
+            let read = parse_time(&time_text(ms)).map(|time| time.as_millis());
+            assert_eq!(read, Some(u128::from(ms)), "{ms}");
+        }
+        for milli in [0, 1, 10, 500, 1_000, 1_250, 96_000, u64::MAX] {
+            assert_eq!(parse_milli(&milli_text(milli)), Some(milli), "{milli}");
+        }
+        assert_eq!([size_text(20 << 30), time_text(5_400_000), milli_text(500)], ["20G", "90m", "0.5"]);
+    }
+
+    #[test]
+    fn other_numbers_are_refused() {
+        for bad in ["", ".", "1.", ".5", "-1", "1.0000", "1e3", "99999999999999999999", "18446744073709551.616"] {
+            assert_eq!(parse_milli(bad), None, "{bad}");
+        }
+    }
+}
