@@ -17,7 +17,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`request`], [`policy`], [`node`], [`class`], [`amount`] | what is asked for, what is allowed, what there is: parsed data |
-//! | [`units`], [`text_error`] | sizes and times as they are written; errors that mark a word |
+//! | [`model`], [`units`], [`text_error`] | models by product names; sizes and times as they are written; errors that mark a word |
 //! | [`input`], [`effect`] | the interface to the driver |
 //! | `scheduler` | the state and the one way in |
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod class;
 pub mod effect;
 pub mod ids;
 pub mod input;
+pub mod model;
 pub mod node;
 pub mod policy;
 pub mod request;
