@@ -236,10 +236,14 @@ impl Reader {
             let (first, second) = (first.name(), second.name());
             return Err((place.clone(), format!("{second} contradicts {first}: leave one out")));
         }
-        if let (Some(place), [(other @ (Word::Local | Word::Pack | Word::Spread), _)]) =
-            (self.place_of(Word::Nodes), &seen[..])
-        {
+        let per_rank = self.place_of(Word::PerRank).map(|_| Word::PerRank);
+        let others = [Word::Local, Word::Pack, Word::Spread, Word::PerRank];
+        let mut other = seen.iter().map(|(word, _)| *word).chain(per_rank).filter(|word| others.contains(word));
+        if let (Some(place), Some(other)) = (self.place_of(Word::Nodes), other.next()) {
             return Err((place, format!("nodes contradicts {}: leave one out", other.name())));
+        }
+        if let (Some(place), Some(_)) = (self.place_of(Word::Local), per_rank) {
+            return Err((place, "local contradicts per-rank: each rank's own node is first anyway".to_owned()));
         }
         let both = self.avoid_nodes.iter().find(|node| self.only_nodes.contains(node));
         if let (Some(node), Some(place)) = (both, self.place_of(Word::Avoid)) {
@@ -271,12 +275,14 @@ impl Reader {
         if self.per_rank && count.least != count.most {
             return Err((count_place, "a gang takes no range: name one count for each rank".to_owned()));
         }
-        let Some(nodes) = self.nodes.filter(|_| !self.per_rank) else { return Ok(()) };
-        if count.most / nodes * nodes < count.least {
-            let message = format!("{} devices can't be divided equally among {nodes} nodes", count.most);
-            return Err((count_place, message));
+        let unequal = |devices: &&u32| self.nodes.is_some_and(|nodes| !devices.is_multiple_of(nodes));
+        match [count.least, count.most].iter().find(unequal) {
+            Some(devices) => {
+                let nodes = self.nodes.unwrap_or(1);
+                Err((count_place, format!("{devices} devices can't be divided equally among {nodes} nodes")))
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

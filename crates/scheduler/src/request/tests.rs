@@ -113,6 +113,8 @@ fn an_error_marks_the_wrong_word_and_names_the_nearest() {
         ("2:nvidia near near", "near", "twice"),
         ("2:nvidia near spread", "spread", "contradicts near"),
         ("2:nvidia local nodes=2", "nodes=2", "contradicts local"),
+        ("2:nvidia per-rank nodes=2", "nodes=2", "contradicts per-rank"),
+        ("2:nvidia local per-rank", "local", "contradicts per-rank"),
         ("2:nvidia near=1", "near=1", "no value"),
         ("2:nvidia limit", "limit", "limit=2h"),
         ("2:nvidia limit=", "limit=", "limit=2h"),
@@ -142,10 +144,10 @@ fn an_error_marks_the_wrong_word_and_names_the_nearest() {
 }
 
 #[test]
-fn a_range_takes_a_multiple_of_its_nodes() {
-    assert_eq!(read("4-7:nvidia nodes=3").nodes, Some(3));
-    assert_eq!(wrong("4-5:nvidia nodes=3").0, "4-5");
-    assert_eq!(read("1:nvidia per-rank nodes=3").nodes, Some(3), "a gang's ranks are not known here");
+fn a_range_on_several_nodes_is_of_multiples() {
+    assert_eq!(read("3-9:nvidia nodes=3").nodes, Some(3));
+    assert_eq!(wrong("3-8:nvidia nodes=3").0, "3-8");
+    assert_eq!(wrong("4-9:nvidia nodes=3").0, "4-9");
 }
 
 #[test]
@@ -243,7 +245,7 @@ fn request() -> impl Strategy<Value = Request> {
             Request {
                 alternatives,
                 locality,
-                nodes: (locality == Locality::Near).then_some(1),
+                nodes: (locality == Locality::Near && !gang).then_some(1),
                 labels,
                 only_nodes,
                 avoid_nodes,
@@ -252,7 +254,7 @@ fn request() -> impl Strategy<Value = Request> {
                 priority,
                 account,
                 ranks: 1,
-                per_rank: gang && counts_are_exact,
+                per_rank: gang && counts_are_exact && locality != Locality::Local,
             }
         },
     )

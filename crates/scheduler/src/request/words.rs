@@ -9,7 +9,7 @@ pub const ALTERNATIVES_MAX: usize = 8;
 /// Parts of an alternative.
 pub const PARTS_MAX: usize = 8;
 /// Devices of a part, and nodes.
-pub const COUNT_MAX: u32 = 1_000_000;
+pub const COUNT_MAX: u32 = 65_536;
 /// Labels of a request.
 pub const LABELS_MAX: usize = 16;
 /// Nodes named by `on`, and by `avoid`.
