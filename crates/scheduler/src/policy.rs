@@ -1,4 +1,25 @@
-//! The site's policy, as parsed data.
+//! The site's policy: the data that the core decides by, and the file that administrators write.
+
+mod changes;
+mod check;
+mod draft;
+mod finding;
+mod keys;
+mod read;
+mod site;
+#[cfg(test)]
+mod tests;
+mod values;
+mod wait;
+mod write;
+
+pub use changes::{Change, JobSummary, changes};
+pub use check::{Inventory, MEMBERS_MAX};
+pub use draft::SITE;
+pub use finding::{FINDINGS_MAX, Finding};
+pub use read::{ACCOUNTS_MAX, BILLING_MAX, POLICY_BYTES_MAX};
+pub use site::{AccountRules, FALLBACK, Member, NoAccount, OthersJobs, SitePolicy, UserLimits};
+pub use wait::{Bound, LongestWait, RELEASE_MS};
 
 use crate::class::{ClassFilter, DeviceClass};
 use crate::ids::AccountId;
@@ -21,7 +42,7 @@ pub struct Quota {
 /// One account of the tree: site, group or user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
-    /// Its name, unique in the policy: `site/group/user`.
+    /// Its name, unique in the policy. That of a user's leaf is `ACCOUNT/USER`.
     pub name: String,
     /// Its parent, which comes before it in the list; none for the site.
     pub parent: Option<AccountId>,

@@ -1,0 +1,187 @@
+//! What another policy would change for jobs that there are.
+
+use super::check::is_within;
+use super::site::SitePolicy;
+use super::{Account, Quota};
+use crate::class::{ClassFilter, DeviceClass};
+use crate::ids::JobId;
+use crate::request::{Alternative, Request, Take};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What a policy is compared for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobSummary {
+    /// The job.
+    pub job: JobId,
+    /// Its attested user.
+    pub user: String,
+    /// The user's Unix groups.
+    pub groups: Vec<String>,
+    /// Its account, without the user.
+    pub account: String,
+    /// What it asks for.
+    pub request: Request,
+    /// The devices that it has, by class; empty while it waits.
+    pub held: Vec<(DeviceClass, u32)>,
+}
+
+impl JobSummary {
+    /// Whether it has devices.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.held.is_empty()
+    }
+}
+
+/// Something that another policy would change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A waiting job would end: its user may use its account no longer.
+    Ends {
+        /// The job.
+        job: JobId,
+        /// Its user.
+        user: String,
+        /// The account.
+        account: String,
+    },
+    /// A running job would go on, charged to the site.
+    ChargedToSite {
+        /// The job.
+        job: JobId,
+        /// The account that it is charged to now.
+        account: String,
+    },
+    /// A waiting job would never start: it asks for more than an account may have.
+    NeverStarts {
+        /// The job.
+        job: JobId,
+        /// The account.
+        account: String,
+        /// Of which devices.
+        class: ClassFilter,
+        /// How many it may have.
+        most: u32,
+    },
+    /// An account holds more than it may have: its running jobs go on, and it gets no further devices until enough of them are free.
+    HoldsMore {
+        /// The account.
+        account: String,
+        /// Of which devices.
+        class: ClassFilter,
+        /// How many it holds.
+        held: u64,
+        /// How many it may have.
+        most: u32,
+    },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ends { job, user, account } => {
+                write!(f, "job {job} would stop waiting: {user} would not be in the account {account}")
+            }
+            Self::ChargedToSite { job, account } => {
+                write!(f, "job {job} would run on, charged to the site and no longer to {account}")
+            }
+            Self::NeverStarts { job, account, class, most } => {
+                write!(f, "job {job} would wait without end: {account} would have at most {most} of {class}")
+            }
+            Self::HoldsMore { account, class, held, most } => {
+                write!(
+                    f,
+                    "{account} holds {held} of {class} and would have at most {most}: it would get no more until enough are free"
+                )
+            }
+        }
+    }
+}
+
+/// Returns what `new` would change for jobs, in the order of the jobs, and then of the accounts.
+#[must_use]
+pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for job in jobs {
+        let may = |policy: &SitePolicy| {
+            let groups: Vec<&str> = job.groups.iter().map(String::as_str).collect();
+            policy.account_of(&job.user, &groups, Some(&job.account)).is_ok()
+        };
+        let (id, account) = (job.job, job.account.clone());
+        if may(old) && !may(new) {
+            changes.push(if job.is_running() {
+                Change::ChargedToSite { job: id, account }
+            } else {
+                Change::Ends { job: id, user: job.user.clone(), account }
+            });
+            continue;
+        }
+        if job.is_running() || beyond_ever(old, job).is_some() {
+            continue;
+        }
+        if let Some((account, quota)) = beyond_ever(new, job) {
+            changes.push(Change::NeverStarts { job: id, account, class: quota.class, most: quota.devices });
+        }
+    }
+    let before: BTreeSet<_> =
+        holding_more(old, jobs).into_iter().map(|(account, quota, _)| (account, quota.class.to_string())).collect();
+    for (account, quota, held) in holding_more(new, jobs) {
+        if !before.contains(&(account.clone(), quota.class.to_string())) {
+            changes.push(Change::HoldsMore { account, class: quota.class, held, most: quota.devices });
+        }
+    }
+    changes
+}
+
+/// The account, of a job's own and those above, that may never have what the job asks for in any alternative.
+fn beyond_ever(policy: &SitePolicy, job: &JobSummary) -> Option<(String, Quota)> {
+    let ranks = if job.request.per_rank { u64::from(job.request.ranks) } else { 1 };
+    let mut last = None;
+    for alternative in &job.request.alternatives {
+        last = Some(beyond(policy, job, alternative, ranks)?);
+    }
+    last
+}
+
+fn beyond(policy: &SitePolicy, job: &JobSummary, alternative: &Alternative, ranks: u64) -> Option<(String, Quota)> {
+    let is_beyond = |quota: &&Quota| {
+        let parts = alternative
+            .parts
+            .iter()
+            .filter(|part| part.take == Take::Exclusive && is_within(&part.class, &quota.class));
+        parts.map(|part| u64::from(part.count.least)).sum::<u64>() * ranks > u64::from(quota.devices)
+    };
+    let rules = policy.core.account(&job.account).map(|at| &policy.rules[at.index()]);
+    let own = rules.map(|rules| rules.user.get(&job.user).unwrap_or(&rules.each_user));
+    let leaf = own.and_then(|own| own.most.iter().find(is_beyond));
+    if let Some(quota) = leaf {
+        return Some((SitePolicy::leaf(&job.account, &job.user), quota.clone()));
+    }
+    let accounts = policy.path(&job.account).into_iter().map(|at| &policy.core.accounts[at]);
+    let found =
+        |account: &Account| account.most.iter().find(is_beyond).map(|quota| (account.name.clone(), quota.clone()));
+    accounts.into_iter().find_map(found)
+}
+
+/// The accounts whose jobs hold more than they may have.
+fn holding_more(policy: &SitePolicy, jobs: &[JobSummary]) -> Vec<(String, Quota, u64)> {
+    let mut held: BTreeMap<usize, Vec<&(DeviceClass, u32)>> = BTreeMap::new();
+    for job in jobs {
+        for at in policy.path(&job.account) {
+            held.entry(at).or_default().extend(&job.held);
+        }
+    }
+    let mut found = Vec::new();
+    for (at, devices) in held {
+        let account = &policy.core.accounts[at];
+        for quota in &account.most {
+            let matching = devices.iter().filter(|(class, _)| quota.class.matches(class));
+            let sum: u64 = matching.map(|(_, count)| u64::from(*count)).sum();
+            if sum > u64::from(quota.devices) {
+                found.push((account.name.clone(), quota.clone(), sum));
+            }
+        }
+    }
+    found
+}

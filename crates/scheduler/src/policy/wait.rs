@@ -1,0 +1,114 @@
+//! The longest wait of a job, by a formula that docs/shared-cluster.md explains.
+
+use super::site::SitePolicy;
+use super::{Account, AccountId, SITE};
+use crate::request::words::PRIORITY_MAX;
+
+/// How long the devices of an ended job take to be free at most, in milliseconds, where no node is lost.
+pub const RELEASE_MS: u64 = 60_000;
+
+/// The longest waits of an account's jobs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LongestWait {
+    /// The account.
+    pub account: String,
+    /// Of a job within the account's guarantee or that of one above, in milliseconds; none: nothing is guaranteed.
+    pub guaranteed_ms: Option<u64>,
+    /// Of the first waiting job of a user.
+    pub first: Bound,
+    /// Users and accounts whose first jobs may be ahead of it, as far as the file names them.
+    pub others: usize,
+}
+
+/// A time that has a bound, or the reason why it has none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// At most so long.
+    AtMost {
+        /// In milliseconds.
+        ms: u64,
+        /// More for each further user with a waiting job, whom a group or `*` brings, in milliseconds.
+        each_further_user_ms: u64,
+    },
+    /// Jobs of this account may run without end.
+    None {
+        /// The account.
+        endless: String,
+    },
+}
+
+impl SitePolicy {
+    /// Returns the longest waits of each account's jobs, in the order of the file.
+    ///
+    /// A job within a guarantee waits for at most a quantum: longer jobs don't get idle guarantees. Any other waits until its
+    /// priority by age is above all others, and then for one job of each other user, each as long as the longest limit.
+    #[must_use]
+    pub fn longest_waits(&self) -> Vec<LongestWait> {
+        let users = |at: usize| self.rules[at].users.len().max(1);
+        let has_jobs = |at: &usize| at != &0 || self.core.accounts.len() == 1;
+        let accounts: Vec<usize> = (0..self.core.accounts.len()).filter(has_jobs).collect();
+        let leaves: usize = accounts.iter().map(|&at| users(at)).sum();
+        let endless = accounts.iter().find(|&&at| self.limit_of(at).is_none());
+        let longest = accounts.iter().filter_map(|&at| self.limit_of(at)).max().unwrap_or(0);
+        let highest = accounts.iter().map(|&at| self.core.accounts[at].priorities.1).max().unwrap_or(PRIORITY_MAX);
+        let turn = longest.saturating_add(self.core.grace_ms).saturating_add(RELEASE_MS);
+        let wait = |at: usize| {
+            let account = &self.core.accounts[at];
+            let levels = u64::try_from(i64::from(highest) - i64::from(account.priorities.0) + 1).unwrap_or(1);
+            let ageing = levels.saturating_mul(self.core.ageing_ms);
+            let others = leaves - 1;
+            let turns = u64::try_from(others + 1).unwrap_or(u64::MAX);
+            let ms = ageing.saturating_add(turns.saturating_mul(turn));
+            let first = match endless {
+                Some(&endless) => Bound::None { endless: self.core.accounts[endless].name.clone() },
+                None => Bound::AtMost { ms, each_further_user_ms: turn },
+            };
+            let guaranteed_ms = self
+                .is_guaranteed(at)
+                .then(|| self.core.quantum_ms.saturating_add(self.core.grace_ms).saturating_add(RELEASE_MS));
+            LongestWait { account: account.name.clone(), guaranteed_ms, first, others }
+        };
+        accounts.iter().map(|&at| wait(at)).collect()
+    }
+
+    /// The longest time limit of an account's jobs; none: without end. A job may name any limit up to `longest`, and one without is
+    /// renewed where nothing limits it.
+    fn limit_of(&self, at: usize) -> Option<u64> {
+        self.up(at).filter_map(|account| account.longest_ms).min()
+    }
+
+    fn is_guaranteed(&self, at: usize) -> bool {
+        self.up(at).any(|account| !account.guaranteed.is_empty())
+    }
+
+    fn up(&self, at: usize) -> impl Iterator<Item = &Account> {
+        let start = self.core.accounts.get(at);
+        std::iter::successors(start, |account| account.parent.map(|AccountId(at)| &self.core.accounts[at as usize]))
+    }
+}
+
+impl LongestWait {
+    /// Returns the waits in words, a line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        use crate::units::time_text;
+        let mut lines = Vec::new();
+        if let Some(ms) = self.guaranteed_ms {
+            lines.push(format!("within its guarantee: {}", time_text(ms)));
+        }
+        lines.push(match &self.first {
+            Bound::AtMost { ms, each_further_user_ms } => format!(
+                "otherwise: {} for a user's first waiting job, and {} more for each further user whom a group or * brings",
+                time_text(*ms),
+                time_text(*each_further_user_ms)
+            ),
+            Bound::None { endless } if endless == SITE => {
+                "otherwise: without bound, as jobs may run without end: set longest in [site]".to_owned()
+            }
+            Bound::None { endless } => {
+                format!("otherwise: without bound, as jobs of {endless} may run without end: set its longest")
+            }
+        });
+        lines
+    }
+}
