@@ -22,6 +22,8 @@ pub struct LeasedDevice {
 pub enum Refusal {
     /// The policy has no such account.
     NoAccount(String),
+    /// The account has accounts below it: jobs are of these.
+    HasAccounts(String),
     /// The request contradicts itself.
     Malformed(&'static str),
     /// The account may not use this priority.
@@ -170,6 +172,34 @@ pub enum Effect {
     },
     /// For the audit log: an administrator's act, or a refusal.
     Audit(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAccount(account) => write!(f, "the policy has no account {account:?}; ask for one that it names"),
+            Self::HasAccounts(account) => write!(f, "account {account:?} has accounts below it; name one of these"),
+            Self::Malformed(why) => write!(f, "the request makes no sense: {why}"),
+            Self::Priority { account, allowed: (lowest, highest) } => {
+                write!(f, "account {account:?} may use priorities {lowest} to {highest}; name one of these")
+            }
+            Self::TooLong { account, longest_ms } => {
+                write!(f, "jobs of account {account:?} may last {} s; name a shorter limit", longest_ms / 1_000)
+            }
+            Self::MoreThanMost { account, devices } => {
+                write!(f, "account {account:?} may have {devices} of these devices; ask for fewer")
+            }
+            Self::Spent { account } => {
+                write!(f, "account {account:?} has spent its device-hours of this month; ask an administrator for more")
+            }
+            Self::Waiting { account: Some(account), max } => {
+                write!(f, "account {account:?} has its {max} waiting jobs already; ask again when one has started")
+            }
+            Self::Waiting { account: None, max } => {
+                write!(f, "{max} jobs wait already; ask again when one has started")
+            }
+        }
+    }
 }
 
 impl fmt::Display for EndCause {

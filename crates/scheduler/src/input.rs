@@ -123,6 +123,8 @@ pub enum Input {
         /// Who.
         by: String,
     },
+    /// A month begins: monthly budgets are whole again.
+    MonthBegan,
     /// A reservation is made, or replaced.
     Reserve {
         /// The reservation.

@@ -22,23 +22,36 @@
 //! | `scheduler` | the state and the one way in |
 #![forbid(unsafe_code)]
 
+mod accounts;
 pub mod amount;
+pub mod arithmetic;
+mod bitset;
 pub mod class;
 pub mod effect;
 pub mod ids;
 pub mod input;
+mod job;
 pub mod model;
 pub mod node;
+mod plan;
 pub mod policy;
+mod pool;
 pub mod request;
+mod scheduler;
+mod search;
+mod shapes;
 pub mod text_error;
 pub mod time;
 pub mod units;
+
+pub use accounts::Usage;
+pub use job::Phase;
 
 pub use effect::{Effect, EndCause, LeasedDevice, Refusal, SlipCause};
 pub use ids::{AccountId, ClassId, JobId, ReservationId};
 pub use input::{DrainTarget, Input, Reservation};
 pub use policy::Policy;
 pub use request::Request;
+pub use scheduler::{Explanation, JobView, RELEASE_EXPECTED_MS, SETTLE_MS, Scheduler, WaitReason};
 pub use text_error::TextError;
 pub use time::Millis;

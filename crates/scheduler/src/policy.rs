@@ -141,6 +141,12 @@ impl Policy {
         u32::try_from(at).ok().map(AccountId)
     }
 
+    /// Returns the time for which jobs without a limit hold their devices: longer than the warning before its end.
+    #[must_use]
+    pub fn quantum(&self) -> u64 {
+        self.quantum_ms.max(self.grace_ms.saturating_add(1))
+    }
+
     /// Returns the billing weight of a class, in thousandths.
     #[must_use]
     pub fn billing_of(&self, class: &DeviceClass) -> u32 {

@@ -1,0 +1,396 @@
+//! The tree of accounts: what they hold and used, and in which order their first jobs are tried.
+//!
+//! At each level of the tree the children with waiting jobs are in a sorted set; a change of one job moves one account at each level.
+
+use crate::arithmetic::{decayed, share};
+use crate::class::DeviceClass;
+use crate::ids::{AccountId, ClassId, JobId};
+use crate::policy::Policy;
+use crate::time::Millis;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+/// A job's place among those of its account: higher priority first, which counts as an earlier request by the ageing time; then the
+/// earlier number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Turn {
+    pub(crate) aged: i64,
+    pub(crate) job: JobId,
+}
+
+/// An account's place among its siblings; the least is first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Standing {
+    /// Whether its first job is beyond every guarantee.
+    beyond: bool,
+    /// The level of its first job, negated.
+    lowness: i64,
+    /// Its dominant share over its weight.
+    share: u64,
+    account: u32,
+}
+
+/// What the order needs to know of a waiting job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) submitted: Millis,
+    pub(crate) priority: i32,
+    /// Thousandths of devices by class, of its first choice.
+    pub(crate) demand: Vec<(ClassId, u64)>,
+}
+
+/// A quota with the set of classes that it is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bound {
+    pub(crate) classes: u128,
+    /// Thousandths of devices.
+    pub(crate) milli: u64,
+}
+
+/// What an account used, exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Thousandths of devices times milliseconds.
+    pub milli_ms: u128,
+    /// The same times the billing weights of the classes in thousandths: millionths of a device for a millisecond.
+    pub billed: u128,
+}
+
+/// One account.
+#[derive(Clone, Debug)]
+pub(crate) struct AccountUse {
+    pub(crate) parent: Option<u32>,
+    /// From the site to the account itself.
+    pub(crate) path: Vec<u32>,
+    weight: u32,
+    pub(crate) guaranteed: Vec<Bound>,
+    pub(crate) most: Vec<Bound>,
+    /// Thousandths of devices by class.
+    pub(crate) held: Vec<u64>,
+    /// Decayed thousandths of devices times milliseconds, by class.
+    used: Vec<u64>,
+    pub(crate) total: Usage,
+    /// Billed since the month began.
+    pub(crate) month: u128,
+    settled: Millis,
+    last_start: Millis,
+    pub(crate) running: u32,
+    pub(crate) waiting: u32,
+    /// Its jobs that may start, in their order.
+    pub(crate) queue: BTreeSet<Turn>,
+    children: BTreeSet<Standing>,
+    standing: Option<Standing>,
+}
+
+/// All accounts.
+#[derive(Clone, Debug)]
+pub(crate) struct Accounts {
+    pub(crate) all: Vec<AccountUse>,
+    half_life_ms: u64,
+    ageing_ms: u64,
+    /// Accounts with guarantees.
+    pub(crate) guaranteed: Vec<u32>,
+    /// Billing weights by class.
+    billing: Vec<u32>,
+    /// Installed devices by class.
+    installed: Vec<u32>,
+    pub(crate) steps: u64,
+}
+
+/// Returns the set of the classes that a filter matches.
+pub(crate) fn class_set(filter: &crate::class::ClassFilter, classes: &[DeviceClass]) -> u128 {
+    let matching = classes.iter().enumerate().filter(|(_, class)| filter.matches(class));
+    matching.fold(0, |set, (at, _)| set | 1 << at)
+}
+
+impl Accounts {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        let mut accounts = Self {
+            all: Vec::new(),
+            half_life_ms: policy.half_life_ms,
+            ageing_ms: policy.ageing_ms.max(1),
+            guaranteed: Vec::new(),
+            billing: Vec::new(),
+            installed: Vec::new(),
+            steps: 0,
+        };
+        for (at, account) in policy.accounts.iter().enumerate() {
+            let at = u32::try_from(at).unwrap_or(u32::MAX);
+            let parent = account.parent.map(|parent| parent.0);
+            let mut path = parent.map_or_else(Vec::new, |parent: u32| accounts.all[parent as usize].path.clone());
+            path.push(at);
+            accounts.all.push(AccountUse {
+                parent,
+                path,
+                weight: account.weight.max(1),
+                guaranteed: Vec::new(),
+                most: Vec::new(),
+                held: Vec::new(),
+                used: Vec::new(),
+                total: Usage::default(),
+                month: 0,
+                settled: Millis(0),
+                last_start: Millis(0),
+                running: 0,
+                waiting: 0,
+                queue: BTreeSet::new(),
+                children: BTreeSet::new(),
+                standing: None,
+            });
+        }
+        accounts
+    }
+
+    /// Returns the accounts without accounts below them.
+    pub(crate) fn leaves(&self) -> Vec<u32> {
+        let inner: BTreeSet<u32> = self.all.iter().filter_map(|account| account.parent).collect();
+        (0..u32::try_from(self.all.len()).unwrap_or(u32::MAX)).filter(|at| !inner.contains(at)).collect()
+    }
+
+    /// Takes over what accounts of the same name used and held under the policy before.
+    pub(crate) fn inherit(&mut self, old: &Self, names: impl Iterator<Item = (usize, usize)>) {
+        for (new, old_at) in names {
+            let (to, from) = (&mut self.all[new], &old.all[old_at]);
+            to.used.clone_from(&from.used);
+            (to.total, to.month, to.settled, to.last_start) = (from.total, from.month, from.settled, from.last_start);
+        }
+    }
+
+    /// Takes over which classes there are now, how many devices each has, and what quotas mean for them.
+    pub(crate) fn set_classes(&mut self, policy: &Policy, classes: &[DeviceClass], installed: Vec<u32>) {
+        self.installed = installed;
+        if self.billing.len() == classes.len() && !classes.is_empty() {
+            return;
+        }
+        self.billing = classes.iter().map(|class| policy.billing_of(class)).collect();
+        let bounds = |quotas: &[crate::policy::Quota]| -> Vec<Bound> {
+            let bound = |quota: &crate::policy::Quota| Bound {
+                classes: class_set(&quota.class, classes),
+                milli: u64::from(quota.devices) * u64::from(crate::amount::WHOLE),
+            };
+            quotas.iter().map(bound).collect()
+        };
+        self.guaranteed.clear();
+        for (at, (account, described)) in self.all.iter_mut().zip(&policy.accounts).enumerate() {
+            account.held.resize(classes.len(), 0);
+            account.used.resize(classes.len(), 0);
+            account.guaranteed = bounds(&described.guaranteed);
+            account.most = bounds(&described.most);
+            if !account.guaranteed.is_empty() {
+                self.guaranteed.push(u32::try_from(at).unwrap_or(u32::MAX));
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, account: u32) -> &AccountUse {
+        &self.all[account as usize]
+    }
+
+    /// Brings what an account used up to a time.
+    pub(crate) fn settle(&mut self, now: Millis, account: u32) {
+        self.steps += 1;
+        let of = &mut self.all[account as usize];
+        let passed = now.since(of.settled);
+        if passed == 0 {
+            return;
+        }
+        of.settled = now;
+        for (at, (used, &held)) in of.used.iter_mut().zip(&of.held).enumerate() {
+            *used = decayed(*used, passed, self.half_life_ms).saturating_add(held.saturating_mul(passed));
+            let milli_ms = u128::from(held) * u128::from(passed);
+            let billed = milli_ms * u128::from(self.billing[at]);
+            of.total.milli_ms += milli_ms;
+            of.total.billed += billed;
+            of.month += billed;
+        }
+    }
+
+    /// Returns what an account used until a time.
+    pub(crate) fn usage(&self, now: Millis, account: u32) -> Usage {
+        let of = self.get(account);
+        let passed = u128::from(now.since(of.settled));
+        let mut usage = of.total;
+        for (&held, &weight) in of.held.iter().zip(&self.billing) {
+            usage.milli_ms += u128::from(held) * passed;
+            usage.billed += u128::from(held) * passed * u128::from(weight);
+        }
+        usage
+    }
+
+    /// Adds to, or takes from, what a leaf and its ancestors hold.
+    pub(crate) fn hold(&mut self, now: Millis, leaf: u32, class: ClassId, milli: u64, more: bool) {
+        for at in 0..self.all[leaf as usize].path.len() {
+            let account = self.all[leaf as usize].path[at];
+            self.settle(now, account);
+            let held = &mut self.all[account as usize].held[class.index()];
+            *held = if more { *held + milli } else { *held - milli };
+        }
+    }
+
+    /// Begins all monthly budgets anew.
+    pub(crate) fn begin_month(&mut self, now: Millis) {
+        for account in 0..u32::try_from(self.all.len()).unwrap_or(u32::MAX) {
+            self.settle(now, account);
+            self.all[account as usize].month = 0;
+        }
+    }
+
+    /// Counts running or waiting jobs of a leaf and its ancestors.
+    pub(crate) fn count(&mut self, leaf: u32, running: i32, waiting: i32) {
+        for at in 0..self.all[leaf as usize].path.len() {
+            let account = self.all[leaf as usize].path[at] as usize;
+            let of = &mut self.all[account];
+            of.running = of.running.saturating_add_signed(running);
+            of.waiting = of.waiting.saturating_add_signed(waiting);
+        }
+    }
+
+    pub(crate) fn started(&mut self, now: Millis, leaf: u32) {
+        self.all[leaf as usize].last_start = now;
+    }
+
+    /// Returns a job's place in its account.
+    pub(crate) fn turn(&self, job: JobId, submitted: Millis, priority: i32) -> Turn {
+        let ahead = i64::from(priority).saturating_mul(i64::try_from(self.ageing_ms).unwrap_or(i64::MAX));
+        let submitted = i64::try_from(submitted.0).unwrap_or(i64::MAX);
+        Turn { aged: submitted.saturating_sub(ahead), job }
+    }
+
+    /// Returns what an account holds of a set of classes, in thousandths.
+    pub(crate) fn held_of(&self, account: u32, classes: u128) -> u64 {
+        let held = self.all[account as usize].held.iter().enumerate();
+        held.filter(|(at, _)| classes >> at & 1 == 1).map(|(_, held)| held).sum()
+    }
+
+    /// Whether what a job takes is within the guarantee of its account or of one above.
+    pub(crate) fn is_entitled(&self, leaf: u32, demand: &[(ClassId, u64)]) -> bool {
+        self.get(leaf).path.iter().any(|&account| {
+            let bounds = &self.get(account).guaranteed;
+            let covered = |&(class, _): &(ClassId, u64)| bounds.iter().any(|bound| contains(bound.classes, class));
+            !demand.is_empty()
+                && demand.iter().all(covered)
+                && bounds.iter().all(|bound| {
+                    let taken = taken_of(demand, bound.classes);
+                    taken == 0 || self.held_of(account, bound.classes) + taken <= bound.milli
+                })
+        })
+    }
+
+    /// Whether what an account holds of a set of classes is within its guarantee or that of one above.
+    pub(crate) fn is_within_guarantee(&self, leaf: u32, classes: u128) -> bool {
+        self.get(leaf).path.iter().any(|&account| {
+            let bounds = &self.get(account).guaranteed;
+            let covered = bounds.iter().fold(0, |set, bound| set | bound.classes);
+            classes & !covered == 0
+                && bounds
+                    .iter()
+                    .all(|bound| bound.classes & classes == 0 || self.held_of(account, bound.classes) <= bound.milli)
+        })
+    }
+
+    /// Returns an account that would have more than its most with a demand.
+    pub(crate) fn beyond_most(&self, leaf: u32, demand: &[(ClassId, u64)]) -> Option<u32> {
+        self.get(leaf).path.iter().copied().find(|&account| {
+            self.get(account).most.iter().any(|bound| {
+                let taken = taken_of(demand, bound.classes);
+                taken > 0 && self.held_of(account, bound.classes) + taken > bound.milli
+            })
+        })
+    }
+
+    /// Returns how many thousandths of a class an account may take beside what it holds.
+    pub(crate) fn left_of_most(&self, leaf: u32, class: ClassId) -> u64 {
+        let bounds = self.get(leaf).path.iter().flat_map(|&account| {
+            let bounds = self.get(account).most.iter().filter(|bound| contains(bound.classes, class));
+            bounds.map(move |bound| bound.milli.saturating_sub(self.held_of(account, bound.classes)))
+        });
+        bounds.min().unwrap_or(u64::MAX)
+    }
+
+    /// Returns the sets of classes that guarantees are about.
+    pub(crate) fn guaranteed_sets(&self) -> BTreeSet<u128> {
+        let accounts = self.guaranteed.iter().flat_map(|&account| &self.get(account).guaranteed);
+        accounts.map(|bound| bound.classes).collect()
+    }
+
+    /// Returns how many thousandths of a set of classes are guaranteed to other accounts and not held by these.
+    pub(crate) fn idle_guarantees(&self, leaf: u32, classes: u128) -> u64 {
+        let own = &self.get(leaf).path;
+        let mut idle = 0;
+        for &account in &self.guaranteed {
+            // What is guaranteed below a guarantee is part of it.
+            let below = self.get(account).path.iter().any(|above| *above != account && self.guaranteed.contains(above));
+            if below || own.contains(&account) {
+                continue;
+            }
+            for bound in &self.get(account).guaranteed {
+                if bound.classes & !classes == 0 {
+                    idle += bound.milli.saturating_sub(self.held_of(account, bound.classes));
+                }
+            }
+        }
+        idle
+    }
+
+    /// Computes the place of a leaf and of those above anew, after its first job, its usage or the time has changed.
+    pub(crate) fn rank(&mut self, now: Millis, leaf: u32, head: Option<&Head>) {
+        let mut below = head.map(|head| {
+            let since = head.submitted.max(self.get(leaf).last_start);
+            let aged = i64::try_from(now.since(since) / self.ageing_ms).unwrap_or(i64::MAX);
+            (!self.is_entitled(leaf, &head.demand), -i64::from(head.priority).saturating_add(aged))
+        });
+        let mut account = leaf;
+        loop {
+            self.steps += 1;
+            let standing =
+                below.map(|(beyond, lowness)| Standing { beyond, lowness, share: self.share(account), account });
+            let old = std::mem::replace(&mut self.all[account as usize].standing, standing);
+            let Some(parent) = self.get(account).parent else { return };
+            if old != standing {
+                let children = &mut self.all[parent as usize].children;
+                old.map(|old| children.remove(&old));
+                standing.map(|standing| children.insert(standing));
+            }
+            below = self.get(parent).children.first().map(|first| (first.beyond, first.lowness));
+            account = parent;
+        }
+    }
+
+    /// Returns an account's dominant share over its weight.
+    fn share(&self, account: u32) -> u64 {
+        let of = self.get(account);
+        let classes = of.held.iter().zip(&of.used).zip(&self.installed);
+        let shares = classes.map(|((&held, &used), &devices)| share(held, used, devices, self.half_life_ms));
+        shares.max().unwrap_or(0) / u64::from(of.weight)
+    }
+
+    /// Compares the places of two leaves with waiting jobs.
+    pub(crate) fn compare(&self, one: u32, other: u32) -> Ordering {
+        let (one, other) = (&self.get(one).path, &self.get(other).path);
+        let parting = one.iter().zip(other).find(|(one, other)| one != other);
+        parting.map_or(Ordering::Equal, |(&one, &other)| self.get(one).standing.cmp(&self.get(other).standing))
+    }
+
+    /// Visits the jobs that may start, first in order first, until `visit` says that it is enough.
+    pub(crate) fn visit(&self, visit: &mut impl FnMut(u32, JobId) -> bool) {
+        self.visit_below(AccountId::SITE.0, visit);
+    }
+
+    fn visit_below(&self, account: u32, visit: &mut impl FnMut(u32, JobId) -> bool) -> bool {
+        let of = self.get(account);
+        for turn in &of.queue {
+            if !visit(account, turn.job) {
+                return false;
+            }
+        }
+        of.children.iter().all(|child| self.visit_below(child.account, visit))
+    }
+}
+
+pub(crate) fn contains(classes: u128, class: ClassId) -> bool {
+    classes >> class.index() & 1 == 1
+}
+
+fn taken_of(demand: &[(ClassId, u64)], classes: u128) -> u64 {
+    demand.iter().filter(|&&(class, _)| contains(classes, class)).map(|(_, milli)| milli).sum()
+}

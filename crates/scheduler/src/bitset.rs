@@ -1,0 +1,86 @@
+//! Sets of small numbers, with a summary that makes the search for a member skip what is empty.
+
+/// A set of numbers. Each word of the summary says which of 64 words have members.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BitSet {
+    words: Vec<u64>,
+    summary: Vec<u64>,
+}
+
+impl BitSet {
+    pub(crate) fn insert(&mut self, number: u32) {
+        let (word, bit) = split(number);
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+            self.summary.resize(word / 64 + 1, 0);
+        }
+        if self.words[word] & bit == 0 {
+            self.words[word] |= bit;
+            self.summary[word / 64] |= 1 << (word % 64);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        let (word, bit) = split(number);
+        if self.words.get(word).is_some_and(|found| found & bit != 0) {
+            self.words[word] &= !bit;
+            if self.words[word] == 0 {
+                self.summary[word / 64] &= !(1 << (word % 64));
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        let (word, bit) = split(number);
+        self.words.get(word).is_some_and(|found| found & bit != 0)
+    }
+
+    /// Returns the least member that is at least `from`.
+    pub(crate) fn next(&self, from: u32) -> Option<u32> {
+        let (word, bit) = split(from);
+        let rest = self.words.get(word)? & !(bit - 1);
+        if rest != 0 {
+            return Some(number_of(word, rest));
+        }
+        let mut at = (word + 1) / 64;
+        let mut summary = self.summary.get(at)? & !((1u64 << ((word + 1) % 64)) - 1);
+        while summary == 0 {
+            at += 1;
+            summary = *self.summary.get(at)?;
+        }
+        let word = at * 64 + summary.trailing_zeros() as usize;
+        Some(number_of(word, self.words[word]))
+    }
+}
+
+fn split(number: u32) -> (usize, u64) {
+    ((number / 64) as usize, 1 << (number % 64))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "numbers are u32")]
+fn number_of(word: usize, bits: u64) -> u32 {
+    word as u32 * 64 + bits.trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_finds_what_a_linear_search_finds() {
+        let mut set = BitSet::default();
+        let members = [0, 1, 63, 64, 4095, 4096, 9_999, 70_000];
+        for member in members {
+            set.insert(member);
+        }
+        for from in (0..71_000).step_by(7).chain(members) {
+            assert_eq!(set.next(from), members.iter().copied().find(|&member| member >= from), "from {from}");
+        }
+        for member in members {
+            set.remove(member);
+            set.remove(member);
+            assert!(!set.contains(member));
+        }
+        assert!(set.next(0).is_none());
+    }
+}

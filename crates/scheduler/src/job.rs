@@ -1,0 +1,103 @@
+//! One job, from its request until its devices are free.
+
+use crate::accounts::Turn;
+use crate::amount::Amount;
+use crate::effect::{EndCause, SlipCause};
+use crate::ids::{ClassId, JobId};
+use crate::pool::Spot;
+use crate::request::Request;
+use crate::search::PartDemand;
+use crate::time::Millis;
+use accord_types::DeviceId;
+use std::sync::Arc;
+
+/// Where a job is on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// It waits for devices.
+    Waiting,
+    /// It has devices.
+    Running,
+    /// It is over, and agents have not confirmed yet that its devices are free.
+    Releasing,
+}
+
+/// What a job has of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hold {
+    /// In use, and charged.
+    Held,
+    /// Over, charged, and not free until the agent confirms it.
+    Releasing,
+    /// The node or device is lost: not charged. Not free until the agent confirms it, or has started anew.
+    Lost,
+    /// Free.
+    Freed,
+}
+
+/// One device of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) device: DeviceId,
+    pub(crate) spot: Spot,
+    pub(crate) class: ClassId,
+    pub(crate) amount: Amount,
+    pub(crate) exclusive: bool,
+    /// What is charged, in thousandths of a device.
+    pub(crate) milli: u64,
+    pub(crate) cores: u64,
+    pub(crate) host_memory: u64,
+    pub(crate) hold: Hold,
+}
+
+/// A reserved start.
+#[derive(Clone, Debug)]
+pub(crate) struct Promise {
+    pub(crate) starts: Millis,
+    pub(crate) spots: Vec<Spot>,
+    /// The choice of classes that it is for.
+    pub(crate) choice: Vec<PartDemand>,
+}
+
+/// One job.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    pub(crate) user: String,
+    pub(crate) account: u32,
+    pub(crate) request: Arc<Request>,
+    pub(crate) shape: usize,
+    pub(crate) origin: Option<u32>,
+    pub(crate) submitted: Millis,
+    pub(crate) phase: Phase,
+    pub(crate) turn: Turn,
+    /// Its place among the jobs that administrators put first.
+    pub(crate) front: Option<u64>,
+    pub(crate) on_hold: bool,
+    /// When it has waited for long enough.
+    pub(crate) waits_until: Option<Millis>,
+    /// Until when it keeps its place without a connection.
+    pub(crate) kept_until: Option<Millis>,
+    /// Its time limit; none: it is renewed by quantum.
+    pub(crate) limit_ms: Option<u64>,
+    pub(crate) started: Millis,
+    pub(crate) ends: Millis,
+    /// When it is warned of that, or its lease is renewed.
+    pub(crate) warned: Millis,
+    /// Why it ends at its lease's end, once that is settled.
+    pub(crate) ending: Option<EndCause>,
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) promise: Option<Promise>,
+    /// The reserved start that it has lost, and why.
+    pub(crate) slipped: Option<(Millis, SlipCause)>,
+    /// The pool's stamp when no start could be planned.
+    pub(crate) unplanned: Option<u64>,
+    pub(crate) sessions: u32,
+}
+
+impl Job {
+    /// Returns how long its lease is at first, in milliseconds.
+    pub(crate) fn lease_ms(&self, quantum_ms: u64) -> u64 {
+        self.limit_ms.unwrap_or(quantum_ms)
+    }
+}

@@ -1,0 +1,147 @@
+//! The devices of one class, by what they have for new jobs, now and later.
+
+use super::{Spot, Vacancy};
+use crate::amount::Amount;
+use crate::bitset::BitSet;
+use crate::time::Millis;
+use std::collections::BTreeSet;
+
+/// Chunks of up to so many devices on a node are planned by an index.
+pub(crate) const CHUNK_MAX: usize = 16;
+
+/// The index of one class.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClassIndex {
+    /// Devices of known nodes, up or not.
+    pub(crate) installed: u32,
+    /// Free devices, set aside later or not.
+    pub(crate) whole: u64,
+    /// Free devices that are not set aside.
+    pub(crate) open: u64,
+    /// Nodes by their number of open devices.
+    pub(crate) by_open: Vec<BitSet>,
+    /// Nodes with free devices that are set aside later, by the latest such time.
+    pub(crate) bounded: BTreeSet<(Millis, u32)>,
+    /// Nodes with room on shared devices.
+    pub(crate) partial_nodes: BitSet,
+    /// Shared devices with room.
+    pub(crate) partial: BTreeSet<(Amount, Spot)>,
+    /// All devices that are available some time, by that time.
+    pub(crate) available: BTreeSet<(Millis, Spot)>,
+    /// Nodes by when their first k devices are available, at k - 1.
+    pub(crate) chunks: Vec<BTreeSet<(Millis, u32)>>,
+    /// What of each node is in `chunks`.
+    filed_chunks: Vec<Vec<Millis>>,
+    /// Nodes that `chunks` has not as they are now.
+    stale: BitSet,
+    /// The pool's stamp when this class had more than before.
+    pub(crate) grown: u64,
+    /// The pool's stamp when a device of this class was to be available sooner than before.
+    pub(crate) sooner: u64,
+}
+
+/// Whether `new` allows something that `old` did not.
+pub(super) fn grows(old: Vacancy, new: Vacancy) -> bool {
+    match (old, new) {
+        (_, Vacancy::None) => false,
+        (Vacancy::None, _) | (Vacancy::Part(..), Vacancy::Whole(_)) => true,
+        (Vacancy::Whole(before), Vacancy::Whole(now) | Vacancy::Part(_, now)) => now > before,
+        (Vacancy::Part(less, before), Vacancy::Part(more, now)) => !less.covers(more) || now > before,
+    }
+}
+
+impl ClassIndex {
+    pub(super) fn refile(&mut self, spot: Spot, old: Vacancy, new: Vacancy) {
+        match old {
+            Vacancy::Whole(until) => {
+                self.whole -= 1;
+                self.open -= u64::from(until == Millis::NEVER);
+            }
+            Vacancy::Part(left, _) => {
+                self.partial.remove(&(left, spot));
+            }
+            Vacancy::None => {}
+        }
+        match new {
+            Vacancy::Whole(until) => {
+                self.whole += 1;
+                self.open += u64::from(until == Millis::NEVER);
+            }
+            Vacancy::Part(left, _) => {
+                self.partial.insert((left, spot));
+            }
+            Vacancy::None => {}
+        }
+    }
+
+    pub(super) fn reschedule(&mut self, spot: Spot, old: Millis, new: Millis) {
+        if old != Millis::NEVER {
+            self.available.remove(&(old, spot));
+        }
+        if new != Millis::NEVER {
+            self.available.insert((new, spot));
+        }
+    }
+
+    pub(super) fn file_node(&mut self, node: u32, old: u32, new: u32) {
+        if self.by_open.len() <= new as usize {
+            self.by_open.resize_with(new as usize + 1, BitSet::default);
+        }
+        if old != new {
+            if old > 0 {
+                self.by_open[old as usize].remove(node);
+            }
+            if new > 0 {
+                self.by_open[new as usize].insert(node);
+            }
+        }
+    }
+
+    pub(super) fn file_bounded(&mut self, node: u32, old: Option<Millis>, new: Option<Millis>) {
+        if old != new {
+            old.map(|until| self.bounded.remove(&(until, node)));
+            new.map(|until| self.bounded.insert((until, node)));
+        }
+    }
+
+    pub(super) fn file_partial(&mut self, node: u32, partial: bool) {
+        if partial {
+            self.partial_nodes.insert(node);
+        } else {
+            self.partial_nodes.remove(node);
+        }
+    }
+
+    /// Says that the times of a node have changed.
+    pub(super) fn note(&mut self, node: u32) {
+        self.stale.insert(node);
+    }
+
+    /// Brings `chunks` up to date. `times` returns the sorted times of a node.
+    pub(super) fn settle_chunks<'a>(&mut self, times: impl Fn(u32) -> &'a [Millis]) {
+        while let Some(node) = self.stale.next(0) {
+            self.stale.remove(node);
+            if self.filed_chunks.len() <= node as usize {
+                self.filed_chunks.resize(node as usize + 1, Vec::new());
+            }
+            let (old, new) = (&mut self.filed_chunks[node as usize], times(node));
+            let new = &new[..new.len().min(CHUNK_MAX)];
+            if self.chunks.len() < new.len() {
+                self.chunks.resize_with(new.len(), BTreeSet::new);
+            }
+            for at in 0..old.len().max(new.len()) {
+                let (before, now) = (old.get(at).copied(), new.get(at).copied());
+                if before == now {
+                    continue;
+                }
+                if let Some(before) = before.filter(|&before| before != Millis::NEVER) {
+                    self.chunks[at].remove(&(before, node));
+                }
+                if let Some(now) = now.filter(|&now| now != Millis::NEVER) {
+                    self.chunks[at].insert((now, node));
+                }
+            }
+            *old = new.to_vec();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! One device: its holders, and what limits its use.
+
+use crate::amount::{Amount, WHOLE};
+use crate::effect::SlipCause;
+use crate::ids::{ClassId, JobId, ReservationId};
+use crate::time::Millis;
+
+/// One job on a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Holder {
+    pub(crate) job: JobId,
+    pub(crate) amount: Amount,
+    pub(crate) exclusive: bool,
+    /// The end that planning counts on; [`Millis::NEVER`] for a lease without a limit.
+    pub(crate) ends: Millis,
+}
+
+/// A reserved start on a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Claim {
+    pub(crate) job: JobId,
+    pub(crate) starts: Millis,
+    /// The end of the job's limit after that start.
+    pub(crate) ends: Millis,
+}
+
+/// A reservation on a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    pub(crate) id: ReservationId,
+    pub(crate) starts: Millis,
+    pub(crate) ends: Millis,
+}
+
+/// What a device has for new jobs: how the index files it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Vacancy {
+    /// Lost, faulty, or exclusively held.
+    None,
+    /// Nobody holds it; free until the given time.
+    Whole(Millis),
+    /// Shared, with so much left; free until the given time.
+    Part(Amount, Millis),
+}
+
+/// One device.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    pub(crate) ordinal: u32,
+    pub(crate) class: ClassId,
+    /// Bytes of memory.
+    pub(crate) memory: u64,
+    pub(crate) holders: Vec<Holder>,
+    /// In quarantine.
+    pub(crate) faulty: bool,
+    /// Its node does not describe it any more.
+    pub(crate) absent: bool,
+    /// The deadline of its own drain.
+    pub(crate) drained: Option<Millis>,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) windows: Vec<Window>,
+    /// As the index has it.
+    pub(super) filed: Vacancy,
+    pub(super) filed_available: Millis,
+}
+
+impl Device {
+    pub(super) fn new(ordinal: u32, class: ClassId, memory: u64) -> Self {
+        Self {
+            ordinal,
+            class,
+            memory,
+            holders: Vec::new(),
+            faulty: false,
+            absent: false,
+            drained: None,
+            claims: Vec::new(),
+            windows: Vec::new(),
+            filed: Vacancy::None,
+            filed_available: Millis::NEVER,
+        }
+    }
+
+    /// Returns what is left beside its holders; none if one of them is exclusive, or nothing is left.
+    pub(crate) fn left(&self) -> Option<Amount> {
+        let mut left = Amount { milli: WHOLE, memory: self.memory };
+        for holder in &self.holders {
+            if holder.exclusive {
+                return None;
+            }
+            left.milli = left.milli.saturating_sub(holder.amount.milli);
+            left.memory = left.memory.saturating_sub(holder.amount.memory);
+        }
+        (left != Amount::default()).then_some(left)
+    }
+
+    /// Returns the first time from which a new job may not be there any more.
+    pub(crate) fn free_until(&self, now: Millis, node_drained: Option<Millis>) -> Millis {
+        let claims = self.claims.iter().map(|claim| claim.starts);
+        let windows = self.windows.iter().filter(|window| window.ends > now).map(|window| window.starts);
+        claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)
+    }
+
+    /// Returns the time of [`Device::available`] as the index has it.
+    pub(crate) fn filed_time(&self) -> Millis {
+        self.filed_available
+    }
+
+    pub(super) fn vacancy(&self, now: Millis, node_drained: Option<Millis>) -> Vacancy {
+        if self.faulty || self.absent {
+            return Vacancy::None;
+        }
+        let until = self.free_until(now, node_drained);
+        if self.holders.is_empty() {
+            return Vacancy::Whole(until);
+        }
+        self.left().map_or(Vacancy::None, |left| Vacancy::Part(left, until))
+    }
+
+    /// Returns the time from which on nothing that is known of stands in the way of a new job.
+    pub(super) fn available(&self, node_drained: Option<Millis>) -> Millis {
+        if self.faulty || self.absent || self.drained.is_some() || node_drained.is_some() {
+            return Millis::NEVER;
+        }
+        let holders = self.holders.iter().map(|holder| holder.ends);
+        let claims = self.claims.iter().map(|claim| claim.ends);
+        let windows = self.windows.iter().map(|window| window.ends);
+        holders.chain(claims).chain(windows).max().unwrap_or(Millis(0))
+    }
+
+    /// Returns why a claim can't be kept, if so: the device ends before it, is set aside meanwhile, or is held for longer.
+    pub(super) fn breaks(&self, claim: &Claim, node_drained: Option<Millis>) -> Option<SlipCause> {
+        let deadline = self.drained.into_iter().chain(node_drained).min().unwrap_or(Millis::NEVER);
+        let set_aside = self.faulty
+            || self.absent
+            || (deadline != Millis::NEVER && claim.ends > deadline)
+            || self.windows.iter().any(|window| window.starts < claim.ends && claim.starts < window.ends);
+        if set_aside {
+            return Some(SlipCause::Devices);
+        }
+        let held = self.holders.iter().any(|holder| holder.job != claim.job && holder.ends > claim.starts);
+        held.then_some(SlipCause::Leases)
+    }
+}

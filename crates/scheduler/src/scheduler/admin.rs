@@ -1,0 +1,209 @@
+//! Acts of administrators: policies, reservations, drains, quarantine.
+
+use super::{Drain, Scheduler, Timer};
+use crate::accounts::Accounts;
+use crate::effect::{Effect, EndCause, SlipCause};
+use crate::ids::{JobId, ReservationId};
+use crate::input::{DrainTarget, Reservation};
+use crate::job::{Hold, Phase};
+use crate::policy::Policy;
+use crate::pool::{Spot, Window};
+use crate::shapes::Shapes;
+use accord_types::DeviceId;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Scheduler {
+    /// Puts a policy into effect. Jobs keep their accounts by name; waiting jobs of accounts that are gone end.
+    pub(super) fn apply_policy(&mut self, policy: Policy, by: &str, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Audit(format!("{by} applies a policy of {} accounts", policy.accounts.len())));
+        for account in 0..self.accounts.all.len() {
+            self.accounts.settle(self.now, u32::try_from(account).unwrap_or(u32::MAX));
+        }
+        for id in self.promised.clone() {
+            self.lose_promise(id, SlipCause::Policy);
+        }
+        let mut accounts = Accounts::new(&policy);
+        let old_at: BTreeMap<&str, usize> =
+            self.policy.accounts.iter().enumerate().map(|(at, account)| (account.name.as_str(), at)).collect();
+        let same = policy.accounts.iter().enumerate();
+        let same: Vec<(usize, usize)> =
+            same.filter_map(|(at, account)| Some((at, *old_at.get(account.name.as_str())?))).collect();
+        accounts.inherit(&self.accounts, same.into_iter());
+        accounts.set_classes(&policy, &self.pool.classes, self.pool.installed());
+        let names: Vec<String> = self.policy.accounts.iter().map(|account| account.name.clone()).collect();
+        (self.accounts, self.policy) = (accounts, policy);
+        self.timers.retain(|(_, timer)| !matches!(timer, Timer::Settle(_)));
+        self.settling.clear();
+        self.candidates.clear();
+        self.shapes = Shapes::default();
+        let mut gone = Vec::new();
+        for id in self.jobs.keys().copied().collect::<Vec<_>>() {
+            if !self.move_job(id, &names) {
+                gone.push(id);
+            }
+        }
+        for account in self.accounts.leaves() {
+            self.touch(account);
+        }
+        for id in gone {
+            self.withdraw(id, EndCause::NoAccount, effects);
+        }
+    }
+
+    /// Counts a job for its account under the new policy. Returns whether it may go on.
+    fn move_job(&mut self, id: JobId, names: &[String]) -> bool {
+        let Some(job) = self.jobs.get(&id) else { return true };
+        let is_leaf = |at: crate::ids::AccountId| self.policy.accounts.iter().all(|other| other.parent != Some(at));
+        let account = self.policy.account(&names[job.account as usize]).filter(|&at| is_leaf(at));
+        let at = account.map_or(0, |account| account.0);
+        match job.phase {
+            Phase::Waiting => {
+                let key = self.shape_key(at, job.origin, &job.request, job.limit_ms);
+                let turn = self.accounts.turn(id, job.submitted, job.request.priority);
+                let shape = self.shapes.of(&key, &self.pool);
+                let Some(job) = self.jobs.get_mut(&id) else { return true };
+                (job.account, job.shape, job.turn, job.unplanned) = (at, shape, turn, None);
+                self.accounts.count(at, 0, 1);
+                self.enqueue(id);
+                return account.is_some();
+            }
+            Phase::Running => self.accounts.count(at, 1, 0),
+            Phase::Releasing => {}
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return true };
+        job.account = at;
+        for grant in job.grants.iter().filter(|grant| matches!(grant.hold, Hold::Held | Hold::Releasing)) {
+            self.accounts.hold(self.now, at, grant.class, grant.milli, true);
+        }
+        true
+    }
+
+    pub(super) fn reserve(&mut self, reservation: Reservation, by: &str, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Audit(format!(
+            "{by} reserves {} devices: {}",
+            reservation.devices.len(),
+            reservation.name
+        )));
+        self.remove_reservation(reservation.id);
+        if reservation.ends <= self.now || reservation.ends <= reservation.starts {
+            return;
+        }
+        let spots: Vec<Spot> = reservation.devices.iter().filter_map(|&device| self.pool.spot(device)).collect();
+        let window = Window { id: reservation.id, starts: reservation.starts, ends: reservation.ends };
+        for &spot in &spots {
+            self.pool.device_mut(spot).windows.push(window);
+        }
+        self.refresh_nodes(&spots);
+        self.timers.insert((reservation.ends, Timer::Window(reservation.id)));
+        self.reservations.insert(reservation.id, (reservation, spots));
+    }
+
+    pub(super) fn unreserve(&mut self, id: ReservationId, by: &str, effects: &mut Vec<Effect>) {
+        if let Some((reservation, _)) = self.reservations.get(&id) {
+            effects.push(Effect::Audit(format!("{by} removes the reservation {}", reservation.name)));
+        }
+        self.remove_reservation(id);
+    }
+
+    fn remove_reservation(&mut self, id: ReservationId) {
+        let Some((reservation, spots)) = self.reservations.remove(&id) else { return };
+        self.timers.remove(&(reservation.ends, Timer::Window(id)));
+        for &spot in &spots {
+            self.pool.device_mut(spot).windows.retain(|window| window.id != id);
+        }
+        self.refresh_nodes(&spots);
+    }
+
+    /// A reservation is over.
+    pub(super) fn window_changes(&mut self, id: ReservationId) {
+        self.remove_reservation(id);
+    }
+
+    fn refresh_nodes(&mut self, spots: &[Spot]) {
+        let nodes: BTreeSet<u32> = spots.iter().map(|spot| spot.node).collect();
+        for node in nodes {
+            self.pool.refresh(self.now, node);
+            self.pool.touch_claims(node);
+        }
+    }
+
+    pub(super) fn drain(&mut self, target: DrainTarget, drain: Drain, by: &str, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Audit(format!("{by} drains {target:?}: {}", drain.reason)));
+        if let Some(old) = self.drains.remove(&target) {
+            self.timers.remove(&(old.by_time, Timer::Drain(target)));
+        }
+        self.timers.insert((drain.by_time, Timer::Drain(target)));
+        self.set_drained(target, Some(drain.by_time));
+        self.drains.insert(target, drain);
+    }
+
+    pub(super) fn undrain(&mut self, target: DrainTarget, by: &str, effects: &mut Vec<Effect>) {
+        let Some(drain) = self.drains.remove(&target) else { return };
+        effects.push(Effect::Audit(format!("{by} takes the drain of {target:?} back")));
+        self.timers.remove(&(drain.by_time, Timer::Drain(target)));
+        self.set_drained(target, None);
+    }
+
+    fn set_drained(&mut self, target: DrainTarget, drained: Option<crate::time::Millis>) {
+        match target {
+            DrainTarget::Node(id) => {
+                let Some(at) = self.pool.node_at(id) else { return };
+                self.pool.nodes[at as usize].drained = drained;
+                self.pool.refresh(self.now, at);
+                self.pool.touch_claims(at);
+            }
+            DrainTarget::Device(id) => {
+                let Some(spot) = self.pool.spot(id) else { return };
+                self.pool.device_mut(spot).drained = drained;
+                self.pool.refresh(self.now, spot.node);
+                self.pool.touch_claims(spot.node);
+            }
+        }
+    }
+
+    /// A drain's deadline has come: jobs that are left there end if the drain says so.
+    pub(super) fn drain_is_due(&mut self, target: DrainTarget, effects: &mut Vec<Effect>) {
+        if !self.drains.get(&target).is_some_and(|drain| drain.end) {
+            return;
+        }
+        for id in self.running_on(target) {
+            self.end(id, EndCause::Drained, effects);
+        }
+    }
+
+    /// Returns the running jobs that hold a device of a drain's.
+    fn running_on(&self, target: DrainTarget) -> BTreeSet<JobId> {
+        let id = match target {
+            DrainTarget::Node(id) => id,
+            DrainTarget::Device(id) => id.node,
+        };
+        let Some(at) = self.pool.node_at(id) else { return BTreeSet::new() };
+        let is_meant = |ordinal: u32| match target {
+            DrainTarget::Node(_) => true,
+            DrainTarget::Device(id) => id.ordinal == ordinal,
+        };
+        let devices = self.pool.node(at).devices.iter().filter(|device| is_meant(device.ordinal));
+        let holders = devices.flat_map(|device| device.holders.iter().map(|holder| holder.job));
+        holders.filter(|id| self.jobs.get(id).is_some_and(|job| job.phase == Phase::Running)).collect()
+    }
+
+    pub(super) fn quarantine(&mut self, device: DeviceId, reason: String, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Audit(format!("{device} is in quarantine: {reason}")));
+        self.quarantined.insert(device, reason);
+        self.set_faulty(device, true);
+    }
+
+    pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {
+        if self.quarantined.remove(&device).is_some() {
+            effects.push(Effect::Audit(format!("{by} takes {device} out of quarantine")));
+            self.set_faulty(device, false);
+        }
+    }
+
+    fn set_faulty(&mut self, device: DeviceId, faulty: bool) {
+        if let Some(spot) = self.pool.spot(device) {
+            self.pool.device_mut(spot).faulty = faulty;
+            self.pool.refresh(self.now, spot.node);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Requests: refused at once, or numbered and waiting.
+
+use super::{Scheduler, Timer};
+use crate::amount::WHOLE;
+use crate::effect::{Effect, EndCause, Refusal};
+use crate::ids::JobId;
+use crate::job::{Job, Phase};
+use crate::policy::WAITING_MAX;
+use crate::request::{Locality, Part, Request, Take};
+use crate::shapes::ShapeKey;
+use crate::time::Millis;
+use accord_types::NodeId;
+use std::sync::Arc;
+
+/// Alternatives of a request.
+const ALTERNATIVES_MAX: usize = 8;
+
+/// Parts of an alternative.
+const PARTS_MAX: usize = 8;
+
+/// Devices of a part.
+const DEVICES_MAX: u32 = 65_536;
+
+impl Scheduler {
+    pub(super) fn ask(
+        &mut self,
+        user: String,
+        account: &str,
+        origin: Option<NodeId>,
+        request: Request,
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.check(account, origin, &request) {
+            Ok(leaf) => {
+                let job = self.admit(user, leaf, origin, request);
+                effects.push(Effect::Queued { job });
+            }
+            Err(refusal) => {
+                effects.push(Effect::Audit(format!("request of user {user:?} is refused: {refusal}")));
+                effects.push(Effect::Refused(refusal));
+            }
+        }
+    }
+
+    /// Returns the account's position, or why the request is refused.
+    fn check(&self, account: &str, origin: Option<NodeId>, request: &Request) -> Result<u32, Refusal> {
+        well_formed(request).map_err(Refusal::Malformed)?;
+        if request.locality == Locality::Local && origin.and_then(|own| self.pool.node_at(own)).is_none() {
+            return Err(Refusal::Malformed("`local` is for a program on a node of the cluster"));
+        }
+        let leaf = self.policy.account(account).ok_or_else(|| Refusal::NoAccount(account.to_owned()))?;
+        if self.policy.accounts.iter().any(|other| other.parent == Some(leaf)) {
+            return Err(Refusal::HasAccounts(account.to_owned()));
+        }
+        if self.waiting >= WAITING_MAX {
+            return Err(Refusal::Waiting { account: None, max: WAITING_MAX });
+        }
+        for &above in &self.accounts.get(leaf.0).path {
+            let described = &self.policy.accounts[above as usize];
+            let name = || described.name.clone();
+            if described.waiting_max.is_some_and(|max| self.accounts.get(above).waiting >= max) {
+                let max = described.waiting_max.unwrap_or_default() as usize;
+                return Err(Refusal::Waiting { account: Some(name()), max });
+            }
+            let hours = |billed: u128| billed / 3_600_000_000_000;
+            if described.hours_a_month.is_some_and(|max| hours(self.accounts.get(above).month) >= u128::from(max)) {
+                return Err(Refusal::Spent { account: name() });
+            }
+            let limit = request.limit_ms.or(self.policy.default_limit_ms);
+            if let Some(longest_ms) = described.longest_ms
+                && limit.is_none_or(|limit| limit > longest_ms)
+            {
+                return Err(Refusal::TooLong { account: name(), longest_ms });
+            }
+        }
+        let allowed = self.policy.accounts[leaf.index()].priorities;
+        if request.priority < allowed.0 || request.priority > allowed.1 {
+            return Err(Refusal::Priority { account: account.to_owned(), allowed });
+        }
+        self.check_most(leaf.0, request)?;
+        Ok(leaf.0)
+    }
+
+    /// Refuses what the account may never have, whatever it has now: all alternatives are beyond its quotas.
+    fn check_most(&self, leaf: u32, request: &Request) -> Result<(), Refusal> {
+        let mut refusal = None;
+        for alternative in &request.alternatives {
+            match self.beyond_ever(leaf, &alternative.parts, if request.per_rank { request.ranks } else { 1 }) {
+                Some((account, devices)) => {
+                    let account = self.policy.accounts[account as usize].name.clone();
+                    refusal = Some(Refusal::MoreThanMost { account, devices });
+                }
+                None => return Ok(()),
+            }
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+
+    /// Returns an account whose quota is less than what exclusive parts take at least, and the quota.
+    fn beyond_ever(&self, leaf: u32, parts: &[Part], chunks: u32) -> Option<(u32, u32)> {
+        self.accounts.get(leaf).path.iter().copied().find_map(|account| {
+            let quotas = &self.policy.accounts[account as usize].most;
+            let beyond = quotas.iter().find(|quota| {
+                let within = |part: &&Part| {
+                    part.take == Take::Exclusive
+                        && self
+                            .pool
+                            .classes
+                            .iter()
+                            .all(|class| !part.class.matches(class) || quota.class.matches(class))
+                };
+                let devices: u64 = parts.iter().filter(within).map(|part| u64::from(part.count.least)).sum();
+                devices * u64::from(chunks) > u64::from(quota.devices)
+            });
+            beyond.map(|quota| (account, quota.devices))
+        })
+    }
+
+    fn admit(&mut self, user: String, account: u32, origin: Option<NodeId>, request: Request) -> JobId {
+        self.last_job += 1;
+        let id = JobId(self.last_job);
+        let origin = origin.and_then(|own| self.pool.node_at(own));
+        let wait = request.wait_ms.into_iter().chain(self.policy.longest_wait_ms).min();
+        let waits_until = wait.map(|wait| self.now.plus(wait));
+        let limit_ms = request.limit_ms.or(self.policy.default_limit_ms);
+        let key = self.shape_key(account, origin, &request, limit_ms);
+        let shape = self.shapes.of(&key, &self.pool);
+        let turn = self.accounts.turn(id, self.now, request.priority);
+        let job = Job {
+            id,
+            user,
+            account,
+            request: Arc::new(request),
+            shape,
+            origin,
+            submitted: self.now,
+            phase: Phase::Waiting,
+            turn,
+            front: None,
+            on_hold: false,
+            waits_until,
+            kept_until: None,
+            limit_ms,
+            started: Millis::NEVER,
+            ends: Millis::NEVER,
+            warned: Millis::NEVER,
+            ending: None,
+            grants: Vec::new(),
+            promise: None,
+            slipped: None,
+            unplanned: None,
+            sessions: 0,
+        };
+        if let Some(until) = waits_until {
+            self.timers.insert((until, Timer::Wait(id)));
+        }
+        self.jobs.insert(id, job);
+        self.waiting += 1;
+        self.accounts.count(account, 0, 1);
+        self.enqueue(id);
+        id
+    }
+
+    pub(super) fn shape_key(
+        &self,
+        account: u32,
+        origin: Option<u32>,
+        request: &Request,
+        limit_ms: Option<u64>,
+    ) -> ShapeKey {
+        let path = self.accounts.get(account).path.iter();
+        let labels = path.flat_map(|&above| self.policy.accounts[above as usize].labels.iter().cloned()).collect();
+        let own = origin.filter(|_| request.locality == Locality::Local);
+        let request = Request { limit_ms: None, wait_ms: None, priority: 0, ..request.clone() };
+        ShapeKey { request: Arc::new(request), limit_ms, labels, own }
+    }
+
+    /// A waiting job is over without having had devices.
+    pub(super) fn withdraw(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
+        self.dequeue(id);
+        let Some(job) = self.jobs.remove(&id) else { return };
+        self.forget_waiting(&job);
+        self.shapes.leave(job.shape);
+        self.accounts.count(job.account, 0, -1);
+        self.touch(job.account);
+        effects.push(Effect::Ended { job: id, cause });
+    }
+
+    /// Forgets the timers of a job's wait, and counts it as waiting no longer.
+    pub(super) fn forget_waiting(&mut self, job: &Job) {
+        if let Some(until) = job.waits_until {
+            self.timers.remove(&(until, Timer::Wait(job.id)));
+        }
+        if let Some(until) = job.kept_until {
+            self.timers.remove(&(until, Timer::Keep(job.id)));
+        }
+        self.waiting -= 1;
+    }
+
+    pub(super) fn hold(&mut self, id: JobId, held: bool, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.phase == Phase::Waiting && job.on_hold != held) else {
+            return;
+        };
+        job.on_hold = held;
+        if held {
+            self.dequeue(id);
+        } else {
+            self.enqueue(id);
+        }
+        effects.push(Effect::Changed { job: id });
+    }
+
+    pub(super) fn put_first(&mut self, id: JobId, by: &str, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.phase == Phase::Waiting && job.front.is_none()) else {
+            return;
+        };
+        self.last_front += 1;
+        job.front = Some(self.last_front);
+        if !job.on_hold {
+            self.front.insert(self.last_front, id);
+        }
+        effects.push(Effect::Audit(format!("{by} puts job {id} first")));
+        effects.push(Effect::Changed { job: id });
+    }
+
+    pub(super) fn connected(&mut self, id: JobId, connected: bool) {
+        let keep = self.now.plus(self.policy.keep_ms);
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.phase == Phase::Waiting) else { return };
+        if let Some(until) = job.kept_until.take() {
+            self.timers.remove(&(until, Timer::Keep(id)));
+        }
+        if !connected {
+            job.kept_until = Some(keep);
+            self.timers.insert((keep, Timer::Keep(id)));
+        }
+    }
+}
+
+/// Whether a request makes sense by itself.
+fn well_formed(request: &Request) -> Result<(), &'static str> {
+    let parts = || request.alternatives.iter().flat_map(|alternative| &alternative.parts);
+    let few = |len: usize, max: usize| len >= 1 && len <= max;
+    if !few(request.alternatives.len(), ALTERNATIVES_MAX) {
+        return Err("a request has 1 to 8 alternatives");
+    }
+    if !request.alternatives.iter().all(|alternative| few(alternative.parts.len(), PARTS_MAX)) {
+        return Err("an alternative has 1 to 8 parts");
+    }
+    if parts().any(|part| part.count.least == 0 || part.count.most > DEVICES_MAX) {
+        return Err("a part has 1 to 65,536 devices");
+    }
+    if parts().any(|part| part.count.least > part.count.most) {
+        return Err("a range begins with its least number");
+    }
+    if request.ranks == 0 || request.ranks > DEVICES_MAX || request.nodes == Some(0) {
+        return Err("ranks and nodes are at least 1");
+    }
+    if request.ranks > 1 && parts().any(|part| part.count.least != part.count.most) {
+        return Err("a range is for one process, not for a gang");
+    }
+    if request.nodes.is_some() && (request.per_rank || request.locality == Locality::Local) {
+        return Err("`nodes` does not go with `local` and with devices for each rank");
+    }
+    if request.per_rank && request.locality == Locality::Local {
+        return Err("`local` does not go with devices for each rank");
+    }
+    let divisible = |nodes: u32| parts().all(|part| part.count.least % nodes == 0 && part.count.most % nodes == 0);
+    if request.nodes.is_some_and(|nodes| !divisible(nodes)) {
+        return Err("devices are a multiple of `nodes`");
+    }
+    let shares = parts().filter_map(|part| if let Take::Shared(amount) = part.take { Some(amount) } else { None });
+    if shares.clone().any(|amount| amount.milli > WHOLE || (amount.milli == 0 && amount.memory == 0)) {
+        return Err("a share is between 0.001 and 1 of a device");
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! What users see: a job's state, why it waits, and since when.
+
+use super::Scheduler;
+use super::pass::Stop;
+use crate::accounts::Usage;
+use crate::effect::LeasedDevice;
+use crate::ids::JobId;
+use crate::job::{Job, Phase};
+use crate::time::Millis;
+use std::cmp::Ordering;
+
+/// Why a job waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WaitReason {
+    /// It is on hold.
+    OnHold,
+    /// All starts are paused.
+    Paused,
+    /// No class of devices that the cluster knows suits.
+    NoSuchDevices,
+    /// So many jobs of this account run.
+    Running {
+        /// The account.
+        account: String,
+    },
+    /// This account would have more devices than its most.
+    Most {
+        /// The account.
+        account: String,
+    },
+    /// The free devices are guaranteed to other accounts, and its limit is longer than a quantum.
+    Guarantee,
+    /// Devices that suit are not free, or set aside.
+    Devices,
+}
+
+/// A job as it is now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobView {
+    /// Its number.
+    pub job: JobId,
+    /// Its user.
+    pub user: String,
+    /// Its account.
+    pub account: String,
+    /// Where it is on its way.
+    pub phase: Phase,
+    /// When it was asked for.
+    pub submitted: Millis,
+    /// When it started.
+    pub started: Option<Millis>,
+    /// When its lease ends.
+    pub ends: Option<Millis>,
+    /// Its devices.
+    pub devices: Vec<LeasedDevice>,
+}
+
+/// A job, and why it waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explanation {
+    /// The job.
+    pub view: JobView,
+    /// Why it waits; none if it does not.
+    pub reason: Option<WaitReason>,
+    /// How many jobs are before it in order.
+    pub position: usize,
+    /// Its reserved start.
+    pub starts: Option<Millis>,
+}
+
+impl Scheduler {
+    /// Returns a job as it is now.
+    #[must_use]
+    pub fn job(&self, id: JobId) -> Option<JobView> {
+        self.jobs.get(&id).map(|job| self.view(job))
+    }
+
+    /// Returns all jobs after `after`, in the order of their numbers.
+    pub fn jobs(&self, after: Option<JobId>) -> impl Iterator<Item = JobView> + '_ {
+        let from = JobId(after.map_or(0, |after| after.0 + 1));
+        self.jobs.range(from..).map(|(_, job)| self.view(job))
+    }
+
+    fn view(&self, job: &Job) -> JobView {
+        let known = |time: Millis| (time != Millis::NEVER).then_some(time);
+        JobView {
+            job: job.id,
+            user: job.user.clone(),
+            account: self.account_name(job.account),
+            phase: job.phase,
+            submitted: job.submitted,
+            started: known(job.started),
+            ends: known(job.ends),
+            devices: job
+                .grants
+                .iter()
+                .map(|grant| LeasedDevice { device: grant.device, amount: grant.amount, exclusive: grant.exclusive })
+                .collect(),
+        }
+    }
+
+    fn account_name(&self, account: u32) -> String {
+        self.policy.accounts.get(account as usize).map_or_else(String::new, |account| account.name.clone())
+    }
+
+    /// Returns what an account and those below it used until now.
+    #[must_use]
+    pub fn usage(&self, account: &str) -> Option<Usage> {
+        let at = self.policy.account(account)?;
+        Some(self.accounts.usage(self.now, at.0))
+    }
+
+    /// Returns why a job waits, its position and its reserved start.
+    #[must_use]
+    pub fn explain(&self, id: JobId) -> Option<Explanation> {
+        let job = self.jobs.get(&id)?;
+        let waits = job.phase == Phase::Waiting;
+        let before =
+            |other: &&Job| other.phase == Phase::Waiting && !other.on_hold && self.order(other, job) == Ordering::Less;
+        Some(Explanation {
+            view: self.view(job),
+            reason: waits.then(|| self.wait_reason(job)),
+            position: if waits && !job.on_hold { self.jobs.values().filter(before).count() } else { 0 },
+            starts: job.promise.as_ref().map(|promise| promise.starts),
+        })
+    }
+
+    fn wait_reason(&self, job: &Job) -> WaitReason {
+        if job.on_hold {
+            return WaitReason::OnHold;
+        }
+        if self.paused {
+            return WaitReason::Paused;
+        }
+        if self.shapes.get(job.shape).choices.is_empty() {
+            return WaitReason::NoSuchDevices;
+        }
+        match self.fit(job) {
+            Err(Some(Stop::Running(account))) => WaitReason::Running { account: self.account_name(account) },
+            Err(Some(Stop::Most(account))) => WaitReason::Most { account: self.account_name(account) },
+            Err(Some(Stop::Guarantee)) => WaitReason::Guarantee,
+            Err(None) | Ok(_) => WaitReason::Devices,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What must hold after every step, whatever happened.
+
+use super::Scheduler;
+use crate::amount::{Amount, WHOLE};
+use crate::ids::{AccountId, JobId};
+use crate::job::{Hold, Phase};
+use crate::pool::Spot;
+use std::collections::BTreeSet;
+
+impl Scheduler {
+    /// Checks the whole state. For tests and the simulation.
+    ///
+    /// # Errors
+    /// Names the rule that is broken, and by what.
+    pub fn check_invariants(&self) -> Result<(), String> {
+        let mut held: BTreeSet<(Spot, JobId)> = BTreeSet::new();
+        for job in self.jobs.values() {
+            for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
+                held.insert((grant.spot, job.id));
+            }
+            match job.phase {
+                Phase::Waiting if !job.grants.is_empty() => return Err(format!("job {} waits with devices", job.id)),
+                Phase::Running if job.grants.iter().all(|grant| grant.hold != Hold::Held) => {
+                    return Err(format!("job {} runs without devices", job.id));
+                }
+                _ => {}
+            }
+        }
+        let mut holders = 0;
+        for (at, node) in (0..).zip(&self.pool.nodes) {
+            let (mut cores, mut memory) = (0, 0);
+            for (device, of) in (0..).zip(&node.devices) {
+                let spot = Spot { node: at, device };
+                let mut sum = Amount::default();
+                for holder in &of.holders {
+                    holders += 1;
+                    sum.milli += holder.amount.milli;
+                    sum.memory += holder.amount.memory;
+                    if !held.contains(&(spot, holder.job)) {
+                        return Err(format!("job {} holds {spot:?}, which is not its own", holder.job));
+                    }
+                }
+                let whole = Amount { milli: WHOLE, memory: of.memory };
+                if !whole.covers(sum) && !of.absent {
+                    return Err(format!("{spot:?} is over its capacity: {sum:?}"));
+                }
+                if of.holders.len() > 1 && of.holders.iter().any(|holder| holder.exclusive) {
+                    return Err(format!("{spot:?} is exclusive and has {} holders", of.holders.len()));
+                }
+            }
+            for grant in self.jobs.values().flat_map(|job| &job.grants) {
+                if grant.spot.node == at && grant.hold != Hold::Freed {
+                    (cores, memory) = (cores + grant.cores, memory + grant.host_memory);
+                }
+            }
+            if node.cores_held != cores || node.host_memory_held != memory {
+                return Err(format!("{}: cores or host memory do not add up", node.id));
+            }
+        }
+        if holders != held.len() {
+            return Err(format!("{holders} holders of devices, {} parts of jobs", held.len()));
+        }
+        self.check_accounts()?;
+        self.check_promises_made()
+    }
+
+    fn check_accounts(&self) -> Result<(), String> {
+        for (at, account) in self.accounts.all.iter().enumerate() {
+            let below = |leaf: u32| self.accounts.get(leaf).path.contains(&u32::try_from(at).unwrap_or(u32::MAX));
+            let jobs = || self.jobs.values().filter(|job| below(job.account));
+            let running = jobs().filter(|job| job.phase == Phase::Running).count();
+            let waiting = jobs().filter(|job| job.phase == Phase::Waiting).count();
+            if (account.running as usize, account.waiting as usize) != (running, waiting) {
+                return Err(format!("account {at} counts its jobs wrongly"));
+            }
+            for (class, &held) in account.held.iter().enumerate() {
+                let grants = jobs().flat_map(|job| &job.grants);
+                let charged = grants
+                    .filter(|grant| grant.class.index() == class && matches!(grant.hold, Hold::Held | Hold::Releasing));
+                if charged.map(|grant| grant.milli).sum::<u64>() != held {
+                    return Err(format!("account {at} is charged {held} of class {class}, which is not what it has"));
+                }
+            }
+        }
+        let queued: usize = self.accounts.all.iter().map(|account| account.queue.len()).sum();
+        let waiting = self.jobs.values().filter(|job| job.phase == Phase::Waiting);
+        if waiting.clone().filter(|job| !job.on_hold).count() != queued || waiting.count() != self.waiting {
+            return Err(format!("{queued} jobs in queues, {} waiting", self.waiting));
+        }
+        if self.accounts.get(AccountId::SITE.0).parent.is_some() {
+            return Err("the site has a parent".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_promises_made(&self) -> Result<(), String> {
+        if self.promised.len() > self.policy.backfill_depth {
+            return Err(format!("{} reserved starts", self.promised.len()));
+        }
+        let mut claims = 0;
+        for (job, promise) in self.jobs.values().filter_map(|job| Some((job, job.promise.as_ref()?))) {
+            if job.phase != Phase::Waiting || !self.promised.contains(&job.id) {
+                return Err(format!("job {} has a reserved start it should not have", job.id));
+            }
+            claims += promise.spots.len();
+        }
+        let there = self.pool.nodes.iter().flat_map(|node| &node.devices).map(|device| device.claims.len());
+        if claims != there.sum::<usize>() {
+            return Err(format!("{claims} devices promised, which is not what devices say"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! Leases: given, ended, released.
+
+use super::{Scheduler, Timer};
+use crate::effect::{Effect, EndCause, LeasedDevice};
+use crate::ids::JobId;
+use crate::job::{Grant, Hold, Phase};
+use crate::pool::Holder;
+use crate::search::{PartDemand, Pick};
+use crate::time::Millis;
+use accord_types::{DeviceId, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Scheduler {
+    /// Gives a waiting job its devices.
+    pub(super) fn start(&mut self, id: JobId, choice: &[PartDemand], picks: &[Pick], effects: &mut Vec<Effect>) {
+        self.dequeue(id);
+        let Some(mut job) = self.jobs.remove(&id) else { return };
+        self.forget_waiting(&job);
+        let (limit, quantum) = (job.limit_ms, self.policy.quantum());
+        job.phase = Phase::Running;
+        job.started = self.now;
+        job.ends = self.now.plus(job.lease_ms(quantum));
+        job.warned = self.warning_time(job.ends);
+        let planned_end = limit.map_or(Millis::NEVER, |_| job.ends);
+        let mut nodes = BTreeSet::new();
+        let mut held: BTreeMap<_, u64> = BTreeMap::new();
+        for pick in picks {
+            let part = &choice[pick.part];
+            let class = &self.pool.classes[part.class.index()];
+            let milli = u64::from(crate::arithmetic::charge(pick.amount, pick.exclusive, class));
+            let holder = Holder { job: id, amount: pick.amount, exclusive: pick.exclusive, ends: planned_end };
+            self.pool.hold(pick.spot, holder, part.cores, part.host_memory);
+            nodes.insert(pick.spot.node);
+            *held.entry(part.class).or_default() += milli;
+            job.grants.push(Grant {
+                device: self.pool.device_id(pick.spot),
+                spot: pick.spot,
+                class: part.class,
+                amount: pick.amount,
+                exclusive: pick.exclusive,
+                milli,
+                cores: part.cores,
+                host_memory: part.host_memory,
+                hold: Hold::Held,
+            });
+        }
+        for node in nodes {
+            self.pool.refresh(self.now, node);
+        }
+        for (class, milli) in held {
+            self.accounts.hold(self.now, job.account, class, milli, true);
+        }
+        self.accounts.count(job.account, 1, -1);
+        self.accounts.started(self.now, job.account);
+        self.shapes.leave(job.shape);
+        let leased =
+            |grant: &Grant| LeasedDevice { device: grant.device, amount: grant.amount, exclusive: grant.exclusive };
+        effects.push(Effect::Started { job: id, devices: job.grants.iter().map(leased).collect(), ends: job.ends });
+        self.timers.insert((job.ends, Timer::Lease(id)));
+        self.timers.insert((job.warned, Timer::Warn(id)));
+        let account = job.account;
+        self.jobs.insert(id, job);
+        self.touch(account);
+    }
+
+    /// Returns when a job is warned of its lease's end.
+    pub(super) fn warning_time(&self, ends: Millis) -> Millis {
+        Millis(ends.0.saturating_sub(self.policy.grace_ms)).max(self.now)
+    }
+
+    /// Moves the end of a running job's lease.
+    pub(super) fn move_end(&mut self, id: JobId, ends: Millis, effects: &mut Vec<Effect>) {
+        let warning = self.warning_time(ends);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        self.timers.remove(&(job.ends, Timer::Lease(id)));
+        self.timers.remove(&(job.warned, Timer::Warn(id)));
+        (job.ends, job.warned) = (ends, warning);
+        job.ending = None;
+        self.timers.insert((ends, Timer::Lease(id)));
+        self.timers.insert((warning, Timer::Warn(id)));
+        let planned = job.limit_ms.map_or(Millis::NEVER, |_| ends);
+        self.set_planned_end(id, planned);
+        effects.push(Effect::LeaseEnds { job: id, ends });
+    }
+
+    /// Says by when planning counts on a job's devices.
+    pub(super) fn set_planned_end(&mut self, id: JobId, planned: Millis) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let mut nodes = BTreeSet::new();
+        for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
+            self.pool.set_end(grant.spot, id, planned);
+            nodes.insert(grant.spot.node);
+        }
+        for node in nodes {
+            self.pool.refresh(self.now, node);
+            self.pool.touch_claims(node);
+        }
+    }
+
+    pub(super) fn set_limit(&mut self, id: JobId, limit_ms: u64, by: &str, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        effects.push(Effect::Audit(format!("{by} sets the limit of job {id} to {} s", limit_ms / 1_000)));
+        match job.phase {
+            Phase::Waiting => {
+                let held = job.on_hold;
+                self.dequeue(id);
+                let Some(job) = self.jobs.get(&id) else { return };
+                let key = self.shape_key(job.account, job.origin, &job.request, Some(limit_ms));
+                self.shapes.leave(job.shape);
+                let shape = self.shapes.of(&key, &self.pool);
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    (job.shape, job.limit_ms) = (shape, Some(limit_ms));
+                }
+                if !held {
+                    self.enqueue(id);
+                }
+            }
+            Phase::Running => {
+                let ends = job.started.plus(limit_ms).max(self.now);
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.limit_ms = Some(limit_ms);
+                }
+                self.move_end(id, ends, effects);
+            }
+            Phase::Releasing => {}
+        }
+    }
+
+    pub(super) fn cancel(&mut self, id: JobId, by: String, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if by != job.user {
+            effects.push(Effect::Audit(format!("{by} ends job {id} of user {:?}", job.user)));
+        }
+        match job.phase {
+            Phase::Waiting => self.withdraw(id, EndCause::Cancelled { by }, effects),
+            Phase::Running => self.end(id, EndCause::Cancelled { by }, effects),
+            Phase::Releasing => {}
+        }
+    }
+
+    pub(super) fn command_ended(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        match self.jobs.get(&id).map(|job| job.phase) {
+            Some(Phase::Waiting) => self.withdraw(id, EndCause::Done, effects),
+            Some(Phase::Running) => self.end(id, EndCause::Done, effects),
+            Some(Phase::Releasing) | None => {}
+        }
+    }
+
+    /// Ends a running job. Its devices are free when their agents have confirmed it.
+    pub(super) fn end(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.phase = Phase::Releasing;
+        self.timers.remove(&(job.ends, Timer::Lease(id)));
+        self.timers.remove(&(job.warned, Timer::Warn(id)));
+        effects.push(Effect::Ended { job: id, cause });
+        let mut nodes = BTreeSet::new();
+        for grant in &mut job.grants {
+            if grant.hold == Hold::Held {
+                grant.hold = Hold::Releasing;
+                nodes.insert(grant.device.node);
+            }
+        }
+        let account = job.account;
+        effects.extend(nodes.into_iter().map(|node| Effect::Release { job: id, node }));
+        self.accounts.count(account, -1, 0);
+        self.set_planned_end(id, self.now.plus(super::RELEASE_EXPECTED_MS));
+        self.forget_if_free(id);
+        self.touch(account);
+    }
+
+    /// The agent of a node confirms that nothing of a job is left there.
+    pub(super) fn released(&mut self, id: JobId, node: NodeId) {
+        let is_over = |hold: Hold| matches!(hold, Hold::Releasing | Hold::Lost);
+        self.change_grants(id, node, |_, hold| if is_over(hold) { Hold::Freed } else { hold });
+        self.forget_if_free(id);
+    }
+
+    /// Changes what a job has of a node's devices. What is free stays so.
+    pub(super) fn change_grants(&mut self, id: JobId, node: NodeId, to: impl Fn(DeviceId, Hold) -> Hold) {
+        let (Some(at), Some(job)) = (self.pool.node_at(node), self.jobs.get_mut(&id)) else { return };
+        let (mut changed, account) = (false, job.account);
+        for grant in job.grants.iter_mut().filter(|grant| grant.device.node == node && grant.hold != Hold::Freed) {
+            let (old, new) = (grant.hold, to(grant.device, grant.hold));
+            if old == new {
+                continue;
+            }
+            changed = true;
+            grant.hold = new;
+            let charged = |hold: Hold| matches!(hold, Hold::Held | Hold::Releasing);
+            if charged(old) && !charged(new) {
+                self.accounts.hold(self.now, account, grant.class, grant.milli, false);
+            }
+            if new == Hold::Freed {
+                self.pool.free(grant.spot, id, grant.cores, grant.host_memory);
+            }
+        }
+        if changed {
+            self.pool.refresh(self.now, at);
+            self.touch(account);
+        }
+    }
+
+    /// Forgets a job that is over once all its devices are free.
+    pub(super) fn forget_if_free(&mut self, id: JobId) {
+        let is_free = |grant: &Grant| grant.hold == Hold::Freed;
+        if self.jobs.get(&id).is_some_and(|job| job.phase == Phase::Releasing && job.grants.iter().all(is_free)) {
+            self.jobs.remove(&id);
+        }
+    }
+
+    pub(super) fn count_session(&mut self, id: JobId, opened: bool) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.sessions = if opened { job.sessions + 1 } else { job.sessions.saturating_sub(1) };
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The state, and the one way in.
+
+mod admin;
+mod asks;
+mod explain;
+mod invariants;
+mod leases;
+mod nodes;
+mod pass;
+mod promises;
+mod timers;
+
+use crate::accounts::{Accounts, Head};
+use crate::effect::Effect;
+use crate::ids::{JobId, ReservationId};
+use crate::input::{DrainTarget, Input, Reservation};
+use crate::job::{Job, Phase};
+use crate::policy::Policy;
+use crate::pool::{Pool, Spot};
+use crate::search::Search;
+use crate::shapes::{Shapes, classes_of};
+use crate::time::Millis;
+pub use explain::{Explanation, JobView, WaitReason};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often the order of accounts takes over what they used meanwhile.
+pub const SETTLE_MS: u64 = 60_000;
+
+/// Releases that take longer than planned are expected after this time more.
+pub const RELEASE_EXPECTED_MS: u64 = 5_000;
+
+/// What is to happen at a time. At one time they happen in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Timer {
+    /// A leaf account's usage is brought up to date.
+    Settle(u32),
+    /// A reservation begins or ends.
+    Window(ReservationId),
+    /// A drain's deadline.
+    Drain(DrainTarget),
+    /// A lease's end.
+    Lease(JobId),
+    /// A job is warned of its lease's end, or its lease is renewed.
+    Warn(JobId),
+    /// A request has waited for long enough.
+    Wait(JobId),
+    /// A requester without a connection loses its place.
+    Keep(JobId),
+    /// A reserved start.
+    Promise(JobId),
+}
+
+/// A drain.
+#[derive(Clone, Debug)]
+struct Drain {
+    by_time: Millis,
+    end: bool,
+    reason: String,
+}
+
+/// The scheduler.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    now: Millis,
+    policy: Policy,
+    accounts: Accounts,
+    pool: Pool,
+    shapes: Shapes,
+    jobs: BTreeMap<JobId, Job>,
+    last_job: u64,
+    waiting: usize,
+    /// Jobs that administrators put first.
+    front: BTreeMap<u64, JobId>,
+    last_front: u64,
+    paused: bool,
+    timers: BTreeSet<(Millis, Timer)>,
+    /// Leaf accounts that have a timer.
+    settling: BTreeSet<u32>,
+    /// Jobs with a reserved start.
+    promised: BTreeSet<JobId>,
+    /// Those of them whose devices may all be free.
+    ready: BTreeSet<JobId>,
+    /// Shapes that are to be tested, and those that fit while their jobs may not start.
+    candidates: BTreeSet<usize>,
+    /// The pool's stamp of the last pass.
+    passed: u64,
+    reservations: BTreeMap<ReservationId, (Reservation, Vec<Spot>)>,
+    drains: BTreeMap<DrainTarget, Drain>,
+    quarantined: BTreeMap<accord_types::DeviceId, String>,
+}
+
+impl Default for Scheduler {
+    fn default() -> Self {
+        Self::new(Policy::default())
+    }
+}
+
+impl Scheduler {
+    /// A scheduler without nodes, at time 0.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            now: Millis(0),
+            accounts: Accounts::new(&policy),
+            policy,
+            pool: Pool::default(),
+            shapes: Shapes::default(),
+            jobs: BTreeMap::new(),
+            last_job: 0,
+            waiting: 0,
+            front: BTreeMap::new(),
+            last_front: 0,
+            paused: false,
+            timers: BTreeSet::new(),
+            settling: BTreeSet::new(),
+            promised: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            candidates: BTreeSet::new(),
+            passed: 0,
+            reservations: BTreeMap::new(),
+            drains: BTreeMap::new(),
+            quarantined: BTreeMap::new(),
+        }
+    }
+
+    /// Takes an input at a time, and adds what is to be done. Time never goes back: an earlier time counts as the last one.
+    pub fn apply(&mut self, now: Millis, input: Input, effects: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        self.pass_time(effects);
+        match input {
+            Input::NodeJoined(description) => self.node_joined(&description, effects),
+            Input::NodeLost(node) => self.node_down(node, false, effects),
+            Input::NodeLeft(node) => self.node_down(node, true, effects),
+            Input::Ask { user, account, origin, request } => self.ask(user, &account, origin, request, effects),
+            Input::Cancel { job, by } => self.cancel(job, by, effects),
+            Input::Ended { job } => self.command_ended(job, effects),
+            Input::Hold { job, held } => self.hold(job, held, effects),
+            Input::ToFront { job, by } => self.put_first(job, &by, effects),
+            Input::SetLimit { job, limit_ms, by } => self.set_limit(job, limit_ms, &by, effects),
+            Input::Connected { job, connected } => self.connected(job, connected),
+            Input::SessionOpened { job, .. } => self.count_session(job, true),
+            Input::SessionClosed { job, .. } => self.count_session(job, false),
+            Input::Released { job, node } => self.released(job, node),
+            Input::PolicyApplied { policy, by } => self.apply_policy(*policy, &by, effects),
+            Input::MonthBegan => self.accounts.begin_month(self.now),
+            Input::Reserve { reservation, by } => self.reserve(reservation, &by, effects),
+            Input::Unreserve { id, by } => self.unreserve(id, &by, effects),
+            Input::Drain { target, by_time, end, reason, by } => {
+                self.drain(target, Drain { by_time, end, reason }, &by, effects);
+            }
+            Input::Undrain { target, by } => self.undrain(target, &by, effects),
+            Input::Quarantine { device, reason } => self.quarantine(device, reason, effects),
+            Input::Unquarantine { device, by } => self.unquarantine(device, &by, effects),
+            Input::Pause { paused, by } => {
+                self.paused = paused;
+                effects.push(Effect::Audit(format!("{by} {} all starts", if paused { "pauses" } else { "resumes" })));
+            }
+            Input::Tick => {}
+        }
+        self.pass(effects);
+    }
+
+    /// Returns when [`Input::Tick`] is due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Millis> {
+        self.timers.first().map(|&(at, _)| at)
+    }
+
+    /// Returns the policy in effect.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Returns steps of loops since the start, for tests that count them.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.pool.steps.get() + self.accounts.steps
+    }
+
+    /// Brings an account and those above up to date, and computes their places anew.
+    fn touch(&mut self, leaf: u32) {
+        for at in 0..self.accounts.get(leaf).path.len() {
+            let account = self.accounts.get(leaf).path[at];
+            self.accounts.settle(self.now, account);
+        }
+        let first = self.accounts.get(leaf).queue.first().map(|turn| turn.job);
+        let head = first.and_then(|job| self.jobs.get(&job)).map(|job| Head {
+            submitted: job.submitted,
+            priority: job.request.priority,
+            demand: self.first_demand(job),
+        });
+        self.accounts.rank(self.now, leaf, head.as_ref());
+        let of = self.accounts.get(leaf);
+        if of.running + of.waiting > 0 && self.settling.insert(leaf) {
+            self.timers.insert((self.now.plus(SETTLE_MS), Timer::Settle(leaf)));
+        }
+    }
+
+    /// Returns what a job's first choice takes at least.
+    fn first_demand(&self, job: &Job) -> Vec<(crate::ids::ClassId, u64)> {
+        let shape = self.shapes.get(job.shape);
+        shape.choices.first().map_or_else(Vec::new, |choice| shape.demand(choice, &self.pool.classes))
+    }
+
+    fn search<'a>(&'a self, shape: &'a crate::shapes::Shape, origin: Option<u32>) -> Search<'a> {
+        let lease = shape.key.limit_ms.unwrap_or(self.policy.quantum());
+        Search {
+            pool: &self.pool,
+            until: self.now.plus(lease),
+            origin,
+            nodes: shape.nodes.as_ref(),
+            layout: shape.layout,
+            sharers_max: self.policy.sharers_max,
+        }
+    }
+
+    /// Lets a waiting job take part in the order.
+    fn enqueue(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.phase == Phase::Waiting && !job.on_hold) else { return };
+        if let Some(front) = job.front {
+            self.front.insert(front, id);
+        }
+        self.shapes.enqueue(job.shape, job.account, job.turn);
+        let shape = self.shapes.get(job.shape);
+        let mut grown = classes_of(shape.classes).map(|class| self.pool.index[class].grown);
+        if shape.tested.is_none_or(|tested| grown.any(|grown| grown > tested)) {
+            self.candidates.insert(job.shape);
+        }
+        let (account, turn) = (job.account, job.turn);
+        self.accounts.all[account as usize].queue.insert(turn);
+        self.touch(account);
+    }
+
+    /// Takes a waiting job out of the order.
+    fn dequeue(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if let Some(front) = job.front {
+            self.front.remove(&front);
+        }
+        self.shapes.dequeue(job.shape, job.account, job.turn);
+        let (account, turn) = (job.account, job.turn);
+        self.accounts.all[account as usize].queue.remove(&turn);
+        self.drop_promise(id);
+        self.touch(account);
+    }
+}

@@ -1,0 +1,253 @@
+//! The pass after each input: starts the first job in order that can start, until none can.
+
+use super::Scheduler;
+use crate::effect::Effect;
+use crate::ids::{ClassId, JobId};
+use crate::job::Job;
+use crate::search::{PartDemand, Pick};
+use crate::shapes::each;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+/// Why a job's account keeps it from starting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// So many jobs of this account run.
+    Running(u32),
+    /// This account would have more than its most.
+    Most(u32),
+    /// It is to take devices that are guaranteed to others for longer than a quantum.
+    Guarantee,
+}
+
+/// What a job starts with: the choice of classes, and the devices.
+type Fit = (Vec<PartDemand>, Vec<Pick>);
+
+impl Scheduler {
+    pub(super) fn pass(&mut self, effects: &mut Vec<Effect>) {
+        loop {
+            self.check_promises();
+            if self.paused {
+                return;
+            }
+            self.start_all(effects);
+            self.reserve_starts(effects);
+            let grown = self.pool.index.iter().any(|index| index.grown > self.passed);
+            if self.pool.touched.is_empty() && !grown {
+                return;
+            }
+        }
+    }
+
+    /// Starts the first job in order that can start, until none can.
+    fn start_all(&mut self, effects: &mut Vec<Effect>) {
+        self.gather_candidates();
+        let mut stopped: BTreeSet<(usize, u32)> = BTreeSet::new();
+        let mut unready: BTreeSet<JobId> = BTreeSet::new();
+        while let Some(id) = self.first_candidate(&stopped, &unready) {
+            let Some(job) = self.jobs.get(&id) else { return };
+            match self.fit(job) {
+                Ok((choice, picks)) => {
+                    self.start(id, &choice, &picks, effects);
+                    self.check_promises();
+                    self.gather_candidates();
+                    (stopped, unready) = (BTreeSet::new(), BTreeSet::new());
+                }
+                Err(_) => {
+                    if job.promise.is_some() {
+                        unready.insert(id);
+                    }
+                    stopped.insert((job.shape, job.account));
+                }
+            }
+        }
+    }
+
+    /// Adds the shapes whose classes have more than at the last pass, and tests all candidates.
+    fn gather_candidates(&mut self) {
+        for (class, index) in self.pool.index.iter().enumerate() {
+            if index.grown > self.passed
+                && let Some(shapes) = self.shapes.by_class.get(class)
+            {
+                self.candidates.extend(shapes);
+            }
+        }
+        self.passed = self.pool.stamp;
+        let candidates: Vec<usize> = self.candidates.iter().copied().collect();
+        for shape in candidates {
+            if self.shapes.get(shape).waiting.is_empty() || !self.fits_somewhere(shape) {
+                self.candidates.remove(&shape);
+                self.shapes.get_mut(shape).tested = Some(self.pool.stamp);
+            }
+        }
+    }
+
+    fn fits_somewhere(&self, shape: usize) -> bool {
+        let shape = self.shapes.get(shape);
+        let search = self.search(shape, shape.key.own);
+        shape.choices.iter().any(|choice| {
+            self.pool.step();
+            search.may_fit(choice) && search.find(choice).is_some()
+        })
+    }
+
+    /// Returns the first job in order among the first ones of fitting shapes, and those whose reserved devices may be free.
+    fn first_candidate(&self, stopped: &BTreeSet<(usize, u32)>, unready: &BTreeSet<JobId>) -> Option<JobId> {
+        let mut first: Option<&Job> = None;
+        let fitting = self.candidates.iter().flat_map(|&shape| {
+            let waiting = &self.shapes.get(shape).waiting;
+            let open = waiting.iter().filter(move |&(&account, _)| !stopped.contains(&(shape, account)));
+            open.filter_map(|(_, turns)| turns.first().map(|turn| turn.job))
+        });
+        let ready = self.ready.iter().copied().filter(|id| !unready.contains(id));
+        for id in fitting.chain(ready).chain(self.first_of_front(stopped)) {
+            self.pool.step();
+            let Some(job) = self.jobs.get(&id) else { continue };
+            if first.is_none_or(|first| self.order(job, first) == Ordering::Less) {
+                first = Some(job);
+            }
+        }
+        first.map(|job| job.id)
+    }
+
+    /// Returns jobs that administrators put first and whose shapes fit: within their account they may not be the first.
+    fn first_of_front<'a>(&'a self, stopped: &'a BTreeSet<(usize, u32)>) -> impl Iterator<Item = JobId> + 'a {
+        self.front.values().copied().filter(move |id| {
+            self.jobs
+                .get(id)
+                .is_some_and(|job| self.candidates.contains(&job.shape) && !stopped.contains(&(job.shape, job.account)))
+        })
+    }
+
+    /// Compares the places of two waiting jobs.
+    pub(super) fn order(&self, one: &Job, other: &Job) -> Ordering {
+        match (one.front, other.front) {
+            (Some(one), Some(other)) => one.cmp(&other),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => self.accounts.compare(one.account, other.account).then_with(|| one.turn.cmp(&other.turn)),
+        }
+    }
+
+    /// Returns why a job's account keeps it from starting with its first choice, if it does.
+    pub(super) fn stopped_by(&self, account: u32, job: &Job) -> Option<Stop> {
+        self.too_many_run(account).or_else(|| {
+            let demand = self.first_demand(job);
+            self.accounts.beyond_most(account, &demand).map(Stop::Most)
+        })
+    }
+
+    fn too_many_run(&self, account: u32) -> Option<Stop> {
+        let mut path = self.accounts.get(account).path.iter().copied();
+        let full = path.find(|&above| {
+            let max = self.policy.accounts[above as usize].running_max;
+            max.is_some_and(|max| self.accounts.get(above).running >= max)
+        });
+        full.map(Stop::Running)
+    }
+
+    /// Returns what a job can start with now, or why its account keeps it from starting; none if there are no devices.
+    pub(super) fn fit(&self, job: &Job) -> Result<Fit, Option<Stop>> {
+        if let Some(stop) = self.too_many_run(job.account) {
+            return Err(Some(stop));
+        }
+        let shape = self.shapes.get(job.shape);
+        if let Some(picks) = self.promised_picks(job)
+            && let Some(promise) = &job.promise
+        {
+            let choice = &promise.choice;
+            match self.allowed(job, choice, &picks) {
+                Ok(()) => return Ok((choice.clone(), picks)),
+                Err(stop) => return Err(Some(stop)),
+            }
+        }
+        let search = self.search(shape, job.origin);
+        let mut stop = None;
+        for choice in &shape.choices {
+            let found = self.capped(job, choice).and_then(|capped| {
+                if !search.may_fit(&capped) {
+                    return Err(None);
+                }
+                let picks = search.find(&capped).ok_or(None)?;
+                match self.allowed(job, &capped, &picks) {
+                    Ok(()) => Ok((capped, picks)),
+                    Err(stop) => {
+                        let least = at_least(&capped);
+                        let picks = search.find(&least).ok_or(None)?;
+                        self.allowed(job, &least, &picks).map_err(|_| Some(stop))?;
+                        Ok((least, picks))
+                    }
+                }
+            });
+            match found {
+                Ok(fit) => return Ok(fit),
+                Err(why) => stop = stop.or(why),
+            }
+        }
+        Err(stop)
+    }
+
+    /// Returns a choice whose ranges are within the account's quotas, or the account whose quota is too small.
+    fn capped(&self, job: &Job, choice: &[PartDemand]) -> Result<Vec<PartDemand>, Option<Stop>> {
+        let shape = self.shapes.get(job.shape);
+        let demand = shape.demand(choice, &self.pool.classes);
+        if let Some(account) = self.accounts.beyond_most(job.account, &demand) {
+            return Err(Some(Stop::Most(account)));
+        }
+        if choice.iter().all(|part| part.count.least == part.count.most) {
+            return Ok(choice.to_vec());
+        }
+        let [part] = choice else {
+            let most: Vec<(ClassId, u64)> = choice
+                .iter()
+                .map(|part| (part.class, u64::from(part.count.most) * each(part, &self.pool.classes)))
+                .collect();
+            let beyond = self.accounts.beyond_most(job.account, &most).is_some();
+            return Ok(if beyond { at_least(choice) } else { choice.to_vec() });
+        };
+        let each = each(part, &self.pool.classes);
+        let left = self.accounts.left_of_most(job.account, part.class) / each.max(1);
+        let mut part = part.clone();
+        part.count.most = part.count.most.min(u32::try_from(left).unwrap_or(u32::MAX)).max(part.count.least);
+        Ok(vec![part])
+    }
+
+    /// Whether a job may take devices, as far as quotas and guarantees of others go.
+    fn allowed(&self, job: &Job, choice: &[PartDemand], picks: &[Pick]) -> Result<(), Stop> {
+        let mut demand: Vec<(ClassId, u64)> = Vec::new();
+        for (at, part) in choice.iter().enumerate() {
+            let count = picks.iter().filter(|pick| pick.part == at).count() as u64;
+            demand.push((part.class, count * each(part, &self.pool.classes)));
+        }
+        if let Some(account) = self.accounts.beyond_most(job.account, &demand) {
+            return Err(Stop::Most(account));
+        }
+        let is_long = job.limit_ms.is_some_and(|limit| limit > self.policy.quantum());
+        if !is_long || self.accounts.is_entitled(job.account, &demand) {
+            return Ok(());
+        }
+        for set in self.accounts.guaranteed_sets() {
+            let takes_whole = |pick: &&Pick| {
+                let class = self.pool.device(pick.spot).class;
+                crate::accounts::contains(set, class) && self.pool.device(pick.spot).holders.is_empty()
+            };
+            let taken = picks.iter().filter(takes_whole).count() as u64;
+            if taken == 0 {
+                continue;
+            }
+            let left = (self.pool.free_of(set) - taken) * u64::from(crate::amount::WHOLE);
+            if left < self.accounts.idle_guarantees(job.account, set) {
+                return Err(Stop::Guarantee);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn at_least(choice: &[PartDemand]) -> Vec<PartDemand> {
+    let mut choice = choice.to_vec();
+    for part in &mut choice {
+        part.count.most = part.count.least;
+    }
+    choice
+}

@@ -1,0 +1,162 @@
+//! Reserved starts: given to the first waiting jobs that can't start, kept, and lost for a recorded cause only.
+
+use super::{RELEASE_EXPECTED_MS, Scheduler, Timer};
+use crate::effect::{Effect, SlipCause};
+use crate::ids::JobId;
+use crate::job::{Job, Promise};
+use crate::plan::{Plan, Planner};
+use crate::pool::{Claim, Spot};
+use crate::search::{PartDemand, Pick};
+use crate::shapes::classes_of;
+use crate::time::Millis;
+use std::collections::BTreeSet;
+
+impl Scheduler {
+    /// Gives reserved starts to those of the first jobs in order that have none.
+    pub(super) fn reserve_starts(&mut self, effects: &mut Vec<Effect>) {
+        let depth = self.policy.backfill_depth;
+        if self.promised.len() >= depth || self.waiting == 0 {
+            return;
+        }
+        for id in self.first_jobs(depth) {
+            if self.promised.len() >= depth {
+                return;
+            }
+            let Some(job) = self.jobs.get(&id).filter(|job| job.promise.is_none()) else { continue };
+            let grown = classes_of(self.shapes.get(job.shape).classes).map(|class| self.pool.index[class].sooner);
+            let grown = grown.max().unwrap_or(0);
+            if job.unplanned.is_some_and(|stamp| stamp >= grown) {
+                continue;
+            }
+            match self.plan(id) {
+                Some((choice, plan)) => self.promise(id, choice, plan, effects),
+                None => {
+                    if let Some(job) = self.jobs.get_mut(&id) {
+                        job.unplanned = Some(grown);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the first jobs in order that may start as far as their accounts go; it looks at twice as many at most.
+    fn first_jobs(&self, depth: usize) -> Vec<JobId> {
+        let (mut found, mut seen) = (Vec::new(), 0);
+        let mut look = |account: u32, id: JobId, is_front: bool| {
+            self.pool.step();
+            let Some(job) = self.jobs.get(&id).filter(|job| is_front || job.front.is_none()) else { return true };
+            seen += 1;
+            if self.stopped_by(account, job).is_none() {
+                found.push(id);
+            }
+            found.len() < depth && seen < 2 * depth
+        };
+        let enough = !self.front.values().all(|&id| match self.jobs.get(&id) {
+            Some(job) => look(job.account, id, true),
+            None => true,
+        });
+        if !enough {
+            self.accounts.visit(&mut |account, id| look(account, id, false));
+        }
+        found
+    }
+
+    /// Returns the earliest start of all choices; the first choice among equals.
+    fn plan(&mut self, id: JobId) -> Option<(Vec<PartDemand>, Plan)> {
+        self.pool.settle_chunks();
+        let job = self.jobs.get(&id)?;
+        let shape = self.shapes.get(job.shape);
+        let planner =
+            Planner { pool: &self.pool, origin: job.origin, nodes: shape.nodes.as_ref(), layout: shape.layout };
+        let plans = shape.choices.iter().enumerate().filter_map(|(at, choice)| Some((at, planner.plan(choice)?)));
+        let (choice, mut plan) = plans.min_by_key(|(at, plan)| (plan.starts, *at))?;
+        if plan.starts <= self.now {
+            plan.starts = self.now.plus(RELEASE_EXPECTED_MS);
+        }
+        Some((shape.choices[choice].clone(), plan))
+    }
+
+    fn promise(&mut self, id: JobId, choice: Vec<PartDemand>, plan: Plan, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let starts = plan.starts;
+        let ends = job.limit_ms.map_or(Millis::NEVER, |limit| starts.plus(limit));
+        let slipped = job.slipped.take().filter(|&(before, _)| before < starts).map(|(_, cause)| cause);
+        job.promise = Some(Promise { starts, spots: plan.spots.clone(), choice });
+        for &spot in &plan.spots {
+            self.pool.device_mut(spot).claims.push(Claim { job: id, starts, ends });
+        }
+        self.refresh_all(&plan.spots);
+        self.promised.insert(id);
+        self.ready.insert(id);
+        self.timers.insert((starts, Timer::Promise(id)));
+        effects.push(Effect::Reserved { job: id, starts, slipped });
+    }
+
+    fn refresh_all(&mut self, spots: &[Spot]) {
+        let nodes: BTreeSet<u32> = spots.iter().map(|spot| spot.node).collect();
+        for node in nodes {
+            self.pool.refresh(self.now, node);
+        }
+    }
+
+    /// Takes a job's reserved start back.
+    pub(super) fn drop_promise(&mut self, id: JobId) {
+        let Some(promise) = self.jobs.get_mut(&id).and_then(|job| job.promise.take()) else { return };
+        for &spot in &promise.spots {
+            self.pool.device_mut(spot).claims.retain(|claim| claim.job != id);
+        }
+        self.refresh_all(&promise.spots);
+        for &spot in &promise.spots {
+            self.pool.touch_claims(spot.node);
+        }
+        self.promised.remove(&id);
+        self.ready.remove(&id);
+        self.timers.remove(&(promise.starts, Timer::Promise(id)));
+    }
+
+    /// Takes a job's reserved start back, and records why. The earliest one that it lost counts.
+    pub(super) fn lose_promise(&mut self, id: JobId, cause: SlipCause) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(promise) = &job.promise else { return };
+        job.slipped = Some(match job.slipped {
+            Some((before, _)) => (before.min(promise.starts), cause),
+            None => (promise.starts, cause),
+        });
+        self.drop_promise(id);
+    }
+
+    /// Looks at the reserved starts whose devices have changed: they may start, or can't be kept.
+    pub(super) fn check_promises(&mut self) {
+        let mut touched = std::mem::take(&mut self.pool.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for id in touched {
+            self.pool.step();
+            let Some(promise) = self.jobs.get(&id).and_then(|job| job.promise.as_ref()) else { continue };
+            if let Some(cause) = promise.spots.iter().find_map(|&spot| self.pool.breaks(spot, id)) {
+                self.lose_promise(id, cause);
+            } else {
+                self.ready.insert(id);
+            }
+        }
+    }
+
+    /// Returns the devices of a job's reserved start if all are free for as long as its lease.
+    pub(super) fn promised_picks(&self, job: &Job) -> Option<Vec<Pick>> {
+        let promise = job.promise.as_ref()?;
+        let until = self.now.plus(job.lease_ms(self.policy.quantum()));
+        let choice = &promise.choice;
+        let mut picks = Vec::with_capacity(promise.spots.len());
+        for &spot in &promise.spots {
+            self.pool.step();
+            if !self.pool.is_free_for(spot, job.id, self.now, until) {
+                return None;
+            }
+            let class = self.pool.device(spot).class;
+            let part = choice.iter().position(|part| part.class == class)?;
+            picks.push(crate::search::pick_of(&self.pool, choice, part, spot));
+        }
+        picks.sort_by_key(|pick| (pick.part, pick.spot));
+        crate::search::carries(&self.pool, choice, &picks).then_some(picks)
+    }
+}

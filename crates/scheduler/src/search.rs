@@ -1,0 +1,563 @@
+//! Where a request's devices can be taken now: best fit.
+//!
+//! First among devices that are not set aside, then also among those that are set aside later than the job's end. Within
+//! each: the program's own node; the node with the fewest free devices that has enough, the first by position among equals; the
+//! fewest nodes, largest first.
+
+use crate::amount::{Amount, WHOLE};
+use crate::bitset::BitSet;
+use crate::ids::ClassId;
+use crate::pool::{Pool, Spot};
+use crate::request::{Count, Locality, Take};
+use crate::time::Millis;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A part of a request, with its class chosen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PartDemand {
+    pub(crate) class: ClassId,
+    pub(crate) count: Count,
+    pub(crate) take: Take,
+    pub(crate) cores: u64,
+    pub(crate) host_memory: u64,
+}
+
+/// One device that a search has chosen, for a part of the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pick {
+    pub(crate) part: usize,
+    pub(crate) spot: Spot,
+    pub(crate) amount: Amount,
+    pub(crate) exclusive: bool,
+}
+
+/// How devices are to be placed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Layout {
+    /// Anywhere, on the fewest nodes.
+    Any(Locality),
+    /// On so many nodes, each with an equal part.
+    Nodes(u32),
+    /// So many chunks, each on one node.
+    Chunks(u32),
+}
+
+/// What a search goes by besides the demand.
+#[derive(Clone, Copy)]
+pub(crate) struct Search<'a> {
+    pub(crate) pool: &'a Pool,
+    /// The job's end if it starts now.
+    pub(crate) until: Millis,
+    /// The program's own node.
+    pub(crate) origin: Option<u32>,
+    /// The nodes that may be used; none: all.
+    pub(crate) nodes: Option<&'a BitSet>,
+    pub(crate) layout: Layout,
+    /// Jobs at most on a device that is shared by memory alone.
+    pub(crate) sharers_max: u32,
+}
+
+/// Nodes whose usable devices are more than their open ones, by that number.
+#[derive(Default)]
+struct Bounded {
+    by_usable: BTreeSet<(u32, u32)>,
+    usable: BTreeMap<u32, u32>,
+}
+
+impl Search<'_> {
+    /// Whether the classes have as many devices as exclusive parts take; a search may still find none.
+    pub(crate) fn may_fit(&self, parts: &[PartDemand]) -> bool {
+        let chunks = if let Layout::Chunks(chunks) = self.layout { u64::from(chunks) } else { 1 };
+        parts.iter().all(|part| {
+            let free = self.pool.index[part.class.index()].whole;
+            part.take != Take::Exclusive || u64::from(part.count.least) * chunks <= free
+        })
+    }
+
+    /// Returns devices for all parts, or none.
+    pub(crate) fn find(&self, parts: &[PartDemand]) -> Option<Vec<Pick>> {
+        self.find_in(parts, false).or_else(|| {
+            let any_bounded = parts.iter().any(|part| self.has_bounded(part.class));
+            if any_bounded { self.find_in(parts, true) } else { None }
+        })
+    }
+
+    fn has_bounded(&self, class: ClassId) -> bool {
+        self.pool.index[class.index()].bounded.last().is_some_and(|&(until, _)| until >= self.until)
+    }
+
+    fn find_in(&self, parts: &[PartDemand], with_bounded: bool) -> Option<Vec<Pick>> {
+        let bounded: Vec<Bounded> =
+            parts.iter().map(|part| if with_bounded { self.bounded(part.class) } else { Bounded::default() }).collect();
+        let stage = Stage { search: self, parts, bounded: &bounded, with_bounded };
+        match self.layout {
+            Layout::Nodes(nodes) => stage.on_nodes(nodes),
+            Layout::Chunks(chunks) => stage.in_chunks(chunks),
+            Layout::Any(locality) => {
+                let most = stage.most()?;
+                stage.anywhere(locality, &most).or_else(|| {
+                    let least: Vec<u32> = parts.iter().map(|part| part.count.least).collect();
+                    if least == most { None } else { stage.anywhere(locality, &least) }
+                })
+            }
+        }
+    }
+
+    fn bounded(&self, class: ClassId) -> Bounded {
+        let mut bounded = Bounded::default();
+        for &(_, node) in self.pool.index[class.index()].bounded.range((self.until, 0)..) {
+            self.pool.step();
+            let usable = self.usable(node, class, true);
+            bounded.by_usable.insert((usable, node));
+            bounded.usable.insert(node, usable);
+        }
+        bounded
+    }
+
+    /// Returns the number of free devices of a class on a node that the job may use.
+    fn usable(&self, node: u32, class: ClassId, with_bounded: bool) -> u32 {
+        let found = self.pool.node(node).classes.iter().find(|on| on.class == class);
+        if !with_bounded {
+            return found.map_or(0, |on| on.open);
+        }
+        let devices = self.pool.node(node).devices.len();
+        let spots = (0..u32::try_from(devices).unwrap_or(u32::MAX)).map(|device| Spot { node, device });
+        let of_class = spots.filter(|&spot| self.pool.device(spot).class == class);
+        let usable = of_class.filter(|&spot| matches!(self.pool.room(spot, self.until, true), Some((_, true))));
+        u32::try_from(usable.count()).unwrap_or(u32::MAX)
+    }
+
+    fn allows(&self, node: u32) -> bool {
+        self.pool.step();
+        self.nodes.is_none_or(|nodes| nodes.contains(node))
+    }
+}
+
+/// Returns what a part takes of a device.
+pub(crate) fn pick_of(pool: &Pool, parts: &[PartDemand], part: usize, spot: Spot) -> Pick {
+    let (amount, exclusive) = match parts[part].take {
+        Take::Exclusive => (Amount { milli: WHOLE, memory: pool.device(spot).memory }, true),
+        Take::Shared(amount) => (amount, false),
+    };
+    Pick { part, spot, amount, exclusive }
+}
+
+/// Whether the nodes' cores and host memory suffice for all picks.
+pub(crate) fn carries(pool: &Pool, parts: &[PartDemand], picks: &[Pick]) -> bool {
+    if parts.iter().all(|part| part.cores == 0 && part.host_memory == 0) {
+        return true;
+    }
+    let mut used: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for pick in picks {
+        let of = used.entry(pick.spot.node).or_default();
+        of.0 += parts[pick.part].cores;
+        of.1 += parts[pick.part].host_memory;
+    }
+    used.iter().all(|(&node, &(cores, memory))| {
+        let there = pool.node(node);
+        cores <= there.cores_free() && memory <= there.host_memory_free()
+    })
+}
+
+/// One of the two stages of a search.
+struct Stage<'a> {
+    search: &'a Search<'a>,
+    parts: &'a [PartDemand],
+    bounded: &'a [Bounded],
+    with_bounded: bool,
+}
+
+impl Stage<'_> {
+    fn pool(&self) -> &Pool {
+        self.search.pool
+    }
+
+    /// Returns how many devices of each part there may be at most; none if some part has too few.
+    fn most(&self) -> Option<Vec<u32>> {
+        let limited = |part: &PartDemand| {
+            let index = &self.pool().index[part.class.index()];
+            let there = match (part.take, self.search.layout) {
+                (Take::Shared(_), _) => u64::from(part.count.most),
+                (Take::Exclusive, Layout::Any(Locality::Local)) => {
+                    self.search.origin.map_or(0, |own| u64::from(self.usable(own, part.class)))
+                }
+                (Take::Exclusive, _) if self.with_bounded => index.whole,
+                (Take::Exclusive, _) => index.open,
+            };
+            let most = u32::try_from(there.min(u64::from(part.count.most))).unwrap_or(u32::MAX);
+            (most >= part.count.least).then_some(most)
+        };
+        self.parts.iter().map(limited).collect()
+    }
+
+    fn usable(&self, node: u32, class: ClassId) -> u32 {
+        self.search.usable(node, class, self.with_bounded)
+    }
+
+    /// Returns the next node after `(usable, node)` by usable devices of the part's class, then by position, with at least `least`.
+    fn next_fit(&self, part: usize, least: u32, after: Option<(u32, u32)>) -> Option<(u32, u32)> {
+        let (index, bounded) = (&self.pool().index[self.parts[part].class.index()], &self.bounded[part]);
+        let (first, mut from) = after.map_or((least, 0), |(usable, node)| (usable, node + 1));
+        let highest = bounded.by_usable.last().map_or(0, |&(usable, _)| usable);
+        let count_max = u32::try_from(index.by_open.len()).unwrap_or(u32::MAX).max(highest + 1);
+        for count in first.max(1)..count_max {
+            let mut open = None;
+            if let Some(nodes) = index.by_open.get(count as usize) {
+                let mut at = from;
+                open = loop {
+                    match nodes.next(at) {
+                        Some(node) if bounded.usable.contains_key(&node) => at = node + 1,
+                        found => break found,
+                    }
+                };
+            }
+            let late = bounded.by_usable.range((count, from)..).next();
+            let late = late.filter(|&&(usable, _)| usable == count).map(|&(_, node)| node);
+            if let Some(node) = open.into_iter().chain(late).min() {
+                return Some((count, node));
+            }
+            from = 0;
+        }
+        None
+    }
+
+    /// Returns allowed nodes for a chunk whose first part takes so many devices, best fit first.
+    fn candidates(&self, count: u32) -> Box<dyn Iterator<Item = u32> + '_> {
+        let part = &self.parts[0];
+        let fits = move |least| {
+            let mut last = None;
+            std::iter::from_fn(move || {
+                last = self.next_fit(0, least, last);
+                last.map(|(_, node)| node)
+            })
+        };
+        let nodes: Box<dyn Iterator<Item = u32>> = match part.take {
+            Take::Exclusive => Box::new(fits(count)),
+            Take::Shared(amount) => {
+                let shared = self.partial(part.class, amount).map(|(_, spot)| spot.node);
+                Box::new(shared.chain(fits(1)))
+            }
+        };
+        Box::new(nodes.filter(|&node| self.search.allows(node)))
+    }
+
+    /// Returns shared devices with room for an amount, the fullest first.
+    fn partial(&self, class: ClassId, amount: Amount) -> impl Iterator<Item = (Amount, Spot)> + '_ {
+        let from = Amount { milli: amount.milli, memory: 0 };
+        let all = self.pool().index[class.index()].partial.range((from, Spot { node: 0, device: 0 })..);
+        all.copied().filter(move |&(left, spot)| left.covers(amount) && self.takes_sharer(spot, amount))
+    }
+
+    fn takes_sharer(&self, spot: Spot, amount: Amount) -> bool {
+        self.pool().step();
+        let few = amount.milli > 0 || self.pool().device(spot).holders.len() < self.search.sharers_max as usize;
+        few && self.pool().room(spot, self.search.until, self.with_bounded).is_some()
+    }
+
+    /// Returns devices on one node for so many devices of each part.
+    fn on_node(&self, node: u32, counts: &[u32]) -> Option<Vec<Pick>> {
+        let mut picks = Vec::new();
+        self.add_chunk(node, counts, 0, &mut picks).then_some(picks)
+    }
+
+    /// Adds one chunk on a node, whose earlier picks begin at `beside`. Returns whether it fits; adds nothing if not.
+    fn add_chunk(&self, node: u32, counts: &[u32], beside: usize, picks: &mut Vec<Pick>) -> bool {
+        let before = picks.len();
+        for (part, &count) in counts.iter().enumerate() {
+            if !self.add_part(node, part, count, beside, picks) {
+                picks.truncate(before);
+                return false;
+            }
+        }
+        let total =
+            |of: fn(&PartDemand) -> u64| -> u64 { picks[beside..].iter().map(|pick| of(&self.parts[pick.part])).sum() };
+        let there = self.pool().node(node);
+        let enough = total(|part| part.cores) <= there.cores_free()
+            && total(|part| part.host_memory) <= there.host_memory_free();
+        if !enough {
+            picks.truncate(before);
+        }
+        enough
+    }
+
+    fn add_part(&self, node: u32, part: usize, count: u32, beside: usize, picks: &mut Vec<Pick>) -> bool {
+        let demand = &self.parts[part];
+        let devices = u32::try_from(self.pool().node(node).devices.len()).unwrap_or(u32::MAX);
+        let before = picks.len();
+        if demand.take == Take::Exclusive && self.usable(node, demand.class) < count {
+            return false;
+        }
+        let mut rooms: Vec<(bool, Amount, u32)> = Vec::new();
+        for device in 0..devices {
+            self.pool().step();
+            let spot = Spot { node, device };
+            if self.pool().device(spot).class != demand.class || picks[beside..].iter().any(|pick| pick.spot == spot) {
+                continue;
+            }
+            let Some((left, whole)) = self.pool().room(spot, self.search.until, self.with_bounded) else { continue };
+            match demand.take {
+                Take::Exclusive if !whole => {}
+                Take::Shared(amount) if !left.covers(amount) || !(whole || self.takes_sharer(spot, amount)) => {}
+                Take::Exclusive => rooms.push((true, Amount::default(), device)),
+                Take::Shared(_) => rooms.push((whole, left, device)),
+            }
+        }
+        rooms.sort_unstable();
+        for &(_, _, device) in rooms.iter().take(count as usize) {
+            picks.push(self.pick(part, Spot { node, device }));
+        }
+        picks.len() - before == count as usize
+    }
+
+    fn pick(&self, part: usize, spot: Spot) -> Pick {
+        pick_of(self.pool(), self.parts, part, spot)
+    }
+
+    /// On so many nodes, each with an equal part of each count.
+    fn on_nodes(&self, nodes: u32) -> Option<Vec<Pick>> {
+        let least: Vec<u32> = self.parts.iter().map(|part| part.count.least.div_ceil(nodes)).collect();
+        let most: Vec<u32> = self.parts.iter().map(|part| part.count.most / nodes).collect();
+        let mut counts = most;
+        loop {
+            let mut picks = Vec::new();
+            let (mut found, mut last) = (0, BTreeSet::new());
+            for node in self.candidates(counts[0]) {
+                if found == nodes {
+                    break;
+                }
+                let beside = picks.len();
+                if last.insert(node) && self.add_chunk(node, &counts, beside, &mut picks) {
+                    found += 1;
+                }
+            }
+            if found == nodes {
+                picks.sort_by_key(|pick| pick.part);
+                return Some(picks);
+            }
+            let shorter: Vec<u32> = counts.iter().zip(&least).map(|(&count, &least)| (count - 1).max(least)).collect();
+            if shorter == counts {
+                return None;
+            }
+            counts = shorter;
+        }
+    }
+
+    /// In chunks, several on a node if they fit.
+    fn in_chunks(&self, chunks: u32) -> Option<Vec<Pick>> {
+        let counts: Vec<u32> = self.parts.iter().map(|part| part.count.least).collect();
+        let (mut picks, mut left, mut seen) = (Vec::new(), chunks, BTreeSet::new());
+        let own = self.search.origin.filter(|&own| self.search.allows(own));
+        for node in own.into_iter().chain(self.candidates(counts[0])) {
+            if !seen.insert(node) {
+                continue;
+            }
+            let beside = picks.len();
+            while left > 0 && self.add_chunk(node, &counts, beside, &mut picks) {
+                left -= 1;
+            }
+            if left == 0 {
+                return Some(picks);
+            }
+        }
+        None
+    }
+
+    fn anywhere(&self, locality: Locality, counts: &[u32]) -> Option<Vec<Pick>> {
+        let own = self.search.origin.filter(|&own| self.search.allows(own));
+        match locality {
+            Locality::Local => return self.on_node(own?, counts),
+            Locality::Spread => return self.spread(counts),
+            Locality::OwnFirst => {
+                if let Some(picks) = own.and_then(|own| self.on_node(own, counts)) {
+                    return Some(picks);
+                }
+            }
+            Locality::Near | Locality::Pack => {}
+        }
+        if let Some(picks) = self.candidates(counts[0]).find_map(|node| self.on_node(node, counts)) {
+            return Some(picks);
+        }
+        let own = own.filter(|_| locality == Locality::OwnFirst);
+        self.over_nodes(counts, own)
+    }
+
+    /// Each part by itself, on the fewest nodes.
+    fn over_nodes(&self, counts: &[u32], own: Option<u32>) -> Option<Vec<Pick>> {
+        let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
+        if classes.len() < self.parts.len() {
+            return None; // parts of one class have to be together
+        }
+        let mut taking = Taking { stage: self, picks: Vec::new(), used: BTreeMap::new() };
+        for (part, &count) in counts.iter().enumerate() {
+            match self.parts[part].take {
+                Take::Exclusive => taking.take_whole(part, count, own)?,
+                Take::Shared(amount) => taking.take_shares(part, count, amount)?,
+            }
+        }
+        Some(taking.picks)
+    }
+
+    /// One device a node and round, nodes with the most free devices first.
+    fn spread(&self, counts: &[u32]) -> Option<Vec<Pick>> {
+        let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
+        if classes.len() < self.parts.len() {
+            return None;
+        }
+        let mut taking = Taking { stage: self, picks: Vec::new(), used: BTreeMap::new() };
+        for (part, &count) in counts.iter().enumerate() {
+            match self.parts[part].take {
+                Take::Exclusive => taking.take_spread(part, count)?,
+                Take::Shared(amount) => taking.take_shares(part, count, amount)?,
+            }
+        }
+        Some(taking.picks)
+    }
+}
+
+/// Devices that are picked on several nodes, and what they use of these.
+struct Taking<'a> {
+    stage: &'a Stage<'a>,
+    picks: Vec<Pick>,
+    /// Cores and host memory, by node.
+    used: BTreeMap<u32, (u64, u64)>,
+}
+
+impl Taking<'_> {
+    /// Returns how many devices of a part a node's cores and host memory suffice for.
+    fn carried(&self, node: u32, part: usize) -> u32 {
+        let (demand, there) = (&self.stage.parts[part], self.stage.pool().node(node));
+        let (cores, memory) = self.used.get(&node).copied().unwrap_or_default();
+        let by_cores = (there.cores_free() - cores).checked_div(demand.cores).unwrap_or(u64::MAX);
+        let by_memory = (there.host_memory_free() - memory).checked_div(demand.host_memory).unwrap_or(u64::MAX);
+        u32::try_from(by_cores.min(by_memory)).unwrap_or(u32::MAX)
+    }
+
+    fn room(&self, node: u32, part: usize) -> u32 {
+        self.stage.usable(node, self.stage.parts[part].class).min(self.carried(node, part))
+    }
+
+    fn add(&mut self, node: u32, part: usize, count: u32) {
+        let added = self.stage.add_part(node, part, count, 0, &mut self.picks);
+        debug_assert!(added, "a node has fewer devices than counted");
+        self.note(node, part, count);
+    }
+
+    fn note(&mut self, node: u32, part: usize, count: u32) {
+        let demand = &self.stage.parts[part];
+        let used = self.used.entry(node).or_default();
+        used.0 += demand.cores * u64::from(count);
+        used.1 += demand.host_memory * u64::from(count);
+    }
+
+    fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>) -> Option<()> {
+        let (mut left, mut seen) = (count, BTreeSet::new());
+        if let Some(own) = own {
+            let there = self.room(own, part).min(left);
+            self.add(own, part, there);
+            left -= there;
+            seen.insert(own);
+        }
+        while left > 0 {
+            let mut last = None;
+            let fit = loop {
+                last = self.stage.next_fit(part, left, last);
+                let Some((_, node)) = last else { break None };
+                if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) >= left {
+                    break Some(node);
+                }
+            };
+            if let Some(node) = fit {
+                self.add(node, part, left);
+                return Some(());
+            }
+            let node = self.largest(part, &seen)?;
+            let there = self.room(node, part).min(left);
+            self.add(node, part, there);
+            left -= there;
+            seen.insert(node);
+        }
+        Some(())
+    }
+
+    /// Returns the unseen node with the most usable devices, the first by position among equals.
+    fn largest(&self, part: usize, seen: &BTreeSet<u32>) -> Option<u32> {
+        let index = &self.stage.pool().index[self.stage.parts[part].class.index()];
+        let highest = self.stage.bounded[part].by_usable.last().map_or(0, |&(usable, _)| usable);
+        let mut count = u32::try_from(index.by_open.len()).unwrap_or(u32::MAX).max(highest + 1);
+        while count > 1 {
+            count -= 1;
+            let mut last = self.stage.next_fit(part, count, None);
+            while let Some((usable, node)) = last {
+                if usable != count {
+                    break;
+                }
+                if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) > 0 {
+                    return Some(node);
+                }
+                last = self.stage.next_fit(part, count, last);
+            }
+        }
+        None
+    }
+
+    /// Device by device: shared ones first, the fullest before others; then free ones, best fit.
+    fn take_shares(&mut self, part: usize, count: u32, amount: Amount) -> Option<()> {
+        let stage = self.stage;
+        let mut left = count;
+        for (_, spot) in stage.partial(stage.parts[part].class, amount) {
+            if left == 0 {
+                return Some(());
+            }
+            if stage.search.allows(spot.node) && self.carried(spot.node, part) > 0 {
+                self.picks.push(stage.pick(part, spot));
+                self.note(spot.node, part, 1);
+                left -= 1;
+            }
+        }
+        let mut last = None;
+        while left > 0 {
+            last = stage.next_fit(part, 1, last);
+            let (usable, node) = last?;
+            if stage.search.allows(node) {
+                let there = usable.min(self.carried(node, part)).min(left);
+                self.add_whole(node, part, there);
+                left -= there;
+            }
+        }
+        Some(())
+    }
+
+    /// Adds shares of so many free devices of a node, which has as many.
+    fn add_whole(&mut self, node: u32, part: usize, count: u32) {
+        let stage = self.stage;
+        let devices = u32::try_from(stage.pool().node(node).devices.len()).unwrap_or(u32::MAX);
+        let spots = (0..devices).map(|device| Spot { node, device });
+        let free = spots.filter(|&spot| {
+            stage.pool().device(spot).class == stage.parts[part].class
+                && matches!(stage.pool().room(spot, stage.search.until, stage.with_bounded), Some((_, true)))
+        });
+        self.picks.extend(free.take(count as usize).map(|spot| stage.pick(part, spot)));
+        self.note(node, part, count);
+    }
+
+    fn take_spread(&mut self, part: usize, count: u32) -> Option<()> {
+        let mut left = count;
+        let mut round = 1;
+        while left > 0 {
+            let (before, mut seen) = (left, BTreeSet::new());
+            while left > 0 {
+                let Some(node) = self.largest(part, &seen) else { break };
+                seen.insert(node);
+                if self.stage.usable(node, self.stage.parts[part].class) >= round {
+                    self.add(node, part, 1);
+                    left -= 1;
+                }
+            }
+            if left == before {
+                return None;
+            }
+            round += 1;
+        }
+        Some(())
+    }
+}

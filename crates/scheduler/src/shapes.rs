@@ -1,0 +1,283 @@
+//! Shapes: requests that can start or can't start together. What failed is not tried again until its classes have more than before.
+
+use crate::amount::{Amount, WHOLE};
+use crate::bitset::BitSet;
+use crate::class::DeviceClass;
+use crate::ids::ClassId;
+use crate::pool::{Node, Pool};
+use crate::request::{Alternative, Locality, Part, Request, Take};
+use crate::search::{Layout, PartDemand};
+use crate::{accounts::Turn, arithmetic};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Choices of classes for one alternative.
+const CHOICES_MAX: usize = 64;
+
+/// What makes two requests of one shape.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ShapeKey {
+    /// Without what does not matter for the place: how long it waits, and its priority.
+    pub(crate) request: Arc<Request>,
+    pub(crate) limit_ms: Option<u64>,
+    /// Labels that the account adds.
+    pub(crate) labels: Vec<(String, String)>,
+    /// The program's own node, where only that will do.
+    pub(crate) own: Option<u32>,
+}
+
+/// One shape.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) key: ShapeKey,
+    pub(crate) layout: Layout,
+    /// The classes of the parts: each choice of each alternative, first choice first.
+    pub(crate) choices: Vec<Vec<PartDemand>>,
+    /// Every class of every choice.
+    pub(crate) classes: u128,
+    /// Nodes that it may use; none: all.
+    pub(crate) nodes: Option<BitSet>,
+    /// The pool's stamp at the last test.
+    pub(crate) tested: Option<u64>,
+    /// Jobs that may start, by account.
+    pub(crate) waiting: BTreeMap<u32, BTreeSet<Turn>>,
+    /// Jobs of this shape.
+    users: usize,
+}
+
+/// All shapes of waiting jobs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shapes {
+    all: Vec<Shape>,
+    free: Vec<usize>,
+    by_key: HashMap<ShapeKey, usize>,
+    /// Shapes with waiting jobs, by class.
+    pub(crate) by_class: Vec<BTreeSet<usize>>,
+}
+
+impl Shape {
+    fn new(key: ShapeKey, pool: &Pool) -> Self {
+        let request = &key.request;
+        let layout = match request.nodes {
+            _ if request.per_rank => Layout::Chunks(request.ranks),
+            Some(nodes) => Layout::Nodes(nodes),
+            None => Layout::Any(request.locality),
+        };
+        let layout = if request.locality == Locality::Local { Layout::Any(Locality::Local) } else { layout };
+        let mut shape = Self {
+            key,
+            layout,
+            choices: Vec::new(),
+            classes: 0,
+            nodes: None,
+            tested: None,
+            waiting: BTreeMap::new(),
+            users: 0,
+        };
+        shape.choose_classes(&pool.classes);
+        if shape.is_choosy() {
+            let mut nodes = BitSet::default();
+            for (at, node) in (0..).zip(&pool.nodes) {
+                if shape.allows(node) {
+                    nodes.insert(at);
+                }
+            }
+            shape.nodes = Some(nodes);
+        }
+        shape
+    }
+
+    fn is_choosy(&self) -> bool {
+        let request = &self.key.request;
+        !(request.labels.is_empty()
+            && self.key.labels.is_empty()
+            && request.only_nodes.is_empty()
+            && request.avoid_nodes.is_empty())
+    }
+
+    fn allows(&self, node: &Node) -> bool {
+        let request = &self.key.request;
+        let mut labels = request.labels.iter().chain(&self.key.labels);
+        labels.all(|(name, value)| node.labels.get(name) == Some(value))
+            && (request.only_nodes.is_empty() || request.only_nodes.contains(&node.name))
+            && !request.avoid_nodes.contains(&node.name)
+    }
+
+    fn choose_classes(&mut self, classes: &[DeviceClass]) {
+        self.choices =
+            self.key.request.alternatives.iter().flat_map(|alternative| choices(alternative, classes)).collect();
+        self.classes = self.choices.iter().flatten().fold(0, |set, part| set | 1 << part.class.index());
+        self.tested = None;
+    }
+
+    /// Returns what a choice takes at least, in thousandths by class.
+    pub(crate) fn demand(&self, choice: &[PartDemand], classes: &[DeviceClass]) -> Vec<(ClassId, u64)> {
+        let chunks = if let Layout::Chunks(chunks) = self.layout { chunks } else { 1 };
+        let mut demand: Vec<(ClassId, u64)> = Vec::new();
+        for part in choice {
+            let milli = u64::from(part.count.least) * u64::from(chunks) * each(part, classes);
+            match demand.iter_mut().find(|(class, _)| *class == part.class) {
+                Some((_, sum)) => *sum += milli,
+                None => demand.push((part.class, milli)),
+            }
+        }
+        demand
+    }
+}
+
+/// Returns the charge of each device of a part, in thousandths.
+pub(crate) fn each(part: &PartDemand, classes: &[DeviceClass]) -> u64 {
+    let (amount, exclusive) = match part.take {
+        Take::Exclusive => (Amount { milli: WHOLE, memory: 0 }, true),
+        Take::Shared(amount) => (amount, false),
+    };
+    u64::from(arithmetic::charge(amount, exclusive, &classes[part.class.index()]))
+}
+
+/// Returns the choices of classes for an alternative: each part's classes in their order, the last part's changing first.
+fn choices(alternative: &Alternative, classes: &[DeviceClass]) -> Vec<Vec<PartDemand>> {
+    let mut all: Vec<Vec<PartDemand>> = vec![Vec::new()];
+    for part in &alternative.parts {
+        let of_part = |(at, class): (u16, &DeviceClass)| demand(part, ClassId(at), class);
+        let matching: Vec<PartDemand> = (0..).zip(classes).filter_map(of_part).collect();
+        let longer = |before: &Vec<PartDemand>| -> Vec<Vec<PartDemand>> {
+            matching.iter().map(|next| before.iter().chain([next]).cloned().collect()).collect()
+        };
+        all = all.iter().flat_map(longer).take(CHOICES_MAX).collect();
+    }
+    all
+}
+
+fn demand(part: &Part, id: ClassId, class: &DeviceClass) -> Option<PartDemand> {
+    let suits = part.class.matches(class)
+        && match part.take {
+            Take::Exclusive => true,
+            Take::Shared(amount) => amount.memory <= class.memory,
+        };
+    suits.then_some(PartDemand {
+        class: id,
+        count: part.count,
+        take: part.take,
+        cores: part.cores,
+        host_memory: part.host_memory,
+    })
+}
+
+impl Shapes {
+    pub(crate) fn get(&self, shape: usize) -> &Shape {
+        &self.all[shape]
+    }
+
+    pub(crate) fn get_mut(&mut self, shape: usize) -> &mut Shape {
+        &mut self.all[shape]
+    }
+
+    /// Returns the shapes with jobs that may start.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
+        self.all.iter().enumerate().filter(|(_, shape)| !shape.waiting.is_empty()).map(|(at, _)| at)
+    }
+
+    /// Returns the shape with this key for one more job.
+    pub(crate) fn of(&mut self, key: &ShapeKey, pool: &Pool) -> usize {
+        let at = self.by_key.get(key).copied().unwrap_or_else(|| {
+            let shape = Shape::new(key.clone(), pool);
+            let at = self.free.pop().unwrap_or(self.all.len());
+            if at == self.all.len() {
+                self.all.push(shape);
+            } else {
+                self.all[at] = shape;
+            }
+            self.by_key.insert(key.clone(), at);
+            at
+        });
+        self.all[at].users += 1;
+        at
+    }
+
+    /// Says that a job is of this shape no longer.
+    pub(crate) fn leave(&mut self, shape: usize) {
+        let of = &mut self.all[shape];
+        of.users -= 1;
+        if of.users == 0 {
+            self.by_key.remove(&of.key);
+            self.free.push(shape);
+        }
+    }
+
+    /// Makes a job of a shape one that may start.
+    pub(crate) fn enqueue(&mut self, shape: usize, account: u32, turn: Turn) {
+        let of = &mut self.all[shape];
+        if of.waiting.is_empty() {
+            for class in classes_of(of.classes) {
+                if self.by_class.len() <= class {
+                    self.by_class.resize_with(class + 1, BTreeSet::new);
+                }
+                self.by_class[class].insert(shape);
+            }
+        }
+        of.waiting.entry(account).or_default().insert(turn);
+    }
+
+    /// Takes a job of a shape out of those that may start.
+    pub(crate) fn dequeue(&mut self, shape: usize, account: u32, turn: Turn) {
+        let of = &mut self.all[shape];
+        if let Some(turns) = of.waiting.get_mut(&account) {
+            turns.remove(&turn);
+            if turns.is_empty() {
+                of.waiting.remove(&account);
+            }
+        }
+        if of.waiting.is_empty() {
+            for class in classes_of(of.classes) {
+                if let Some(shapes) = self.by_class.get_mut(class) {
+                    shapes.remove(&shape);
+                }
+            }
+        }
+    }
+
+    /// Takes over a node that is new or has changed.
+    pub(crate) fn note_node(&mut self, at: u32, node: &Node) {
+        for shape in &mut self.all {
+            if !shape.is_choosy() {
+                continue;
+            }
+            let allows = shape.allows(node);
+            let Some(nodes) = &mut shape.nodes else { continue };
+            if allows {
+                nodes.insert(at);
+            } else {
+                nodes.remove(at);
+            }
+            shape.tested = None;
+        }
+    }
+
+    /// Takes over that there are more classes.
+    pub(crate) fn note_classes(&mut self, classes: &[DeviceClass]) {
+        for of_class in &mut self.by_class {
+            of_class.clear();
+        }
+        self.by_class.resize_with(classes.len(), BTreeSet::new);
+        for (at, shape) in self.all.iter_mut().enumerate() {
+            shape.choose_classes(classes);
+            if !shape.waiting.is_empty() {
+                for class in classes_of(shape.classes) {
+                    self.by_class[class].insert(at);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the members of a set of classes.
+pub(crate) fn classes_of(mut set: u128) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if set == 0 {
+            return None;
+        }
+        let class = set.trailing_zeros() as usize;
+        set &= set - 1;
+        Some(class)
+    })
+}

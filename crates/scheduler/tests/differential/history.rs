@@ -1,0 +1,436 @@
+//! Random histories of a small cluster.
+
+use accord_scheduler::amount::Amount;
+use accord_scheduler::class::{ClassFilter, DeviceClass};
+use accord_scheduler::input::Reservation;
+use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_scheduler::policy::{Account, Quota};
+use accord_scheduler::request::{Alternative, Count, Locality, Part, Take};
+use accord_scheduler::{AccountId, DrainTarget, Effect, Input, JobId, Millis, Policy, Request, ReservationId};
+use accord_types::{DeviceId, DeviceType, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A generator of numbers (xorshift64*).
+#[derive(Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 11) % end.max(1)
+    }
+
+    pub(crate) fn one_in(&mut self, of: u64) -> bool {
+        self.below(of) == 0
+    }
+
+    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize].clone()
+    }
+}
+
+const GIB: u64 = 1 << 30;
+
+/// What the driver of a history knows: it plays users, agents and administrators.
+pub(crate) struct History {
+    pub(crate) random: Random,
+    pub(crate) now: Millis,
+    classes: Vec<DeviceClass>,
+    nodes: Vec<NodeDescription>,
+    up: BTreeSet<u32>,
+    accounts: Vec<String>,
+    waiting: BTreeSet<JobId>,
+    running: BTreeSet<JobId>,
+    /// Confirmations that agents owe.
+    releasing: BTreeSet<(JobId, NodeId)>,
+    reservations: u64,
+}
+
+impl History {
+    pub(crate) fn new(seed: u64) -> (Self, Policy) {
+        let mut random = Random::new(seed);
+        let class = |model: &str, memory: u64, kind| DeviceClass {
+            kind,
+            model: model.to_owned(),
+            memory: memory * GIB,
+            compute: (8, 0),
+        };
+        let classes = vec![
+            class("a", 16, DeviceType::Nvidia),
+            class("b", 80, DeviceType::Nvidia),
+            class("cpu", 64, DeviceType::Cpu),
+        ];
+        let policy = policy(&mut random);
+        let mut history = Self {
+            random,
+            now: Millis(0),
+            classes,
+            nodes: Vec::new(),
+            up: BTreeSet::new(),
+            accounts: policy.accounts.iter().map(|account| account.name.clone()).collect(),
+            waiting: BTreeSet::new(),
+            running: BTreeSet::new(),
+            releasing: BTreeSet::new(),
+            reservations: 0,
+        };
+        for at in 0..2 + history.random.below(5) as u32 {
+            let node = history.node(at);
+            history.nodes.push(node);
+        }
+        (history, policy)
+    }
+
+    fn node(&mut self, at: u32) -> NodeDescription {
+        let mut devices = Vec::new();
+        for _ in 0..1 + self.random.below(2) {
+            let class = self.random.pick(&self.classes);
+            for _ in 0..1 + self.random.below(5) {
+                devices.push(DeviceDescription { ordinal: devices.len() as u32, class: class.clone() });
+            }
+        }
+        let mut labels = BTreeMap::new();
+        labels.insert("rack".to_owned(), format!("r{}", self.random.below(2)));
+        NodeDescription {
+            id: NodeId(at),
+            name: format!("n{at}"),
+            incarnation: 1,
+            devices,
+            cores: 8_000,
+            host_memory: 64 * GIB,
+            labels,
+        }
+    }
+
+    /// Takes note of what the scheduler wants done.
+    pub(crate) fn take_note(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::Queued { job } => {
+                    self.waiting.insert(*job);
+                }
+                Effect::Started { job, .. } => {
+                    self.waiting.remove(job);
+                    self.running.insert(*job);
+                }
+                Effect::Ended { job, .. } => {
+                    self.waiting.remove(job);
+                    self.running.remove(job);
+                }
+                Effect::Release { job, node } => {
+                    self.releasing.insert((*job, *node));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the next input and its time.
+    pub(crate) fn next(&mut self) -> (Millis, Input) {
+        let step = match self.random.below(8) {
+            0..3 => 0,
+            3..6 => self.random.below(3_000),
+            6 => self.random.below(20_000),
+            _ => self.random.below(90_000),
+        };
+        self.now = self.now.plus(step);
+        (self.now, self.input())
+    }
+
+    fn input(&mut self) -> Input {
+        if self.up.len() < self.nodes.len() && self.random.one_in(3) {
+            return self.join();
+        }
+        let by = "root".to_owned();
+        match self.random.below(100) {
+            0..40 => self.ask(),
+            40..62 => match self.some_release() {
+                Some((job, node)) => Input::Released { job, node },
+                None => self.ask(),
+            },
+            62..76 => match some(&mut self.random, &self.running) {
+                Some(job) => Input::Ended { job },
+                None => Input::Tick,
+            },
+            76..79 => match some(&mut self.random, &self.waiting) {
+                Some(job) => Input::Cancel { job, by },
+                None => Input::Tick,
+            },
+            79 => match some(&mut self.random, &self.running) {
+                Some(job) => Input::Cancel { job, by },
+                None => Input::Tick,
+            },
+            80 => self.down(),
+            81 => self.join_again(),
+            82 | 83 => self.drain(),
+            84 => match self.some_device() {
+                Some(device) if self.random.one_in(2) => Input::Quarantine { device, reason: "ECC".to_owned() },
+                Some(device) => Input::Unquarantine { device, by },
+                None => Input::Tick,
+            },
+            85 | 86 => self.reserve(),
+            87 => {
+                let mut policy = policy(&mut self.random);
+                if self.random.one_in(2) && policy.accounts.len() > 3 {
+                    policy.accounts.pop();
+                }
+                self.accounts = policy.accounts.iter().map(|account| account.name.clone()).collect();
+                Input::PolicyApplied { policy: Box::new(policy), by }
+            }
+            88..90 => match some(&mut self.random, &self.waiting) {
+                Some(job) => Input::Hold { job, held: self.random.one_in(2) },
+                None => Input::Tick,
+            },
+            90 => match some(&mut self.random, &self.waiting) {
+                Some(job) => Input::ToFront { job, by },
+                None => Input::Tick,
+            },
+            91 => {
+                let jobs = self.waiting.union(&self.running).copied().collect();
+                match some(&mut self.random, &jobs) {
+                    Some(job) => Input::SetLimit { job, limit_ms: 1_000 + self.random.below(60_000), by },
+                    None => Input::Tick,
+                }
+            }
+            92..94 => match some(&mut self.random, &self.waiting) {
+                Some(job) => Input::Connected { job, connected: self.random.one_in(2) },
+                None => Input::Tick,
+            },
+            94 => Input::Pause { paused: self.random.one_in(3), by },
+            95 => Input::MonthBegan,
+            _ => Input::Tick,
+        }
+    }
+
+    fn some_release(&mut self) -> Option<(JobId, NodeId)> {
+        let at = self.random.below(self.releasing.len() as u64) as usize;
+        let owed = self.releasing.iter().nth(at).copied()?;
+        self.releasing.remove(&owed);
+        // An agent that is gone confirms nothing.
+        self.up.contains(&owed.1.0).then_some(owed)
+    }
+
+    fn some_device(&mut self) -> Option<DeviceId> {
+        let at = self.random.below(self.nodes.len() as u64) as usize;
+        let node = &self.nodes[at];
+        let ordinal = self.random.below(node.devices.len() as u64) as u32;
+        Some(DeviceId { node: node.id, ordinal })
+    }
+
+    fn join(&mut self) -> Input {
+        let down: Vec<usize> = (0..self.nodes.len()).filter(|&at| !self.up.contains(&(at as u32))).collect();
+        let at = self.random.pick(&down);
+        if self.random.one_in(2) {
+            self.nodes[at].incarnation += 1;
+        }
+        self.up.insert(at as u32);
+        Input::NodeJoined(self.nodes[at].clone())
+    }
+
+    /// A node that is up starts anew, or has other devices, cores or labels.
+    fn join_again(&mut self) -> Input {
+        let Some(&at) = self.up.iter().next_back() else { return Input::Tick };
+        let node = &mut self.nodes[at as usize];
+        match self.random.below(3) {
+            0 => node.incarnation += 1,
+            1 => node.cores = 2_000 + self.random.below(4) * 2_000,
+            _ => {
+                let mut fewer = node.clone();
+                let at = self.random.below(fewer.devices.len() as u64) as usize;
+                if fewer.devices.len() > 1 {
+                    fewer.devices.remove(at);
+                }
+                return Input::NodeJoined(fewer);
+            }
+        }
+        Input::NodeJoined(node.clone())
+    }
+
+    fn down(&mut self) -> Input {
+        let nodes: Vec<u32> = self.up.iter().copied().collect();
+        if nodes.is_empty() {
+            return Input::Tick;
+        }
+        let node = self.random.pick(&nodes);
+        self.up.remove(&node);
+        if self.random.one_in(3) { Input::NodeLeft(NodeId(node)) } else { Input::NodeLost(NodeId(node)) }
+    }
+
+    fn drain(&mut self) -> Input {
+        let Some(device) = self.some_device() else { return Input::Tick };
+        let target = if self.random.one_in(2) { DrainTarget::Node(device.node) } else { DrainTarget::Device(device) };
+        if self.random.one_in(2) {
+            return Input::Undrain { target, by: "root".to_owned() };
+        }
+        Input::Drain {
+            target,
+            by_time: self.now.plus(self.random.below(60_000)),
+            end: self.random.one_in(2),
+            reason: "service".to_owned(),
+            by: "root".to_owned(),
+        }
+    }
+
+    fn reserve(&mut self) -> Input {
+        let by = "root".to_owned();
+        if self.random.one_in(3) {
+            return Input::Unreserve { id: ReservationId(self.random.below(self.reservations.max(1))), by };
+        }
+        let devices: BTreeSet<DeviceId> = (0..1 + self.random.below(4)).filter_map(|_| self.some_device()).collect();
+        let starts = self.now.plus(self.random.below(60_000));
+        let id = ReservationId(if self.random.one_in(4) { 0 } else { self.reservations });
+        self.reservations += 1;
+        let reservation = Reservation {
+            id,
+            name: "service".to_owned(),
+            devices: devices.into_iter().collect(),
+            starts,
+            ends: starts.plus(self.random.below(40_000)),
+            accounts: Vec::new(),
+        };
+        Input::Reserve { reservation, by }
+    }
+
+    fn ask(&mut self) -> Input {
+        let account = self.random.pick(&self.accounts);
+        let origin = (!self.random.one_in(3)).then(|| NodeId(self.random.below(self.nodes.len() as u64) as u32));
+        Input::Ask { user: "u".to_owned(), account, origin, request: self.request() }
+    }
+
+    fn request(&mut self) -> Request {
+        let mut request = Request::of(self.part());
+        for _ in 0..self.random.below(3) {
+            if self.random.one_in(3) {
+                let part = self.part();
+                request.alternatives[0].parts.push(part);
+            }
+            if self.random.one_in(3) {
+                request.alternatives.push(Alternative { parts: vec![self.part()] });
+            }
+        }
+        request.locality = match self.random.below(12) {
+            0 => Locality::Local,
+            1 => Locality::Spread,
+            2 => Locality::Near,
+            3 => Locality::Pack,
+            _ => Locality::OwnFirst,
+        };
+        if request.locality != Locality::Local && self.random.one_in(4) {
+            let nodes = 1 + self.random.below(3) as u32;
+            for part in request.alternatives.iter_mut().flat_map(|alternative| &mut alternative.parts) {
+                part.count.least *= nodes;
+                part.count.most *= nodes;
+            }
+            request.nodes = Some(nodes);
+        } else if request.locality != Locality::Local && self.random.one_in(4) {
+            request.ranks = 1 + self.random.below(4) as u32;
+            request.per_rank = true;
+            for part in request.alternatives.iter_mut().flat_map(|alternative| &mut alternative.parts) {
+                part.count.most = part.count.least;
+            }
+        }
+        if self.random.one_in(8) {
+            request.labels.push(("rack".to_owned(), "r1".to_owned()));
+        }
+        if self.random.one_in(10) {
+            request.avoid_nodes.push("n0".to_owned());
+        }
+        if self.random.one_in(16) {
+            request.only_nodes.extend(["n1".to_owned(), "n2".to_owned()]);
+        }
+        request.limit_ms = (!self.random.one_in(4)).then(|| 1_000 + 5_000 * self.random.below(12));
+        request.wait_ms = self.random.one_in(6).then(|| self.random.below(60_000));
+        request.priority = self.random.below(4) as i32 - 1;
+        request
+    }
+
+    fn part(&mut self) -> Part {
+        let class = match self.random.below(6) {
+            0 => ClassFilter::ALL,
+            1 => ClassFilter { kind: DeviceType::Cpu, ..ClassFilter::ALL },
+            2 => ClassFilter { memory_at_least: 20 * GIB, ..ClassFilter::ALL },
+            3 => ClassFilter { kind: DeviceType::Nvidia, model: Some("b".to_owned()), ..ClassFilter::ALL },
+            _ => ClassFilter { kind: DeviceType::Nvidia, ..ClassFilter::ALL },
+        };
+        let large = if self.random.one_in(4) { 8 } else { 3 };
+        let least = 1 + self.random.below(large) as u32;
+        let most = if self.random.one_in(5) { least + self.random.below(4) as u32 } else { least };
+        let take = match self.random.below(6) {
+            0 => Take::Shared(Amount { milli: 250, memory: 4 * GIB }),
+            1 => Take::Shared(Amount { milli: 0, memory: 6 * GIB }),
+            2 => Take::Shared(Amount { milli: 600, memory: 0 }),
+            _ => Take::Exclusive,
+        };
+        let heavy = self.random.one_in(5);
+        let (cores, host_memory) = if heavy { (1_500, 10 * GIB) } else { (0, 0) };
+        Part { count: Count { least, most }, class, take, cores, host_memory }
+    }
+}
+
+fn some(random: &mut Random, of: &BTreeSet<JobId>) -> Option<JobId> {
+    of.iter().nth(random.below(of.len() as u64) as usize).copied()
+}
+
+/// A tree of a site, two groups and their users, whose periods are so short that everything happens.
+fn policy(random: &mut Random) -> Policy {
+    let quota = |random: &mut Random, least: u64| Quota {
+        class: match random.below(3) {
+            0 => ClassFilter { model: Some("a".to_owned()), ..ClassFilter::ALL },
+            1 => ClassFilter { kind: DeviceType::Nvidia, ..ClassFilter::ALL },
+            _ => ClassFilter::ALL,
+        },
+        devices: (least + random.below(6)) as u32,
+    };
+    let mut accounts = vec![Account::plain("site", None, 1)];
+    for group in 0..2 {
+        let at = AccountId(accounts.len() as u32);
+        accounts.push(Account::plain(&format!("site/g{group}"), Some(AccountId::SITE), 1 + random.below(3) as u32));
+        for user in 0..1 + random.below(3) {
+            let name = format!("site/g{group}/u{user}");
+            accounts.push(Account::plain(&name, Some(at), 1 + random.below(3) as u32));
+        }
+    }
+    for account in &mut accounts {
+        account.priorities = (-1, 2);
+        if random.one_in(4) {
+            account.guaranteed.push(quota(random, 1));
+        }
+        if random.one_in(5) {
+            account.most.push(quota(random, 2));
+        }
+        if random.one_in(8) {
+            account.running_max = Some(1 + random.below(3) as u32);
+        }
+        if random.one_in(8) {
+            account.waiting_max = Some(3 + random.below(5) as u32);
+        }
+        if random.one_in(12) {
+            account.longest_ms = Some(30_000);
+        }
+        if random.one_in(12) {
+            account.labels.push(("rack".to_owned(), "r0".to_owned()));
+        }
+    }
+    Policy {
+        accounts,
+        half_life_ms: 120_000,
+        ageing_ms: 30_000,
+        quantum_ms: 20_000,
+        grace_ms: 2_000,
+        default_limit_ms: random.one_in(2).then_some(15_000),
+        longest_wait_ms: random.one_in(4).then_some(200_000),
+        keep_ms: 10_000,
+        backfill_depth: random.below(6) as usize,
+        sharers_max: 1 + random.below(4) as u32,
+        billing: Vec::new(),
+    }
+}

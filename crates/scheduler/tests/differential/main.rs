@@ -1,0 +1,82 @@
+//! The fast scheduler beside the naive one: equal decisions over random histories, and the invariants after every step.
+//!
+//! `ACCORD_SCHEDULER_SEED=N` runs one history again and prints it.
+
+mod history;
+mod naive;
+mod naive_place;
+
+use accord_scheduler::{Effect, Scheduler};
+use history::History;
+use naive::Naive;
+
+/// Histories of the short tier, and of the long one.
+const SHORT: u64 = 150;
+const LONG: u64 = 10_000;
+
+/// Inputs of a history.
+const STEPS: usize = 120;
+
+fn decisions(effects: &[Effect]) -> Vec<&Effect> {
+    effects.iter().filter(|effect| !matches!(effect, Effect::Audit(_) | Effect::Changed { .. })).collect()
+}
+
+/// Runs one history. Returns how many jobs started.
+fn run(seed: u64, print: bool) -> Result<usize, String> {
+    let (mut history, policy) = History::new(seed);
+    let mut names: Vec<String> = policy.accounts.iter().map(|account| account.name.clone()).collect();
+    let (mut fast, mut again, mut naive) =
+        (Scheduler::new(policy.clone()), Scheduler::new(policy.clone()), Naive::new(policy));
+    let mut started = 0;
+    for step in 0..STEPS {
+        let (now, input) = history.next();
+        if let accord_scheduler::Input::PolicyApplied { policy, .. } = &input {
+            names = policy.accounts.iter().map(|account| account.name.clone()).collect();
+        }
+        let mut effects = (Vec::new(), Vec::new(), Vec::new());
+        if print {
+            println!("{step} {now:?}: {input:?}");
+        }
+        fast.apply(now, input.clone(), &mut effects.0);
+        again.apply(now, input.clone(), &mut effects.1);
+        naive.apply(now, input.clone(), &mut effects.2);
+        if print {
+            println!("    {:?}", effects.0);
+        }
+        let place = || format!("seed {seed}, step {step}, {now:?}: {input:?}");
+        if decisions(&effects.0) != decisions(&effects.2) {
+            return Err(format!("{}\nfast:  {:?}\nnaive: {:?}", place(), decisions(&effects.0), decisions(&effects.2)));
+        }
+        if effects.0 != effects.1 {
+            return Err(format!("{}: equal inputs, other effects", place()));
+        }
+        fast.check_invariants().map_err(|why| format!("{}: {why}", place()))?;
+        for name in &names {
+            let (found, exact) = (fast.usage(name).map(|usage| usage.milli_ms), naive.usage(name));
+            if found != exact {
+                return Err(format!("{}: {name} used {found:?}, which is {exact:?}", place()));
+            }
+        }
+        started += effects.0.iter().filter(|effect| matches!(effect, Effect::Started { .. })).count();
+        history.take_note(&effects.0);
+    }
+    Ok(started)
+}
+
+#[test]
+fn decisions_equal_those_of_the_naive_scheduler() {
+    if let Some(seed) = std::env::var("ACCORD_SCHEDULER_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        run(seed, true).unwrap();
+        return;
+    }
+    let count = accord_test_tier::pick(SHORT, LONG);
+    let first = accord_test_tier::first_seed(count);
+    let mut started = 0;
+    for seed in first..first + count {
+        match run(seed, false) {
+            Ok(jobs) => started += jobs,
+            Err(why) => panic!("{why}\nrun it again with ACCORD_SCHEDULER_SEED={seed}"),
+        }
+    }
+    assert!(started as u64 > 10 * count, "{started} jobs started in {count} histories");
+}

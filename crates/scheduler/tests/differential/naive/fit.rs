@@ -1,0 +1,343 @@
+//! What a job can start with, and the pass.
+
+use super::*;
+
+impl Naive {
+    pub(super) fn first_demand(&self, job: &NJob) -> BTreeMap<usize, u64> {
+        self.choices(job).first().map_or_else(BTreeMap::new, |choice| self.demand(job, choice))
+    }
+
+    pub(super) fn demand(&self, job: &NJob, choice: &[Want]) -> BTreeMap<usize, u64> {
+        let chunks = if job.request.per_rank { u64::from(job.request.ranks) } else { 1 };
+        let mut demand = BTreeMap::new();
+        for want in choice {
+            *demand.entry(want.class).or_default() += u64::from(want.least) * chunks * self.each(want);
+        }
+        demand
+    }
+
+    pub(super) fn each(&self, want: &Want) -> u64 {
+        match want.take {
+            Take::Exclusive => 1_000,
+            Take::Shared(amount) => u64::from(charge(amount, false, &self.classes[want.class])),
+        }
+    }
+
+    pub(super) fn choices(&self, job: &NJob) -> Vec<Vec<Want>> {
+        let mut all = Vec::new();
+        for alternative in &job.request.alternatives {
+            let mut some: Vec<Vec<Want>> = vec![Vec::new()];
+            for part in &alternative.parts {
+                let mut longer = Vec::new();
+                for before in &some {
+                    for (class, of) in self.classes.iter().enumerate() {
+                        let large = match part.take {
+                            Take::Exclusive => true,
+                            Take::Shared(amount) => amount.memory <= of.memory,
+                        };
+                        if part.class.matches(of) && large {
+                            let mut next = before.clone();
+                            next.push(Want {
+                                class,
+                                least: part.count.least,
+                                most: part.count.most,
+                                take: part.take,
+                                cores: part.cores,
+                                memory: part.host_memory,
+                            });
+                            longer.push(next);
+                        }
+                    }
+                }
+                some = longer;
+            }
+            all.extend(some);
+        }
+        all
+    }
+
+    /// From when a device may not be used any more, the claim of one job left out.
+    pub(super) fn free_until(&self, at: At, but: Option<JobId>) -> Millis {
+        let device = self.device_id(at);
+        let mut until = self.deadline(device);
+        for reservation in self.reservations.values() {
+            if reservation.ends > self.now && Self::is_reserved(reservation, device) {
+                until = until.min(reservation.starts);
+            }
+        }
+        for job in self.jobs.values().filter(|job| Some(job.id) != but) {
+            if let Some(promise) = job.promise.as_ref().filter(|promise| promise.places.contains(&at)) {
+                until = until.min(promise.starts);
+            }
+        }
+        until
+    }
+
+    pub(super) fn is_reserved(reservation: &Reservation, device: DeviceId) -> bool {
+        reservation.devices.contains(&device)
+    }
+
+    pub(super) fn deadline(&self, device: DeviceId) -> Millis {
+        let drains = [DrainTarget::Node(device.node), DrainTarget::Device(device)];
+        drains.iter().filter_map(|target| self.drains.get(target)).map(|drain| drain.0).min().unwrap_or(Millis::NEVER)
+    }
+
+    pub(super) fn device_id(&self, at: At) -> DeviceId {
+        DeviceId { node: self.nodes[at.0].id, ordinal: self.nodes[at.0].devices[at.1].ordinal }
+    }
+
+    pub(super) fn holders_of(&self, at: At) -> impl Iterator<Item = (&NJob, &NGrant)> {
+        self.jobs.values().flat_map(move |job| {
+            let held = job.grants.iter().filter(move |grant| grant.at == at && grant.hold != NHold::Freed);
+            held.map(move |grant| (job, grant))
+        })
+    }
+
+    pub(super) fn is_sound(&self, at: At) -> bool {
+        let device = &self.nodes[at.0].devices[at.1];
+        self.nodes[at.0].up && !device.absent && !self.quarantined.contains(&self.device_id(at))
+    }
+
+    pub(super) fn places(&self) -> Vec<At> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes.flat_map(|(node, of)| (0..of.devices.len()).map(move |device| (node, device))).collect()
+    }
+
+    /// What every device has for a job that lasts until a time: of its milli and memory, and whether it is whole.
+    pub(super) fn place_for<'a>(&'a self, job: &'a NJob, with_bounded: bool) -> Place<'a> {
+        let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
+        let mut rooms = BTreeMap::new();
+        for at in self.places().into_iter().filter(|&at| self.is_sound(at)) {
+            let device = &self.nodes[at.0].devices[at.1];
+            let free_until = self.free_until(at, None);
+            let holders: Vec<_> = self.holders_of(at).map(|(_, grant)| grant).collect();
+            let mut left = Amount { milli: WHOLE, memory: device.memory };
+            for grant in &holders {
+                left.milli -= grant.amount.milli;
+                left.memory -= grant.amount.memory;
+            }
+            let there = if holders.is_empty() {
+                free_until == Millis::NEVER || with_bounded && until <= free_until
+            } else {
+                holders.iter().all(|grant| !grant.exclusive) && left != Amount::default() && until <= free_until
+            };
+            if there {
+                rooms.insert(at, (left, holders.len()));
+            }
+        }
+        let carried = |node: usize| {
+            let grants = self.jobs.values().flat_map(|job| &job.grants);
+            let there = grants.filter(move |grant| grant.at.0 == node && grant.hold != NHold::Freed);
+            there.fold((0, 0), |sum, grant| (sum.0 + grant.cores, sum.1 + grant.memory))
+        };
+        let free = (0..self.nodes.len()).map(|node| {
+            let used = carried(node);
+            let of = &self.nodes[node];
+            (of.cores.max(used.0) - used.0, of.memory.max(used.1) - used.1)
+        });
+        Place {
+            nodes: &self.nodes,
+            rooms,
+            free: free.collect(),
+            request: &job.request,
+            origin: job.origin,
+            allowed: (0..self.nodes.len()).filter(|&node| self.is_allowed(job, node)).collect(),
+            sharers_max: self.policy.sharers_max as usize,
+            all_whole: self
+                .places()
+                .into_iter()
+                .filter(|&at| self.is_sound(at) && self.holders_of(at).next().is_none())
+                .collect(),
+            with_bounded,
+        }
+    }
+
+    pub(super) fn is_allowed(&self, job: &NJob, node: usize) -> bool {
+        let of = &self.nodes[node];
+        let own = self.path(job.account).into_iter().flat_map(|account| &self.policy.accounts[account].labels);
+        let mut labels = job.request.labels.iter().chain(own);
+        labels.all(|(name, value)| of.labels.get(name) == Some(value))
+            && (job.request.only_nodes.is_empty() || job.request.only_nodes.contains(&of.name))
+            && !job.request.avoid_nodes.contains(&of.name)
+    }
+
+    /// What a job can start with now.
+    pub(super) fn fit(&self, job: &NJob) -> Option<Fit> {
+        if self.too_many_run(job.account) {
+            return None;
+        }
+        if let Some(picks) = self.promised(job) {
+            let choice = job.promise.as_ref()?.choice.clone();
+            return self.allowed(job, &choice, &picks).then_some((choice, picks));
+        }
+        for choice in self.choices(job) {
+            if self.beyond_most(job.account, &self.demand(job, &choice)) {
+                continue;
+            }
+            let capped = self.capped(job, &choice);
+            let Some(picks) = self.find(job, &capped) else { continue };
+            if self.allowed(job, &capped, &picks) {
+                return Some((capped, picks));
+            }
+            let least: Vec<Want> = capped.iter().map(|want| Want { most: want.least, ..want.clone() }).collect();
+            let Some(picks) = self.find(job, &least) else { continue };
+            if self.allowed(job, &least, &picks) {
+                return Some((least, picks));
+            }
+        }
+        None
+    }
+
+    pub(super) fn find(&self, job: &NJob, choice: &[Want]) -> Option<Picks> {
+        self.place_for(job, false).find(choice).or_else(|| self.place_for(job, true).find(choice))
+    }
+
+    pub(super) fn capped(&self, job: &NJob, choice: &[Want]) -> Vec<Want> {
+        let mut capped = choice.to_vec();
+        if choice.iter().all(|want| want.least == want.most) {
+            return capped;
+        }
+        if let [want] = &mut capped[..] {
+            for account in self.path(job.account) {
+                for quota in &self.policy.accounts[account].most {
+                    if self.is_of(quota, want.class) {
+                        let left = (u64::from(quota.devices) * 1_000).saturating_sub(self.held(account, quota));
+                        want.most = want.most.min((left / self.each(want)) as u32).max(want.least);
+                    }
+                }
+            }
+            return capped;
+        }
+        let mut most = BTreeMap::new();
+        for want in choice {
+            *most.entry(want.class).or_default() += u64::from(want.most) * self.each(want);
+        }
+        if self.beyond_most(job.account, &most) {
+            capped.iter_mut().for_each(|want| want.most = want.least);
+        }
+        capped
+    }
+
+    /// The devices of a job's reserved start, if all are free.
+    pub(super) fn promised(&self, job: &NJob) -> Option<Picks> {
+        let promise = job.promise.as_ref()?;
+        let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
+        let free = |at: &At| {
+            self.is_sound(*at) && self.holders_of(*at).next().is_none() && until <= self.free_until(*at, Some(job.id))
+        };
+        if !promise.places.iter().all(free) {
+            return None;
+        }
+        let part = |at: At| {
+            let class = self.nodes[at.0].devices[at.1].class;
+            promise.choice.iter().position(|want| want.class == class)
+        };
+        let mut picks: Vec<_> = promise.places.iter().map(|&at| Some((part(at)?, at))).collect::<Option<_>>()?;
+        picks.sort_unstable();
+        self.place_for(job, true).carries(&promise.choice, &picks).then_some(picks)
+    }
+
+    pub(super) fn allowed(&self, job: &NJob, choice: &[Want], picks: &[(usize, At)]) -> bool {
+        let mut demand = BTreeMap::new();
+        for (part, _) in picks {
+            *demand.entry(choice[*part].class).or_default() += self.each(&choice[*part]);
+        }
+        if self.beyond_most(job.account, &demand) {
+            return false;
+        }
+        if job.limit.is_none_or(|limit| limit <= self.policy.quantum()) || self.entitled(job.account, &demand) {
+            return true;
+        }
+        let sets: BTreeSet<Vec<usize>> =
+            self.policy.accounts.iter().flat_map(|account| &account.guaranteed).map(|quota| self.set(quota)).collect();
+        sets.into_iter().all(|set| {
+            let class = |at: At| self.nodes[at.0].devices[at.1].class;
+            let whole = |at: At| set.contains(&class(at)) && self.holders_of(at).next().is_none();
+            let taken = picks.iter().filter(|(_, at)| whole(*at)).count();
+            let free = self.places().into_iter().filter(|&at| whole(at) && self.is_sound(at)).count();
+            taken == 0 || (free - taken) as u64 * 1_000 >= self.idle(job.account, &set)
+        })
+    }
+
+    pub(super) fn set(&self, quota: &Quota) -> Vec<usize> {
+        (0..self.classes.len()).filter(|&class| self.is_of(quota, class)).collect()
+    }
+
+    pub(super) fn idle(&self, leaf: usize, set: &[usize]) -> u64 {
+        let mut idle = 0;
+        for (at, account) in self.policy.accounts.iter().enumerate() {
+            let path = self.path(at);
+            let below = path.iter().any(|&above| above != at && !self.policy.accounts[above].guaranteed.is_empty());
+            if below || self.path(leaf).contains(&at) {
+                continue;
+            }
+            for quota in &account.guaranteed {
+                if self.set(quota).iter().all(|class| set.contains(class)) {
+                    idle += (u64::from(quota.devices) * 1_000).saturating_sub(self.held(at, quota));
+                }
+            }
+        }
+        idle
+    }
+
+    pub(super) fn waiting_in_order(&self) -> Vec<JobId> {
+        let mut waiting: Vec<&NJob> =
+            self.jobs.values().filter(|job| job.phase == NPhase::Waiting && !job.on_hold).collect();
+        waiting.sort_by(|one, other| self.order(one, other));
+        waiting.into_iter().map(|job| job.id).collect()
+    }
+
+    pub(super) fn pass(&mut self, effects: &mut Vec<Effect>) {
+        loop {
+            self.check_promises();
+            if self.paused {
+                return;
+            }
+            let mut changed = false;
+            while let Some((id, (choice, picks))) =
+                self.waiting_in_order().into_iter().find_map(|id| Some((id, self.fit(&self.jobs[&id])?)))
+            {
+                self.start(id, &choice, &picks, effects);
+                self.check_promises();
+                changed = true;
+            }
+            changed |= self.reserve_starts(effects);
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn start(&mut self, id: JobId, choice: &[Want], picks: &[(usize, At)], effects: &mut Vec<Effect>) {
+        let account = self.jobs[&id].account;
+        self.path(account).into_iter().for_each(|account| self.settle(account));
+        let grants: Vec<NGrant> = picks
+            .iter()
+            .map(|&(part, at)| {
+                let (want, device) = (&choice[part], &self.nodes[at.0].devices[at.1]);
+                let whole = Amount { milli: WHOLE, memory: device.memory };
+                let (amount, exclusive) = match want.take {
+                    Take::Exclusive => (whole, true),
+                    Take::Shared(amount) => (amount, false),
+                };
+                let (cores, memory) = (want.cores, want.memory);
+                let (device, class, milli) = (self.device_id(at), want.class, self.each(want));
+                NGrant { device, at, class, amount, exclusive, milli, cores, memory, hold: NHold::Held }
+            })
+            .collect();
+        let (now, quantum, grace) = (self.now, self.policy.quantum(), self.policy.grace_ms);
+        let job = self.jobs.get_mut(&id).unwrap();
+        job.phase = NPhase::Running;
+        job.promise = None;
+        job.started = now;
+        job.ends = now.plus(job.limit.unwrap_or(quantum));
+        job.planned_end = if job.limit.is_some() { job.ends } else { Millis::NEVER };
+        job.warned = Some(Millis(job.ends.0.saturating_sub(grace)).max(now));
+        job.grants = grants;
+        let leased =
+            |grant: &NGrant| LeasedDevice { device: grant.device, amount: grant.amount, exclusive: grant.exclusive };
+        effects.push(Effect::Started { job: id, devices: job.grants.iter().map(leased).collect(), ends: job.ends });
+        self.accounts[account].last_start = now;
+        self.touch(account);
+    }
+}

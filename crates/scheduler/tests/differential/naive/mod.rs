@@ -1,0 +1,551 @@
+//! The scheduler as simply as it can be said: every question is answered by looking at everything. It shares types and the
+//! policy's arithmetic with the fast one, and nothing else.
+
+mod accounts;
+mod fit;
+mod promises;
+
+use crate::naive_place::{At, NDevice, NNode, Picks, Place, Want};
+use accord_scheduler::amount::{Amount, WHOLE};
+use accord_scheduler::arithmetic::{charge, decayed, share};
+use accord_scheduler::class::{ClassFilter, DeviceClass};
+use accord_scheduler::input::Reservation;
+use accord_scheduler::policy::Quota;
+use accord_scheduler::request::{Locality, Part, Take};
+use accord_scheduler::{
+    DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Millis, Policy, RELEASE_EXPECTED_MS, Refusal, Request,
+    ReservationId, SETTLE_MS, SlipCause,
+};
+use accord_types::{DeviceId, NodeId};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NPhase {
+    Waiting,
+    Running,
+    Over,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NHold {
+    Held,
+    Releasing,
+    Lost,
+    Freed,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct NGrant {
+    pub(crate) device: DeviceId,
+    pub(crate) at: At,
+    pub(crate) class: usize,
+    pub(crate) amount: Amount,
+    pub(crate) exclusive: bool,
+    pub(crate) milli: u64,
+    pub(crate) cores: u64,
+    pub(crate) memory: u64,
+    pub(crate) hold: NHold,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct NPromise {
+    pub(crate) starts: Millis,
+    pub(crate) ends: Millis,
+    pub(crate) places: Vec<At>,
+    pub(crate) choice: Vec<Want>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct NJob {
+    pub(crate) id: JobId,
+    pub(crate) account: usize,
+    pub(crate) request: Request,
+    pub(crate) origin: Option<usize>,
+    pub(crate) submitted: Millis,
+    pub(crate) phase: NPhase,
+    pub(crate) front: Option<u64>,
+    pub(crate) on_hold: bool,
+    pub(crate) waits_until: Option<Millis>,
+    pub(crate) kept_until: Option<Millis>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) started: Millis,
+    pub(crate) ends: Millis,
+    pub(crate) warned: Option<Millis>,
+    pub(crate) ending: Option<EndCause>,
+    pub(crate) planned_end: Millis,
+    pub(crate) grants: Vec<NGrant>,
+    pub(crate) promise: Option<NPromise>,
+    pub(crate) slipped: Option<(Millis, SlipCause)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct NAccount {
+    used: Vec<u64>,
+    total: u128,
+    settled: Millis,
+    last_start: Millis,
+    settle_at: Option<Millis>,
+    standing: Option<(bool, i64, u64)>,
+}
+
+/// What a job starts with.
+type Fit = (Vec<Want>, Picks);
+
+/// A start, its devices and their classes.
+type Planned = (Millis, Vec<At>, Vec<Want>);
+
+/// The naive scheduler.
+#[derive(Clone, Debug)]
+pub(crate) struct Naive {
+    now: Millis,
+    policy: Policy,
+    pub(crate) classes: Vec<DeviceClass>,
+    pub(crate) nodes: Vec<NNode>,
+    pub(crate) jobs: BTreeMap<JobId, NJob>,
+    accounts: Vec<NAccount>,
+    last: u64,
+    last_front: u64,
+    paused: bool,
+    reservations: BTreeMap<ReservationId, Reservation>,
+    drains: BTreeMap<DrainTarget, (Millis, bool)>,
+    due_drains: BTreeSet<DrainTarget>,
+    quarantined: BTreeSet<DeviceId>,
+}
+
+impl Naive {
+    pub(crate) fn new(policy: Policy) -> Self {
+        let accounts = vec![NAccount::default(); policy.accounts.len()];
+        Self {
+            now: Millis(0),
+            policy,
+            classes: Vec::new(),
+            nodes: Vec::new(),
+            jobs: BTreeMap::new(),
+            accounts,
+            last: 0,
+            last_front: 0,
+            paused: false,
+            reservations: BTreeMap::new(),
+            drains: BTreeMap::new(),
+            due_drains: BTreeSet::new(),
+            quarantined: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn apply(&mut self, now: Millis, input: Input, effects: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        self.time(effects);
+        match input {
+            Input::NodeJoined(description) => self.join(&description, effects),
+            Input::NodeLost(node) => self.down(node, NHold::Lost, effects),
+            Input::NodeLeft(node) => self.down(node, NHold::Freed, effects),
+            Input::Ask { account, origin, request, .. } => self.ask(&account, origin, request, effects),
+            Input::Cancel { job, by } => self.finish(job, EndCause::Cancelled { by }, effects),
+            Input::Ended { job } => self.finish(job, EndCause::Done, effects),
+            Input::Hold { job, held } => {
+                if let Some(of) = self.jobs.get_mut(&job).filter(|of| of.phase == NPhase::Waiting && of.on_hold != held)
+                {
+                    of.on_hold = held;
+                    if held {
+                        of.promise = None;
+                    }
+                    let account = of.account;
+                    self.touch(account);
+                }
+            }
+            Input::ToFront { job, .. } => {
+                if let Some(of) = self.jobs.get_mut(&job).filter(|of| of.phase == NPhase::Waiting && of.front.is_none())
+                {
+                    self.last_front += 1;
+                    of.front = Some(self.last_front);
+                }
+            }
+            Input::SetLimit { job, limit_ms, .. } => self.set_limit(job, limit_ms, effects),
+            Input::Connected { job, connected } => {
+                let until = self.now.plus(self.policy.keep_ms);
+                if let Some(of) = self.jobs.get_mut(&job).filter(|of| of.phase == NPhase::Waiting) {
+                    of.kept_until = (!connected).then_some(until);
+                }
+            }
+            Input::SessionOpened { .. } | Input::SessionClosed { .. } | Input::Tick => {}
+            Input::Released { job, node } => {
+                self.change(job, node, |_, hold| if hold == NHold::Held { hold } else { NHold::Freed });
+                self.forget(job);
+            }
+            Input::PolicyApplied { policy, .. } => self.apply_policy(*policy, effects),
+            Input::MonthBegan => (0..self.accounts.len()).for_each(|account| self.settle(account)),
+            Input::Reserve { reservation, .. } => {
+                self.reservations.remove(&reservation.id);
+                if reservation.ends > self.now && reservation.ends > reservation.starts {
+                    self.reservations.insert(reservation.id, reservation);
+                }
+            }
+            Input::Unreserve { id, .. } => {
+                self.reservations.remove(&id);
+            }
+            Input::Drain { target, by_time, end, .. } => {
+                self.drains.insert(target, (by_time, end));
+                self.due_drains.insert(target);
+            }
+            Input::Undrain { target, .. } => {
+                self.drains.remove(&target);
+                self.due_drains.remove(&target);
+            }
+            Input::Quarantine { device, .. } => {
+                self.quarantined.insert(device);
+            }
+            Input::Unquarantine { device, .. } => {
+                self.quarantined.remove(&device);
+            }
+            Input::Pause { paused, .. } => self.paused = paused,
+        }
+        self.pass(effects);
+    }
+
+    fn due(&self) -> Option<(Millis, u8, u64)> {
+        let mut all = Vec::new();
+        for (at, account) in self.accounts.iter().enumerate() {
+            all.extend(account.settle_at.map(|time| (time, 0, at as u64)));
+        }
+        all.extend(self.reservations.values().map(|reservation| (reservation.ends, 1, reservation.id.0)));
+        for (at, target) in self.drains.keys().enumerate() {
+            if self.due_drains.contains(target) {
+                all.push((self.drains[target].0, 2, at as u64));
+            }
+        }
+        for job in self.jobs.values() {
+            if job.phase == NPhase::Running {
+                all.push((job.ends, 3, job.id.0));
+                all.extend(job.warned.map(|time| (time, 4, job.id.0)));
+            }
+            if job.phase == NPhase::Waiting {
+                all.extend(job.waits_until.map(|time| (time, 5, job.id.0)));
+                all.extend(job.kept_until.map(|time| (time, 6, job.id.0)));
+                all.extend(job.promise.as_ref().map(|promise| (promise.starts, 7, job.id.0)));
+            }
+        }
+        all.into_iter().filter(|due| due.0 <= self.now).min()
+    }
+
+    fn time(&mut self, effects: &mut Vec<Effect>) {
+        while let Some((_, kind, id)) = self.due() {
+            let job = JobId(id);
+            match kind {
+                0 => {
+                    self.accounts[id as usize].settle_at = None;
+                    self.touch(id as usize);
+                }
+                1 => {
+                    self.reservations.remove(&ReservationId(id));
+                }
+                2 => {
+                    let target = *self.drains.keys().nth(id as usize).unwrap();
+                    self.due_drains.remove(&target);
+                    if self.drains[&target].1 {
+                        let hit = |grant: &NGrant| match target {
+                            DrainTarget::Node(node) => grant.device.node == node,
+                            DrainTarget::Device(device) => grant.device == device,
+                        };
+                        let jobs = self.jobs.values().filter(|job| job.phase == NPhase::Running);
+                        let there =
+                            |job: &&NJob| job.grants.iter().any(|grant| grant.hold != NHold::Freed && hit(grant));
+                        for job in jobs.filter(there).map(|job| job.id).collect::<Vec<_>>() {
+                            self.end(job, EndCause::Drained, effects);
+                        }
+                    }
+                }
+                3 => {
+                    let cause = self.jobs[&job].ending.clone().unwrap_or(EndCause::Limit);
+                    self.end(job, cause, effects);
+                }
+                4 => self.warn(job, effects),
+                5 => self.finish(job, EndCause::WaitOver, effects),
+                6 => self.finish(job, EndCause::Abandoned, effects),
+                _ => self.lose(job, SlipCause::Leases),
+            }
+        }
+    }
+
+    fn warn(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        let job = &self.jobs[&id];
+        let renewed = job.ends.plus(self.policy.quantum());
+        if job.limit.is_none() && !self.wanted(job, renewed) {
+            self.move_end(id, renewed, effects);
+            return;
+        }
+        let cause = if job.limit.is_some() { EndCause::Limit } else { EndCause::Quantum };
+        let job = self.jobs.get_mut(&id).unwrap();
+        job.warned = None;
+        job.ending = Some(cause.clone());
+        job.planned_end = job.ends;
+        effects.push(Effect::Warning { job: id, ends: job.ends, cause });
+    }
+
+    fn wanted(&self, job: &NJob, renewed: Millis) -> bool {
+        let held = || job.grants.iter().filter(|grant| grant.hold == NHold::Held);
+        if held().any(|grant| self.free_until(grant.at, None) < renewed) {
+            return true;
+        }
+        let mine: BTreeSet<usize> = held().map(|grant| grant.class).collect();
+        let within = self.path(job.account).into_iter().any(|account| {
+            let quotas = &self.policy.accounts[account].guaranteed;
+            let covered = mine.iter().all(|&class| quotas.iter().any(|quota| self.is_of(quota, class)));
+            let within = |quota: &Quota| {
+                !mine.iter().any(|&class| self.is_of(quota, class))
+                    || self.held(account, quota) <= u64::from(quota.devices) * 1_000
+            };
+            covered && quotas.iter().all(within)
+        });
+        if within {
+            return false;
+        }
+        self.jobs.values().filter(|other| other.phase == NPhase::Waiting && !other.on_hold).any(|other| {
+            let demand = self.first_demand(other);
+            demand.keys().any(|class| mine.contains(class)) && self.entitled(other.account, &demand)
+        })
+    }
+
+    fn ask(&mut self, account: &str, origin: Option<NodeId>, request: Request, effects: &mut Vec<Effect>) {
+        let origin = origin.and_then(|own| self.nodes.iter().position(|node| node.id == own));
+        if request.locality == Locality::Local && origin.is_none() {
+            let why = "`local` is for a program on a node of the cluster";
+            return effects.push(Effect::Refused(Refusal::Malformed(why)));
+        }
+        let Some(at) = self.policy.accounts.iter().position(|known| known.name == account) else {
+            return effects.push(Effect::Refused(Refusal::NoAccount(account.to_owned())));
+        };
+        if !self.is_leaf(at) {
+            return effects.push(Effect::Refused(Refusal::HasAccounts(account.to_owned())));
+        }
+        let limit = request.limit_ms.or(self.policy.default_limit_ms);
+        for above in self.path(at) {
+            let described = &self.policy.accounts[above];
+            let waiting = self.below(above).filter(|job| job.phase == NPhase::Waiting).count();
+            if let Some(max) = described.waiting_max
+                && waiting >= max as usize
+            {
+                let account = Some(described.name.clone());
+                return effects.push(Effect::Refused(Refusal::Waiting { account, max: max as usize }));
+            }
+            if let Some(longest_ms) = described.longest_ms
+                && limit.is_none_or(|limit| limit > longest_ms)
+            {
+                let account = described.name.clone();
+                return effects.push(Effect::Refused(Refusal::TooLong { account, longest_ms }));
+            }
+        }
+        let allowed = self.policy.accounts[at].priorities;
+        if !(allowed.0..=allowed.1).contains(&request.priority) {
+            return effects.push(Effect::Refused(Refusal::Priority { account: account.to_owned(), allowed }));
+        }
+        let never: Vec<_> =
+            request.alternatives.iter().map(|alternative| self.never(at, &alternative.parts, &request)).collect();
+        if never.iter().all(Option::is_some)
+            && let Some(Some((above, devices))) = never.last()
+        {
+            let account = self.policy.accounts[*above].name.clone();
+            return effects.push(Effect::Refused(Refusal::MoreThanMost { account, devices: *devices }));
+        }
+        self.last += 1;
+        let id = JobId(self.last);
+        let wait = [request.wait_ms, self.policy.longest_wait_ms].into_iter().flatten().min();
+        self.jobs.insert(
+            id,
+            NJob {
+                id,
+                account: at,
+                request,
+                origin,
+                submitted: self.now,
+                phase: NPhase::Waiting,
+                front: None,
+                on_hold: false,
+                waits_until: wait.map(|wait| self.now.plus(wait)),
+                kept_until: None,
+                limit,
+                started: Millis(0),
+                ends: Millis::NEVER,
+                warned: None,
+                ending: None,
+                planned_end: Millis::NEVER,
+                grants: Vec::new(),
+                promise: None,
+                slipped: None,
+            },
+        );
+        self.touch(at);
+        effects.push(Effect::Queued { job: id });
+    }
+
+    /// Which quota all alternatives are beyond for ever.
+    fn never(&self, account: usize, parts: &[Part], request: &Request) -> Option<(usize, u32)> {
+        let ranks = if request.per_rank { request.ranks } else { 1 };
+        for above in self.path(account) {
+            for quota in &self.policy.accounts[above].most {
+                let only = |filter: &ClassFilter| {
+                    self.classes.iter().filter(|class| filter.matches(class)).all(|class| quota.class.matches(class))
+                };
+                let counted = parts.iter().filter(|part| part.take == Take::Exclusive && only(&part.class));
+                if counted.map(|part| part.count.least).sum::<u32>() * ranks > quota.devices {
+                    return Some((above, quota.devices));
+                }
+            }
+        }
+        None
+    }
+
+    fn finish(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
+        match self.jobs.get(&id).map(|job| job.phase) {
+            Some(NPhase::Waiting) => {
+                let account = self.jobs.remove(&id).unwrap().account;
+                self.touch(account);
+                effects.push(Effect::Ended { job: id, cause });
+            }
+            Some(NPhase::Running) => self.end(id, cause, effects),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Ended { job: id, cause });
+        let job = self.jobs.get_mut(&id).unwrap();
+        job.phase = NPhase::Over;
+        job.planned_end = self.now.plus(RELEASE_EXPECTED_MS);
+        let mut nodes = BTreeSet::new();
+        for grant in job.grants.iter_mut().filter(|grant| grant.hold == NHold::Held) {
+            grant.hold = NHold::Releasing;
+            nodes.insert(grant.device.node);
+        }
+        let account = job.account;
+        effects.extend(nodes.into_iter().map(|node| Effect::Release { job: id, node }));
+        self.forget(id);
+        self.touch(account);
+    }
+
+    fn forget(&mut self, id: JobId) {
+        let free = |job: &NJob| job.grants.iter().all(|grant| grant.hold == NHold::Freed);
+        if self.jobs.get(&id).is_some_and(|job| job.phase == NPhase::Over && free(job)) {
+            self.jobs.remove(&id);
+        }
+    }
+
+    fn move_end(&mut self, id: JobId, ends: Millis, effects: &mut Vec<Effect>) {
+        let warned = Millis(ends.0.saturating_sub(self.policy.grace_ms)).max(self.now);
+        let job = self.jobs.get_mut(&id).unwrap();
+        (job.ends, job.warned, job.ending) = (ends, Some(warned), None);
+        job.planned_end = if job.limit.is_some() { ends } else { Millis::NEVER };
+        effects.push(Effect::LeaseEnds { job: id, ends });
+    }
+
+    fn set_limit(&mut self, id: JobId, limit: u64, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        match job.phase {
+            NPhase::Waiting => {
+                job.limit = Some(limit);
+                job.promise = None;
+                let account = job.account;
+                self.touch(account);
+            }
+            NPhase::Running => {
+                job.limit = Some(limit);
+                let ends = job.started.plus(limit).max(self.now);
+                self.move_end(id, ends, effects);
+            }
+            NPhase::Over => {}
+        }
+    }
+
+    fn change(&mut self, id: JobId, node: NodeId, to: impl Fn(DeviceId, NHold) -> NHold) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (account, mut changed) = (job.account, false);
+        for at in 0..job.grants.len() {
+            let grant = &self.jobs[&id].grants[at];
+            if grant.device.node != node || grant.hold == NHold::Freed {
+                continue;
+            }
+            let new = to(grant.device, grant.hold);
+            if new != grant.hold {
+                changed = true;
+                self.path(account).into_iter().for_each(|account| self.settle(account));
+                self.jobs.get_mut(&id).unwrap().grants[at].hold = new;
+            }
+        }
+        if changed {
+            self.touch(account);
+        }
+    }
+
+    fn join(&mut self, description: &accord_scheduler::node::NodeDescription, effects: &mut Vec<Effect>) {
+        let id = description.id;
+        let at = self.nodes.iter().position(|node| node.id == id);
+        let ordinals: BTreeSet<u32> = description.devices.iter().map(|device| device.ordinal).collect();
+        if let Some(at) = at {
+            let anew = self.nodes[at].incarnation != description.incarnation;
+            self.lose_devices(id, |device| anew || !ordinals.contains(&device.ordinal), NHold::Freed, effects);
+            if !anew && !self.nodes[at].up {
+                for job in self.holders(id) {
+                    effects.push(Effect::Release { job, node: id });
+                }
+            }
+        }
+        let at = at.unwrap_or_else(|| {
+            self.nodes.push(NNode::new(id));
+            self.nodes.len() - 1
+        });
+        let mut described = description.devices.clone();
+        described.sort_by_key(|device| device.ordinal);
+        self.nodes[at].devices.iter_mut().for_each(|device| device.absent = true);
+        for device in described {
+            let class = self.classes.iter().position(|class| *class == device.class).unwrap_or_else(|| {
+                self.classes.push(device.class.clone());
+                self.classes.len() - 1
+            });
+            let new = NDevice { ordinal: device.ordinal, class, memory: device.class.memory, absent: false };
+            let devices = &mut self.nodes[at].devices;
+            match devices.iter().position(|known| known.ordinal == device.ordinal) {
+                Some(known) => devices[known] = new,
+                None => devices.push(new),
+            }
+        }
+        let node = &mut self.nodes[at];
+        node.up = true;
+        node.incarnation = description.incarnation;
+        node.name.clone_from(&description.name);
+        node.labels.clone_from(&description.labels);
+        (node.cores, node.memory) = (description.cores, description.host_memory);
+        for account in &mut self.accounts {
+            account.used.resize(self.classes.len(), 0);
+        }
+    }
+
+    fn holders(&self, id: NodeId) -> BTreeSet<JobId> {
+        let has = |job: &&NJob| job.grants.iter().any(|grant| grant.device.node == id && grant.hold != NHold::Freed);
+        self.jobs.values().filter(has).map(|job| job.id).collect()
+    }
+
+    fn down(&mut self, id: NodeId, to: NHold, effects: &mut Vec<Effect>) {
+        if let Some(node) = self.nodes.iter_mut().find(|node| node.id == id) {
+            node.up = false;
+            self.lose_devices(id, |_| true, to, effects);
+        }
+    }
+
+    fn lose_devices(&mut self, id: NodeId, which: impl Fn(DeviceId) -> bool, to: NHold, effects: &mut Vec<Effect>) {
+        for job in self.holders(id) {
+            let of = &self.jobs[&job];
+            let running = of.phase == NPhase::Running;
+            let there = of.grants.iter().filter(|grant| grant.device.node == id && which(grant.device));
+            let held: Vec<DeviceId> =
+                there.filter(|grant| grant.hold == NHold::Held).map(|grant| grant.device).collect();
+            self.change(job, id, |device, hold| if which(device) { to } else { hold });
+            if running && !held.is_empty() {
+                effects.push(Effect::DevicesLost { job, devices: held });
+            }
+            if running && self.jobs[&job].grants.iter().all(|grant| grant.hold != NHold::Held) {
+                self.end(job, EndCause::Lost, effects);
+            }
+            self.forget(job);
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Where the naive scheduler places: by sorting all nodes and devices.
+
+use accord_scheduler::Millis;
+use accord_scheduler::Request;
+use accord_scheduler::amount::Amount;
+use accord_scheduler::request::{Locality, Take};
+use accord_types::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A device, as (node, position).
+pub(crate) type At = (usize, usize);
+
+/// A device for a part.
+pub(crate) type Picks = Vec<(usize, At)>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct NDevice {
+    pub(crate) ordinal: u32,
+    pub(crate) class: usize,
+    pub(crate) memory: u64,
+    pub(crate) absent: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct NNode {
+    pub(crate) id: NodeId,
+    pub(crate) name: String,
+    pub(crate) incarnation: u64,
+    pub(crate) up: bool,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) devices: Vec<NDevice>,
+    pub(crate) cores: u64,
+    pub(crate) memory: u64,
+}
+
+impl NNode {
+    pub(crate) fn new(id: NodeId) -> Self {
+        Self {
+            id,
+            name: String::new(),
+            incarnation: 0,
+            up: false,
+            labels: BTreeMap::new(),
+            devices: Vec::new(),
+            cores: 0,
+            memory: 0,
+        }
+    }
+}
+
+/// A part of a request with its class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Want {
+    pub(crate) class: usize,
+    pub(crate) least: u32,
+    pub(crate) most: u32,
+    pub(crate) take: Take,
+    pub(crate) cores: u64,
+    pub(crate) memory: u64,
+}
+
+/// What there is for one job.
+pub(crate) struct Place<'a> {
+    pub(crate) nodes: &'a [NNode],
+    /// What usable devices have left, and how many holders.
+    pub(crate) rooms: BTreeMap<At, (Amount, usize)>,
+    /// Cores and host memory of nodes.
+    pub(crate) free: Vec<(u64, u64)>,
+    pub(crate) request: &'a Request,
+    pub(crate) origin: Option<usize>,
+    pub(crate) allowed: BTreeSet<usize>,
+    pub(crate) sharers_max: usize,
+    /// Devices that nobody holds, set aside or not.
+    pub(crate) all_whole: BTreeSet<At>,
+    pub(crate) with_bounded: bool,
+}
+
+impl Place<'_> {
+    pub(crate) fn find(&self, wants: &[Want]) -> Option<Picks> {
+        let request = self.request;
+        if request.locality == Locality::Local {
+            return self.ranged(wants, |counts| self.on_node(self.own()?, wants, counts));
+        }
+        if request.per_rank {
+            return self.in_chunks(wants, request.ranks);
+        }
+        if let Some(nodes) = request.nodes {
+            return self.on_nodes(wants, nodes);
+        }
+        self.ranged(wants, |counts| self.anywhere(wants, counts))
+    }
+
+    fn own(&self) -> Option<usize> {
+        self.origin.filter(|own| self.allowed.contains(own))
+    }
+
+    fn class(&self, at: At) -> usize {
+        self.nodes[at.0].devices[at.1].class
+    }
+
+    fn is_whole(&self, at: At) -> bool {
+        self.rooms.get(&at).is_some_and(|room| room.1 == 0)
+    }
+
+    fn whole_on(&self, node: usize, class: usize) -> Vec<At> {
+        let there = self.rooms.keys().copied().filter(|at| at.0 == node);
+        there.filter(|&at| self.class(at) == class && self.is_whole(at)).collect()
+    }
+
+    /// With as many devices as there may be, else with the least.
+    fn ranged(&self, wants: &[Want], place: impl Fn(&[u32]) -> Option<Picks>) -> Option<Picks> {
+        let mut most = Vec::new();
+        for want in wants {
+            let there = match want.take {
+                Take::Shared(_) => want.most,
+                Take::Exclusive if self.request.locality == Locality::Local => {
+                    self.origin.map_or(0, |own| self.whole_on(own, want.class).len() as u32)
+                }
+                Take::Exclusive => {
+                    let all: Vec<At> = if self.with_bounded {
+                        self.all_whole.iter().copied().collect()
+                    } else {
+                        self.rooms.keys().copied().filter(|&at| self.is_whole(at)).collect()
+                    };
+                    all.into_iter().filter(|&at| self.class(at) == want.class).count() as u32
+                }
+            };
+            let there = there.min(want.most);
+            if there < want.least {
+                return None;
+            }
+            most.push(there);
+        }
+        let least: Vec<u32> = wants.iter().map(|want| want.least).collect();
+        place(&most).or_else(|| place(&least))
+    }
+
+    fn takes(&self, at: At, amount: Amount) -> bool {
+        let Some(&(left, holders)) = self.rooms.get(&at) else { return false };
+        left.covers(amount) && (holders == 0 || amount.milli > 0 || holders < self.sharers_max)
+    }
+
+    /// Shared devices with room for an amount, the fullest first.
+    fn shared(&self, class: usize, amount: Amount) -> Vec<At> {
+        let there = self.rooms.iter().filter(|(at, (_, holders))| *holders > 0 && self.class(**at) == class);
+        let mut fitting: Vec<(Amount, At)> =
+            there.filter(|(at, _)| self.takes(**at, amount)).map(|(at, room)| (room.0, *at)).collect();
+        fitting.sort_unstable();
+        fitting.into_iter().map(|(_, at)| at).collect()
+    }
+
+    /// Allowed nodes with at least so many free devices, the fewest first.
+    fn by_free(&self, class: usize, least: u32) -> Vec<usize> {
+        let mut nodes: Vec<(usize, usize)> =
+            self.allowed.iter().map(|&node| (self.whole_on(node, class).len(), node)).collect();
+        nodes.retain(|&(free, _)| free > 0 && free >= least as usize);
+        nodes.sort_unstable();
+        nodes.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// Nodes for a chunk, in the order in which they are tried.
+    fn candidates(&self, want: &Want, count: u32) -> Vec<usize> {
+        match want.take {
+            Take::Exclusive => self.by_free(want.class, count),
+            Take::Shared(amount) => {
+                let shared = self.shared(want.class, amount).into_iter().map(|at| at.0);
+                let mut nodes = Vec::new();
+                for node in shared.filter(|node| self.allowed.contains(node)).chain(self.by_free(want.class, 1)) {
+                    if !nodes.contains(&node) {
+                        nodes.push(node);
+                    }
+                }
+                nodes
+            }
+        }
+    }
+
+    pub(crate) fn carries(&self, wants: &[Want], picks: &[(usize, At)]) -> bool {
+        (0..self.nodes.len()).all(|node| {
+            let there = picks.iter().filter(|(_, at)| at.0 == node).map(|(part, _)| &wants[*part]);
+            let sum = there.fold((0, 0), |sum, want| (sum.0 + want.cores, sum.1 + want.memory));
+            sum.0 <= self.free[node].0 && sum.1 <= self.free[node].1
+        })
+    }
+
+    fn on_node(&self, node: usize, wants: &[Want], counts: &[u32]) -> Option<Picks> {
+        self.chunk(node, wants, counts, &[])
+    }
+
+    /// One more chunk on a node beside picks there. Returns all of them.
+    fn chunk(&self, node: usize, wants: &[Want], counts: &[u32], beside: &[(usize, At)]) -> Option<Picks> {
+        let mut picks = beside.to_vec();
+        for (part, (want, &count)) in wants.iter().zip(counts).enumerate() {
+            let free =
+                |at: &At| at.0 == node && self.class(*at) == want.class && picks.iter().all(|pick| pick.1 != *at);
+            let mut fitting: Vec<(bool, Amount, At)> = match want.take {
+                Take::Exclusive => {
+                    let whole = self.whole_on(node, want.class).into_iter().filter(free);
+                    whole.map(|at| (true, Amount::default(), at)).collect()
+                }
+                Take::Shared(amount) => {
+                    let there = self.rooms.iter().filter(|(at, _)| free(at) && self.takes(**at, amount));
+                    there.map(|(at, room)| (room.1 == 0, room.0, *at)).collect()
+                }
+            };
+            fitting.sort_unstable();
+            if fitting.len() < count as usize {
+                return None;
+            }
+            picks.extend(fitting.into_iter().take(count as usize).map(|(_, _, at)| (part, at)));
+        }
+        self.carries(wants, &picks).then_some(picks)
+    }
+
+    fn on_nodes(&self, wants: &[Want], nodes: u32) -> Option<Picks> {
+        let least: Vec<u32> = wants.iter().map(|want| want.least / nodes).collect();
+        let mut counts: Vec<u32> = wants.iter().map(|want| want.most / nodes).collect();
+        loop {
+            let fitting = self.candidates(&wants[0], counts[0]).into_iter();
+            let chunks: Vec<Picks> =
+                fitting.filter_map(|node| self.on_node(node, wants, &counts)).take(nodes as usize).collect();
+            if chunks.len() == nodes as usize {
+                let mut picks: Picks = chunks.concat();
+                picks.sort_by_key(|pick| pick.0);
+                return Some(picks);
+            }
+            let fewer: Vec<u32> = counts.iter().zip(&least).map(|(&count, &least)| (count - 1).max(least)).collect();
+            if fewer == counts {
+                return None;
+            }
+            counts = fewer;
+        }
+    }
+
+    fn in_chunks(&self, wants: &[Want], chunks: u32) -> Option<Picks> {
+        let counts: Vec<u32> = wants.iter().map(|want| want.least).collect();
+        let mut order: Vec<usize> = self.own().into_iter().collect();
+        order.extend(self.candidates(&wants[0], counts[0]).into_iter().filter(|&node| Some(node) != self.own()));
+        let (mut all, mut left) = (Vec::new(), chunks);
+        for node in order {
+            let mut there = Vec::new();
+            while left > 0
+                && let Some(more) = self.chunk(node, wants, &counts, &there)
+            {
+                there = more;
+                left -= 1;
+            }
+            all.extend(there);
+        }
+        (left == 0).then_some(all)
+    }
+
+    fn anywhere(&self, wants: &[Want], counts: &[u32]) -> Option<Picks> {
+        let classes: BTreeSet<usize> = wants.iter().map(|want| want.class).collect();
+        let apart = classes.len() == wants.len();
+        let locality = self.request.locality;
+        if locality != Locality::Spread {
+            let own = self.own().filter(|_| locality == Locality::OwnFirst).into_iter();
+            let mut order = own.chain(self.candidates(&wants[0], counts[0]));
+            if let Some(picks) = order.find_map(|node| self.on_node(node, wants, counts)) {
+                return Some(picks);
+            }
+        }
+        if !apart {
+            return None;
+        }
+        let mut picks = Vec::new();
+        for (part, &count) in counts.iter().enumerate() {
+            match wants[part].take {
+                Take::Shared(amount) => self.add_shares(wants, part, count, amount, &mut picks)?,
+                Take::Exclusive if locality == Locality::Spread => self.add_spread(wants, part, count, &mut picks)?,
+                Take::Exclusive => self.add_whole(wants, part, count, &mut picks)?,
+            }
+        }
+        Some(picks)
+    }
+
+    /// How many more devices of a part a node's cores and host memory suffice for.
+    fn carried(&self, node: usize, wants: &[Want], part: usize, picks: &[(usize, At)]) -> u32 {
+        (0..64)
+            .take_while(|&more| {
+                let mut with = picks.to_vec();
+                with.extend((0..=more).map(|_| (part, (node, 0))));
+                let there: Picks = with.into_iter().filter(|(_, at)| at.0 == node).collect();
+                self.carries(wants, &there)
+            })
+            .count() as u32
+    }
+
+    fn room(&self, node: usize, wants: &[Want], part: usize, picks: &[(usize, At)]) -> u32 {
+        let free = self.whole_on(node, wants[part].class).len() as u32;
+        free.min(self.carried(node, wants, part, picks))
+    }
+
+    fn add(&self, node: usize, part: usize, class: usize, count: u32, picks: &mut Picks) {
+        let free = self.whole_on(node, class).into_iter().filter(|at| picks.iter().all(|pick| pick.1 != *at));
+        let more: Picks = free.take(count as usize).map(|at| (part, at)).collect();
+        assert_eq!(more.len(), count as usize);
+        picks.extend(more);
+    }
+
+    fn add_whole(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
+        let class = wants[part].class;
+        let (mut left, mut seen) = (count, BTreeSet::new());
+        if let Some(own) = self.own().filter(|_| self.request.locality == Locality::OwnFirst) {
+            let there = self.room(own, wants, part, picks).min(left);
+            self.add(own, part, class, there, picks);
+            left -= there;
+            seen.insert(own);
+        }
+        while left > 0 {
+            let order = self.by_free(class, 1).into_iter().filter(|node| !seen.contains(node));
+            let order: Vec<usize> = order.filter(|&node| self.room(node, wants, part, picks) > 0).collect();
+            let enough = order.iter().copied().find(|&node| {
+                self.whole_on(node, class).len() >= left as usize && self.room(node, wants, part, picks) >= left
+            });
+            let largest =
+                order.iter().copied().max_by_key(|&node| (self.whole_on(node, class).len(), usize::MAX - node));
+            let node = enough.or(largest)?;
+            let there = self.room(node, wants, part, picks).min(left);
+            self.add(node, part, class, there, picks);
+            left -= there;
+            seen.insert(node);
+        }
+        Some(())
+    }
+
+    fn add_shares(&self, wants: &[Want], part: usize, count: u32, amount: Amount, picks: &mut Picks) -> Option<()> {
+        let class = wants[part].class;
+        let mut left = count;
+        for at in self.shared(class, amount) {
+            if left > 0 && self.allowed.contains(&at.0) && self.carried(at.0, wants, part, picks) > 0 {
+                picks.push((part, at));
+                left -= 1;
+            }
+        }
+        for node in self.by_free(class, 1) {
+            let there = self.room(node, wants, part, picks).min(left);
+            self.add(node, part, class, there, picks);
+            left -= there;
+        }
+        (left == 0).then_some(())
+    }
+
+    /// One device a node and round, nodes with the most free devices first.
+    fn add_spread(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
+        let class = wants[part].class;
+        let mut order = self.by_free(class, 1);
+        order.sort_by_key(|&node| (usize::MAX - self.whole_on(node, class).len(), node));
+        let (mut left, mut round) = (count, 1);
+        while left > 0 {
+            let before = left;
+            for &node in &order {
+                let enough = self.whole_on(node, class).len() >= round;
+                if left > 0 && enough && self.carried(node, wants, part, picks) > 0 {
+                    self.add(node, part, class, 1, picks);
+                    left -= 1;
+                }
+            }
+            if left == before {
+                return None;
+            }
+            round += 1;
+        }
+        Some(())
+    }
+}
+
+/// The earliest start on devices that are there from the given times on.
+pub(crate) fn plan(
+    nodes: &[NNode],
+    times: &BTreeMap<At, Millis>,
+    wants: &[Want],
+    request: &Request,
+    origin: Option<usize>,
+) -> Option<(Millis, Vec<At>)> {
+    const CHUNK_MAX: u32 = 16;
+    let classes: BTreeSet<usize> = wants.iter().map(|want| want.class).collect();
+    if classes.len() < wants.len() {
+        return None;
+    }
+    let of = |node: Option<usize>, class: usize| {
+        let of_class = |at: &At| nodes[at.0].devices[at.1].class == class && node.is_none_or(|node| node == at.0);
+        let mut there: Vec<(Millis, At)> =
+            times.iter().filter(|(at, _)| of_class(at)).map(|(at, time)| (*time, *at)).collect();
+        there.sort_unstable();
+        there
+    };
+    let first = |mut there: Vec<(Millis, At)>, count: u32| {
+        there.truncate(count as usize);
+        (there.len() == count as usize).then_some(there)
+    };
+    let by_chunk = |class: usize, count: u32| {
+        let mut order: Vec<(Millis, usize)> = Vec::new();
+        for node in (0..nodes.len()).filter(|_| count <= CHUNK_MAX) {
+            let chunk = first(of(Some(node), class), count);
+            order.extend(chunk.and_then(|chunk| chunk.last().map(|last| (last.0, node))));
+        }
+        order.sort_unstable();
+        order
+    };
+    let mut all: Vec<(Millis, At)> = Vec::new();
+    if let Some(count) = request.nodes.filter(|_| !request.per_rank) {
+        let mut found = 0;
+        for (_, node) in by_chunk(wants[0].class, wants[0].least / count) {
+            let chunks: Option<Vec<_>> =
+                wants.iter().map(|want| first(of(Some(node), want.class), want.least / count)).collect();
+            if let Some(chunks) = chunks.filter(|_| found < count) {
+                all.extend(chunks.concat());
+                found += 1;
+            }
+        }
+        if found < count {
+            return None;
+        }
+    } else if request.per_rank {
+        let [want] = wants else { return None };
+        let mut left = request.ranks;
+        for (_, node) in by_chunk(want.class, want.least) {
+            let there = of(Some(node), want.class);
+            let fits = left.min(there.len() as u32 / want.least);
+            all.extend(first(there, fits * want.least)?);
+            left -= fits;
+        }
+        if left > 0 {
+            return None;
+        }
+    } else {
+        for want in wants {
+            let node = if request.locality == Locality::Local { Some(origin?) } else { None };
+            all.extend(first(of(node, want.class), want.least)?);
+        }
+    }
+    let starts = all.iter().map(|(time, _)| *time).max()?;
+    Some((starts, all.into_iter().map(|(_, at)| at).collect()))
+}
