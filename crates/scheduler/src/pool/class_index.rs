@@ -1,6 +1,6 @@
 //! The devices of one class, by what they have for new jobs, now and later.
 
-use super::{Spot, Vacancy};
+use super::device::{Spot, Vacancy};
 use crate::amount::Amount;
 use crate::bitset::BitSet;
 use crate::time::Millis;

@@ -5,6 +5,13 @@ use crate::effect::SlipCause;
 use crate::ids::{ClassId, JobId, ReservationId};
 use crate::time::Millis;
 
+/// A device by the position of its node, and its position there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Spot {
+    pub(crate) node: u32,
+    pub(crate) device: u32,
+}
+
 /// One job on a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Holder {

@@ -11,18 +11,11 @@ use crate::node::NodeDescription;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use class_index::ClassIndex;
-pub(crate) use device::{Claim, Device, Holder, Vacancy, Window};
+pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
 use std::collections::BTreeMap;
 
 /// Classes at one time: sets of classes are one word.
 pub(crate) const CLASSES_MAX: usize = 128;
-
-/// A device by the position of its node, and its position there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Spot {
-    pub(crate) node: u32,
-    pub(crate) device: u32,
-}
 
 /// One class's devices on a node, as the index has them.
 #[derive(Clone, Debug)]

@@ -60,7 +60,7 @@ pub(crate) struct Want {
 }
 
 /// What there is for one job.
-pub(crate) struct Place<'a> {
+pub(crate) struct Vacancies<'a> {
     pub(crate) nodes: &'a [NNode],
     /// What usable devices have left, and how many holders.
     pub(crate) rooms: BTreeMap<At, (Amount, usize)>,
@@ -75,7 +75,7 @@ pub(crate) struct Place<'a> {
     pub(crate) with_bounded: bool,
 }
 
-impl Place<'_> {
+impl Vacancies<'_> {
     pub(crate) fn find(&self, wants: &[Want]) -> Option<Picks> {
         let request = self.request;
         if request.locality == Locality::Local {

@@ -104,7 +104,7 @@ impl Naive {
     }
 
     /// What every device has for a job that lasts until a time: of its milli and memory, and whether it is whole.
-    pub(super) fn place_for<'a>(&'a self, job: &'a NJob, with_bounded: bool) -> Place<'a> {
+    pub(super) fn place_for<'a>(&'a self, job: &'a NJob, with_bounded: bool) -> Vacancies<'a> {
         let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
         let mut rooms = BTreeMap::new();
         for at in self.places().into_iter().filter(|&at| self.is_sound(at)) {
@@ -135,7 +135,7 @@ impl Naive {
             let of = &self.nodes[node];
             (of.cores.max(used.0) - used.0, of.memory.max(used.1) - used.1)
         });
-        Place {
+        Vacancies {
             nodes: &self.nodes,
             rooms,
             free: free.collect(),

@@ -5,7 +5,7 @@ mod accounts;
 mod fit;
 mod promises;
 
-use crate::naive_place::{At, NDevice, NNode, Picks, Place, Want};
+use crate::naive_place::{At, NDevice, NNode, Picks, Vacancies, Want};
 use accord_scheduler::amount::{Amount, WHOLE};
 use accord_scheduler::arithmetic::{charge, decayed, share};
 use accord_scheduler::class::{ClassFilter, DeviceClass};
