@@ -171,7 +171,7 @@ impl Scheduler {
         let path = self.accounts.get(account).path.iter();
         let labels = path.flat_map(|&above| self.policy.accounts[above as usize].labels.iter().cloned()).collect();
         let own = origin.filter(|_| request.locality == Locality::Local);
-        let request = Request { limit_ms: None, wait_ms: None, priority: 0, ..request.clone() };
+        let request = Request { limit_ms: None, wait_ms: None, priority: 0, account: None, ..request.clone() };
         ShapeKey { request: Arc::new(request), limit_ms, labels, own }
     }
 
