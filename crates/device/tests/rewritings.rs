@@ -68,6 +68,42 @@ fn rewritten_code_leaves_what_the_compilers_does_in_the_fourth_part() {
     check(3);
 }
 
+/// A number of gangs that the image can't say is needed only where another number leaves something else in memory.
+#[test]
+fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
+    for level in ["-O2", "-O3"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let Some(text) = compile(folder.path(), include_str!("rewritings/updates.c"), level) else {
+            return println!("skipped: gcc makes no PTX here");
+        };
+        let regions = record::run(folder.path());
+        // As in the image, which has 16 bits of each number. The program launches them in the order of their names, those that count first.
+        let mut listed = functions(&text.replace(", 0x10000,", ", 0,"));
+        listed.sort_by(|one, other| one.name.cmp(&other.name));
+        assert_eq!(regions.len(), listed.len());
+        let (kernels, found) = (code::read(&text).unwrap_or_else(|why| panic!("{why}")), rewrite(&text, SM).kernels);
+        let (mut same, mut counting) = (0, 0);
+        for (region, function) in regions.iter().zip(&listed) {
+            let name = &function.name;
+            let kernel = kernels.iter().find(|kernel| kernel.name == *name).expect("it is there");
+            let shown = found.iter().find(|kernel| kernel.name == *name).expect("it is there");
+            let [_, workers, vector] = region.dims(function.dims);
+            let left = |gangs| {
+                let (mut memory, mut random) = (Memory::default(), Random::new(7));
+                let parameter = region.place(&BlockPath::Memory(Refusal::NoLoad), &mut memory);
+                let launch = Launch { gangs, workers, vector, of_block: 1, parameter: &parameter };
+                machine::run(kernel, launch, &mut memory, &mut random).unwrap_or_else(|why| panic!("{name}: {why}"));
+                memory.buffers
+            };
+            let is_same = left(1) == left(2) && left(1) == left(5);
+            let wanted = if is_same { GangCount::AsGiven } else { GangCount::Lost };
+            assert_eq!(shown.gangs.count(function.dims[0]), wanted, "{level} {name}");
+            *if is_same { &mut same } else { &mut counting } += 1;
+        }
+        assert_eq!((same, counting), (16, 6), "{level}");
+    }
+}
+
 fn check(part: u64) {
     let (first, files) = chosen(part);
     if let Some(folder) = std::env::var_os("ACCORD_TEST_WRITE") {

@@ -10,6 +10,7 @@
 
 use super::gang_values::{Gang, Rest, Value, plus, times};
 use super::ptx::{Instruction, Line};
+use super::repeated_updates::repeated_updates;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -29,7 +30,8 @@ pub enum GangCount {
 pub struct GangUse {
     /// It reads the number while it runs.
     counted: bool,
-    /// Something is done that may be right for one number of gangs only: by a gang's own number, or by atomic operations.
+    /// Something is done that may be right for one number of gangs only: by a gang's own number, or by atomic updates that do not leave the same
+    /// for each number.
     depends: bool,
     /// Numbers of gangs by which it divides a loop's length.
     divisors: Vec<u64>,
@@ -59,7 +61,7 @@ impl GangUse {
     /// Looks at a kernel's body.
     pub(super) fn read(body: &[&str]) -> Self {
         let lines: Vec<Line<'_>> = body.iter().map(|line| Line::read(line)).collect();
-        let mut reader = Reader::new(&lines);
+        let mut reader = Reader::new(&lines, repeated_updates(body));
         for (at, line) in lines.iter().enumerate() {
             match line {
                 Line::Label(_) => reader.label(),
@@ -145,11 +147,13 @@ struct Reader<'a> {
     divided: HashSet<u64>,
     /// What follows is done by threads of the first gang only.
     within_first: bool,
+    /// Lines with atomic updates that leave the same for every number of gangs.
+    repeated: HashSet<usize>,
     found: GangUse,
 }
 
 impl<'a> Reader<'a> {
-    fn new(lines: &[Line<'a>]) -> Self {
+    fn new(lines: &[Line<'a>], repeated: HashSet<usize>) -> Self {
         let (mut written, mut labels, mut loops) = (HashSet::new(), HashMap::new(), Vec::new());
         let mut variables = HashSet::new();
         for (at, line) in lines.iter().enumerate() {
@@ -171,6 +175,7 @@ impl<'a> Reader<'a> {
             begins: HashMap::new(),
             divided: HashSet::new(),
             within_first: false,
+            repeated,
             found: GangUse::default(),
         }
     }
@@ -184,7 +189,7 @@ impl<'a> Reader<'a> {
         let operands: &[&'a str] = &instruction.operands;
         let (name, kind) = instruction.name.split_once('.').unwrap_or((instruction.name, ""));
         self.found.counted |= operands.contains(&"%nctaid.x");
-        self.found.depends |= matches!(name, "atom" | "red");
+        self.found.depends |= matches!(name, "atom" | "red") && !self.repeated.contains(&at);
         self.within_first &= !operands.contains(&"%ctaid.x");
         let reads = operands.iter().any(|operand| matches!(self.get(address(operand)), Some(Value::Gang(_))));
         if let ("setp", &[_, a, b]) = (name, operands) {

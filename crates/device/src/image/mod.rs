@@ -19,6 +19,7 @@ mod reduce;
 #[cfg(test)]
 mod reduce_tests;
 mod refusal;
+mod repeated_updates;
 mod rewrite;
 mod slots;
 mod spin;
