@@ -14,9 +14,14 @@ static int is_separate(void)
 
 static int at_start = -1;
 
+/* By data alone: GCC registers the object's code for GPUs in a constructor that runs after this one. */
 __attribute__((constructor)) static void start(void)
 {
-    at_start = is_separate();
+    int x = 1;
+#pragma acc enter data copyin(x)
+    x = 2;
+#pragma acc exit data copyout(x)
+    at_start = x == 1;
 }
 
 /* Whether device memory was separate in the constructor, and is now. */
