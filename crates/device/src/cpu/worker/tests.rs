@@ -30,6 +30,8 @@ const MAPPED: u64 = 1 << 20;
 struct Pair {
     shared: Arc<Shared>,
     slots: Arc<serve::Slots>,
+    /// One for all streams, as in a worker.
+    memory: Arc<DeviceMemory>,
     start: DevicePtr,
 }
 
@@ -44,6 +46,8 @@ impl Pair {
         let _ = Arc::into_raw(Arc::clone(&arena));
         arena.map(place.start, MAPPED).unwrap();
         let control = arena.control();
+        let (start, len) = arena.addresses();
+        let memory = Arc::new(DeviceMemory::new(control, start.0, len));
         control.header().cores.store(cores, Ordering::Relaxed);
         let shared = Arc::new(Shared {
             control,
@@ -55,14 +59,12 @@ impl Pair {
             output: None,
             watched: Watched::new(None, Arc::new(Handle::of_nobody()), "the worker".to_owned()),
         });
-        Self { shared, slots: Arc::new(serve::Slots::new(2)), start: place.start }
+        Self { shared, slots: Arc::new(serve::Slots::new(2)), memory, start: place.start }
     }
 
     fn stream(&self, index: u32) -> Arc<Stream> {
         let stream = Stream::new(index, QueueId(index + 1), Arc::clone(&self.shared));
-        let (start, len) = self.shared.arena.addresses();
-        let memory = DeviceMemory::new(self.shared.control, start.0, len);
-        serve::start(self.shared.control, index, Arc::clone(&self.slots), Arc::new(memory)).unwrap();
+        serve::start(self.shared.control, index, Arc::clone(&self.slots), Arc::clone(&self.memory)).unwrap();
         stream
     }
 
