@@ -183,3 +183,22 @@ fn an_agent_that_is_not_roots_serves_its_own_user() {
     assert_eq!(finished.code(), 1, "{}", finished.report());
     assert!(finished.stderr.contains(&format!("serves user {ALICE} only")), "{}", finished.report());
 }
+
+/// A program that gives root's rights up before its first region can't read root's certificates, and is told what to do. One that has a session goes on.
+#[test]
+fn a_program_that_changes_its_user_has_its_session_before() {
+    if !geteuid().is_root() {
+        return println!("skipped: only root can become another user");
+    }
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap();
+    let program = test_program("cluster/late_user.c").unwrap();
+    let (device, user) = ("1", ALICE.to_string());
+    let late = cluster.job(0, &program).unwrap().args([device, &user]).run().unwrap();
+    assert_eq!(late.code(), 1, "{}", late.report());
+    for words in ["user 60001, whom this process runs as, may not read", "ACCORD_TLS", "calls acc_init before"] {
+        assert!(late.stderr.contains(words), "{words}: {}", late.report());
+    }
+    assert!(!late.stderr.contains("pki"), "{}", late.report());
+    let early = cluster.job(0, &program).unwrap().args([device, &user, "init"]).run().unwrap();
+    assert_eq!((early.code(), early.stdout.trim()), (0, "user 60001: 45"), "{}", early.report());
+}

@@ -298,6 +298,12 @@ fn read_all(file: &Path) -> Result<Vec<u8>> {
 const REMEDY: &str = "name a folder with ca.crt, tls.crt and tls.key in ACCORD_TLS; accord pki issue makes one";
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Error {
+    if error.kind() == std::io::ErrorKind::PermissionDenied {
+        let user = geteuid().as_raw();
+        return bad(format!("user {user}, whom this process runs as, may not read {}", file.display())).remedy(format!(
+            "name certificates that user {user} may read in ACCORD_TLS; a program that changes its user calls acc_init before"
+        ));
+    }
     bad(format!("cannot read {}: {error}", file.display())).remedy(scarce::remedy(error).unwrap_or(REMEDY))
 }
 
