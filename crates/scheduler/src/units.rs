@@ -18,6 +18,21 @@ pub fn time_text(ms: u64) -> String {
     format!("{}{name}", ms / unit)
 }
 
+/// Returns a time in days, hours, minutes and seconds, for people: `3d 2m`. Milliseconds are rounded up.
+#[must_use]
+pub fn long_time_text(ms: u64) -> String {
+    let mut left = ms.div_ceil(1_000);
+    let mut text = String::new();
+    for (unit, name) in [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")] {
+        let (count, rest) = (left / unit, left % unit);
+        if count > 0 {
+            text.push_str(&format!("{}{count}{name}", if text.is_empty() { "" } else { " " }));
+        }
+        left = rest;
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
 /// Returns thousandths as a decimal number: `8`, `0.5`, `1.25`.
 #[must_use]
 pub fn milli_text(milli: u64) -> String {
@@ -55,6 +70,12 @@ mod tests {
             assert_eq!(parse_milli(&milli_text(milli)), Some(milli), "{milli}");
         }
         assert_eq!([size_text(20 << 30), time_text(5_400_000), milli_text(500)], ["20G", "90m", "0.5"]);
+    }
+
+    #[test]
+    fn long_times_are_in_several_units() {
+        let texts = [0, 1, 62 * 60_000, 3 * 86_400_000 + 120_000, 90_061_000].map(long_time_text);
+        assert_eq!(texts, ["0s", "1s", "1h 2m", "3d 2m", "1d 1h 1m 1s"]);
     }
 
     #[test]

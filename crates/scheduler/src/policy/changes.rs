@@ -1,4 +1,4 @@
-//! What another policy would change for jobs that there are.
+//! Effects of another policy on waiting and running jobs.
 
 use super::check::is_within;
 use super::site::SitePolicy;
@@ -9,7 +9,7 @@ use crate::request::{Alternative, Request, Take};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What a policy is compared for.
+/// A waiting or running job, for the comparison of policies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobSummary {
     /// The job.
@@ -34,7 +34,7 @@ impl JobSummary {
     }
 }
 
-/// Something that another policy would change.
+/// One effect of another policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// A waiting job would end: its user may use its account no longer.

@@ -1,4 +1,4 @@
-//! What has to fit together in a policy file.
+//! Contradictions in a policy file.
 
 use super::draft::{Draft, SITE, Span};
 use super::finding::Findings;
@@ -65,7 +65,7 @@ fn parent_of(draft: &Draft, names: &BTreeMap<String, usize>, findings: &mut Find
     0
 }
 
-/// Notes each circle of parents once, at the parent of its first account.
+/// Reports each circle of parents once, at the parent of its first account.
 fn tell_circles(drafts: &[Draft], parents: &[Option<usize>], reached: &BTreeSet<usize>, findings: &mut Findings<'_>) {
     let mut told = BTreeSet::new();
     for start in (0..drafts.len()).filter(|at| !reached.contains(at)) {
@@ -86,7 +86,7 @@ fn tell_circles(drafts: &[Draft], parents: &[Option<usize>], reached: &BTreeSet<
     }
 }
 
-/// Notes what contradicts itself. Parents come before their children.
+/// Reports contradictions. Parents come before their children.
 pub(super) fn check(drafts: &[Draft], core: &Policy, inventory: Option<&Inventory>, findings: &mut Findings<'_>) {
     let mut children = vec![Vec::new(); drafts.len()];
     for (at, draft) in drafts.iter().enumerate() {
@@ -162,7 +162,7 @@ fn check_own(draft: &Draft, core: &Policy, findings: &mut Findings<'_>) {
     }
 }
 
-/// Notes guarantees below an account that are more than its own, or than its most.
+/// Reports guarantees below an account that are more than its own, or than its most.
 fn check_guarantees(draft: &Draft, below: &[&(Quota, Span)], findings: &mut Findings<'_>) {
     let name = &draft.account.name;
     for ((bound, _), what) in
@@ -191,7 +191,7 @@ fn beyond(quotas: &[&(Quota, Span)], counts: impl Fn(&Quota) -> bool, most: u32)
     place.map(|place| (sum, place))
 }
 
-/// Notes guarantees that the cluster's devices don't suffice for.
+/// Reports guarantees that the cluster's devices don't suffice for.
 fn check_inventory(guaranteed: &[&(Quota, Span)], inventory: &Inventory, findings: &mut Findings<'_>) {
     let matched = |class: &ClassFilter| -> BTreeSet<usize> {
         let matching = inventory.iter().enumerate().filter(|(_, (known, _))| class.matches(known));
@@ -215,7 +215,7 @@ fn check_inventory(guaranteed: &[&(Quota, Span)], inventory: &Inventory, finding
     }
 }
 
-/// Notes defaults that are longer than the longest limit.
+/// Reports defaults that are longer than the longest limit.
 fn check_limits(drafts: &[Draft], at: usize, findings: &mut Findings<'_>) {
     let draft = &drafts[at];
     let mut longest = draft.account.longest_ms.map(|longest| (longest, &draft.account.name));
@@ -242,7 +242,7 @@ fn check_limits(drafts: &[Draft], at: usize, findings: &mut Findings<'_>) {
     }
 }
 
-/// Notes entries of `users` that are there twice, or in several accounts without one default.
+/// Reports entries of `users` that are there twice, or in several accounts without one default.
 fn check_members(drafts: &[Draft], findings: &mut Findings<'_>) {
     let mut seen: BTreeMap<&Member, Vec<(&Draft, &Span)>> = BTreeMap::new();
     let mut all = 0;

@@ -1,4 +1,4 @@
-//! What is wrong in a policy file, and where.
+//! Errors of a policy file, and their places.
 
 use crate::text_error::TextError;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Findings that are reported; one more says that there are others.
 pub const FINDINGS_MAX: usize = 200;
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Its line, from 1.
@@ -24,7 +24,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Gathers what is wrong in a text.
+/// Collects the errors of a text.
 pub(super) struct Findings<'a> {
     text: &'a str,
     found: Vec<(Range<usize>, String)>,
@@ -35,12 +35,12 @@ impl<'a> Findings<'a> {
         Self { text, found: Vec::new() }
     }
 
-    /// Notes cause and remedy of what is wrong at `range` of the text.
+    /// Adds an error at `range` of the text, with cause and remedy.
     pub(super) fn add(&mut self, range: Range<usize>, message: impl Into<String>) {
         self.found.push((range, message.into()));
     }
 
-    /// The same for a range of what is written at a place: a text in quotes, or a key.
+    /// Adds an error at `range` of the text `written`, which stands at `place`, in quotes or as a key.
     pub(super) fn add_within(
         &mut self,
         place: Range<usize>,
@@ -58,7 +58,7 @@ impl<'a> Findings<'a> {
         self.found.is_empty()
     }
 
-    /// The lines, from 0, that something is noted for.
+    /// Returns the lines, from 0, that have errors.
     pub(super) fn lines(&self) -> Vec<usize> {
         self.found.iter().map(|(range, _)| self.line_of(range.start)).collect()
     }
@@ -67,7 +67,7 @@ impl<'a> Findings<'a> {
         self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Keeps what is true for a note's line.
+    /// Keeps, of the errors from position `from` on, those for whose line `keep` is true.
     pub(super) fn retain_lines(&mut self, from: usize, keep: impl Fn(usize) -> bool) {
         let later = self.found.split_off(from);
         let kept: Vec<_> = later.into_iter().filter(|(range, _)| keep(self.line_of(range.start))).collect();
@@ -78,7 +78,7 @@ impl<'a> Findings<'a> {
         self.found.len()
     }
 
-    /// Returns what was noted, in the order of the text, each at one place once.
+    /// Returns the errors in the order of the text, without duplicates.
     pub(super) fn finish(mut self) -> Vec<Finding> {
         self.found.sort_by(|(one, a), (other, b)| (one.start, one.end, a).cmp(&(other.start, other.end, b)));
         self.found.dedup();

@@ -35,7 +35,7 @@ impl SitePolicy {
         }
         let (broken, syntax) = (findings.lines(), findings.len());
         let policy = file(document.get_ref(), inventory, &mut findings);
-        // What is found on a line that can't be read follows from that.
+        // Further errors on a line with an error of syntax follow from that.
         findings.retain_lines(syntax, |line| !broken.contains(&line));
         if findings.is_empty() { Ok(policy) } else { Err(findings.finish()) }
     }
@@ -169,7 +169,7 @@ fn account(name: &Spanned<DeString<'_>>, value: &Value<'_>, findings: &mut Findi
     Some(draft)
 }
 
-/// What the site and accounts have in common.
+/// Reads the keys that the site and accounts have in common.
 fn limits(keys: &Keys<'_, '_>, draft: &mut Draft, findings: &mut Findings<'_>) {
     draft.most = keys.quotas("most", findings);
     draft.take_quotas();

@@ -8,7 +8,7 @@ use std::fmt;
 /// The account of users who are in no other one.
 pub const FALLBACK: &str = "default";
 
-/// Who is meant by an entry of `users`.
+/// An entry of `users`: the users that it names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Member {
     /// One user, by name.
@@ -20,7 +20,7 @@ pub enum Member {
 }
 
 impl Member {
-    /// Whether a user with these Unix groups is meant.
+    /// Whether the entry names a user who is in these Unix groups.
     #[must_use]
     pub fn includes(&self, user: &str, groups: &[&str]) -> bool {
         match self {

@@ -26,7 +26,7 @@ pub(super) struct Keys<'a, 't> {
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a, 't> Keys<'a, 't> {
-    /// Takes a table for one of `what`, and notes the keys that are none of `known`.
+    /// Returns a reader of a table, and reports its keys that are not in `known`. `what` names the table in errors.
     pub(super) fn new(table: &'t DeTable<'a>, known: &[&str], what: &str, findings: &mut Findings<'_>) -> Self {
         for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
             findings.add(key.span(), unknown_key(key.get_ref(), known, what));

@@ -91,16 +91,16 @@ impl LongestWait {
     /// Returns the waits in words, a line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        use crate::units::time_text;
+        use crate::units::long_time_text;
         let mut lines = Vec::new();
         if let Some(ms) = self.guaranteed_ms {
-            lines.push(format!("within its guarantee: {}", time_text(ms)));
+            lines.push(format!("within its guarantee: {}", long_time_text(ms)));
         }
         lines.push(match &self.first {
             Bound::AtMost { ms, each_further_user_ms } => format!(
                 "otherwise: {} for a user's first waiting job, and {} more for each further user whom a group or * brings",
-                time_text(*ms),
-                time_text(*each_further_user_ms)
+                long_time_text(*ms),
+                long_time_text(*each_further_user_ms)
             ),
             Bound::None { endless } if endless == SITE => {
                 "otherwise: without bound, as jobs may run without end: set longest in [site]".to_owned()

@@ -10,10 +10,10 @@ use accord_types::nearest::nearest;
 use accord_types::settings::parse_bytes;
 use std::ops::Range;
 
-/// Cause and remedy, and the wrong place as bytes of what is read.
+/// The wrong place in bytes of the text that is read, and cause and remedy.
 pub(super) type Wrong = (Range<usize>, String);
 
-/// What the fields of a part say, as far as they are read.
+/// The fields of a part that are read so far.
 #[derive(Default)]
 struct Fields<'a> {
     count: Option<Count>,

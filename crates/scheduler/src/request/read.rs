@@ -13,7 +13,7 @@ use accord_types::settings::parse_time;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// What a request without devices is answered with.
+/// The error of a request without devices.
 const NO_DEVICES: &str = "no devices are named: write for example 4:nvidia";
 
 impl FromStr for Request {
@@ -67,7 +67,7 @@ struct Reader {
     per_rank: bool,
 }
 
-/// What the token before asks for.
+/// Which tokens may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
     /// A word, or the first part.
@@ -228,7 +228,7 @@ impl Reader {
         self.words.iter().find(|(seen, _)| *seen == word).map(|(_, place)| place.clone())
     }
 
-    /// What has to fit together.
+    /// Checks that words and parts fit together.
     fn finish(self, text: &str) -> Result<Request, Wrong> {
         let localities = [Word::Local, Word::Near, Word::Pack, Word::Spread];
         let seen: Vec<&Seen> = self.words.iter().filter(|(word, _)| localities.contains(word)).collect();

@@ -31,7 +31,7 @@ pub const COMPUTE_MAX: u16 = 999;
 pub(crate) const TYPES: [(&str, DeviceType); 3] =
     [("nvidia", DeviceType::Nvidia), ("cpu", DeviceType::Cpu), ("any", DeviceType::NotHost)];
 
-/// What people call device types elsewhere, and the type that they mean.
+/// Names of device types in other programs, with the type that is meant.
 pub(crate) const OTHER_NAMES: [(&str, &str); 8] = [
     ("gpu", "nvidia"),
     ("gpus", "nvidia"),
