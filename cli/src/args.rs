@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::command::compile::Tool;
+use crate::request_args::RequestArgs;
 use accord_types::nearest::nearest;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -180,8 +181,11 @@ pub(crate) struct RunArgs {
     #[arg(long, short)]
     pub(crate) verbose: bool,
 
+    #[command(flatten, next_help_heading = "Devices")]
+    pub(crate) request: RequestArgs,
+
     /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM", help_heading = None)]
     pub(crate) program: Vec<OsString>,
 }
 

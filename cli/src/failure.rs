@@ -5,6 +5,8 @@ use std::fmt;
 
 /// Accord itself failed, before or after the program.
 const ACCORD_FAILED: u8 = 125;
+/// The command line makes no sense.
+const USAGE: u8 = 2;
 /// The program is there but can't be executed.
 const CANNOT_EXECUTE: u8 = 126;
 /// The program is not there.
@@ -21,6 +23,11 @@ impl Failure {
     /// Accord can't do what it was asked to. `message` says why and what to do.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { code: ACCORD_FAILED, message: message.into() }
+    }
+
+    /// A command line that makes no sense. `message` says where and what to write.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
     }
 
     /// A file that can't be executed.

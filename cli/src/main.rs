@@ -11,6 +11,7 @@ mod failure;
 mod launch;
 mod machine;
 mod output;
+mod request_args;
 mod viewpoint;
 mod ways;
 

@@ -1,13 +1,14 @@
 //! The devices of this process's session.
 
 use crate::kernels::Kernels;
-use crate::{company, device_address, gpus, loader, settings, worker_environment};
+use crate::{company, device_address, gpus, loader, requested, settings, worker_environment};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
 use accord_device::{SilenceLimit, StartConfig, cpu, registry};
 use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
+use accord_scheduler::Request;
 use accord_trust::Trust;
 use accord_types::settings::{self as names, parse_bytes};
 use accord_types::{
@@ -31,13 +32,19 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     settings::allocates_gpu_memory(|| false)?;
     settings::holds_rows()?;
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
-    let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
     let coordinator = coordinator()?;
     let in_cluster = coordinator.is_some();
+    let request = requested::request(in_cluster)?;
+    let requested_cpus = request.as_ref().map(Request::cpu_devices_alone).filter(|count| *count > 0);
+    let requested_cpus = requested_cpus.map(|count| count.min(CPU_DEVICES_MAX));
+    let config = cpu::CpuConfig { devices: cpu_devices()?.or(requested_cpus), memory: cpu_memory()? };
     // A program without code for GPUs gets none of them.
     let kind = if in_cluster && !gpus::usable() { registry::fallback_kind() } else { None };
     // A cluster's devices are what its coordinator leases; looking for GPUs would take long for nothing.
-    let devices = if in_cluster { Vec::new() } else { devices(&node_name, &config)? };
+    let mut devices = if in_cluster { Vec::new() } else { devices(&node_name, &config)? };
+    if let Some(request) = &request {
+        devices = requested::chosen(request, devices)?;
+    }
     let connected = accord_client::connect(SessionSettings {
         coordinator,
         kind,

@@ -42,6 +42,7 @@ mod ptx;
 mod raw_lock;
 mod redirect;
 mod report;
+mod requested;
 mod sanitizer;
 mod settings;
 mod source;

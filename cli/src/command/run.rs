@@ -7,6 +7,7 @@ use crate::launch::{
     kill_descendants, lift, obstacle, preload_with, told_of_libgomps,
 };
 use crate::output::tell;
+use accord_scheduler::Request;
 use accord_types::settings;
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
@@ -43,15 +44,35 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
             "--fabric is for runs over several nodes: --hostfile, a Slurm allocation, or --local-cluster",
         ));
     }
+    let request = request(args, over_nodes)?;
     check_address_space()?;
     if args.local_cluster.is_none() && !over_nodes && args.timeline.is_none() && args.trace.is_none() {
-        return Err(become_program(args));
+        return Err(become_program(args, request.as_ref()));
     }
-    supervised(args, over_nodes)
+    supervised(args, over_nodes, request.as_ref())
+}
+
+/// The devices that are asked for, as far as this machine alone can give them.
+fn request(args: &RunArgs, over_nodes: bool) -> Result<Option<Request>> {
+    let lookup = |name: &str| std::env::var(name).ok();
+    let Some(request) = args.request.request(lookup)? else { return Ok(None) };
+    if args.local_cluster.is_some() || over_nodes || settings::COORDINATOR.find(lookup).is_some() {
+        return Err(Failure::new(format!(
+            "{request} is asked for, and a cluster's coordinator takes no requests; leave --devices and {} out: every program has all devices",
+            settings::DEVICES.name
+        )));
+    }
+    request.check_alone().map_err(|error| Failure::usage(format!("{request} is asked for: {error}; leave it out")))?;
+    Ok(Some(request))
+}
+
+/// What the program is told of it.
+fn requested(request: Option<&Request>) -> Option<(&'static str, String)> {
+    request.map(|request| (settings::DEVICES.name, request.to_string()))
 }
 
 /// Nothing has to be done after the program: this process turns into it.
-fn become_program(args: &RunArgs) -> Failure {
+fn become_program(args: &RunArgs, request: Option<&Request>) -> Failure {
     let line = || -> Result<(PathBuf, OsString, Vec<OsString>)> {
         let libacc = find_libacc()?;
         let preload = preload_with(&libacc);
@@ -69,7 +90,7 @@ fn become_program(args: &RunArgs) -> Failure {
         return Failure::new("no program");
     };
     let mut command = Command::new(program);
-    command.args(rest).env(settings::LIBACC.name, libacc);
+    command.args(rest).env(settings::LIBACC.name, libacc).envs(requested(request));
     if let Some(time) = args.time_setting() {
         command.env(settings::TIME.name, time);
     }
@@ -95,7 +116,7 @@ fn check_address_space() -> Result<()> {
 }
 
 /// Starts a supervisor, passes signals on to it, and returns its exit code.
-fn supervised(args: &RunArgs, over_nodes: bool) -> Result<u8> {
+fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Result<u8> {
     let separation = separation(args);
     // The supervisor makes it: whatever ends this process before, there is none.
     let dir = RunFolder::name(if over_nodes { Some(shared_folder(args)?) } else { None })?;
@@ -116,6 +137,7 @@ fn supervised(args: &RunArgs, over_nodes: bool) -> Result<u8> {
     let time = args.time_setting().map(|time| (settings::TIME.name, time));
     let child = Command::new(own)
         .envs(time)
+        .envs(requested(request))
         .arg("__supervise")
         .arg("--dir")
         .arg(&dir)

@@ -3,12 +3,15 @@
 //! There is one grammar for `accord run --devices`, `ACCORD_DEVICES` and the site's default. [`str::parse`] reads it, and points at
 //! the wrong word in its errors; [`ToString`] writes the canonical text.
 
+mod alone;
 mod part;
 mod read;
 #[cfg(test)]
 mod tests;
 pub mod words;
 mod write;
+
+pub use alone::AloneError;
 
 use crate::amount::Amount;
 use crate::class::ClassFilter;

@@ -134,6 +134,9 @@ settings! {
     /// Whether agents measure.
     MEASURE = "ACCORD_MEASURE", "on", "on|off", [],
         "Whether an agent measures its devices and the paths to other nodes while no session uses them; programs do not read it.";
+    /// Which devices a program asks for.
+    DEVICES = "ACCORD_DEVICES", "(all)", "request", [],
+        "Devices that the program asks for, as accord run --devices: 4:nvidia/h200:20G near limit=2h, for example.";
     /// Number of CPU devices.
     CPU_DEVICES = "ACCORD_CPU_DEVICES", "(1; agents: 1 a NUMA node; none beside GPUs)", "count", [],
         "CPU devices that this machine is divided into; each runs a region on one core.";

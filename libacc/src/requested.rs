@@ -1,0 +1,103 @@
+//! Which of this machine's devices the program gets, by the request in `ACCORD_DEVICES`.
+
+use crate::settings;
+use accord_device::registry;
+use accord_scheduler::Request;
+use accord_scheduler::class::DeviceClass;
+use accord_scheduler::model::model_of;
+use accord_scheduler::request::AloneError;
+use accord_types::settings::DEVICES;
+use accord_types::{DeviceInfo, Error, ErrorCode, Result};
+
+/// Reads the request.
+///
+/// # Errors
+/// Returns `acc_error_invalid_argument` for one that makes no sense, or that takes a scheduler, and
+/// `acc_error_device_unavailable` in a cluster, whose coordinator gives every session all devices.
+pub(crate) fn request(in_cluster: bool) -> Result<Option<Request>> {
+    let Some(text) = settings::value(DEVICES) else { return Ok(None) };
+    let request = read(&text)?;
+    if in_cluster {
+        let cause = format!("{} is \"{request}\", and this cluster's coordinator takes no requests", DEVICES.name);
+        let remedy = format!("unset {}: every program has all devices", DEVICES.name);
+        return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy));
+    }
+    request.check_alone().map_err(|error| refused(&request, &error))?;
+    Ok(Some(request))
+}
+
+/// Returns the devices that a request chooses of this machine's.
+///
+/// # Errors
+/// Returns `acc_error_device_unavailable` if the machine has too few.
+pub(crate) fn chosen(request: &Request, devices: Vec<DeviceInfo>) -> Result<Vec<DeviceInfo>> {
+    let classes: Vec<DeviceClass> = devices.iter().map(class).collect();
+    let chosen = request.choose_alone(&classes).map_err(|error| refused(request, &error))?;
+    let mut devices: Vec<Option<DeviceInfo>> = devices.into_iter().map(Some).collect();
+    Ok(chosen.into_iter().filter_map(|at| devices.get_mut(at)?.take()).collect())
+}
+
+fn read(text: &str) -> Result<Request> {
+    text.trim().parse().map_err(|error: accord_scheduler::TextError| {
+        let word = text.trim().get(error.range()).unwrap_or_default();
+        let cause = format!("{} is \"{text}\", which is wrong at \"{word}\": {}", DEVICES.name, error.message());
+        Error::new(ErrorCode::InvalidArgument, cause)
+    })
+}
+
+fn refused(request: &Request, error: &AloneError) -> Error {
+    let (code, remedy) = match error {
+        AloneError::NeedsScheduler { .. } => (ErrorCode::InvalidArgument, "leave it out"),
+        AloneError::TooFew { .. } => (ErrorCode::DeviceUnavailable, "ask for fewer or others; accord info shows them"),
+    };
+    Error::new(code, format!("{} is \"{request}\": {error}", DEVICES.name)).remedy(remedy)
+}
+
+fn class(info: &DeviceInfo) -> DeviceClass {
+    let capabilities = registry::capabilities(info.kind);
+    let emulated = capabilities.filter(|can| can.fallback).and_then(|_| settings::emulated());
+    DeviceClass {
+        kind: emulated.or(capabilities.map(|can| can.device_type)).unwrap_or(accord_types::DeviceType::None),
+        model: model_of(&info.name),
+        memory: info.memory,
+        compute: (0, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_device::cpu;
+    use accord_types::NodeId;
+
+    fn cpu_devices(count: u32) -> Vec<DeviceInfo> {
+        cpu::inventory(NodeId(0), "h1", &cpu::CpuConfig { devices: Some(count), memory: Some(1 << 30) })
+    }
+
+    #[test]
+    fn a_request_chooses_of_the_machines_devices() {
+        let ordinals = |text: &str| {
+            let chosen = chosen(&read(text).unwrap(), cpu_devices(3))?;
+            Ok::<_, Error>(chosen.iter().map(|info| info.id.ordinal).collect::<Vec<_>>())
+        };
+        assert_eq!(ordinals("2:cpu").unwrap(), [0, 1]);
+        assert_eq!(ordinals("1-9").unwrap(), [0, 1, 2]);
+        for (text, words) in [
+            ("4:cpu", "it has 3 devices of all kinds"),
+            ("1:nvidia", "it has 3 devices of all kinds"),
+            ("1:cpu:2G", "it has 3 devices of all kinds"),
+            ("1 limit=2h", "limit takes a cluster's scheduler"),
+        ] {
+            let error = ordinals(text).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_sense_is_an_error_with_the_wrong_word() {
+        let error = read(" 4:nvida near").unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        let text = error.to_string();
+        assert!(text.contains("wrong at \"nvida\"") && text.contains("did you mean nvidia?"), "{text}");
+    }
+}
