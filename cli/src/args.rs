@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Make and renew certificates: who is who in a cluster.
     Pki(PkiArgs),
+    /// Check a site's policy: which users may have which devices, and who is first.
+    Policy(PolicyArgs),
     /// Let a node take part in no new session, before its maintenance for example.
     Drain(DrainArgs),
     /// End sessions: their programs are told, and their devices become free.
@@ -562,6 +564,29 @@ pub(crate) enum PkiRole {
     Tenant,
     /// Somebody who drains nodes, ends sessions and stops the cluster.
     Admin,
+}
+
+/// `accord policy`.
+#[derive(Args, Debug)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum PolicyCommand {
+    /// Say what is wrong in a policy file and where, or else how long jobs of each account may wait. The exit code is 1 if something is wrong.
+    Check {
+        /// The policy, in TOML.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// The cluster's devices, such as "64:nvidia/h200 + 512:cpu": guarantees are compared with them.
+        #[arg(long, value_name = "DEVICES")]
+        cluster: Option<String>,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// `accord __png`.

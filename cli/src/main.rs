@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => command::trace::trace(&args),
         Command::Explain(args) => command::explain::explain(&args),
         Command::Pki(args) => command::pki::pki(&args),
+        Command::Policy(args) => command::policy::policy(&args),
         Command::Png(args) => command::png::png(&args),
         Command::Gpus => {
             launch::print_gpus();

@@ -12,5 +12,6 @@ mod outside;
 mod picture;
 pub(crate) mod pki;
 pub(crate) mod png;
+pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod trace;
