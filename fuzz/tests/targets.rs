@@ -63,4 +63,6 @@ targets!(
     settings,
     protocols,
     hosts,
+    requests,
+    policies,
 );

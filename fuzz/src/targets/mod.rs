@@ -16,6 +16,7 @@ mod names;
 mod picture;
 mod proto;
 mod same_host;
+mod scheduler;
 mod tls;
 mod trace;
 mod worker;
@@ -57,6 +58,8 @@ pub static ALL: &[Target] = &[
     names::SETTINGS,
     entrance::PROTOCOLS,
     host_list::HOSTS,
+    scheduler::REQUESTS,
+    scheduler::POLICIES,
 ];
 
 /// Takes a number off the front; 0 where there is none.
