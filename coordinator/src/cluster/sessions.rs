@@ -7,6 +7,7 @@ use super::order::Viewer;
 use super::session::{Held, LeaseTerms, Origin, Owner, Session};
 use super::state::{Cluster, Limits};
 use super::time::Millis;
+use accord_types::texts::time_is_over;
 use accord_types::{Count, DeviceId, Error, ErrorCode, SessionId, SessionRequest};
 use std::collections::BTreeSet;
 
@@ -173,10 +174,7 @@ impl Cluster {
             self.ends.pop_first();
             if let Some(session) = self.sessions.get(&id) {
                 tracing::warn!("{} has ended: its time is over (--session-time)", session.called());
-                let text = format!(
-                    "session {id} has lasted as long as the cluster allows (--session-time); divide the work into shorter runs, or ask for \
-                     more time"
-                );
+                let text = time_is_over(id);
                 out.extend(session.client.map(|client| Effect::ToClient(client, ClientPush::Ended(text))));
             }
             self.finish(id, out);

@@ -1,7 +1,7 @@
 //! Where a session's lanes come in: from an agent that is another process, or from one that hosts the session itself.
 
 use accord_fabric::handshake::Introduced;
-use accord_fabric::transport::{Handover, SharedLane};
+use accord_fabric::transport::{Handed, Handover, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result};
 use std::collections::VecDeque;
@@ -88,14 +88,14 @@ impl LaneSource {
         }
     }
 
-    /// The next lane, which has to come within `limit`; none at the end.
-    pub(crate) fn receive(&self, limit: Option<Duration>) -> Option<(SharedLane, Introduced)> {
+    /// The next lane, which has to come within `limit`, or why the executor ends; none at the end.
+    pub(crate) fn receive(&self, limit: Option<Duration>) -> Option<Handed> {
         match self {
             Self::Agent(handover) => {
                 handover.limit(limit).ok()?;
-                handover.receive().ok()?
+                handover.receive_next().ok()?
             }
-            Self::Here(queue) => queue.receive(limit),
+            Self::Here(queue) => queue.receive(limit).map(|(lane, client)| Handed::Lane(lane, client)),
         }
     }
 

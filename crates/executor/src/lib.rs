@@ -33,7 +33,7 @@ mod session;
 mod waits;
 pub mod window;
 
-use accord_fabric::transport::Handover;
+use accord_fabric::transport::{Handed, Handover};
 pub use config::{DeviceFactory, ExecutorConfig, OutputSink, Work};
 pub use lane_source::HandedLanes;
 use lane_source::LaneSource;
@@ -61,10 +61,19 @@ fn serve(lanes: &LaneSource, config: ExecutorConfig) -> ExitCode {
     let Ok(waker) = lanes.try_clone() else { return ExitCode::FAILURE };
     let session = Session::new(config, waker);
     let mut limit = Some(PROGRAM_TIMEOUT);
-    while let Some((lane, client)) = lanes.receive(limit) {
-        let commands = session.clone();
-        if session.take(lane, client, move || driver::serve(&commands)) {
-            limit = None;
+    loop {
+        match lanes.receive(limit) {
+            Some(Handed::Lane(lane, client)) => {
+                let commands = session.clone();
+                if session.take(lane, client, move || driver::serve(&commands)) {
+                    limit = None;
+                }
+            }
+            Some(Handed::Ending(ending)) => {
+                session.tell(&ending);
+                break;
+            }
+            None => break,
         }
     }
     session.end();

@@ -8,6 +8,7 @@ use crate::lane_source::LaneSource;
 use crate::peers::Peers;
 use crate::same_host::Local;
 use accord_device::{Device, WorkerStart};
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::frame::Event;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::link::{Link, Reader, Unposted};
@@ -277,6 +278,22 @@ impl Session {
     /// The opposite of [`Session::keep`].
     pub(crate) fn release(&self, device: &Arc<dyn Device>) {
         self.lock().devices.retain(|kept| !Arc::ptr_eq(kept, device));
+    }
+
+    /// Tells the program why the session ends here, and gives it a moment to end its lanes by itself: other executors of the session lose theirs to this
+    /// one then, and the program shall not hear of that first. The agent ends a process that this takes too long.
+    pub(crate) fn tell(&self, ending: &ExecutorEnding) {
+        const MOMENT: Duration = Duration::from_millis(300);
+        const PAUSE: Duration = Duration::from_millis(2);
+        if self.link.records().is_none() {
+            return;
+        }
+        self.events.send(&Event::Ending, &ending.encode());
+        self.events.finish();
+        let end = Instant::now() + MOMENT;
+        while !self.lock().admission.has_ended() && Instant::now() < end {
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Ends the session, from any thread: lanes first, so that nothing waits for them, then devices.

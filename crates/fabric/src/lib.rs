@@ -13,6 +13,7 @@
 
 pub mod clock;
 pub mod copy_way;
+pub mod ending;
 pub mod frame;
 pub mod handshake;
 mod key;

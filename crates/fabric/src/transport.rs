@@ -30,7 +30,7 @@ mod window;
 pub use acceptor::{Acceptor, Asked, Outcome, Waker};
 pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
-pub use handover::Handover;
+pub use handover::{Handed, Handover};
 pub use inproc::inproc_pair;
 pub use lane::{Lane, NextPiece, Piece, PostedBytes, PostedRoom, RoomTold, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};

@@ -1,5 +1,7 @@
 //! How long texts may be that one process sends to another. Senders cut, receivers refuse.
 
+use crate::SessionId;
+
 /// Bytes of a name: of a node, a program, a user, a device, an MPI job. As long as a file's name may be.
 pub const NAME_MAX: usize = 255;
 /// Bytes of an address, `host:port`: a host's name may have 253.
@@ -18,6 +20,13 @@ pub fn cut(text: &str, max: usize) -> &str {
 /// The same in place.
 pub fn shorten(text: &mut String, max: usize) {
     text.truncate(cut(text, max).len());
+}
+
+/// Why a session is over whose time is: coordinator and agents tell its program the same. A remedy stands behind a semicolon.
+pub fn time_is_over(session: SessionId) -> String {
+    format!(
+        "session {session} has lasted as long as the cluster allows (--session-time); divide the work into shorter runs, or ask for more time"
+    )
 }
 
 #[cfg(test)]

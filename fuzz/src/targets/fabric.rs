@@ -3,6 +3,7 @@
 use super::first;
 use crate::{Memory, Target};
 use accord_fabric::ProgramSpec;
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::frame::session::{self, Message};
 use accord_fabric::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, LENT_MAX};
 use accord_fabric::frame::{self, Command, Event, FRAME_MAX, Failure, FrameReader, Record};
@@ -70,9 +71,16 @@ fn frames(mut bytes: &[u8]) {
         read_frames::<Event>(bytes, piece, |event, payload| match event {
             Event::ReplyFailed { failure, .. } | Event::Failed { failure, .. } => error(failure, payload),
             Event::Spans => spans(payload),
+            Event::Ending => ending(payload),
             Event::Reply { .. } => drop(Counters::decode(payload)),
             _ => {}
         });
+    }
+}
+
+fn ending(payload: &[u8]) {
+    if let Some(ending) = ExecutorEnding::decode(payload) {
+        assert_eq!(ExecutorEnding::decode(&ending.encode()), Some(ending));
     }
 }
 
@@ -319,6 +327,7 @@ fn frame_seeds() -> Vec<Vec<u8>> {
         (Event::Data { transfer: 5 }, vec![1; 100]),
         (Event::PeerLost { peer: PeerId::from_raw(3).on_lane(1) }, Vec::new()),
         (Event::Spans, the_spans()),
+        (Event::Ending, ExecutorEnding::time_is_over(SessionId(7)).encode()),
     ];
     let mut seeds = vec![vec![0], vec![3]];
     for (command, payload) in &commands {

@@ -34,4 +34,6 @@ pub enum Event {
     PeerLost { peer: PeerId },
     /// Spans of a traced program, see [`super::encode_span`].
     Spans,
+    /// The executor is about to end, as its agent has it do so. Payload: why, see [`crate::ending::ExecutorEnding`].
+    Ending,
 }

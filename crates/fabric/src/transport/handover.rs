@@ -3,6 +3,7 @@
 
 use super::lane::{Lane, SharedLane};
 use super::{local_socket, socket};
+use crate::ending::{ENDING_MAX, ExecutorEnding};
 use crate::handshake::{HELLO_LEN, Introduced};
 use accord_types::{Error, ErrorCode, Result};
 use rustix::net::{
@@ -18,6 +19,17 @@ use std::time::Duration;
 
 /// Most descriptors of one lane.
 const DESCRIPTORS_MAX: usize = 4;
+/// What an ending begins with, where a lane has its hello. Its length follows.
+const ENDING_MAGIC: [u8; 8] = *b"ENDING\r\n";
+
+/// What an agent hands to an executor.
+#[derive(Debug)]
+pub enum Handed {
+    /// A lane, and what is known of its client.
+    Lane(SharedLane, Introduced),
+    /// Why the executor has to end. Nothing follows.
+    Ending(ExecutorEnding),
+}
 
 /// One end of the way from the process that takes connections (an agent) to the one that uses them (an executor). Whoever has an
 /// end may first exchange plain bytes over it, by [`Read`] and [`Write`].
@@ -85,6 +97,19 @@ impl Handover {
         (&self.0).write_all(&bytes[sent..]).map_err(|error| broken(&error))
     }
 
+    /// Says why the other process has to end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn send_ending(&self, ending: &ExecutorEnding) -> io::Result<()> {
+        let text = ending.encode();
+        let len = u32::try_from(text.len()).unwrap_or(0);
+        let mut bytes = [&ENDING_MAGIC[..], &len.to_le_bytes()].concat();
+        bytes.resize(HELLO_LEN, 0);
+        bytes.extend(text);
+        (&self.0).write_all(&bytes)
+    }
+
     /// As if `lane` had been handed over, to this same process.
     ///
     /// # Errors
@@ -102,8 +127,19 @@ impl Handover {
     /// Takes the next lane; none when the other process has ended the way.
     ///
     /// # Errors
-    /// `acc_error_system` if the way fails or the message is not one of [`Handover::send`].
+    /// Those of [`Handover::receive_next`].
     pub fn receive(&self) -> Result<Option<(SharedLane, Introduced)>> {
+        Ok(match self.receive_next()? {
+            Some(Handed::Lane(lane, client)) => Some((lane, client)),
+            Some(Handed::Ending(_)) | None => None,
+        })
+    }
+
+    /// Takes what comes next; none when the other process has ended the way.
+    ///
+    /// # Errors
+    /// `acc_error_system` if the way fails or the message is not one of [`Handover::send`] or [`Handover::send_ending`].
+    pub fn receive_next(&self) -> Result<Option<Handed>> {
         let mut bytes = [0; HELLO_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -126,6 +162,9 @@ impl Handover {
             }
         }
         (&self.0).read_exact(&mut bytes[message.bytes..]).map_err(|error| broken(&error))?;
+        if let Some((&ENDING_MAGIC, rest)) = bytes.split_first_chunk() {
+            return self.receive_ending(rest).map(Some);
+        }
         let client = Introduced::decode(&bytes)?;
         if message.flags.contains(ReturnFlags::CTRUNC) {
             descriptors.clear();
@@ -141,7 +180,16 @@ impl Handover {
                     .remedy("raise the limit on open files (ulimit -n)"));
             }
         };
-        Ok(Some((lane, client)))
+        Ok(Some(Handed::Lane(lane, client)))
+    }
+
+    fn receive_ending(&self, rest: &[u8]) -> Result<Handed> {
+        let malformed = || broken(&"an ending is malformed");
+        let len = rest.first_chunk().map(|len| u32::from_le_bytes(*len) as usize);
+        let len = len.filter(|len| *len <= ENDING_MAX).ok_or_else(malformed)?;
+        let mut text = vec![0; len];
+        (&self.0).read_exact(&mut text).map_err(|error| broken(&error))?;
+        ExecutorEnding::decode(&text).map(Handed::Ending).ok_or_else(malformed)
     }
 }
 
@@ -199,6 +247,21 @@ mod tests {
             assert_eq!(u16::from(byte[0]), index);
         }
         assert!(there.receive().unwrap().is_none());
+    }
+
+    #[test]
+    fn an_ending_arrives_also_when_the_way_is_shut_down_behind_it() {
+        let (here, there) = Handover::pair().unwrap();
+        let ending = ExecutorEnding::time_is_over(SessionId(5));
+        here.send_ending(&ending).unwrap();
+        here.shutdown();
+        assert!(matches!(there.receive_next().unwrap(), Some(Handed::Ending(told)) if told == ending));
+        assert!(there.receive_next().unwrap().is_none());
+
+        let (here, there) = Handover::pair().unwrap();
+        let too_long = [&ENDING_MAGIC[..], &u32::MAX.to_le_bytes(), &[0; HELLO_LEN]].concat();
+        (&here).write_all(&too_long).unwrap();
+        assert!(there.receive_next().is_err());
     }
 
     #[test]

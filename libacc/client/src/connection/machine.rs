@@ -639,7 +639,7 @@ impl<W: Clone> Machine<W> {
 
     // What comes, and how it ends.
 
-    /// An event has come that concerns the machine: all but [`Event::Data`], [`Event::Output`] and [`Event::Spans`]. `place` adds to an error where it comes
+    /// An event has come that concerns the machine: all but [`Event::Data`], [`Event::Output`], [`Event::Spans`] and [`Event::Ending`]. `place` adds to an error where it comes
     /// from.
     ///
     /// # Errors
@@ -676,7 +676,7 @@ impl<W: Clone> Machine<W> {
                 waits.came_for_all(Want::Credit, effects);
             }
             Event::PeerLost { peer } => self.peer_lanes.lost(peer),
-            Event::Data { .. } | Event::Output { .. } | Event::Spans => {}
+            Event::Data { .. } | Event::Output { .. } | Event::Spans | Event::Ending => {}
         }
         Ok(())
     }

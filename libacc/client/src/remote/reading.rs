@@ -3,10 +3,12 @@
 use super::connection::Connection;
 use super::event_reader::EventReader;
 use crate::connection::{LOOK, Machine, Reply, Turn, WaitId, WatchStep};
+use crate::executor_ends::LaneEnd;
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::frame::{self, Event, FrameReader};
 use accord_fabric::stats::LinkStats;
 use accord_types::short_lock::assert_none_held;
-use accord_types::{DeviceId, Result, Span, TransferId};
+use accord_types::{DeviceId, Error, ErrorCode, Result, Span, TransferId};
 use std::io::ErrorKind;
 use std::sync::{Arc, MutexGuard};
 use std::thread::Thread;
@@ -160,6 +162,10 @@ impl Connection {
             Event::Data { transfer } => self.land_small(TransferId(transfer), payload)?,
             Event::Output { descriptor } => output(descriptor, payload),
             Event::Spans => self.spans(payload)?,
+            Event::Ending => {
+                self.end_as_told(payload)?;
+                return Ok(true);
+            }
             event => {
                 self.heed_the_sessions_end(&event);
                 let news = self.news_of(&event);
@@ -185,6 +191,26 @@ impl Connection {
         {
             self.lose_to(&end);
         }
+    }
+
+    /// The executor's agent ends it, and says why.
+    fn end_as_told(self: &Arc<Self>, payload: &[u8]) -> Result<()> {
+        let ending = ExecutorEnding::decode(payload).ok_or_else(|| {
+            Error::new(ErrorCode::ImplementationDefined, "the executor says in no known words why it ends")
+        })?;
+        let end = match ending {
+            ExecutorEnding::Session(why) => {
+                self.spec.executor_ends.session_is_over(&why);
+                LaneEnd::Session(why)
+            }
+            ExecutorEnding::AgentStopped => {
+                let end = LaneEnd::AgentStopped(self.spec.node_name.clone());
+                self.spec.executor_ends.tell(self.spec.node, end.clone());
+                end
+            }
+        };
+        self.lose_to(&end);
+        Ok(())
     }
 
     /// What is known beside an event that tells an error. An executor whose lanes end, one after the other, says of a queue or of itself only
