@@ -187,7 +187,7 @@ fn a_cluster_of_many_sessions_is_described_in_pages() {
 }
 
 #[test]
-fn who_does_not_read_what_it_watches_gets_no_more_than_a_few_views() {
+fn a_user_has_four_calls_of_watch_at_one_time() {
     let coordinator = Coordinator::start(None);
     runtime().block_on(async {
         let mut cluster =
@@ -211,6 +211,59 @@ fn who_does_not_read_what_it_watches_gets_no_more_than_a_few_views() {
             assert!(begin.elapsed() < SOON);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    });
+}
+
+#[test]
+fn pages_that_a_watcher_does_not_read_are_not_made() {
+    /// Changes of the cluster meanwhile.
+    const CHANGES: usize = 20;
+    /// Bytes that a client takes unread: the least of HTTP/2.
+    const WINDOW: u32 = 65_535;
+    /// Pages that wait in the coordinator, in the connection's window and in its client.
+    const ON_THEIR_WAY_MAX: usize = 8;
+    let coordinator = Coordinator::start(None);
+    // Pages that fill the window of a connection each.
+    let grant = |session| v1::SessionGrant {
+        session,
+        program: "p".repeat(255),
+        node_name: "n".repeat(255),
+        user: "u".repeat(253),
+        key: (0..SessionKey::LEN).map(|at| (at * at * 7 + 5) as u8).collect(),
+        ..v1::SessionGrant::default()
+    };
+    runtime().block_on(async {
+        let registration = v1::Register { sessions: (1..1_025).map(grant).collect(), ..register("h1") };
+        let _agent = attend(&coordinator.authority, coordinator.address, registration).await.unwrap();
+        let mut cluster =
+            ClusterClient::new(connect(&coordinator.authority, tenant(), coordinator.address).await.unwrap());
+        let (pages, _) = all_pages(&mut cluster, describe()).await;
+        assert!(pages.len() > 1);
+        // A connection of its own, of which nothing is read; its client takes no more than one page ahead.
+        let own = coordinator.authority.identity(tenant(), HOUR).unwrap();
+        let reach = channel::Coordinator::new(&coordinator.address.to_string(), Arc::new(Trust::fixed(own)), SOON);
+        let watcher = reach
+            .connect(|endpoint| endpoint.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW))
+            .await
+            .unwrap();
+        let mut watched = ClusterClient::new(watcher).watch(describe()).await.unwrap().into_inner();
+        let mut others = Vec::new();
+        for change in 0..CHANGES {
+            let other = format!("x{change}");
+            others.push(attend(&coordinator.authority, coordinator.address, register(&other)).await.unwrap());
+            // Longer than the coordinator waits between two views.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        let (mut read, last) = (0, format!("x{}", CHANGES - 1));
+        loop {
+            let page = watched.message().await.unwrap().unwrap();
+            if page.nodes.iter().any(|node| node.name == last) {
+                break;
+            }
+            read += 1;
+        }
+        let most = pages.len() + ON_THEIR_WAY_MAX;
+        assert!(most < CHANGES * pages.len() / 2 && read <= most, "{read} pages before the last change's");
     });
 }
 
