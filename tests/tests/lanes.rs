@@ -168,7 +168,10 @@ struct Relay {
 
 impl Relay {
     fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::behind(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn behind(listener: TcpListener) -> Self {
         let relay = Self {
             address: listener.local_addr().unwrap().to_string(),
             target: Arc::default(),
@@ -283,6 +286,69 @@ fn who_passes_lanes_on_reads_them_only_without_tls() {
         let seen = relay.seen.lock().unwrap();
         assert!(seen.len() > 1 << 20, "{transport}: {}", seen.len());
         assert_eq!((count(&seen, DATA) > 0, count(&seen, WORDS.as_bytes()) > 0), (readable, readable), "{transport}");
+    }
+}
+
+/// A network namespace of its own with a loopback, kept by a process.
+struct Namespace(std::process::Child);
+
+impl Namespace {
+    /// None where there can be none, and prints so.
+    fn new() -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: only root makes network namespaces here");
+            return None;
+        }
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-n", "sh", "-c", "ip link set lo up && echo up && exec sleep 1000"]);
+        let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut up = [0; 3];
+        if child.stdout.as_mut().unwrap().read_exact(&mut up).is_err() {
+            println!("skipped: no network namespace can be made here");
+            let _ = child.wait();
+            return None;
+        }
+        Some(Self(child))
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/ns/net", self.0.id()))
+    }
+
+    /// A listener in it.
+    fn listen(&self, address: &str) -> TcpListener {
+        let (path, address) = (self.path(), address.to_owned());
+        let bind = move || {
+            setns(File::open(path).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+            TcpListener::bind(address).unwrap()
+        };
+        std::thread::spawn(bind).join().unwrap()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A name of an agent's that a resolver turns into a loopback address, where a relay listens: the agent is not on the program's machine, as far as that
+/// can see.
+#[test]
+fn a_relay_on_the_loopback_of_the_programs_machine_sees_nothing_in_clear() {
+    let Some(machine) = Namespace::new() else { return };
+    for transport in ["tcp", "auto"] {
+        let relay = Relay::behind(machine.listen("127.0.0.1:0"));
+        let cluster = relay.cluster(transport);
+        let coordinator = Relay::behind(machine.listen(cluster.address()));
+        cluster.address().clone_into(&mut coordinator.target.lock().unwrap());
+        let job = cluster.job(0, Path::new("/usr/bin/nsenter")).unwrap();
+        let job = job.arg(format!("--net={}", machine.path().display())).arg(test_program("cluster/marked.c").unwrap());
+        job.arg(WORDS).run().unwrap().success().unwrap();
+        let seen = relay.seen.lock().unwrap();
+        assert!(seen.len() > 1 << 20, "{transport}: {}", seen.len());
+        assert_eq!((count(&seen, DATA), count(&seen, WORDS.as_bytes())), (0, 0), "{transport}");
     }
 }
 

@@ -36,7 +36,8 @@ fn choose(peer: &Endpoint, terms: LaneTerms, patiently: fn(&Endpoint) -> Nearnes
         // The choice does not depend on where the agent is.
         Wanted::Tls | Wanted::Mpi(_) => (Nearness::Elsewhere, false),
         Wanted::Shm => (patiently(peer), false),
-        Wanted::Tcp if loopback() => (patiently(peer), true),
+        // An agent that only starts is reached by TLS.
+        Wanted::Tcp if loopback() => (nearness(peer), true),
         Wanted::Tcp => (Nearness::Elsewhere, false),
         Wanted::Auto => match nearness(peer) {
             Nearness::SameMachine => (Nearness::SameMachine, false),
