@@ -6,6 +6,7 @@ use accord_types::short_lock::ShortLock;
 use accord_types::{Error, ErrorCode, Result};
 use nix::unistd::geteuid;
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -21,13 +22,16 @@ pub(crate) struct Accounts {
 struct Tenancy {
     person: String,
     sessions: usize,
+    /// Those of them that have ended, and whose processes the kernel has not.
+    left: usize,
 }
 
-/// One session's use of an account. Dropping it leaves the account to others.
+/// One session's use of an account: to be dropped when no process of the session is left. That leaves the account to other users.
 #[derive(Debug)]
 pub(crate) struct AccountUse {
     accounts: Arc<Accounts>,
     uid: u32,
+    is_left: bool,
 }
 
 impl Accounts {
@@ -50,13 +54,13 @@ impl Accounts {
             Treatment::Agent => return Ok((RunsAs::Agent, None)),
             Treatment::As(account) => account,
             Treatment::OneOf(range) => {
-                let own = self.number_of(&range, person).filter(|uid| self.claim(*uid, person));
-                // Those of the machine's own users are none.
-                let is_free = |uid: &u32| !self.in_use.lock().contains_key(uid) && !is_known(*uid);
-                let claimed = own.or_else(|| range.clone().find(|uid| is_free(uid) && self.claim(*uid, person)));
-                let Some(uid) = claimed else {
+                let Some(uid) = self.claim_number(&range, person, is_known) else {
+                    let left = self.left_in(&range);
                     let (first, last) = range.into_inner();
-                    let why = format!("numbers {first} to {last}, as which users run here, are all in use");
+                    let mut why = format!("numbers {first} to {last}, as which users run here, are all in use");
+                    if left > 0 {
+                        let _ = write!(why, ", {left} of them by processes that do not end though they were killed");
+                    }
                     return Err(Error::new(ErrorCode::DeviceUnavailable, why)
                         .remedy("try again later, or give the agent a longer range (--users)"));
                 };
@@ -64,7 +68,12 @@ impl Accounts {
             }
         };
         if !self.claim(account.uid, person) {
-            let why = format!("account {}, as which user {user} runs here, has sessions of another user", account.name);
+            let has = if self.left_in(&(account.uid..=account.uid)) > 0 {
+                "processes of another user's session that do not end though they were killed"
+            } else {
+                "sessions of another user"
+            };
+            let why = format!("account {}, as which user {user} runs here, has {has}", account.name);
             let remedy = "try again later, or start the agent with a range of numbers (--users USER=UID-UID)";
             return Err(Error::new(ErrorCode::DeviceUnavailable, why).remedy(remedy));
         }
@@ -73,16 +82,38 @@ impl Accounts {
     }
 
     fn use_of(self: &Arc<Self>, uid: u32) -> AccountUse {
-        AccountUse { accounts: self.clone(), uid }
+        AccountUse { accounts: self.clone(), uid, is_left: false }
     }
 
     /// Counts a session of the person's. False if the account is another one's.
     fn claim(&self, uid: u32, person: &str) -> bool {
-        let mut in_use = self.in_use.lock();
-        let tenancy = in_use.entry(uid).or_insert_with(|| Tenancy { person: person.to_owned(), sessions: 0 });
-        let is_own = tenancy.person == person;
-        tenancy.sessions += usize::from(is_own);
-        is_own
+        count(&mut self.in_use.lock(), uid, person)
+    }
+
+    /// Counts a session of the person's under the number of the range that it has, or the first that is free and no user's of the machine.
+    fn claim_number(&self, range: &RangeInclusive<u32>, person: &str, is_known: &dyn Fn(u32) -> bool) -> Option<u32> {
+        // Numbers that were looked up, which takes a while and is done without the lock; whether a user of the machine has them.
+        let mut looked_up = HashMap::new();
+        loop {
+            let candidate = {
+                let mut in_use = self.in_use.lock();
+                let own = own_number(&in_use, range, person);
+                let is_free = |uid: &u32| !in_use.contains_key(uid) && looked_up.get(uid) != Some(&true);
+                let candidate = own.or_else(|| range.clone().find(is_free))?;
+                if own.is_some() || looked_up.contains_key(&candidate) {
+                    count(&mut in_use, candidate, person);
+                    return Some(candidate);
+                }
+                candidate
+            };
+            looked_up.insert(candidate, is_known(candidate));
+        }
+    }
+
+    /// How many numbers of the range have processes that the kernel has not ended.
+    fn left_in(&self, range: &RangeInclusive<u32>) -> usize {
+        let in_use = self.in_use.lock();
+        in_use.iter().filter(|(uid, tenancy)| range.contains(uid) && tenancy.left > 0).count()
     }
 
     /// Whether a process of this machine's user `uid` may be one of `user`'s sessions: under the user's own name here, or as the account that
@@ -102,8 +133,30 @@ impl Accounts {
 
     /// Which number of the range the person has at this time.
     fn number_of(&self, range: &RangeInclusive<u32>, person: &str) -> Option<u32> {
-        let in_use = self.in_use.lock();
-        in_use.iter().find(|(uid, tenancy)| range.contains(uid) && tenancy.person == person).map(|(uid, _)| *uid)
+        own_number(&self.in_use.lock(), range, person)
+    }
+}
+
+fn own_number(in_use: &HashMap<u32, Tenancy>, range: &RangeInclusive<u32>, person: &str) -> Option<u32> {
+    in_use.iter().find(|(uid, tenancy)| range.contains(uid) && tenancy.person == person).map(|(uid, _)| *uid)
+}
+
+/// Counts a session of the person's. False if the account is another one's.
+fn count(in_use: &mut HashMap<u32, Tenancy>, uid: u32, person: &str) -> bool {
+    let tenancy = in_use.entry(uid).or_insert_with(|| Tenancy { person: person.to_owned(), sessions: 0, left: 0 });
+    let is_own = tenancy.person == person;
+    tenancy.sessions += usize::from(is_own);
+    is_own
+}
+
+impl AccountUse {
+    /// The session has ended, and not all of its processes have: the account is kept back from other users until this is dropped.
+    pub(crate) fn keep_back(&mut self) {
+        self.is_left = true;
+        if let Some(tenancy) = self.accounts.in_use.lock().get_mut(&self.uid) {
+            tenancy.left += 1;
+        }
+        tracing::warn!("account {} goes to no other user until they have ended", self.uid);
     }
 }
 
@@ -111,6 +164,7 @@ impl Drop for AccountUse {
     fn drop(&mut self) {
         let mut in_use = self.accounts.in_use.lock();
         if let Some(tenancy) = in_use.get_mut(&self.uid) {
+            tenancy.left -= usize::from(self.is_left);
             tenancy.sessions -= 1;
             if tenancy.sessions == 0 {
                 in_use.remove(&self.uid);
@@ -153,6 +207,41 @@ mod tests {
         let take = |user: &str| accounts.assign(Treatment::As(Account::of_numbers(500, 500)), user, user, &|_| false);
         let alice = take("alice").unwrap();
         assert!(take("bob").unwrap_err().cause().contains("has sessions of another user"));
+        drop(alice);
+        assert_eq!(uid_of(&take("bob").unwrap()), 500);
+    }
+
+    #[test]
+    fn one_user_has_one_number_though_two_sessions_begin_at_a_time() {
+        let accounts = Arc::<Accounts>::default();
+        let first = ShortLock::new(None);
+        let take = |is_known: &dyn Fn(u32) -> bool| {
+            accounts.assign(Treatment::OneOf(500..=503), "alice", "alice", is_known).unwrap()
+        };
+        // While 500 is looked up, the other session begins.
+        let second = take(&|uid| {
+            if uid == 500 {
+                let taken = take(&|uid| uid == 500);
+                *first.lock() = Some(taken);
+            }
+            uid == 500
+        });
+        let first = first.lock().take().unwrap();
+        assert_eq!((uid_of(&first), uid_of(&second)), (501, 501));
+    }
+
+    #[test]
+    fn an_account_is_kept_back_while_processes_of_its_session_are_left() {
+        let accounts = Arc::<Accounts>::default();
+        let take = |user: &str| accounts.assign(Treatment::OneOf(500..=500), user, user, &|_| false);
+        let (_, Some(mut alice)) = take("alice").unwrap() else { panic!() };
+        alice.keep_back();
+        let error = take("bob").unwrap_err();
+        assert!(error.cause().contains("1 of them by processes that do not end"), "{error}");
+        let one = |user: &str| accounts.assign(Treatment::As(Account::of_numbers(500, 500)), user, user, &|_| false);
+        assert!(one("bob").unwrap_err().cause().contains("processes of another user's session that do not end"));
+        // They are alice's own.
+        drop(take("alice").unwrap());
         drop(alice);
         assert_eq!(uid_of(&take("bob").unwrap()), 500);
     }

@@ -9,7 +9,7 @@ use crate::inventory::{InventoryConfig, inventory};
 use crate::measure::Measures;
 use crate::metrics::{Registered, TABLE};
 use crate::mpi_job::MpiJob;
-use crate::node::Ending;
+use crate::node::{Ending, Quota};
 use crate::process::Spawner;
 use crate::settings::Settings;
 use crate::supervise::Supervisor;
@@ -24,6 +24,7 @@ use accord_trust::{Trust, local};
 use accord_types::incarnation::incarnation;
 use accord_types::installed::libacc_places;
 use accord_types::{Error, ErrorCode, Result, scarce, threads};
+use nix::unistd::geteuid;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -96,6 +97,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         users: config.users.clone(),
         plain_tcp: config.insecure_plain_tcp,
         measures: config.measure == Measure::On,
+        quota: quota(config),
     };
     let job = match config.fabric {
         Fabric::Tcp => None,
@@ -171,6 +173,14 @@ pub fn run(config: &Config) -> Result<(), String> {
     }
 }
 
+/// An agent that serves its own user only divides nothing.
+fn quota(config: &Config) -> Quota {
+    if config.fabric == Fabric::Mpi || !geteuid().is_root() {
+        return Quota::of_one_user();
+    }
+    Quota::of_user(usize::from(config.user_sessions))
+}
+
 /// As whom the coordinator knows this agent.
 fn trust(config: &Config, node: &str) -> Result<Trust> {
     if local::path_of(&config.coordinator).is_some() {
@@ -215,4 +225,30 @@ fn boot_id() -> String {
 fn since_boot_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn address(coordinator: &str) -> Result<ListenAddress> {
+        listen_address(&Config::parse_from(["accord-node-agent", "--coordinator", coordinator]))
+    }
+
+    #[test]
+    fn without_listen_an_agent_is_at_the_loopback_only_for_a_coordinator_there() {
+        assert_eq!(address("127.0.0.1:7447").unwrap().to_string(), "127.0.0.1:0");
+        assert_eq!(address("unix:/run/accord.sock").unwrap().to_string(), "127.0.0.1:0");
+        // An address of documents, which no machine has: without a way there the agent does not start.
+        match address("192.0.2.1:7447") {
+            Ok(own) => {
+                assert!(!own.is_loopback(), "{own}");
+                // That is this machine's, where the coordinator may be too.
+                let own = own.to_string();
+                assert_eq!(address(&own.replace(":0", ":7447")).unwrap().to_string(), own);
+            }
+            Err(error) => println!("skipped: this machine has no network: {error}"),
+        }
+    }
 }

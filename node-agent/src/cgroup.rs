@@ -2,8 +2,9 @@
 //! all processes of a session at once.
 
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,8 @@ impl AgentCgroup {
         remove_abandoned(parent);
         (0..NAMES_MAX).find_map(|number| {
             let folder = parent.join(format!("{NAME}{}-{number}", std::process::id()));
-            fs::create_dir(&folder).ok()?;
+            // Others must not open it: who holds its lock makes it look like a living agent's.
+            DirBuilder::new().mode(0o700).create(&folder).ok()?;
             let lock =
                 File::open(&folder).and_then(|file| Ok(flock(&file, FlockOperation::LockExclusive).map(|()| file)?));
             match lock {
@@ -154,6 +156,7 @@ fn folder_of(mounts: &str, groups: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
     #[test]
@@ -173,6 +176,8 @@ mod tests {
     #[test]
     fn a_group_ends_all_that_is_in_it_and_what_a_killed_agent_left_goes_too() {
         let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
+        let mode = fs::metadata(&agent.folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "others could hold its lock");
         let session = agent.of_executor(1).unwrap();
         let start = |group: &SessionCgroup| {
             let child = Command::new("sleep").arg("100").spawn().unwrap();

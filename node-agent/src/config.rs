@@ -49,6 +49,10 @@ pub struct Config {
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
     pub users: UserRules,
 
+    /// Sessions that one user may have on this node at one time, of 1,024 altogether. An agent that serves its own user only has no such quota.
+    #[arg(long, env = "ACCORD_USER_SESSIONS", value_name = "COUNT", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub user_sessions: u16,
+
     /// Which of this machine's GPUs are offered: auto, all that the driver shows to this agent (CUDA_VISIBLE_DEVICES
     /// counts); off, none; or a list of the driver's numbers or names (GPU-...), as nvidia-smi -L has them. Those that a list leaves out stay visible, so
     /// that copies to agents that offer them are as fast as they can be.

@@ -1,10 +1,9 @@
-//! The executor's side of its start: this same program, started by the agent with its end of a
-//! socket as standard input.
+//! The executor's side of its start: this same program, started by its keeper with its end of a
+//! socket to the agent as standard input.
 
 use crate::devices::NodeDevices;
-use crate::users::RunsAs;
 use accord_device::cpu::collect_orphans;
-use accord_device::{Printed, cache_folder, descendants};
+use accord_device::{Printed, cache_folder};
 use accord_executor::{ExecutorConfig, Limits};
 use accord_fabric::Key;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
@@ -13,38 +12,27 @@ use accord_fabric::transport::Handover;
 use accord_proto::bounds;
 use accord_proto::v1::{self, ExecutorStart};
 use accord_telemetry::log::Flush;
-use accord_types::settings::{SPIN_CORES, TRANSPORT};
-use accord_types::{Cost, DeviceInfo, NodeId, SessionId, Source, threads};
+use accord_types::settings::TRANSPORT;
+use accord_types::{Cost, DeviceInfo, NodeId, SessionId, Source};
 use nix::unistd::{Gid, Uid, getuid, setgroups, setresgid, setresuid};
 use prost::Message;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, set_dumpable_behavior,
-    set_parent_process_death_signal, setsid,
+    DumpableBehavior, Pid, Signal, getppid, set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// The first argument that makes this program an executor.
 pub const ARGUMENT: &str = "executor";
 /// The first argument that makes this program, started by root, an executor of another user. That user's number, group and supplementary groups
 /// (separated by commas) follow.
 pub const ARGUMENT_AS: &str = "executor-as";
-/// What an executor of another user than the agent's has of the agent's environment: what belongs to the machine, and not to root.
-const MACHINE_ENVIRONMENT: &[&str] = &["PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "RUST_BACKTRACE"];
-/// The same, by the beginnings of names.
-const MACHINE_ENVIRONMENT_PREFIXES: &[&str] = &["CUDA_", "NVIDIA_"];
-/// How long it may take to end by itself when the agent has ended.
-const END_GRACE: Duration = Duration::from_secs(1);
-/// How long what the executor has started is waited for when the agent has ended.
-const END_MAX: Duration = Duration::from_secs(2);
 /// Longest [`ExecutorStart`], in bytes.
 const START_MAX: u32 = 1 << 20;
 
@@ -52,12 +40,8 @@ const START_MAX: u32 = 1 << 20;
 pub fn main() -> ExitCode {
     let _flush = Flush;
     match start() {
-        Ok((control, config)) => {
-            let code = accord_executor::run(control, config);
-            // The agent does so, too; it may have ended before.
-            descendants::end_all(&mut descendants::own_children, END_MAX);
-            code
-        }
+        // Its keeper ends what regions have left.
+        Ok((control, config)) => accord_executor::run(control, config),
         Err(error) => {
             let _ = writeln!(
                 std::io::stderr(),
@@ -66,33 +50,6 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// What starts an executor.
-pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
-    let mut command = Command::new(program);
-    let RunsAs::Other(account) = account else {
-        command.arg(ARGUMENT);
-        return command;
-    };
-    let groups: Vec<String> = account.groups.iter().map(u32::to_string).collect();
-    let is_of_machine = |name: &OsStr| {
-        let named = |name: &str| {
-            MACHINE_ENVIRONMENT.contains(&name)
-                || MACHINE_ENVIRONMENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        };
-        name.to_str().is_some_and(named)
-    };
-    let is_for_executors = |name: &OsStr| [TRANSPORT, SPIN_CORES].iter().any(|setting| name == setting.name);
-    command
-        .arg(ARGUMENT_AS)
-        .args([account.uid.to_string(), account.gid.to_string(), groups.join(",")])
-        .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| is_of_machine(name) || is_for_executors(name)))
-        .envs([("USER", &account.name), ("LOGNAME", &account.name)])
-        .env("HOME", &account.home)
-        .current_dir("/");
-    command
 }
 
 /// Gives root up for good and becomes an executor. Nothing was read or opened before; what follows runs in a fresh image.
@@ -136,44 +93,25 @@ pub(crate) fn send_start(mut control: &Handover, start: &ExecutorStart) -> std::
 }
 
 fn start() -> Result<(Handover, ExecutorConfig), String> {
-    // The agent's end closes with the agent; this makes it certain, whatever a worker holds up.
+    // A keeper that is killed ends nothing any more; the agent then does.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
     keep_apart().map_err(|error| error.to_string())?;
     let control = take_standard_input().map_err(|error| error.to_string())?;
     let start = receive_start(&mut &control).map_err(|error| format!("no start message: {error}"))?;
-    let agent = i32::try_from(start.agent_pid).ok().and_then(Pid::from_raw);
-    if getppid() != agent {
-        return Err("the agent is gone".to_owned());
+    let keeper = i32::try_from(start.keeper_pid).ok().and_then(Pid::from_raw);
+    if keeper.is_none() || getppid() != keeper {
+        return Err("its keeper is gone".to_owned());
     }
-    follow(agent.ok_or("the agent is gone")?);
     Ok((control, config_of(start, wanted()?, Arc::default())?))
 }
 
 /// Keeps this process apart from the agent's terminal and from the regions of its session, which run in processes of the same user: they
-/// can't trace it, nor open what it has. What they fork stays below this process for as long as that lives, and below the agent then.
+/// can't trace it, nor open what it has. What they fork stays below this process for as long as that lives, and below its keeper then.
 fn keep_apart() -> std::io::Result<()> {
     // Of a session of its own already, if this fails.
     let _ = setsid();
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     collect_orphans()
-}
-
-/// Ends this process with the agent, and all that it has started, if it does not end by itself. The signal at the parent's death, by which it
-/// ended until now, would leave no time for the latter; it stays where there is no thread.
-fn follow(agent: Pid) {
-    let Ok(handle) = pidfd_open(agent, PidfdFlags::empty()) else { return };
-    let wait = move || {
-        let mut handles = [PollFd::new(&handle, PollFlags::IN)];
-        while poll(&mut handles, None) == Err(rustix::io::Errno::INTR) {}
-        // Lanes end first, so that the program hears of the agent's end and not of workers that were killed: by the end of the control socket.
-        std::thread::sleep(END_GRACE);
-        descendants::end_all(&mut descendants::own_children, END_MAX);
-        let _ = kill_process(getpid(), Signal::KILL);
-    };
-    // The agent may have ended before there was a descriptor of it: then the parent is another process.
-    if getppid() == Some(agent) && threads::spawn("accord-agent", wait).is_ok() {
-        let _ = set_parent_process_death_signal(None);
-    }
 }
 
 /// What the executor's crate is told. Whatever prints by way of this process has the same `printed`.

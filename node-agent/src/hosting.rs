@@ -1,6 +1,7 @@
 //! How an agent has executors: each in a process of its own, or, as a rank of an MPI job, all in its own process, so that MPI and the
 //! devices' memory are in one.
 
+use crate::abandoned::end_abandoned;
 use crate::cgroup::AgentCgroup;
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
 use crate::executor_output::ExecutorOutput;
@@ -8,13 +9,14 @@ use crate::process::{ExecutorProcess, Spawner};
 use crate::remains::Remains;
 use crate::users::RunsAs;
 use accord_device::out_of_memory::{self, OutOfMemory};
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
 use accord_proto::v1::ExecutorStart;
 use accord_types::{Result, SessionId};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -72,6 +74,7 @@ pub(crate) struct Processes {
 
 impl Processes {
     pub(crate) fn new(spawner: Spawner) -> Self {
+        end_abandoned();
         let cgroup = AgentCgroup::make();
         let way = if cgroup.is_some() { "by a control group of each session" } else { "one by one" };
         tracing::info!("what regions fork is ended with their session, {way}");
@@ -87,11 +90,10 @@ impl Processes {
         });
         let started = self.spawner.start(start, account, cgroup.as_ref())?;
         let end = ProcessEnd {
-            child: started.child,
             handle: started.handle,
             output: ExecutorOutput::new(started.output, session),
             out_of_memory,
-            remains: Remains { session, spawner: self.spawner.clone(), cgroup },
+            remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup },
         };
         Ok((Host::Process(Arc::new(started.process)), HostEnd::Process(Box::new(end))))
     }
@@ -118,10 +120,10 @@ impl Host {
         }
     }
 
-    /// Makes it end. Returns at once.
-    pub(crate) fn end(&self) {
+    /// Makes it end, and tell its program why if it is a process: the end of an MPI job's agent is the job's. Returns at once.
+    pub(crate) fn end(&self, ending: Option<ExecutorEnding>) {
         match self {
-            Self::Process(process) => process.end(),
+            Self::Process(process) => process.end(ending),
             Self::Here(here) => here.end(),
         }
     }
@@ -143,7 +145,6 @@ pub(crate) enum HostEnd {
 
 /// Of one that is a process.
 pub(crate) struct ProcessEnd {
-    child: Child,
     /// Readable once it has ended.
     handle: OwnedFd,
     output: ExecutorOutput,
@@ -153,33 +154,33 @@ pub(crate) struct ProcessEnd {
 
 impl ProcessEnd {
     /// As [`HostEnd::wait`].
-    fn wait(self) -> String {
-        let Self { mut child, handle, output, out_of_memory, remains } = self;
+    fn wait(self) -> (String, Option<Remains>) {
+        let Self { handle, output, out_of_memory, mut remains } = self;
         output.log_until_end_of(&handle);
-        let why = match child.wait() {
+        let why = match remains.status() {
             Ok(status) if status.success() => String::new(),
             Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
                 format!("{status}, {}; {TOO_LITTLE_MEMORY}", out_of_memory::CAUSE)
             }
             // "signal: 9 (SIGKILL)", "exit status: 1"
             Ok(status) => status.to_string(),
-            Err(error) => error.to_string(),
+            Err(_) => "the process that keeps it was killed".to_owned(),
         };
-        remains.end();
-        why
+        (why, remains.end())
     }
 }
 
 impl HostEnd {
-    /// Waits for the end, and ends what is left of the session; why it came, empty if it was orderly.
-    pub(crate) fn wait(self) -> String {
-        match self {
-            Self::Process(end) => end.wait(),
+    /// Waits for the end, and ends what is left of the session. Returns why the end came, empty if it was orderly, and what the kernel has not ended.
+    pub(crate) fn wait(self) -> (String, Option<Remains>) {
+        let why = match self {
+            Self::Process(end) => return end.wait(),
             Self::Here(thread) => match thread.join() {
                 Ok(ExitCode::SUCCESS) => String::new(),
                 Ok(_) => "it could not begin".to_owned(),
                 Err(_) => "it has panicked; the agent's output says why".to_owned(),
             },
-        }
+        };
+        (why, None)
     }
 }

@@ -5,6 +5,7 @@
 //! user's, it has the executors in its own process.
 #![deny(unsafe_code)]
 
+mod abandoned;
 mod accept;
 mod accept_of_job;
 mod accounts;
@@ -21,6 +22,7 @@ pub mod executor_process;
 pub mod gpus;
 mod hosting;
 pub mod inventory;
+pub mod keeper;
 pub mod measure;
 pub mod metrics;
 pub mod mpi_job;

@@ -1,9 +1,11 @@
 //! The agent's child processes; above all executors, as the agent sees them.
 
 use crate::cgroup::SessionCgroup;
-use crate::executor_process::{self, send_start};
+use crate::executor_process::send_start;
+use crate::keeper;
 use crate::users::RunsAs;
 use accord_device::descendants::{self, Process};
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
@@ -13,8 +15,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -22,11 +25,13 @@ use std::time::Duration;
 pub(crate) const END_GRACE: Duration = Duration::from_secs(1);
 /// How long processes that were killed are waited for. One that is inside of the kernel may take longer.
 pub(crate) const ORPHANS_END_MAX: Duration = Duration::from_secs(5);
+/// How long a keeper may take to start its executor. It waits for no process.
+const KEEPER_START_MAX: Duration = Duration::from_secs(10);
 /// How long a message to an executor may take. Its reader only hands connections on.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Starts the agent's child processes, all on one thread, which therefore knows which of the agent's children are no such: those that
-/// executors have left when they ended. Children are told when that thread ends, so that it must be one that lives as long as the agent.
+/// keepers which were killed have left, and processes that measure. Children are told when that thread ends, so that it must be one that lives as long as the agent.
 #[derive(Clone)]
 pub(crate) struct Spawner {
     requests: mpsc::Sender<Request>,
@@ -41,11 +46,20 @@ enum Request {
 /// A new executor process.
 pub(crate) struct Started {
     pub(crate) process: ExecutorProcess,
-    pub(crate) child: Child,
+    pub(crate) keeper: KeeperProcess,
     /// Readable once it has ended.
     pub(crate) handle: OwnedFd,
     /// What it writes to its standard error.
     pub(crate) output: OwnedFd,
+}
+
+/// The executor's parent, as the agent sees it.
+#[derive(Debug)]
+pub(crate) struct KeeperProcess {
+    child: Child,
+    /// Readable once it has ended.
+    handle: OwnedFd,
+    words: ChildStdout,
 }
 
 impl Spawner {
@@ -121,28 +135,65 @@ impl Spawner {
         let (control, theirs) = Handover::pair().map_err(|error| failed(sandbox::named("socketpair", error)))?;
         control.limit(Some(CONTROL_TIMEOUT)).map_err(failed)?;
         let (output, says) = io::pipe().map_err(failed)?;
-        let mut command = executor_process::command(&self.program, account);
+        let mut command = keeper::command(&self.program, account);
         // Nothing of the agent's own: what regions can make their executor write must not come where the agent writes.
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(says);
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(says);
         let (mut child, handle) = self.spawn(command).map_err(failed)?;
-        // It does nothing before its start message comes.
-        if let Some(Err(error)) = cgroup.map(|cgroup| cgroup.add(child.id())) {
-            tracing::warn!("session {} is in no control group: {error}", start.session);
-        }
-        let process = send_start(&control, start).and_then(|()| handle.try_clone());
-        match process {
-            Ok(process) => {
-                let id = child.id();
+        let words = child.stdout.take().ok_or_else(|| failed(io::ErrorKind::BrokenPipe.into()))?;
+        let mut keeper = KeeperProcess { child, handle, words };
+        let begun = keeper.executor().and_then(|(id, handle)| {
+            // It does nothing before its start message comes.
+            if let Some(Err(error)) = cgroup.map(|cgroup| cgroup.add(id)) {
+                tracing::warn!("session {} is in no control group: {error}", start.session);
+            }
+            send_start(&control, &ExecutorStart { keeper_pid: keeper.child.id(), ..start.clone() })?;
+            Ok((id, handle.try_clone()?, handle))
+        });
+        match begun {
+            Ok((id, process, handle)) => {
                 let process = ExecutorProcess { control, turn: TurnLock::default(), process, id };
-                Ok(Started { process, child, handle, output: output.into() })
+                Ok(Started { process, keeper, handle, output: output.into() })
             }
             Err(error) => {
-                // It can't have done anything yet.
-                let _ = child.kill();
-                let _ = child.wait();
+                // Its executor, which can't have done anything yet, ends with it.
+                let _ = keeper.child.kill();
+                let _ = keeper.child.wait();
                 Err(failed(error))
             }
         }
+    }
+}
+
+impl KeeperProcess {
+    /// Process number and descriptor of its executor, which has just been started.
+    fn executor(&mut self) -> io::Result<(u32, OwnedFd)> {
+        let id = keeper::read_word(&mut self.words, Some(KEEPER_START_MAX))?;
+        let pid = Pid::from_raw(id).ok_or(io::ErrorKind::InvalidData)?;
+        // The number is the executor's for as long as the keeper lives. Afterwards both have ended.
+        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) if !has_ended_within(&self.handle, Duration::ZERO) => handle,
+            _ => self.handle.try_clone()?,
+        };
+        Ok((id.cast_unsigned(), handle))
+    }
+
+    /// How the executor, which has ended, did so.
+    ///
+    /// # Errors
+    /// If the keeper was killed before.
+    pub(crate) fn status(&mut self) -> io::Result<ExitStatus> {
+        keeper::read_word(&mut self.words, None).map(ExitStatus::from_raw)
+    }
+
+    /// Waits until none of the session's processes is left, `limit` at most; without end if there is none. Returns whether that is so: `None` if the
+    /// keeper was killed before.
+    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Option<bool> {
+        // A region of an agent that isn't root may have stopped it.
+        let _ = pidfd_send_signal(&self.handle, Signal::CONT);
+        if limit.is_some_and(|limit| !has_ended_within(&self.handle, limit)) {
+            return Some(false);
+        }
+        self.child.wait().is_ok_and(|status| status.success()).then_some(true)
     }
 }
 
@@ -201,12 +252,20 @@ impl ExecutorProcess {
         self.control.send(lane, client)
     }
 
-    /// Makes it end, the hard way if it does not do so by itself. Returns at once.
-    pub(crate) fn end(self: &Arc<Self>) {
-        // It is gone already if this fails.
-        self.control.shutdown();
+    /// Makes it end, and tell its program why; the hard way if it does not do so by itself. Returns at once.
+    pub(crate) fn end(self: &Arc<Self>, ending: Option<ExecutorEnding>) {
+        if ending.is_none() {
+            self.control.shutdown();
+        }
         let executor = self.clone();
         let wait = move || {
+            if let Some(ending) = ending {
+                // One that reads nothing does not hear it.
+                if let Some(_turn) = executor.turn.try_take() {
+                    let _ = executor.control.send_ending(&ending);
+                }
+                executor.control.shutdown();
+            }
             if !has_ended_within(&executor.process, END_GRACE) {
                 executor.kill();
             }

@@ -2,31 +2,52 @@
 //! end with it, and their devices' memory too.
 
 use crate::cgroup::SessionCgroup;
-use crate::process::{ORPHANS_END_MAX, Spawner};
+use crate::process::{KeeperProcess, ORPHANS_END_MAX, Spawner};
 use accord_types::SessionId;
+use std::io;
+use std::process::ExitStatus;
 
 /// Ends what is left of one session.
 pub(crate) struct Remains {
     pub(crate) session: SessionId,
-    /// Knows which children the agent has started itself; all others are left over from executors that have ended.
+    /// Has all of the session's processes below it, and ends them.
+    pub(crate) keeper: KeeperProcess,
+    /// Ends what a keeper that was killed has left.
     pub(crate) spawner: Spawner,
     /// Where the kernel can end them at once.
     pub(crate) cgroup: Option<SessionCgroup>,
 }
 
 impl Remains {
-    /// To be called when the executor has ended. Returns when nothing is left, or after [`ORPHANS_END_MAX`].
-    pub(crate) fn end(self) {
+    /// How the executor, which has ended, did so.
+    ///
+    /// # Errors
+    /// If that is not known: its keeper was killed.
+    pub(crate) fn status(&mut self) -> io::Result<ExitStatus> {
+        self.keeper.status()
+    }
+
+    /// To be called when the executor has ended. Returns when nothing is left, or after [`ORPHANS_END_MAX`], with what is.
+    pub(crate) fn end(mut self) -> Option<Self> {
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();
         }
-        // A session's processes may leave its group where the agent isn't root; they never leave its executor, nor then the agent.
-        if !self.spawner.end_orphans() {
-            tracing::warn!(
-                "processes of session {} go on although they were killed: the kernel has not ended them within {} s",
-                self.session,
-                ORPHANS_END_MAX.as_secs()
-            );
+        // A session's processes may leave its group where the agent isn't root; they never leave its keeper.
+        let is_over = self.keeper.wait(Some(ORPHANS_END_MAX)).unwrap_or_else(|| self.spawner.end_orphans());
+        if is_over {
+            return None;
         }
+        tracing::warn!(
+            "processes of session {} go on although they were killed: the kernel has not ended them within {} s",
+            self.session,
+            ORPHANS_END_MAX.as_secs()
+        );
+        Some(self)
+    }
+
+    /// Returns when nothing is left.
+    pub(crate) fn await_end(mut self) {
+        while self.keeper.wait(None).is_none() && !self.spawner.end_orphans() {}
+        tracing::info!("no process of session {} is left any more", self.session);
     }
 }

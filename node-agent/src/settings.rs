@@ -1,5 +1,6 @@
 //! What executors are told.
 
+use crate::node::Quota;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_proto::v1;
 use accord_trust::users::UserRules;
@@ -22,6 +23,8 @@ pub(crate) struct Settings {
     pub(crate) plain_tcp: bool,
     /// It measures the node and paths to others.
     pub(crate) measures: bool,
+    /// How executors are divided among users.
+    pub(crate) quota: Quota,
 }
 
 impl Settings {
@@ -40,7 +43,8 @@ impl Settings {
             devices: leased.cloned().map(Into::into).collect(),
             key: grant.key.0.to_vec(),
             libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
-            agent_pid: std::process::id(),
+            // Known when that has been started.
+            keeper_pid: 0,
             cache: self.cache.as_ref().map(text).unwrap_or_default(),
             ipc: self.ipc,
             plain_tcp: grant.plain_tcp,
@@ -82,6 +86,7 @@ mod tests {
             users: UserRules::default(),
             plain_tcp: false,
             measures: false,
+            quota: Quota::default(),
         };
         let grant = SessionGrant {
             session: SessionId(7),

@@ -1,6 +1,6 @@
 //! Around the node's rules ([`crate::node`]): executors that start and end, lanes that wait, and a lock.
 
-use crate::accounts::Accounts;
+use crate::accounts::{AccountUse, Accounts};
 use crate::hosting::{Host, HostEnd, Hosting};
 use crate::metrics;
 use crate::node::{CommandLane, Effect, ExecutorId, Node, Way};
@@ -8,6 +8,7 @@ use crate::process::END_GRACE;
 use crate::settings::Settings;
 use crate::users::RunsAs;
 use accord_fabric::Key;
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
 use accord_fabric::measurement;
 use accord_fabric::route::Endpoint;
@@ -49,7 +50,8 @@ struct ExecutorTable {
 impl Supervisor {
     /// A supervisor without executors.
     pub(crate) fn new(settings: Settings, hosting: Hosting) -> Arc<Self> {
-        let node = Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures);
+        let node =
+            Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures).with_quota(settings.quota);
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
         let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
         let accounts = Arc::default();
@@ -81,10 +83,12 @@ impl Supervisor {
     fn ask<R>(&self, what: impl FnOnce(&mut ExecutorTable, Duration, &mut Vec<ExecutorId>) -> R) -> R {
         let (mut state, mut ends) = (self.lock(), Vec::new());
         let answer = what(&mut state, self.now(), &mut ends);
-        let ends: Vec<Host> = ends.iter().filter_map(|executor| state.hosts.get(executor).cloned()).collect();
+        let host_of =
+            |executor: &ExecutorId| Some((state.hosts.get(executor)?.clone(), state.node.ending(*executor).cloned()));
+        let ends: Vec<(Host, Option<ExecutorEnding>)> = ends.iter().filter_map(host_of).collect();
         drop(state);
         self.changed.notify_all();
-        ends.iter().for_each(Host::end);
+        ends.into_iter().for_each(|(host, ending)| host.end(ending));
         answer
     }
 
@@ -218,17 +222,23 @@ impl Supervisor {
     fn begin(self: &Arc<Self>, grant: SessionGrant) -> Result<ExecutorId> {
         let session = grant.session;
         let taken = self.accounts.take(&self.settings.users, &grant.user);
-        let (account, account_use) = taken.inspect_err(|error| refused(session, error))?;
+        let (account, mut account_use) = taken.inspect_err(|error| refused(session, error))?;
         let executor = self.await_turn(session)?;
         let (hand_over, end) = sync_channel::<HostEnd>(1);
-        let supervisor = self.clone();
+        let (supervisor, user) = (self.clone(), grant.user.clone());
         let reaper = move || {
-            if let Ok(end) = end.recv() {
-                let why = end.wait();
+            let Ok(end) = end.recv() else { return };
+            let (why, remains) = end.wait();
+            let Some(remains) = remains else {
                 // Nothing of the session is left by now, so that the account may be another user's.
                 drop(account_use);
-                supervisor.ended(session, executor, &why);
-            }
+                return supervisor.ended(session, executor, &why, None);
+            };
+            account_use.iter_mut().for_each(AccountUse::keep_back);
+            supervisor.ended(session, executor, &why, Some(&user));
+            remains.await_end();
+            drop(account_use);
+            supervisor.tell(|node, _, _| node.remains_gone(&user));
         };
         // Nobody else could tell its end.
         let reaper = threads::spawn("accord-reap", reaper);
@@ -283,9 +293,10 @@ impl Supervisor {
         Ok(end)
     }
 
-    /// An executor has ended.
-    fn ended(&self, session: SessionId, executor: ExecutorId, why: &str) {
+    /// An executor has ended. Some of its processes have not if `remains_of` names its session's user.
+    fn ended(&self, session: SessionId, executor: ExecutorId, why: &str, remains_of: Option<&str>) {
         let is_expected = self.change(|state, _, _| {
+            remains_of.iter().for_each(|user| state.node.remains(user));
             state.hosts.remove(&executor);
             metrics::executors(state.hosts.len());
             state.node.ended(session, executor, why)

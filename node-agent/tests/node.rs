@@ -3,7 +3,9 @@
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Endpoint;
-use accord_node_agent::node::{CommandLane, Disconnect, Effect, Ending, ExecutorId, Node, Way, Word};
+use accord_node_agent::node::{
+    CommandLane, Disconnect, EXECUTORS_MAX, Effect, Ending, ExecutorId, Node, Quota, Way, Word,
+};
 use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -441,6 +443,67 @@ impl Around {
             assert_eq!(self.told, self.bench.node.running(self.bench.now));
         }
     }
+}
+
+/// Sessions of `users`, one after the other in turn, until each of them is refused. How many each has, and the last refusal of each.
+fn fill(bench: &mut Bench, users: &[&str]) -> Vec<(usize, String)> {
+    let mut counts = vec![(0, String::new()); users.len()];
+    let mut session = 0;
+    while counts.iter().any(|(_, why)| why.is_empty()) {
+        for (user, (count, why)) in users.iter().zip(&mut counts).filter(|(_, (_, why))| why.is_empty()) {
+            session += 1;
+            let one = SessionId(session);
+            bench.node.opened(bench.now, SessionGrant { user: (*user).to_owned(), ..grant(one, None) });
+            let mut lane = CommandLane::new(bench.now, one);
+            match bench.begin(&mut lane) {
+                Ok(executor) => {
+                    bench.node.started(bench.now, one, executor.unwrap(), &mut bench.ends);
+                    *count += 1;
+                }
+                Err(refused) => *why = refused,
+            }
+            bench.poll();
+        }
+    }
+    counts
+}
+
+#[test]
+fn no_user_takes_all_executors_of_a_node_and_few_are_left_to_others() {
+    let mut bench = Bench::new();
+    let all = fill(&mut bench, &["alice"]);
+    assert_eq!(all[0].0, EXECUTORS_MAX / 2);
+    assert!(all[0].1.contains("user alice has 512 sessions there, the quota of one user (--user-sessions"), "{all:?}");
+    // The same before its lane is asked for more.
+    let hello = Hello::new(Purpose::Command, SessionId(513), 0, PeerId::PROGRAM);
+    assert!(bench.node.admit(bench.now, &hello, HERE).unwrap_err().cause().contains("quota of one user"));
+    // What the kernel does not end counts too.
+    let first = bench.node.running(bench.now).into_iter().next().unwrap();
+    assert_eq!(first, A);
+    bench.node.remains("alice");
+    bench.close(A);
+    bench.node.ended(A, ExecutorId(1), "");
+    let mut lane = CommandLane::new(bench.now, SessionId(513));
+    assert!(bench.begin(&mut lane).is_err());
+    bench.node.remains_gone("alice");
+    assert!(bench.begin(&mut lane).is_ok());
+
+    let mut bench = Bench::new();
+    let all = fill(&mut bench, &["alice", "bob"]);
+    assert_eq!(all.iter().map(|(count, _)| count).sum::<usize>(), EXECUTORS_MAX - 128);
+    assert!(all[1].1.contains("the others are for users with fewer"), "{all:?}");
+    // A third one still gets some.
+    let mut lane = CommandLane::new(bench.now, SessionId(5_000));
+    bench.node.opened(bench.now, SessionGrant { user: "carol".to_owned(), ..grant(SessionId(5_000), None) });
+    assert!(bench.begin(&mut lane).unwrap().is_some());
+
+    let node = Node::new("h1".into(), false, false).with_quota(Quota::of_one_user());
+    let mut bench = Bench { node, now: Duration::ZERO, ends: Vec::new() };
+    bench.poll();
+    bench.register();
+    let all = fill(&mut bench, &["alice"]);
+    assert_eq!(all[0].0, EXECUTORS_MAX);
+    assert!(all[0].1.contains("its agent's limit"), "{all:?}");
 }
 
 proptest! {

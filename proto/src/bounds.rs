@@ -420,7 +420,7 @@ impl Bounded for v1::ExecutorStart {
             devices,
             key,
             libacc,
-            agent_pid: _,
+            keeper_pid: _,
             cache,
             ipc: _,
             stream_quota: _,

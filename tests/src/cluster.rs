@@ -358,12 +358,14 @@ impl Cluster {
         self.agents.get(host)?.as_ref().map(|part| part.child.id())
     }
 
-    /// Process ids of a host's executors, whosever they are: the agent's children.
+    /// Process ids of a host's executors, of all users: children of keepers, which are the agent's.
     pub fn executors(&self, host: usize) -> Vec<u32> {
-        let Some(agent) = self.agent_id(host) else { return Vec::new() };
-        let threads = std::fs::read_dir(format!("/proc/{agent}/task")).into_iter().flatten().flatten();
-        let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-        children.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
+        let is = |id: u32, what: &[u8]| {
+            let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            command.split(|byte| *byte == 0).nth(1).is_some_and(|argument| argument.starts_with(what))
+        };
+        let keepers = self.agent_id(host).map(children).unwrap_or_default().into_iter().filter(|id| is(*id, b"keeper"));
+        keepers.flat_map(children).filter(|id| is(*id, b"executor")).collect()
     }
 
     /// The file that is a part's standard error; `None` is the coordinator.
@@ -680,6 +682,12 @@ fn await_parts<'a>(parts: impl Iterator<Item = &'a mut Part>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    children.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
 /// Where control groups of version 2 are mounted.

@@ -18,19 +18,10 @@ const LIMIT: Duration = Duration::from_secs(40);
 const SOURCE: usize = 2;
 const TARGET: usize = 1;
 
-/// The parent of a process.
-fn parent(process: Pid) -> Option<Pid> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let parent = text.rsplit_once(')')?.1.split(' ').nth(2)?.parse().ok()?;
-    Some(Pid::from_raw(parent))
-}
-
-/// The executor that a host's agent has started.
+/// The executor of a host.
 fn executor(cluster: &Cluster, host: usize) -> Pid {
-    let agent = Pid::from_raw(cluster.agent_id(host).unwrap().cast_signed());
-    let lines = cluster.processes_besides_parts(Duration::ZERO);
-    let mut processes = lines.iter().filter_map(|line| Some(Pid::from_raw(line.split(' ').next()?.parse().ok()?)));
-    processes.find(|process| parent(*process) == Some(agent)).expect("the host has an executor")
+    let executors = cluster.executors(host);
+    Pid::from_raw(executors.first().expect("the host has an executor").cast_signed())
 }
 
 /// The worker that an executor has started: it was told whose it is.

@@ -334,25 +334,13 @@ fn measured() -> Test {
     many(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 4)
 }
 
-/// Executors of an agent: its children.
-fn executors_of(agent: u32) -> Vec<i32> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    ids.filter(|id| {
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-        parent == Some(agent.to_string().as_str())
-    })
-    .collect()
-}
-
 fn kill_executors(cluster: &Cluster, host: usize) -> Test {
-    let executors = executors_of(cluster.agent_id(host).ok_or("no agent")?);
+    let executors = cluster.executors(host);
     if executors.is_empty() {
         return Err("there is no executor".into());
     }
     for executor in executors {
-        kill(Pid::from_raw(executor), Signal::SIGKILL)?;
+        kill(Pid::from_raw(executor.cast_signed()), Signal::SIGKILL)?;
     }
     Ok(())
 }

@@ -40,6 +40,32 @@ fn a_session_whose_time_is_over() {
     is_logged(&cluster, &["info", "of user", "endless", "has opened, with 3 devices"]);
 }
 
+/// Agents know it too.
+#[test]
+fn a_session_whose_time_is_over_while_the_coordinator_is_away() {
+    let program = test_program("cluster/endless.c").unwrap();
+    for work in WORKS {
+        let mut cluster = builder().env("ACCORD_SESSION_TIME", "3s").start().unwrap();
+        let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
+        running.await_output("ready").unwrap();
+        cluster.kill_coordinator();
+        is_told(&running.finish().unwrap(), "has lasted as long as the cluster allows", "ask for more time");
+    }
+}
+
+#[test]
+fn a_session_whose_agent_is_stopped_while_the_coordinator_is_away() {
+    let program = test_program("cluster/endless.c").unwrap();
+    for work in WORKS {
+        let mut cluster = builder().start().unwrap();
+        let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
+        running.await_output("ready").unwrap();
+        cluster.kill_coordinator();
+        cluster.terminate(Some(1)).unwrap();
+        is_told(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
+    }
+}
+
 #[test]
 fn a_session_that_an_administrator_closes() {
     let cluster = builder().start().unwrap();

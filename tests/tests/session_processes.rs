@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A user without a name.
+/// Users without names.
 const ALICE: u32 = 60_001;
+const BOB: u32 = 60_002;
 /// How long processes of a session may stay when it has ended.
 const END: Duration = Duration::from_secs(20);
 
@@ -41,16 +42,17 @@ impl Site {
         Some(Self { folder, program: path })
     }
 
-    /// The tenant's certificates, for this user alone.
-    fn certificates(&self, cluster: &Cluster) -> PathBuf {
-        let folder = self.folder.path().join("tls");
+    /// A tenant's certificates, for this user alone.
+    fn certificates(&self, cluster: &Cluster, user: u32) -> PathBuf {
+        let folder = self.folder.path().join(format!("tls-{user}"));
+        let given = if user == ALICE { cluster.tls() } else { cluster.tls_of(&format!("program-{user}")) };
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
         for name in ["ca.crt", "tls.crt", "tls.key"] {
             let file = folder.join(name);
-            fs::copy(cluster.tls().join(name), &file).unwrap();
+            fs::copy(given.join(name), &file).unwrap();
             fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-            chown(&file, Some(Uid::from_raw(ALICE)), Some(Gid::from_raw(ALICE))).unwrap();
+            chown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(user))).unwrap();
         }
         folder
     }
@@ -60,7 +62,11 @@ impl Site {
     }
 
     fn job(&self, cluster: &Cluster, arguments: &[&str]) -> Job {
-        let job = cluster.job(0, &self.program).unwrap().user(ALICE).env("ACCORD_TLS", self.certificates(cluster));
+        self.job_of(ALICE, cluster, arguments)
+    }
+
+    fn job_of(&self, user: u32, cluster: &Cluster, arguments: &[&str]) -> Job {
+        let job = cluster.job(0, &self.program).unwrap().user(user).env("ACCORD_TLS", self.certificates(cluster, user));
         job.args(arguments.iter().copied())
     }
 }
@@ -86,7 +92,7 @@ fn a_region_reaches_neither_its_agent_nor_its_executor() {
     assert_eq!(finished.code(), 0, "{}", finished.report());
     assert_eq!(line(&finished, "agent:"), "", "{}", finished.report());
     assert_eq!(line(&finished, "executor:"), "", "{}", finished.report());
-    assert!(finished.stdout.contains("log=0 apart=1 dumpable=1"), "{}", finished.report());
+    assert!(finished.stdout.contains("log=0 apart=1 dumpable=1 terminal=0\n"), "{}", finished.report());
     // The same attacks on a process that is the region's to trace: they can succeed, and its user may debug a worker.
     let own = line(&finished, "own:");
     for way in ["kill", "mem", "environ", "fd", "pidfd_getfd", "process_vm_writev", "ptrace"] {
@@ -144,6 +150,38 @@ fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
     cluster.kill_agent(1);
     assert_ends(&process, "when its agent was killed");
     let _ = running.signal(Signal::SIGKILL);
+    drop(running);
+
+    // Also where the region has stopped its executor before.
+    cluster.start_agent(1).unwrap();
+    cluster.await_devices(2).unwrap();
+    let (input, output) = std::io::pipe().unwrap();
+    let running = site.job(&cluster, &["stop"]).stdin(input).start().unwrap();
+    let process = await_process(&running);
+    let executor = executor_of(&cluster, 1);
+    drop(output);
+    await_state(&executor, 'T');
+    cluster.kill_agent(1);
+    assert_ends(&process, "when its executor was stopped and its agent killed");
+    assert_ends(&executor, "when it was stopped and its agent killed");
+    let _ = running.signal(Signal::SIGKILL);
+}
+
+/// The one executor of a host.
+fn executor_of(cluster: &Cluster, host: usize) -> PathBuf {
+    let executors = cluster.executors(host);
+    let [executor] = executors[..] else { panic!("{executors:?}") };
+    PathBuf::from(format!("/proc/{executor}"))
+}
+
+fn await_state(process: &Path, state: char) {
+    let end = Instant::now() + END;
+    let has_state =
+        || fs::read_to_string(process.join("status")).is_ok_and(|text| text.contains(&format!("State:\t{state}")));
+    while !has_state() {
+        assert!(Instant::now() < end, "{} is not in state {state}", process.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -166,4 +204,118 @@ fn what_a_region_forks_ends_when_the_session_has_lasted_long_enough() {
         assert_ends(&process, "beyond ACCORD_SESSION_TIME");
         let _ = running.signal(Signal::SIGKILL);
     }
+}
+
+/// A group of the kernel's first freezer, whose processes do not even end when they are killed. Dropping it lets them.
+struct Freezer(PathBuf);
+
+impl Freezer {
+    /// None where the machine has none, and prints so.
+    fn new() -> Option<Self> {
+        let folder = PathBuf::from(format!("/sys/fs/cgroup/freezer/accord-test-{}", std::process::id()));
+        if fs::create_dir(&folder).is_err() || !folder.join("freezer.state").exists() {
+            println!("skipped: no control group freezes processes here");
+            return None;
+        }
+        Some(Self(folder))
+    }
+
+    fn freeze(&self, process: &Path) {
+        fs::write(self.0.join("cgroup.procs"), process.file_name().unwrap().to_str().unwrap()).unwrap();
+        fs::write(self.0.join("freezer.state"), "FROZEN").unwrap();
+        let end = Instant::now() + END;
+        while fs::read_to_string(self.0.join("freezer.state")).unwrap().trim() != "FROZEN" {
+            assert!(Instant::now() < end, "it does not freeze");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn thaw(&self) {
+        let _ = fs::write(self.0.join("freezer.state"), "THAWED");
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        self.thaw();
+        let end = Instant::now() + END;
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn await_log(cluster: &Cluster, words: &str) {
+    let (log, end) = (cluster.log(Some(1)).unwrap().to_owned(), Instant::now() + END);
+    while !fs::read_to_string(&log).unwrap().contains(words) {
+        assert!(Instant::now() < end, "no {words:?}:\n{}", fs::read_to_string(&log).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_process_that_does_not_end_keeps_its_account_and_delays_no_other_session() {
+    let Some(site) = Site::new("forks_on") else { return };
+    let Some(freezer) = Freezer::new() else { return };
+    // One number for all users: Alice has it.
+    let cluster = cluster().other_tenants(&[BOB]).users("*=60003-60003").without_cgroups();
+    let cluster = cluster.env("ACCORD_LOG", "info").start().unwrap();
+    let running = site.start(&cluster, &["stay"]);
+    let frozen = await_process(&running);
+    freezer.freeze(&frozen);
+    running.signal(Signal::SIGKILL).unwrap();
+    drop(running);
+    const GOES_ON: &str = "go on although they were killed";
+    await_log(&cluster, GOES_ON);
+    await_log(&cluster, "account 60003 goes to no other user");
+
+    // Another session of hers waits for its own processes.
+    let running = site.start(&cluster, &["stay"]);
+    let process = await_process(&running);
+    running.signal(Signal::SIGKILL).unwrap();
+    drop(running);
+    assert_ends(&process, "when its program was killed");
+    let ended = |cluster: &Cluster| {
+        cluster.await_info("no session", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
+        let end = Instant::now() + END;
+        while !cluster.executors(1).is_empty() {
+            assert!(Instant::now() < end, "there is an executor");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    ended(&cluster);
+
+    // And Bob does not get the number.
+    let refused = site.job_of(BOB, &cluster, &["stay"]).run().unwrap();
+    assert_eq!(refused.code(), 1, "{}", refused.report());
+    assert!(refused.stderr.contains("1 of them by processes that do not end"), "{}", refused.report());
+    let log = fs::read_to_string(cluster.log(Some(1)).unwrap()).unwrap();
+    assert_eq!(log.matches(GOES_ON).count(), 1, "{log}");
+    assert!(is_alive(&frozen));
+
+    freezer.thaw();
+    await_log(&cluster, "no process of session");
+    let running = site.job_of(BOB, &cluster, &["stay"]).start().unwrap();
+    await_process(&running);
+    running.signal(Signal::SIGKILL).unwrap();
+}
+
+/// An agent that is not root's: a region may stop its executor and what keeps that.
+#[test]
+fn the_next_agent_ends_what_a_killed_one_has_left() {
+    let Some(site) = Site::new("forks_on") else { return };
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").tenant(ALICE).agents_of(ALICE);
+    let mut cluster = cluster.start().unwrap();
+    let running = site.start(&cluster, &["stay"]);
+    let process = await_process(&running);
+    let executor = executor_of(&cluster, 1);
+    let keeper = fs::read_to_string(executor.join("stat")).unwrap();
+    let keeper = keeper.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), Signal::SIGSTOP).unwrap();
+    await_state(&PathBuf::from(format!("/proc/{keeper}")), 'T');
+    cluster.kill_agent(1);
+    assert!(is_alive(&process));
+    cluster.start_agent(1).unwrap();
+    assert_ends(&process, "when another agent has started");
+    let _ = running.signal(Signal::SIGKILL);
 }

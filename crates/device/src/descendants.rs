@@ -28,6 +28,7 @@ pub struct Process {
 struct Status {
     parent: i32,
     started: u64,
+    is_zombie: bool,
 }
 
 impl Process {
@@ -48,6 +49,11 @@ impl Process {
                 error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
             }
         }
+    }
+
+    /// Whether the process has ended, though its parent may not have collected it.
+    pub fn has_ended(self) -> bool {
+        status(self.pid).is_none_or(|status| status.started != self.started || status.is_zombie)
     }
 
     /// A descriptor of it, unless it is gone.
@@ -114,6 +120,36 @@ pub fn end_all(roots: &mut dyn FnMut() -> Vec<Process>, limit: Duration) -> bool
     }
 }
 
+/// Kills processes that need not be children of the calling process, and all below them. Returns whether all have ended within `limit`.
+///
+/// All are stopped before the first is killed, so that none forks ahead, and none is missed because it has lost its parent.
+pub fn end_trees(roots: &[Process], limit: Duration) -> bool {
+    let end = Instant::now() + limit;
+    let mut stopped = HashSet::new();
+    loop {
+        let seen = signal(roots, Signal::STOP);
+        let is_settled = seen.is_subset(&stopped);
+        stopped.extend(seen);
+        if is_settled || Instant::now() >= end {
+            break;
+        }
+    }
+    for process in &stopped {
+        if let Some(handle) = process.open() {
+            let _ = pidfd_send_signal(&handle, Signal::KILL);
+        }
+    }
+    let mut pause = PAUSE;
+    while !stopped.iter().all(|process| process.has_ended()) {
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(PAUSE_MAX);
+    }
+    true
+}
+
 /// Sends `signal` to `roots` and to all below them; returns which those are.
 fn signal(roots: &[Process], signal: Signal) -> HashSet<Process> {
     let (mut seen, mut waiting) = (HashSet::new(), roots.to_vec());
@@ -137,9 +173,10 @@ fn status(pid: Pid) -> Option<Status> {
 /// Fields 3, 4 and 22 of proc_pid_stat(5).
 fn read_status(text: &str) -> Option<Status> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
+    let is_zombie = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
     let started = fields.nth(17)?.parse().ok()?;
-    Some(Status { parent, started })
+    Some(Status { parent, started, is_zombie })
 }
 
 /// Numbers of the children of all threads of a process.
@@ -161,7 +198,7 @@ mod tests {
     fn a_name_with_spaces_and_brackets_does_not_shift_the_fields() {
         let line = "17 (a b) R 3) Z 5 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         let status = read_status(line).unwrap();
-        assert_eq!((status.parent, status.started), (5, 4711));
+        assert_eq!((status.parent, status.started, status.is_zombie), (5, 4711, true));
         assert!(read_status("17 (x").is_none());
     }
 

@@ -152,6 +152,9 @@ settings! {
     /// Sessions of one user.
     SESSION_QUOTA = "ACCORD_SESSION_QUOTA", "4096", "count", [],
         "Sessions that a coordinator lets one user have at one time; programs do not read it.";
+    /// Sessions of one user on a node.
+    USER_SESSIONS = "ACCORD_USER_SESSIONS", "512", "1 to 1024", [],
+        "Sessions that an agent of root lets one user have on its node at one time; programs do not read it.";
     /// How long one session may last.
     SESSION_TIME = "ACCORD_SESSION_TIME", "(no limit)", "time, with s, m, h or d", [],
         "How long a coordinator lets one session last; programs do not read it.";

@@ -1,6 +1,7 @@
 //! Executors: one for each session that uses the node. Of a session never two run at a time, as its devices are free only when the one before
 //! has ended.
 
+use accord_fabric::ending::ExecutorEnding;
 use accord_types::SessionId;
 use std::collections::BTreeMap;
 
@@ -15,12 +16,17 @@ pub struct ExecutorId(pub u64);
 pub(super) struct Executors {
     places: BTreeMap<SessionId, SessionExecutor>,
     made: u64,
+    /// By user: sessions that have ended, and some of whose processes the kernel has not.
+    remains: BTreeMap<String, usize>,
 }
 
 /// Of a session.
 #[derive(Debug)]
 pub(super) struct SessionExecutor {
     pub(super) executor: ExecutorId,
+    user: String,
+    /// Why it was told to end, if its program shall learn that from it.
+    ending: Option<ExecutorEnding>,
     pub(super) stage: Stage,
     /// Command lanes that wait for its end, to begin another one.
     pub(super) successors: usize,
@@ -38,7 +44,30 @@ pub(super) enum Stage {
 
 impl Executors {
     pub(super) fn count(&self) -> usize {
-        self.places.len()
+        self.places.len() + self.remains.values().sum::<usize>()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    pub(super) fn of_user(&self, user: &str) -> usize {
+        let places = self.places.values().filter(|place| place.user == user).count();
+        places + self.remains.get(user).copied().unwrap_or(0)
+    }
+
+    /// Some processes of a session of the user's are left that has ended.
+    pub(super) fn remains(&mut self, user: &str) {
+        *self.remains.entry(user.to_owned()).or_default() += 1;
+    }
+
+    pub(super) fn remains_gone(&mut self, user: &str) {
+        if let Some(remains) = self.remains.get_mut(user) {
+            *remains -= 1;
+            if *remains == 0 {
+                self.remains.remove(user);
+            }
+        }
     }
 
     pub(super) fn has(&self, session: SessionId) -> bool {
@@ -66,23 +95,30 @@ impl Executors {
     }
 
     /// Another one, where there is none.
-    pub(super) fn make(&mut self, session: SessionId) -> ExecutorId {
+    pub(super) fn make(&mut self, session: SessionId, user: &str) -> ExecutorId {
         self.made += 1;
         let executor = ExecutorId(self.made);
         let successors = self.places.get(&session).map_or(0, |place| place.successors);
-        self.places.insert(session, SessionExecutor { executor, stage: Stage::Starting, successors });
+        let user = user.to_owned();
+        self.places
+            .insert(session, SessionExecutor { executor, user, ending: None, stage: Stage::Starting, successors });
         executor
     }
 
     /// One that runs has to end. One that is about to start is told when it has.
-    pub(super) fn end(&mut self, session: SessionId, ends: &mut Vec<ExecutorId>) {
+    pub(super) fn end(&mut self, session: SessionId, ending: Option<&ExecutorEnding>, ends: &mut Vec<ExecutorId>) {
         if let Some(place) = self.places.get_mut(&session) {
-            place.end(ends);
+            place.end_for(ending, ends);
         }
     }
 
-    pub(super) fn end_all(&mut self, ends: &mut Vec<ExecutorId>) {
-        self.places.values_mut().for_each(|place| place.end(ends));
+    pub(super) fn end_all(&mut self, ending: &ExecutorEnding, ends: &mut Vec<ExecutorId>) {
+        self.places.values_mut().for_each(|place| place.end_for(Some(ending), ends));
+    }
+
+    /// Why an executor was told to end, if its program shall learn that from it.
+    pub(super) fn ending(&self, executor: ExecutorId) -> Option<&ExecutorEnding> {
+        self.places.values().find(|place| place.executor == executor)?.ending.as_ref()
     }
 
     /// The place of this executor, unless another one has it.
@@ -107,6 +143,12 @@ impl Executors {
 }
 
 impl SessionExecutor {
+    fn end_for(&mut self, ending: Option<&ExecutorEnding>, ends: &mut Vec<ExecutorId>) {
+        // The first reason counts.
+        self.ending = self.ending.take().or_else(|| ending.cloned());
+        self.end(ends);
+    }
+
     pub(super) fn end(&mut self, ends: &mut Vec<ExecutorId>) {
         if self.stage == Stage::Runs {
             self.stage = Stage::Ending;

@@ -80,6 +80,7 @@ impl Node {
     pub fn admit(&self, now: Duration, hello: &Hello, way: Way) -> Result<SessionGrant> {
         self.check(hello.session)?;
         let grant = self.grant(now, hello.session)?;
+        self.check_quota(&grant)?;
         let own = self.endpoint.as_ref().map(|endpoint| endpoint.node);
         if hello.to.is_some() && hello.to != own {
             return Err(refused(format!("this is node {}, and another one is meant", self.name)));
@@ -145,11 +146,13 @@ impl Node {
     ) -> Result<Option<ExecutorId>> {
         let session = lane.session;
         self.check(session)?;
-        self.grant(now, session)?;
-        let Some(place) = self.executors.place(session) else { return Ok(Some(self.executors.make(session))) };
+        let grant = self.grant(now, session)?;
+        self.check_quota(&grant)?;
+        let user = &grant.user;
+        let Some(place) = self.executors.place(session) else { return Ok(Some(self.executors.make(session, user))) };
         let is_anothers = lane.behind.is_some_and(|before| before != place.executor);
         match place.stage {
-            Stage::Over if !is_anothers => Ok(Some(self.executors.make(session))),
+            Stage::Over if !is_anothers => Ok(Some(self.executors.make(session, user))),
             Stage::Runs | Stage::Ending if !is_anothers && now < Self::begun_within(lane) => {
                 place.end(ends);
                 Ok(None)
@@ -184,6 +187,18 @@ impl Node {
             return Err(refused(why).node(name).remedy(remedy));
         }
         Ok(())
+    }
+
+    /// Whether the session's user may have one more executor here, if the session has none.
+    fn check_quota(&self, grant: &SessionGrant) -> Result<()> {
+        let SessionGrant { session, user, .. } = grant;
+        if self.executors.has(*session) {
+            return Ok(());
+        }
+        let checked = self.quota.check(user, self.executors.of_user(user), self.executors.count());
+        checked.map_err(|(why, remedy)| {
+            refused(format!("node {} can't take session {session}: {why}", self.name)).node(&self.name).remedy(remedy)
+        })
     }
 
     /// What the session's lease lets it have here.

@@ -2,6 +2,7 @@
 
 use super::executors::{ExecutorId, Stage};
 use super::state::Node;
+use accord_fabric::ending::ExecutorEnding;
 use accord_types::SessionId;
 use std::time::Duration;
 
@@ -38,20 +39,35 @@ impl Node {
         }
     }
 
+    /// Why an executor was told to end, if its program shall learn that from it, and not from the coordinator.
+    pub fn ending(&self, executor: ExecutorId) -> Option<&ExecutorEnding> {
+        self.executors.ending(executor)
+    }
+
     /// How many there are.
     pub fn executors(&self) -> usize {
         self.executors.count()
     }
 
-    /// Nothing of it runs any more.
+    /// No executor runs any more.
     pub fn is_idle(&self) -> bool {
-        self.executors.count() == 0
+        self.executors.is_empty()
+    }
+
+    /// A session of the user's has ended, and some of its processes the kernel has not: they count as an executor of the user's.
+    pub fn remains(&mut self, user: &str) {
+        self.executors.remains(user);
+    }
+
+    /// The processes of [`Node::remains`] have ended.
+    pub fn remains_gone(&mut self, user: &str) {
+        self.executors.remains_gone(user);
     }
 
     /// Ends all executors, and begins no other one.
     pub fn stop(&mut self, ends: &mut Vec<ExecutorId>) {
         self.stopping = true;
-        self.executors.end_all(ends);
+        self.executors.end_all(&ExecutorEnding::AgentStopped, ends);
     }
 
     /// It is about to end: it takes nothing any more.

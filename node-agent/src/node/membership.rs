@@ -3,6 +3,7 @@
 use super::effect::{Disconnect, Effect, Ending, Word};
 use super::executors::ExecutorId;
 use super::state::{Membership, Node, PAUSE_MIN};
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
 use accord_types::{SessionGrant, SessionId};
 use std::collections::BTreeSet;
@@ -69,8 +70,17 @@ impl Node {
 
     /// A session has ended: so does its executor, by itself or not.
     pub fn closed(&mut self, session: SessionId, ends: &mut Vec<ExecutorId>) {
+        self.end_session(session, None, ends);
+    }
+
+    pub(super) fn end_session(
+        &mut self,
+        session: SessionId,
+        ending: Option<&ExecutorEnding>,
+        ends: &mut Vec<ExecutorId>,
+    ) {
         self.grants.withdraw(session);
-        self.executors.end(session, ends);
+        self.executors.end(session, ending, ends);
     }
 
     /// Sessions that have an executor, or are about to. Of one that was closed the end is on its way.

@@ -18,9 +18,11 @@ mod lifecycle;
 mod measurements;
 mod measuring;
 mod membership;
+mod quota;
 mod state;
 
 pub use effect::{Disconnect, Effect, Ending, Word};
 pub use executors::{EXECUTORS_MAX, ExecutorId};
 pub use lanes::{CommandLane, Way};
+pub use quota::Quota;
 pub use state::Node;

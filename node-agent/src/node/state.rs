@@ -4,6 +4,8 @@ use super::effect::{Effect, Ending};
 use super::executors::{ExecutorId, Executors};
 use super::grants::Grants;
 use super::measurements::Measuring;
+use super::quota::Quota;
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
 use accord_types::SessionId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,7 @@ pub struct Node {
     pub(super) endpoint: Option<Endpoint>,
     pub(super) grants: Grants,
     pub(super) executors: Executors,
+    pub(super) quota: Quota,
     pub(super) stopping: bool,
     pub(super) link: Membership,
     /// Why the agent has to end.
@@ -59,6 +62,7 @@ impl Node {
             endpoint: None,
             grants: Grants::default(),
             executors: Executors::default(),
+            quota: Quota::default(),
             stopping: false,
             link: Membership::Away { again: Duration::ZERO },
             ending: None,
@@ -68,6 +72,13 @@ impl Node {
             reasons: BTreeMap::new(),
             measuring: Measuring::new(measures),
         }
+    }
+
+    /// Divides executors in another way than by default.
+    #[must_use]
+    pub fn with_quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self
     }
 
     /// Its number and address, once a coordinator has given them.
@@ -97,7 +108,7 @@ impl Node {
             && end <= now
         {
             tracing::warn!("session {session} has lasted as long as it was allowed to");
-            self.closed(session, ends);
+            self.end_session(session, Some(&ExecutorEnding::time_is_over(session)), ends);
         }
         self.attend(now)
     }

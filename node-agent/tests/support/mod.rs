@@ -193,7 +193,8 @@ impl Agent {
 
     /// Its executors' processes.
     pub(crate) fn executors(&self) -> Vec<u32> {
-        children(self.child.id())
+        let keepers = children(self.child.id()).into_iter().filter(|child| is(*child, b"keeper"));
+        keepers.flat_map(children).filter(|child| is(*child, b"executor")).collect()
     }
 
     /// The one executor that it has.
@@ -233,6 +234,12 @@ fn children(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").unwrap();
     let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     numbers.filter(|process| parent_of(*process) == Some(parent)).collect()
+}
+
+/// Whether a process of this program was started as that.
+fn is(process: u32, what: &[u8]) -> bool {
+    let command = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    command.split(|byte| *byte == 0).nth(1).is_some_and(|argument| argument.starts_with(what))
 }
 
 /// The parent of a process that is not a zombie.

@@ -2008,9 +2008,9 @@ pub struct ExecutorStart {
     /// Path of libacc.so for workers; empty if their program brings it.
     #[prost(string, tag = "6")]
     pub libacc: ::prost::alloc::string::String,
-    /// The agent's process.
+    /// The process that is the executor's parent.
     #[prost(uint32, tag = "7")]
-    pub agent_pid: u32,
+    pub keeper_pid: u32,
     /// Folder for compiled GPU code; "off": none.
     #[prost(string, tag = "8")]
     pub cache: ::prost::alloc::string::String,

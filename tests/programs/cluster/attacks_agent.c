@@ -1,5 +1,5 @@
 /* A region that tries to reach the agent, whose number and log are its arguments, and its executor, which is its process's parent: by signals,
-   by ptrace, in memory, descriptors and environment. Beside them a process of the region's own, where all of that works. */
+   by ptrace, in memory, descriptors and environment; and to type into a terminal. Beside them a process of the region's own, where all of that works. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -73,7 +74,7 @@ static void attack(int pid, int signals, char *reached)
 int main(int argc, char **argv)
 {
     static char agent_reached[256], executor_reached[256], own_reached[256];
-    int agent = argc > 1 ? atoi(argv[1]) : 0, has_log = 0, apart = 0, dumpable = -1, open_fds = 0;
+    int agent = argc > 1 ? atoi(argv[1]) : 0, has_log = 0, apart = 0, dumpable = -1, open_fds = 0, typed = 0;
     unsigned long device = 0, node = 0;
     struct stat log;
 
@@ -81,9 +82,9 @@ int main(int argc, char **argv)
         device = log.st_dev, node = log.st_ino;
     acc_set_device_num(acc_get_num_devices(acc_device_default) - 1, acc_device_default);
 #pragma acc parallel num_gangs(1) copyin(agent, device, node) copyout(agent_reached, executor_reached, own_reached) \
-    copy(has_log, apart, dumpable, open_fds)
+    copy(has_log, apart, dumpable, open_fds, typed)
     {
-        int executor = getppid(), child = fork();
+        int terminal = open("/dev/tty", O_RDWR), executor = getppid(), child = fork();
         if (child == 0)
             for (;;)
                 pause();
@@ -97,12 +98,14 @@ int main(int argc, char **argv)
             if (fstat(fd, &status) != 0)
                 continue;
             open_fds++;
+            typed += ioctl(fd, TIOCSTI, "x") == 0;
             has_log |= status.st_dev == device && status.st_ino == node;
         }
+        typed += terminal >= 0;
         apart = getsid(0) != getsid(agent) && getsid(executor) != getsid(agent);
         dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
     }
-    printf("agent:%s\nexecutor:%s\nown:%s\nlog=%d apart=%d dumpable=%d\n", agent_reached, executor_reached, own_reached, has_log, apart,
-           dumpable);
+    printf("agent:%s\nexecutor:%s\nown:%s\nlog=%d apart=%d dumpable=%d terminal=%d\n", agent_reached, executor_reached, own_reached, has_log,
+           apart, dumpable, typed);
     return open_fds > 0 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 /* A region starts a process that stays: of a session of its own, nobody's child, deaf to what asks it to end, and with the device's memory mapped.
-   Its number is printed. "kill": another region kills its executor when standard input ends. Else the program stays. */
+   Its number is printed. "kill", "stop": another region kills or stops its executor when standard input ends. Else the program stays. */
 #include <openacc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +8,8 @@
 
 int main(int argc, char **argv)
 {
-    int kills = argc > 1 && strcmp(argv[1], "kill") == 0, pid = 0, n = 1 << 20;
+    const char *does = argc > 1 ? argv[1] : "";
+    int signal_sent = strcmp(does, "kill") == 0 ? SIGKILL : strcmp(does, "stop") == 0 ? SIGSTOP : 0, pid = 0, n = 1 << 20;
     static char a[1 << 20];
 
     acc_set_device_num(acc_get_num_devices(acc_device_default) - 1, acc_device_default);
@@ -33,11 +34,11 @@ int main(int argc, char **argv)
     }
     printf("stays %d\n", pid);
     fflush(stdout);
-    if (kills) {
+    if (signal_sent) {
         while (getchar() != EOF) {
         }
-#pragma acc parallel num_gangs(1)
-        kill(getppid(), SIGKILL);
+#pragma acc parallel num_gangs(1) copyin(signal_sent) async
+        kill(getppid(), signal_sent);
     }
     for (;;)
         pause();

@@ -93,6 +93,11 @@ impl ListenAddress {
         Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy))
     }
 
+    /// Whether only this machine reaches it.
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(self.0.ip())
+    }
+
     /// This machine only, and any port.
     pub fn of_this_machine() -> Self {
         Self(SocketAddr::new([127, 0, 0, 1].into(), 0))

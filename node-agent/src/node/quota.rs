@@ -1,0 +1,58 @@
+//! How executors are divided among users: one user can't take all of a node's, nor can several leave none to another one.
+
+use super::executors::EXECUTORS_MAX;
+use accord_types::Count;
+
+/// Executors that are left to users with few of them, where users are divided.
+const EXECUTORS_RESERVE: usize = 128;
+/// How many such a user may have at most.
+const EXECUTORS_FEW: usize = 8;
+
+/// How executors are divided among users.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quota {
+    /// One user's at one time.
+    of_user: usize,
+    /// Those that only users with fewer than [`EXECUTORS_FEW`] get.
+    reserve: usize,
+}
+
+impl Quota {
+    /// So many for one user.
+    pub const fn of_user(of_user: usize) -> Self {
+        Self { of_user, reserve: EXECUTORS_RESERVE }
+    }
+
+    /// All for one user: there is no other one.
+    pub const fn of_one_user() -> Self {
+        Self { of_user: EXECUTORS_MAX, reserve: 0 }
+    }
+
+    /// Whether a user that has `own` of `all` executors may have one more.
+    ///
+    /// # Errors
+    /// What it exceeds, and what to do about it.
+    pub(super) fn check(self, user: &str, own: usize, all: usize) -> Result<(), (String, &'static str)> {
+        if own >= self.of_user {
+            let many = Count(own, "session");
+            let cause = format!("user {user} has {many} there, the quota of one user (--user-sessions of its agent)");
+            return Err((cause, "try again when other programs of that user have ended, or use other nodes"));
+        }
+        if own >= EXECUTORS_FEW && all + self.reserve >= EXECUTORS_MAX {
+            let many = Count(own, "session");
+            let cause =
+                format!("it has {all} sessions, and user {user} {many} of them: the others are for users with fewer");
+            return Err((
+                cause,
+                "wait until programs that use the node have ended (accord info lists them), or use other nodes",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self::of_user(EXECUTORS_MAX / 2)
+    }
+}
