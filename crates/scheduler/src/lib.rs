@@ -19,6 +19,7 @@
 //! | [`request`], [`policy`], [`node`], [`class`], [`amount`] | what is asked for, what is allowed, what there is: parsed data |
 //! | [`model`], [`units`], [`text_error`] | models by product names; sizes and times as they are written; errors that mark a word |
 //! | [`input`], [`effect`] | the interface to the driver |
+//! | [`placement`] | the node and devices of a task by what it would fragment, and nodes of a gang by racks and switches |
 //! | `scheduler` | the state and the one way in |
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ pub mod input;
 mod job;
 pub mod model;
 pub mod node;
+pub mod placement;
 mod plan;
 pub mod policy;
 mod pool;

@@ -1,0 +1,27 @@
+//! Placement: which node, and which of its devices, a task gets.
+//!
+//! [`Placer`] fights fragmentation: it learns the mix of tasks from those that arrived, and places each where the potential of
+//! the node's free resources grows least (`docs/design/placement.md`). [`topology`] lays requests of several nodes over racks and
+//! switches. Both decide by whole numbers and in fixed orders only, so that two coordinators with the same inputs decide alike.
+
+pub mod topology;
+
+mod draw;
+mod explain;
+mod fragments;
+mod memo;
+mod mix;
+mod placer;
+mod pools;
+mod potential;
+mod random;
+mod ranking;
+mod reserve;
+mod state;
+mod states;
+
+pub use placer::{Bounds, Candidate, Placement, Placer, Shortage};
+pub use potential::Terms;
+pub use random::Random;
+pub use ranking::Score;
+pub use state::{DEVICES_MAX, Models, NodeState, Task, WHOLE};

@@ -1,0 +1,264 @@
+//! Over which nodes a request of several chunks goes, by racks and switches.
+//!
+//! A chunk is what one node must have together: the devices of a rank, or one device. Fragmentation decides between nodes and
+//! domains that topology finds equal.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// How chunks are laid over nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Shape {
+    /// On the fewest nodes.
+    Pack,
+    /// On as many nodes as possible, and on as many racks.
+    Spread,
+    /// On the fewest nodes of one node, else rack, else switch, else of the cluster.
+    Near,
+    /// On exactly so many nodes, each with equally many chunks: of one rack, else switch, else of the cluster.
+    Nodes(u32),
+}
+
+/// What one node has for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// The node.
+    pub node: u32,
+    /// The rack that its labels name.
+    pub rack: Option<u32>,
+    /// The switch that its labels name.
+    pub switch: Option<u32>,
+    /// Chunks that fit.
+    pub room: u32,
+    /// What a chunk costs there: the change of the node's potential. The least is the best.
+    pub cost: i64,
+}
+
+/// Nodes among which distance does not count, the narrowest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Domain {
+    /// One node.
+    Node(u32),
+    /// The nodes of one rack.
+    Rack(u32),
+    /// The nodes of one switch.
+    Switch(u32),
+    /// All nodes.
+    Cluster,
+}
+
+/// A domain with enough room, and what the request would be there. The smallest is the best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct DomainScore {
+    /// Nodes that the request would be on.
+    pub nodes: u32,
+    /// Chunks for which the domain would have room left: little, so that large domains stay whole.
+    pub left: u64,
+    /// Cost of all chunks.
+    pub cost: i64,
+    /// The domain.
+    pub domain: Domain,
+}
+
+/// The chosen nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Nodes with their numbers of chunks, by node.
+    pub chunks: Vec<(u32, u32)>,
+    /// The narrowest domain with enough room.
+    pub domain: Domain,
+    /// The domains of that level that had enough room, best first.
+    pub considered: Vec<DomainScore>,
+}
+
+/// Lays `wanted` chunks over the offered nodes, or returns `None` where they have too little room.
+#[must_use]
+pub fn lay_out(shape: Shape, wanted: u32, offers: &[Offer]) -> Option<Layout> {
+    let levels: &[fn(&Offer) -> Option<Domain>] = match shape {
+        Shape::Pack | Shape::Spread => &[cluster],
+        Shape::Near => &[node, rack, switch, cluster],
+        Shape::Nodes(_) => &[rack, switch, cluster],
+    };
+    levels.iter().find_map(|level| narrowest(shape, wanted, offers, *level))
+}
+
+fn node(offer: &Offer) -> Option<Domain> {
+    Some(Domain::Node(offer.node))
+}
+
+fn rack(offer: &Offer) -> Option<Domain> {
+    offer.rack.map(Domain::Rack)
+}
+
+fn switch(offer: &Offer) -> Option<Domain> {
+    offer.switch.map(Domain::Switch)
+}
+
+fn cluster(_: &Offer) -> Option<Domain> {
+    Some(Domain::Cluster)
+}
+
+fn narrowest(shape: Shape, wanted: u32, offers: &[Offer], level: impl Fn(&Offer) -> Option<Domain>) -> Option<Layout> {
+    let mut domains: BTreeMap<Domain, Vec<Offer>> = BTreeMap::new();
+    for offer in offers.iter().filter(|offer| offer.room > 0) {
+        if let Some(domain) = level(offer) {
+            domains.entry(domain).or_default().push(*offer);
+        }
+    }
+    let laid = |(domain, offers): (Domain, Vec<Offer>)| {
+        let room: u64 = offers.iter().map(|offer| u64::from(offer.room)).sum();
+        let mut chosen = match shape {
+            Shape::Pack | Shape::Near => fewest(wanted, offers),
+            Shape::Spread => spread(wanted, &offers),
+            Shape::Nodes(nodes) => equal(wanted, nodes, offers),
+        }?;
+        let cost = chosen.iter().map(|(offer, chunks)| offer.cost.saturating_mul(i64::from(*chunks))).sum();
+        let left = room - u64::from(wanted);
+        chosen.sort_unstable_by_key(|(offer, _)| offer.node);
+        let chunks: Vec<_> = chosen.iter().map(|(offer, chunks)| (offer.node, *chunks)).collect();
+        Some((DomainScore { nodes: chunks.len() as u32, left, cost, domain }, chunks))
+    };
+    let mut all: Vec<_> = domains.into_iter().filter_map(laid).collect();
+    all.sort_unstable_by_key(|(score, _)| *score);
+    let considered: Vec<DomainScore> = all.iter().map(|(score, _)| *score).collect();
+    let (best, chunks) = all.into_iter().next()?;
+    Some(Layout { chunks, domain: best.domain, considered })
+}
+
+/// The largest nodes first; what is left of the chunks goes to the node with the least room that has enough.
+fn fewest(wanted: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, u32)>> {
+    offers.sort_unstable_by_key(|offer| (Reverse(offer.room), offer.cost, offer.node));
+    let (mut chosen, mut left, mut at) = (Vec::new(), wanted, 0);
+    while left > 0 {
+        let largest = offers.get(at)?;
+        if largest.room < left {
+            chosen.push((*largest, largest.room));
+            left -= largest.room;
+            at += 1;
+            continue;
+        }
+        let enough = offers[at..].iter().take_while(|offer| offer.room >= left);
+        chosen.push((*enough.min_by_key(|offer| (offer.room, offer.cost, offer.node))?, left));
+        left = 0;
+    }
+    Some(chosen)
+}
+
+/// A chunk a node in each round, in the order of racks that have fewest.
+fn spread(wanted: u32, offers: &[Offer]) -> Option<Vec<(Offer, u32)>> {
+    if offers.iter().map(|offer| u64::from(offer.room)).sum::<u64>() < u64::from(wanted) {
+        return None;
+    }
+    // The order of nodes within a round: the first of each rack, then the second of each.
+    let mut sorted = offers.to_vec();
+    sorted.sort_unstable_by_key(|offer| (offer.cost, offer.node));
+    let mut of_rack: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+    let mut order: Vec<(u32, Offer)> = Vec::new();
+    for offer in sorted {
+        let turn = of_rack.entry(offer.rack).or_default();
+        order.push((*turn, offer));
+        // Nodes without a rack's label are each as far away as a rack.
+        *turn += u32::from(offer.rack.is_some());
+    }
+    order.sort_by_key(|(turn, _)| *turn);
+    let mut chunks = vec![0; order.len()];
+    let mut left = wanted;
+    while left > 0 {
+        for ((_, offer), chunks) in order.iter().zip(&mut chunks) {
+            if left > 0 && *chunks < offer.room {
+                *chunks += 1;
+                left -= 1;
+            }
+        }
+    }
+    let used = order.into_iter().zip(chunks).filter(|(_, chunks)| *chunks > 0);
+    Some(used.map(|((_, offer), chunks)| (offer, chunks)).collect())
+}
+
+/// The cheapest nodes with enough room for an equal part; among equals those with the least room.
+fn equal(wanted: u32, nodes: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, u32)>> {
+    if !wanted.is_multiple_of(nodes) || nodes == 0 {
+        return None;
+    }
+    let each = wanted / nodes;
+    offers.retain(|offer| offer.room >= each);
+    offers.sort_unstable_by_key(|offer| (offer.cost, offer.room, offer.node));
+    offers.truncate(nodes as usize);
+    (offers.len() == nodes as usize).then(|| offers.into_iter().map(|offer| (offer, each)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two switches of two racks each of four nodes.
+    fn offers(rooms: [u32; 16]) -> Vec<Offer> {
+        let offer = |(room, node): (u32, u32)| Offer {
+            node,
+            rack: Some(node / 4),
+            switch: Some(node / 8),
+            room,
+            cost: i64::from(node),
+        };
+        rooms.into_iter().zip(0..).map(offer).collect()
+    }
+
+    fn chunks(shape: Shape, wanted: u32, rooms: [u32; 16]) -> (Vec<(u32, u32)>, Domain) {
+        let layout = lay_out(shape, wanted, &offers(rooms)).unwrap();
+        (layout.chunks, layout.domain)
+    }
+
+    const ROOMS: [u32; 16] = [2, 1, 0, 0, 3, 8, 1, 0, 4, 4, 4, 4, 8, 8, 1, 8];
+
+    #[test]
+    fn near_takes_the_narrowest_domain_that_has_room() {
+        assert_eq!(chunks(Shape::Near, 3, ROOMS), (vec![(4, 3)], Domain::Node(4)));
+        // Two racks have eleven on two nodes, one of them hardly more.
+        assert_eq!(chunks(Shape::Near, 11, ROOMS), (vec![(4, 3), (5, 8)], Domain::Rack(1)));
+        assert_eq!(chunks(Shape::Near, 26, ROOMS).1, Domain::Switch(1));
+        assert_eq!(chunks(Shape::Near, 50, ROOMS).1, Domain::Cluster);
+    }
+
+    #[test]
+    fn pack_takes_the_fewest_nodes_and_leaves_large_ones_whole() {
+        assert_eq!(chunks(Shape::Pack, 17, ROOMS).0, [(1, 1), (5, 8), (12, 8)]);
+    }
+
+    #[test]
+    fn spread_takes_a_node_of_each_rack_first() {
+        assert_eq!(chunks(Shape::Spread, 4, ROOMS).0, [(0, 1), (4, 1), (8, 1), (12, 1)]);
+        let all = chunks(Shape::Spread, 14, ROOMS).0;
+        assert_eq!(all.len(), 13);
+        assert_eq!(all.iter().map(|(_, chunks)| chunks).sum::<u32>(), 14);
+    }
+
+    #[test]
+    fn so_many_nodes_get_equal_parts_of_one_rack() {
+        assert_eq!(chunks(Shape::Nodes(3), 12, ROOMS), (vec![(8, 4), (9, 4), (10, 4)], Domain::Rack(2)));
+        assert_eq!(lay_out(Shape::Nodes(3), 13, &offers(ROOMS)), None);
+        assert_eq!(lay_out(Shape::Nodes(6), 48, &offers(ROOMS)), None);
+    }
+
+    #[test]
+    fn every_request_that_fits_is_laid_out_whole() {
+        let total: u32 = ROOMS.iter().sum();
+        for shape in [Shape::Pack, Shape::Spread, Shape::Near] {
+            for wanted in 1..=total {
+                let layout = lay_out(shape, wanted, &offers(ROOMS)).unwrap();
+                assert_eq!(layout.chunks.iter().map(|(_, chunks)| chunks).sum::<u32>(), wanted);
+                assert!(layout.chunks.iter().all(|(node, chunks)| *chunks <= ROOMS[*node as usize]));
+                assert_eq!(layout.considered[0].domain, layout.domain);
+            }
+            assert_eq!(lay_out(shape, total + 1, &offers(ROOMS)), None);
+        }
+    }
+
+    #[test]
+    fn the_order_of_offers_does_not_matter() {
+        let mut reversed = offers(ROOMS);
+        reversed.reverse();
+        for shape in [Shape::Pack, Shape::Spread, Shape::Near, Shape::Nodes(2)] {
+            assert_eq!(lay_out(shape, 12, &offers(ROOMS)), lay_out(shape, 12, &reversed));
+        }
+    }
+}
