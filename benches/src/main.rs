@@ -16,7 +16,6 @@ mod scrape;
 mod secure;
 mod short_messages;
 mod slow_network;
-mod start;
 mod tls;
 mod transports;
 
@@ -27,7 +26,7 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 14] = [
+const QUESTIONS: [(&str, Ask); 13] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -41,7 +40,6 @@ const QUESTIONS: [(&str, Ask); 14] = [
     ("present-table", present_table::run),
     ("scalars", scalars::run),
     ("profiling", profiling::run),
-    ("start", start::run),
 ];
 
 fn main() -> ExitCode {

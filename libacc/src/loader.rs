@@ -52,8 +52,6 @@ pub(crate) struct LoadedObject {
     pub(crate) executable: bool,
     /// The ELF build id in hex.
     pub(crate) build_id: Option<String>,
-    /// What the loader has filled in with addresses and made constant then.
-    pub(crate) filled_in: Vec<Range<usize>>,
     /// Its dynamic section, 0 if there is none.
     dynamic: usize,
 }
@@ -118,6 +116,23 @@ pub(crate) fn is_constant(range: HostRange) -> bool {
         constant
     });
     constant
+}
+
+/// The object that holds all of a range among what the loader has filled in with addresses and made constant then. Only the executable, objects
+/// that use OpenACC, whose unloading is noticed, and C++'s library, which stays.
+pub(crate) fn filled_in(range: HostRange) -> Option<LoadedObject> {
+    let end = range.start.saturating_add(range.len);
+    let mut found = None;
+    each_object(&mut |raw| {
+        let holds = raw.filled_in().any(|part| part.contains(&range.start) && end <= part.end);
+        if holds {
+            found = raw.describe(Mappings::here().as_ref());
+        }
+        holds
+    });
+    found.filter(|object: &LoadedObject| {
+        object.executable || object.uses_openacc() || object.path.contains("/libstdc++.so")
+    })
 }
 
 /// Whether a text stands in some bytes.
@@ -289,7 +304,6 @@ impl RawObject<'_> {
             path: os_text::encode(path.as_os_str()),
             executable,
             build_id: self.build_id(),
-            filled_in: self.filled_in().collect(),
             dynamic: self
                 .headers()
                 .iter()

@@ -12,9 +12,8 @@ use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
 use crate::{company, elf, loader, output, redirect, report, settings};
 use accord_client::pages;
-use accord_runtime::{Global, GlobalKind, Runtime};
+use accord_runtime::{Global, Runtime};
 use accord_types::{Count, GlobalSpec, os_text};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -39,7 +38,7 @@ struct KnownObject {
     loaded: LoadedObject,
     /// Host table, if the object registered itself.
     table: Option<usize>,
-    /// Its name for the runtime; none for objects of which devices have nothing.
+    /// Its name for the runtime; none for objects that have nothing to do with OpenACC.
     id: Option<u64>,
 }
 
@@ -115,20 +114,15 @@ impl Known {
                 // the section was read already.
                 Some(known) => known.table = table,
                 None => {
-                    let uses_openacc = table.is_some() || object.uses_openacc();
-                    let id = (uses_openacc || may_be_named(&object)).then(|| {
+                    let id = (table.is_some() || object.uses_openacc()).then(|| {
                         let id = self.next_id;
                         self.next_id += 1;
-                        let mut all = constants(&object);
-                        if uses_openacc {
-                            add_images(&object, &images, kernels);
-                            let globals = globals(&object, table, kernels);
-                            if settings::debug() {
-                                describe(&object, &globals, &images);
-                            }
-                            all.extend(globals);
+                        add_images(&object, &images, kernels);
+                        let globals = globals(&object, table, kernels);
+                        if settings::debug() {
+                            describe(&object, &globals, &images);
                         }
-                        runtime.register_globals(id, all);
+                        runtime.register_globals(id, globals);
                         id
                     });
                     company::loaded(&object);
@@ -148,21 +142,6 @@ impl KnownObject {
     }
 }
 
-/// Whether regions of other objects may name an object's constants: tables of the executable, and of classes in C++'s library.
-fn may_be_named(object: &LoadedObject) -> bool {
-    object.executable || object.path.contains("/libstdc++.so")
-}
-
-/// An object's constants in which the loader has put addresses.
-fn constants(object: &LoadedObject) -> Vec<Global> {
-    let constants = |part: &Range<usize>| {
-        let (offset, len) = ((part.start - object.base) as u64, part.len() as u64);
-        let spec = GlobalSpec { object: object.spec(), offset, len, variable: None };
-        Global { host: part.start, bytes: part.len(), kind: GlobalKind::Constants, spec }
-    };
-    object.filled_in.iter().map(constants).collect()
-}
-
 /// The `declare` variables of an object: by its host table, else by its section.
 fn globals(object: &LoadedObject, table: Option<usize>, kernels: &Kernels) -> Vec<Global> {
     let range = match table {
@@ -180,7 +159,7 @@ fn globals(object: &LoadedObject, table: Option<usize>, kernels: &Kernels) -> Ve
             Global {
                 host,
                 bytes,
-                kind: if size & LINK != 0 { GlobalKind::Link } else { GlobalKind::Variable },
+                link: size & LINK != 0,
                 spec: GlobalSpec {
                     object: spec.clone(),
                     offset: (host - object.base) as u64,

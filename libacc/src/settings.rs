@@ -293,24 +293,18 @@ pub(crate) fn is_preloaded() -> bool {
     preloaded_as().is_some()
 }
 
-/// Puts this library into `ACC_PROFLIB` where it is preloaded or `linked_as` a name, ahead of tools, so that a libgomp which comes later tells of
-/// itself. For the constructor: other threads could be reading the environment later.
-pub(crate) fn be_told_of_libgomps(linked_as: Option<String>) {
-    // A library that is linked with this one may come when the program has threads.
-    let linked = || linked_as.filter(|path| is_libacc(path) && !has_more_rights() && is_one_thread());
-    let Some(own) = preloaded_as().or_else(linked).filter(|_| !is_without_devices()) else { return };
+/// Puts this library into `ACC_PROFLIB` where it is preloaded, ahead of tools, so that a libgomp which comes later tells of itself. For the
+/// constructor: other threads could be reading the environment later.
+pub(crate) fn be_told_of_libgomps() {
+    let Some(own) = preloaded_as().filter(|_| !is_without_devices()) else { return };
     let name = settings::ACC_PROFLIB.name;
     let tools = std::env::var(name).unwrap_or_default();
     if tools.split(';').any(is_libacc) {
         return;
     }
     let all = if tools.is_empty() { own } else { format!("{own};{tools}") };
-    // SAFETY: the process has one thread only, this one.
+    // SAFETY: the process has its first thread only: it has not begun with its program.
     unsafe { std::env::set_var(name, all) };
-}
-
-fn is_one_thread() -> bool {
-    std::fs::read_dir("/proc/thread-self/..").is_ok_and(|threads| threads.count() == 1)
 }
 
 fn device_type(text: &str) -> Result<DeviceType> {

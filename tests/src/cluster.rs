@@ -44,7 +44,6 @@ pub struct ClusterBuilder {
     known_by: KnownBy,
     taken: Option<String>,
     preload: Option<PathBuf>,
-    agents_libacc: Option<PathBuf>,
     without_cgroups: bool,
     coordinator_at: Option<String>,
 }
@@ -200,13 +199,6 @@ impl ClusterBuilder {
         self
     }
 
-    /// The libacc.so that agents put before workers, in place of the one that was built.
-    #[must_use]
-    pub fn agents_libacc(mut self, library: &Path) -> Self {
-        self.agents_libacc = Some(library.to_owned());
-        self
-    }
-
     /// What processes on a host have in their environment besides this process's own.
     fn environment(&self, host: usize) -> Vec<(String, OsString)> {
         let mut environment = Vec::new();
@@ -270,7 +262,6 @@ impl Cluster {
             known_by: KnownBy::Certificates,
             taken: None,
             preload: None,
-            agents_libacc: None,
             without_cgroups: false,
             coordinator_at: None,
         }
@@ -443,7 +434,7 @@ impl Cluster {
             .args(["--cpu-devices", &self.size.devices.to_string()])
             .args(["--cpu-memory", &self.size.memory])
             .arg("--libacc")
-            .arg(self.size.agents_libacc.clone().map_or_else(libacc, Ok)?);
+            .arg(libacc()?);
         if let Some((_, address)) = self.size.advertised.as_ref().filter(|(of, _)| *of == host) {
             command.args(["--advertise", address]);
         }

@@ -65,7 +65,6 @@ pub(super) fn findings(
             }
         }
     }
-    found.extend(allocations::findings(source, language, all, declared));
     found.extend(packed_arguments(&variables));
     found.extend(mixed(source, language, all));
     found

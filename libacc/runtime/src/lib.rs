@@ -8,6 +8,7 @@
 mod address_space;
 mod bare_pointers;
 pub mod bench;
+mod constants;
 mod construct;
 mod device;
 mod explain;
@@ -37,6 +38,6 @@ mod write_back;
 
 pub use construct::{Entries, Placement, Tags, on_host};
 pub use local_thread::LocalThread;
-pub use program::{Global, GlobalKind, Settings};
+pub use program::{Global, Settings};
 pub use routine::AnyDone;
 pub use runtime::Runtime;

@@ -499,6 +499,12 @@ pub trait HostMemory: Send + Sync {
         None
     }
 
+    /// How another process finds a constant in which the loader has put addresses, where all of a range is one.
+    fn constant_with_addresses(&self, range: HostRange) -> Option<GlobalSpec> {
+        let _ = range;
+        None
+    }
+
     /// Names the function or constant of a loaded object that holds an address. None if there is none.
     fn constant_at(&self, address: usize) -> Option<ProgramConstant> {
         let _ = address;

@@ -26,27 +26,15 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// What a [`Global`] is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GlobalKind {
-    /// A variable with a `declare` clause.
-    Variable,
-    /// One with a `link` clause: present only while something maps it.
-    Link,
-    /// All constants of an object in which the loader has put addresses: tables of functions and strings, and what the compiler makes for
-    /// classes. A copy would hold addresses of the program. A process that runs the program's code has them itself, with its own addresses.
-    Constants,
-}
-
-/// Memory of a loaded object that is present on devices without being mapped.
+/// A variable of a loaded object with a `declare` clause.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Global {
     /// Its address in the program.
     pub host: usize,
     /// Its size in bytes.
     pub bytes: usize,
-    /// What it is.
-    pub kind: GlobalKind,
+    /// It has a `link` clause: present only while something maps it.
+    pub link: bool,
     /// How a device finds it.
     pub spec: GlobalSpec,
 }

@@ -52,8 +52,8 @@ fn canonical(path: &str) -> Option<String> {
 
 /// The entry that an object itself defines, unless it is this library or libgomp.
 fn entry_of(object: &loader::LoadedObject) -> Option<*mut c_void> {
-    // Each object is asked: to look this library up every time would be quadratic.
-    if is_libgomp(&object.path) || object.span.contains(&(entry_of as *const () as usize)) {
+    let here = loader::holding(entry_of as *const () as usize);
+    if is_libgomp(&object.path) || here.is_some_and(|here| here.base == object.base) {
         return None;
     }
     if !object.names(ENTRY.to_bytes()) {

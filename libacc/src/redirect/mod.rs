@@ -9,7 +9,6 @@
 //! it starts it loads the libraries of `ACC_PROFLIB`, and this one is among them. It calls their `acc_register_library` before
 //! constructors of the objects that need that libgomp run.
 
-mod first_namespace;
 mod image;
 mod patch;
 mod watch;
@@ -171,20 +170,10 @@ fn is_shared_libgomp(image: &Image) -> bool {
     image.soname().to_bytes().starts_with(b"libgomp.so")
 }
 
-/// Whether this process is to use this library: it was preloaded, or an object is linked with it, maybe one of another namespace than this copy's. In
-/// other processes a libgomp may have loaded it because their parent's environment says so.
+/// Whether this process is to use this library, which was preloaded or is linked. In others a libgomp may have loaded it because the
+/// environment of another process says so.
 fn is_wanted(images: &[Image]) -> bool {
-    settings::is_preloaded() || is_linked(images) || first_namespace::needs(SONAME)
-}
-
-fn is_linked(images: &[Image]) -> bool {
-    images.iter().any(|image| image.needs(SONAME))
-}
-
-/// The dynamic linker's name for this library.
-fn own_name(images: &[Image]) -> Option<String> {
-    let here = own_name as *const () as usize;
-    images.iter().find(|image| image.holds(here)).map(|image| image.path.clone())
+    settings::is_preloaded() || images.iter().any(|image| image.needs(SONAME))
 }
 
 /// What is done when this library is loaded.
@@ -192,11 +181,10 @@ fn own_name(images: &[Image]) -> Option<String> {
 /// # Errors
 /// Those of [`redirect`].
 pub(crate) fn at_start() -> Result<()> {
-    let images = images();
-    if !is_wanted(&images) {
+    if !is_wanted(&images()) {
         return Ok(());
     }
-    settings::be_told_of_libgomps(own_name(&images).filter(|_| is_linked(&images)));
+    settings::be_told_of_libgomps();
     redirect()
 }
 

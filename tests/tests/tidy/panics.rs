@@ -32,7 +32,8 @@ fn found_in(source: &str) -> Vec<&'static str> {
 pub(crate) fn is_shipped(path: &Path) -> bool {
     let is_build = path.file_name().is_some_and(|name| name == "build.rs");
     let below = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
-    below(SHIPPED) && !below(NOT_SHIPPED) && !is_build && !is_tests(path)
+    let is_example = path.components().any(|part| part.as_os_str() == "examples");
+    below(SHIPPED) && !below(NOT_SHIPPED) && !is_build && !is_example && !is_tests(path)
 }
 
 #[test]

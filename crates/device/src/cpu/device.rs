@@ -25,7 +25,7 @@ use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl, FunctionSpec,
-    GlobalSpec, HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId, os_text,
+    GlobalSpec, HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -216,12 +216,7 @@ impl CpuDevice {
         };
         let error = Error::new(
             ErrorCode::Execution,
-            format!(
-                "region {} ({position}{}+{:#x}) {end}",
-                function.spec.name,
-                os_text::shown(path),
-                function.spec.offset
-            ),
+            format!("region {} ({position}{path}+{:#x}) {end}", function.spec.name, function.spec.offset),
         )
         .remedy(remedy);
         match self.stream(StreamId(stream)) {

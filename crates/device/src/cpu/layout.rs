@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Version of this layout; owner and worker are the same build unless something is badly installed.
-pub(crate) const LAYOUT_VERSION: u32 = 7;
+pub(crate) const LAYOUT_VERSION: u32 = 6;
 /// Streams of one device. Queues beyond that share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker ring: a power of two.

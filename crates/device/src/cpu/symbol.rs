@@ -1,12 +1,11 @@
 //! Names for people: which source line a code address is.
 
-use accord_types::os_text;
 use addr2line::Loader;
 
 /// `file.c:12` of an offset in an object, if the object has line information. Where functions
-/// were inlined it is the line of the outermost, which is the one that was launched. The path is as `os_text` writes it.
+/// were inlined it is the line of the outermost, which is the one that was launched.
 pub fn position(path: &str, offset: u64) -> Option<String> {
-    let loader = Loader::new(os_text::decode(path)).ok()?;
+    let loader = Loader::new(path).ok()?;
     let mut frames = loader.find_frames(offset).ok()?;
     let mut position = None;
     while let Ok(Some(frame)) = frames.next() {

@@ -36,9 +36,6 @@ pub(crate) enum Lifetime {
     Counted,
     /// The unloading of its object. Regions and `exit data` neither count nor copy it.
     Global,
-    /// The unloading of its object, too. It has the same contents for the program and the device, each with its own addresses in it: nothing
-    /// is copied.
-    Constant,
     /// `acc_unmap_data`. Its dynamic counter does not sink below one otherwise.
     Mapped,
 }
@@ -149,34 +146,21 @@ impl Entry {
     /// The present increment action (OpenACC 3.3, 2.7.2).
     pub(crate) fn hold(&mut self, counter: Counter) {
         match (self.lifetime, counter) {
-            (Lifetime::Global | Lifetime::Constant, _) => {}
+            (Lifetime::Global, _) => {}
             (_, Counter::Structured) => self.structured = self.structured.saturating_add(1),
             (_, Counter::Dynamic) => self.dynamic = self.dynamic.saturating_add(1),
         }
     }
 
-    /// Whether it belongs to a loaded object and is present for as long as that is.
-    pub(crate) fn is_static(&self) -> bool {
-        matches!(self.lifetime, Lifetime::Global | Lifetime::Constant)
-    }
-
-    /// Whether updates and forced copies leave it as it is.
-    pub(crate) fn is_constant(&self) -> bool {
-        self.lifetime == Lifetime::Constant
-    }
-
     /// The present decrement action; `finalize` sets the dynamic counter to its least value.
     /// True if that ended the entry's lifetime. A counter that is zero stays so, and ends nothing.
     pub(crate) fn release(&mut self, counter: Counter, finalize: bool) -> bool {
-        if self.is_static() {
-            return false;
-        }
         let dynamic_min = u32::from(self.lifetime == Lifetime::Mapped);
         let (count, least) = match counter {
             Counter::Structured => (&mut self.structured, 0),
             Counter::Dynamic => (&mut self.dynamic, dynamic_min),
         };
-        if *count <= least {
+        if self.lifetime == Lifetime::Global || *count <= least {
             return false;
         }
         *count = if finalize { least } else { *count - 1 };
