@@ -12,6 +12,7 @@ mod profiling;
 mod remote;
 mod report;
 mod scalars;
+mod scheduler;
 mod scrape;
 mod secure;
 mod short_messages;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 13] = [
+const QUESTIONS: [(&str, Ask); 14] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -40,6 +41,7 @@ const QUESTIONS: [(&str, Ask); 13] = [
     ("present-table", present_table::run),
     ("scalars", scalars::run),
     ("profiling", profiling::run),
+    ("scheduler", scheduler::run),
 ];
 
 fn main() -> ExitCode {

@@ -2,13 +2,13 @@
 //!
 //! At each level of the tree the children with waiting jobs are in a sorted set; a change of one job moves one account at each level.
 
-use crate::arithmetic::{decayed, share};
+use crate::arithmetic::{Decay, share};
 use crate::class::DeviceClass;
 use crate::ids::{AccountId, ClassId, JobId};
 use crate::policy::Policy;
 use crate::time::Millis;
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A job's place among those of its account: higher priority first, which counts as an earlier request by the ageing time; then the
 /// earlier number.
@@ -62,6 +62,10 @@ pub(crate) struct AccountUse {
     pub(crate) parent: Option<u32>,
     /// From the site to the account itself.
     pub(crate) path: Vec<u32>,
+    /// Whether it has no accounts below it.
+    pub(crate) is_leaf: bool,
+    /// Whether it or one above bounds its running jobs.
+    pub(crate) bounds_running: bool,
     weight: u32,
     pub(crate) guaranteed: Vec<Bound>,
     pub(crate) most: Vec<Bound>,
@@ -88,6 +92,8 @@ pub(crate) struct Accounts {
     pub(crate) all: Vec<AccountUse>,
     half_life_ms: u64,
     ageing_ms: u64,
+    /// Accounts by name.
+    by_name: BTreeMap<String, u32>,
     /// Accounts with guarantees.
     pub(crate) guaranteed: Vec<u32>,
     /// Billing weights by class.
@@ -109,6 +115,7 @@ impl Accounts {
             all: Vec::new(),
             half_life_ms: policy.half_life_ms,
             ageing_ms: policy.ageing_ms.max(1),
+            by_name: BTreeMap::new(),
             guaranteed: Vec::new(),
             billing: Vec::new(),
             installed: Vec::new(),
@@ -119,9 +126,16 @@ impl Accounts {
             let parent = account.parent.map(|parent| parent.0);
             let mut path = parent.map_or_else(Vec::new, |parent: u32| accounts.all[parent as usize].path.clone());
             path.push(at);
+            if let Some(parent) = parent {
+                accounts.all[parent as usize].is_leaf = false;
+            }
+            accounts.by_name.insert(account.name.clone(), at);
             accounts.all.push(AccountUse {
                 parent,
                 path,
+                is_leaf: true,
+                bounds_running: account.running_max.is_some()
+                    || parent.is_some_and(|parent| accounts.all[parent as usize].bounds_running),
                 weight: account.weight.max(1),
                 guaranteed: Vec::new(),
                 most: Vec::new(),
@@ -143,8 +157,7 @@ impl Accounts {
 
     /// Returns the accounts without accounts below them.
     pub(crate) fn leaves(&self) -> Vec<u32> {
-        let inner: BTreeSet<u32> = self.all.iter().filter_map(|account| account.parent).collect();
-        (0..u32::try_from(self.all.len()).unwrap_or(u32::MAX)).filter(|at| !inner.contains(at)).collect()
+        (0..u32::try_from(self.all.len()).unwrap_or(u32::MAX)).filter(|&at| self.get(at).is_leaf).collect()
     }
 
     /// Takes over what accounts of the same name used and held under the policy before.
@@ -182,6 +195,11 @@ impl Accounts {
         }
     }
 
+    /// Returns the account with this name.
+    pub(crate) fn named(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
     pub(crate) fn get(&self, account: u32) -> &AccountUse {
         &self.all[account as usize]
     }
@@ -195,8 +213,12 @@ impl Accounts {
             return;
         }
         of.settled = now;
+        let decay = Decay::over(passed, self.half_life_ms);
         for (at, (used, &held)) in of.used.iter_mut().zip(&of.held).enumerate() {
-            *used = decayed(*used, passed, self.half_life_ms).saturating_add(held.saturating_mul(passed));
+            if held == 0 && *used == 0 {
+                continue;
+            }
+            *used = decay.of(*used).saturating_add(held.saturating_mul(passed));
             let milli_ms = u128::from(held) * u128::from(passed);
             let billed = milli_ms * u128::from(self.billing[at]);
             of.total.milli_ms += milli_ms;

@@ -47,22 +47,39 @@ fn times(value: u64, factor: u64) -> u64 {
     u64::try_from((u128::from(value) * u128::from(factor)) >> 64).unwrap_or(u64::MAX)
 }
 
+/// What is left of usage after some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decay {
+    halvings: u64,
+    factor: u64,
+}
+
+impl Decay {
+    /// The decay over `passed_ms`, of which each `half_life_ms` halves usage.
+    #[must_use]
+    pub fn over(passed_ms: u64, half_life_ms: u64) -> Self {
+        let half_life = half_life_ms.max(1);
+        let mut rest = u64::try_from((u128::from(passed_ms % half_life) << STEPS) / u128::from(half_life)).unwrap_or(0);
+        let mut factor = ONE;
+        while rest != 0 {
+            let at = rest.trailing_zeros() as usize;
+            factor = times(factor, POWERS[STEPS - 1 - at]);
+            rest &= rest - 1;
+        }
+        Self { halvings: passed_ms / half_life, factor }
+    }
+
+    /// Returns what is left of `usage`.
+    #[must_use]
+    pub fn of(self, usage: u64) -> u64 {
+        if self.halvings >= 64 { 0 } else { times(usage >> self.halvings, self.factor) }
+    }
+}
+
 /// Returns what is left of `usage` after `passed_ms`, of which each `half_life_ms` halves it.
 #[must_use]
 pub fn decayed(usage: u64, passed_ms: u64, half_life_ms: u64) -> u64 {
-    let half_life = half_life_ms.max(1);
-    let halvings = passed_ms / half_life;
-    if halvings >= 64 {
-        return 0;
-    }
-    let fraction = (u128::from(passed_ms % half_life) << STEPS) / u128::from(half_life);
-    let mut factor = ONE;
-    for (at, power) in POWERS.iter().enumerate() {
-        if fraction >> (STEPS - 1 - at) & 1 == 1 {
-            factor = times(factor, *power);
-        }
-    }
-    times(usage >> halvings, factor)
+    Decay::over(passed_ms, half_life_ms).of(usage)
 }
 
 /// Returns an account's share of one class. `held` counts in thousandths of a device now, `used` in thousandths times milliseconds, decayed.
@@ -72,12 +89,12 @@ pub fn share(held: u64, used: u64, devices: u32, half_life_ms: u64) -> u64 {
     if devices == 0 {
         return 0;
     }
-    // The mean age of decayed usage is the half-life over ln 2.
-    let mean_life = (u128::from(half_life_ms.max(1)) * 1_000 / 693).max(1);
-    let whole = u128::from(devices) * u128::from(WHOLE);
-    let now = u128::from(held) * u128::from(SHARE_ONE) / whole;
-    let past = u128::from(used) * u128::from(SHARE_ONE) / (whole * mean_life);
-    u64::try_from(now + past).unwrap_or(u64::MAX)
+    // The mean age of decayed usage is the half-life over ln 2. Past use is counted in 1/1024 of a thousandth.
+    let mean_life = half_life_ms.saturating_mul(1_000) / 693;
+    let past = used / (mean_life >> 10).max(1);
+    let whole = u64::from(devices) * u64::from(WHOLE);
+    let now = held.saturating_mul(SHARE_ONE) / whole;
+    now.saturating_add(past.saturating_mul(SHARE_ONE >> 10) / whole)
 }
 
 /// Returns what a device of `class` is charged at, in thousandths of it: the larger part of its time and memory.

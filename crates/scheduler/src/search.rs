@@ -69,9 +69,25 @@ impl Search<'_> {
     pub(crate) fn may_fit(&self, parts: &[PartDemand]) -> bool {
         let chunks = if let Layout::Chunks(chunks) = self.layout { u64::from(chunks) } else { 1 };
         parts.iter().all(|part| {
-            let free = self.pool.index[part.class.index()].whole;
-            part.take != Take::Exclusive || u64::from(part.count.least) * chunks <= free
+            let count = u64::from(part.count.least) * chunks;
+            part.take != Take::Exclusive || self.pool.index[part.class.index()].has_free(count, self.until)
         })
+    }
+
+    /// Whether a node that has more than before may make a difference to a demand that did not fit: what fits then has devices there.
+    pub(crate) fn may_use(&self, parts: &[PartDemand], node: u32) -> bool {
+        if !self.allows(node) {
+            return false;
+        }
+        let has = |part: &PartDemand, count: u32| match part.take {
+            Take::Exclusive => self.usable(node, part.class, true) >= count,
+            Take::Shared(_) => self.pool.node(node).classes.iter().any(|on| on.class == part.class),
+        };
+        match self.layout {
+            Layout::Nodes(nodes) => parts.iter().all(|part| has(part, part.count.least / nodes)),
+            Layout::Chunks(_) => parts.iter().all(|part| has(part, part.count.least)),
+            Layout::Any(_) => parts.iter().any(|part| has(part, 1)),
+        }
     }
 
     /// Returns devices for all parts, or none.
@@ -88,7 +104,7 @@ impl Search<'_> {
 
     fn find_in(&self, parts: &[PartDemand], with_bounded: bool) -> Option<Vec<Pick>> {
         let bounded: Vec<Bounded> =
-            parts.iter().map(|part| if with_bounded { self.bounded(part.class) } else { Bounded::default() }).collect();
+            if with_bounded { parts.iter().map(|part| self.bounded(part.class)).collect() } else { Vec::new() };
         let stage = Stage { search: self, parts, bounded: &bounded, with_bounded };
         match self.layout {
             Layout::Nodes(nodes) => stage.on_nodes(nodes),
@@ -194,24 +210,32 @@ impl Stage<'_> {
         self.search.usable(node, class, self.with_bounded)
     }
 
+    /// Returns a number of usable devices that no node exceeds.
+    fn usable_max(&self, part: usize) -> u32 {
+        let open = self.pool().index[self.parts[part].class.index()].by_open.len().saturating_sub(1);
+        let bounded = self.bounded.get(part).and_then(|bounded| bounded.by_usable.last());
+        u32::try_from(open).unwrap_or(u32::MAX - 1).max(bounded.map_or(0, |&(usable, _)| usable))
+    }
+
     /// Returns the next node after `(usable, node)` by usable devices of the part's class, then by position, with at least `least`.
     fn next_fit(&self, part: usize, least: u32, after: Option<(u32, u32)>) -> Option<(u32, u32)> {
-        let (index, bounded) = (&self.pool().index[self.parts[part].class.index()], &self.bounded[part]);
+        let (index, bounded) = (&self.pool().index[self.parts[part].class.index()], self.bounded.get(part));
         let (first, mut from) = after.map_or((least, 0), |(usable, node)| (usable, node + 1));
-        let highest = bounded.by_usable.last().map_or(0, |&(usable, _)| usable);
-        let count_max = u32::try_from(index.by_open.len()).unwrap_or(u32::MAX).max(highest + 1);
+        let count_max = self.usable_max(part) + 1;
         for count in first.max(1)..count_max {
             let mut open = None;
             if let Some(nodes) = index.by_open.get(count as usize) {
                 let mut at = from;
                 open = loop {
                     match nodes.next(at) {
-                        Some(node) if bounded.usable.contains_key(&node) => at = node + 1,
+                        Some(node) if bounded.is_some_and(|bounded| bounded.usable.contains_key(&node)) => {
+                            at = node + 1;
+                        }
                         found => break found,
                     }
                 };
             }
-            let late = bounded.by_usable.range((count, from)..).next();
+            let late = bounded.and_then(|bounded| bounded.by_usable.range((count, from)..).next());
             let late = late.filter(|&&(usable, _)| usable == count).map(|&(_, node)| node);
             if let Some(node) = open.into_iter().chain(late).min() {
                 return Some((count, node));
@@ -481,9 +505,7 @@ impl Taking<'_> {
 
     /// Returns the unseen node with the most usable devices, the first by position among equals.
     fn largest(&self, part: usize, seen: &BTreeSet<u32>) -> Option<u32> {
-        let index = &self.stage.pool().index[self.stage.parts[part].class.index()];
-        let highest = self.stage.bounded[part].by_usable.last().map_or(0, |&(usable, _)| usable);
-        let mut count = u32::try_from(index.by_open.len()).unwrap_or(u32::MAX).max(highest + 1);
+        let mut count = self.stage.usable_max(part) + 1;
         while count > 1 {
             count -= 1;
             let mut last = self.stage.next_fit(part, count, None);

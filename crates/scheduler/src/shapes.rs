@@ -33,6 +33,8 @@ pub(crate) struct Shape {
     pub(crate) layout: Layout,
     /// The classes of the parts: each choice of each alternative, first choice first.
     pub(crate) choices: Vec<Vec<PartDemand>>,
+    /// What the first choice takes at least, in thousandths by class.
+    pub(crate) first_demand: Vec<(ClassId, u64)>,
     /// Every class of every choice.
     pub(crate) classes: u128,
     /// Nodes that it may use; none: all.
@@ -68,6 +70,7 @@ impl Shape {
             key,
             layout,
             choices: Vec::new(),
+            first_demand: Vec::new(),
             classes: 0,
             nodes: None,
             tested: None,
@@ -107,6 +110,7 @@ impl Shape {
         self.choices =
             self.key.request.alternatives.iter().flat_map(|alternative| choices(alternative, classes)).collect();
         self.classes = self.choices.iter().flatten().fold(0, |set, part| set | 1 << part.class.index());
+        self.first_demand = self.choices.first().map_or_else(Vec::new, |choice| self.demand(choice, classes));
         self.tested = None;
     }
 

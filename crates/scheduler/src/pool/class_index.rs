@@ -22,6 +22,8 @@ pub(crate) struct ClassIndex {
     pub(crate) by_open: Vec<BitSet>,
     /// Nodes with free devices that are set aside later, by the latest such time.
     pub(crate) bounded: BTreeSet<(Millis, u32)>,
+    /// Free devices that are set aside later, by that time.
+    pub(crate) bounded_devices: BTreeSet<(Millis, Spot)>,
     /// Nodes with room on shared devices.
     pub(crate) partial_nodes: BitSet,
     /// Shared devices with room.
@@ -55,7 +57,11 @@ impl ClassIndex {
         match old {
             Vacancy::Whole(until) => {
                 self.whole -= 1;
-                self.open -= u64::from(until == Millis::NEVER);
+                if until == Millis::NEVER {
+                    self.open -= 1;
+                } else {
+                    self.bounded_devices.remove(&(until, spot));
+                }
             }
             Vacancy::Part(left, _) => {
                 self.partial.remove(&(left, spot));
@@ -65,13 +71,25 @@ impl ClassIndex {
         match new {
             Vacancy::Whole(until) => {
                 self.whole += 1;
-                self.open += u64::from(until == Millis::NEVER);
+                if until == Millis::NEVER {
+                    self.open += 1;
+                } else {
+                    self.bounded_devices.insert((until, spot));
+                }
             }
             Vacancy::Part(left, _) => {
                 self.partial.insert((left, spot));
             }
             Vacancy::None => {}
         }
+    }
+
+    /// Whether there are so many free devices for a job that lasts until a time.
+    pub(crate) fn has_free(&self, count: u64, until: Millis) -> bool {
+        let missing = count.saturating_sub(self.open);
+        let first = Spot { node: 0, device: 0 };
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        missing == 0 || self.bounded_devices.range((until, first)..).take(missing).count() == missing
     }
 
     pub(super) fn reschedule(&mut self, spot: Spot, old: Millis, new: Millis) {

@@ -12,7 +12,7 @@ use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use class_index::ClassIndex;
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Classes at one time: sets of classes are one word.
 pub(crate) const CLASSES_MAX: usize = 128;
@@ -69,6 +69,8 @@ pub(crate) struct Pool {
     pub(crate) index: Vec<ClassIndex>,
     /// Rises whenever a class has more than before.
     pub(crate) stamp: u64,
+    /// Nodes that have more than before, since the last pass.
+    pub(crate) grown_nodes: BTreeSet<u32>,
     /// Promises whose devices may be free or may be lost now: jobs whose claims are on changed devices.
     pub(crate) touched: Vec<JobId>,
     /// Steps of loops, for tests that count them.
@@ -235,6 +237,7 @@ impl Pool {
             if grown {
                 self.stamp += 1;
                 index.grown = self.stamp;
+                self.grown_nodes.insert(at);
             }
             if sooner {
                 self.stamp += 1;
@@ -260,6 +263,7 @@ impl Pool {
     /// Says that a node has more cores or host memory than before: all that failed there is tried again.
     fn has_grown(&mut self, at: u32) {
         self.stamp += 1;
+        self.grown_nodes.insert(at);
         for on in &self.nodes[at as usize].classes {
             self.index[on.class.index()].grown = self.stamp;
         }

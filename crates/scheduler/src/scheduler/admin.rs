@@ -53,9 +53,8 @@ impl Scheduler {
     /// Counts a job for its account under the new policy. Returns whether it may go on.
     fn move_job(&mut self, id: JobId, names: &[String]) -> bool {
         let Some(job) = self.jobs.get(&id) else { return true };
-        let is_leaf = |at: crate::ids::AccountId| self.policy.accounts.iter().all(|other| other.parent != Some(at));
-        let account = self.policy.account(&names[job.account as usize]).filter(|&at| is_leaf(at));
-        let at = account.map_or(0, |account| account.0);
+        let account = self.accounts.named(&names[job.account as usize]).filter(|&at| self.accounts.get(at).is_leaf);
+        let at = account.unwrap_or(0);
         match job.phase {
             Phase::Waiting => {
                 let key = self.shape_key(at, job.origin, &job.request, job.limit_ms);

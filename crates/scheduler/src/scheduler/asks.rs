@@ -48,14 +48,14 @@ impl Scheduler {
         if request.locality == Locality::Local && origin.and_then(|own| self.pool.node_at(own)).is_none() {
             return Err(Refusal::Malformed("`local` is for a program on a node of the cluster"));
         }
-        let leaf = self.policy.account(account).ok_or_else(|| Refusal::NoAccount(account.to_owned()))?;
-        if self.policy.accounts.iter().any(|other| other.parent == Some(leaf)) {
+        let leaf = self.accounts.named(account).ok_or_else(|| Refusal::NoAccount(account.to_owned()))?;
+        if !self.accounts.get(leaf).is_leaf {
             return Err(Refusal::HasAccounts(account.to_owned()));
         }
         if self.waiting >= WAITING_MAX {
             return Err(Refusal::Waiting { account: None, max: WAITING_MAX });
         }
-        for &above in &self.accounts.get(leaf.0).path {
+        for &above in &self.accounts.get(leaf).path {
             let described = &self.policy.accounts[above as usize];
             let name = || described.name.clone();
             if described.waiting_max.is_some_and(|max| self.accounts.get(above).waiting >= max) {
@@ -73,12 +73,12 @@ impl Scheduler {
                 return Err(Refusal::TooLong { account: name(), longest_ms });
             }
         }
-        let allowed = self.policy.accounts[leaf.index()].priorities;
+        let allowed = self.policy.accounts[leaf as usize].priorities;
         if request.priority < allowed.0 || request.priority > allowed.1 {
             return Err(Refusal::Priority { account: account.to_owned(), allowed });
         }
-        self.check_most(leaf.0, request)?;
-        Ok(leaf.0)
+        self.check_most(leaf, request)?;
+        Ok(leaf)
     }
 
     /// Refuses what the account may never have, whatever it has now: all alternatives are beyond its quotas.

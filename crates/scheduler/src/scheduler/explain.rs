@@ -106,8 +106,8 @@ impl Scheduler {
     /// Returns what an account and those below it used until now.
     #[must_use]
     pub fn usage(&self, account: &str) -> Option<Usage> {
-        let at = self.policy.account(account)?;
-        Some(self.accounts.usage(self.now, at.0))
+        let at = self.accounts.named(account)?;
+        Some(self.accounts.usage(self.now, at))
     }
 
     /// Returns why a job waits, its position and its reserved start.

@@ -78,7 +78,7 @@ pub struct Scheduler {
     settling: BTreeSet<u32>,
     /// Jobs with a reserved start.
     promised: BTreeSet<JobId>,
-    /// Those of them whose devices may all be free.
+    /// Those of them whose devices were all free when they last changed.
     ready: BTreeSet<JobId>,
     /// Shapes that are to be tested, and those that fit while their jobs may not start.
     candidates: BTreeSet<usize>,
@@ -188,19 +188,13 @@ impl Scheduler {
         let head = first.and_then(|job| self.jobs.get(&job)).map(|job| Head {
             submitted: job.submitted,
             priority: job.request.priority,
-            demand: self.first_demand(job),
+            demand: self.shapes.get(job.shape).first_demand.clone(),
         });
         self.accounts.rank(self.now, leaf, head.as_ref());
         let of = self.accounts.get(leaf);
         if of.running + of.waiting > 0 && self.settling.insert(leaf) {
             self.timers.insert((self.now.plus(SETTLE_MS), Timer::Settle(leaf)));
         }
-    }
-
-    /// Returns what a job's first choice takes at least.
-    fn first_demand(&self, job: &Job) -> Vec<(crate::ids::ClassId, u64)> {
-        let shape = self.shapes.get(job.shape);
-        shape.choices.first().map_or_else(Vec::new, |choice| shape.demand(choice, &self.pool.classes))
     }
 
     fn search<'a>(&'a self, shape: &'a crate::shapes::Shape, origin: Option<u32>) -> Search<'a> {

@@ -9,6 +9,9 @@ use crate::shapes::each;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+/// Of more nodes that have more than before, it is not looked which shapes they may help.
+const GROWN_MAX: usize = 64;
+
 /// Why a job's account keeps it from starting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
@@ -63,23 +66,43 @@ impl Scheduler {
         }
     }
 
-    /// Adds the shapes whose classes have more than at the last pass, and tests all candidates.
+    /// Adds the shapes that may fit because nodes have more than at the last pass, and tests all candidates.
     fn gather_candidates(&mut self) {
+        let nodes: Vec<u32> = std::mem::take(&mut self.pool.grown_nodes).into_iter().collect();
+        let mut fresh: Vec<usize> = Vec::new();
         for (class, index) in self.pool.index.iter().enumerate() {
-            if index.grown > self.passed
-                && let Some(shapes) = self.shapes.by_class.get(class)
-            {
-                self.candidates.extend(shapes);
+            if index.grown > self.passed {
+                let shapes = self.shapes.by_class.get(class).into_iter().flatten();
+                fresh.extend(shapes.filter(|shape| !self.candidates.contains(shape)));
+            }
+        }
+        for shape in fresh {
+            if self.may_use(shape, &nodes) {
+                self.candidates.insert(shape);
+            } else {
+                self.shapes.get_mut(shape).tested = Some(self.pool.stamp);
             }
         }
         self.passed = self.pool.stamp;
         let candidates: Vec<usize> = self.candidates.iter().copied().collect();
         for shape in candidates {
-            if self.shapes.get(shape).waiting.is_empty() || !self.fits_somewhere(shape) {
-                self.candidates.remove(&shape);
-                self.shapes.get_mut(shape).tested = Some(self.pool.stamp);
+            let waits = !self.shapes.get(shape).waiting.is_empty();
+            if waits && self.fits_somewhere(shape) {
+                continue;
             }
+            self.candidates.remove(&shape);
+            self.shapes.get_mut(shape).tested = waits.then_some(self.pool.stamp);
         }
+    }
+
+    /// Whether nodes that have more than before may make a difference to a shape that did not fit.
+    fn may_use(&self, shape: usize, nodes: &[u32]) -> bool {
+        let shape = self.shapes.get(shape);
+        if shape.tested.is_none() || nodes.len() > GROWN_MAX {
+            return true;
+        }
+        let search = self.search(shape, shape.key.own);
+        nodes.iter().any(|&node| shape.choices.iter().any(|choice| search.may_use(choice, node)))
     }
 
     fn fits_somewhere(&self, shape: usize) -> bool {
@@ -132,12 +155,15 @@ impl Scheduler {
     /// Returns why a job's account keeps it from starting with its first choice, if it does.
     pub(super) fn stopped_by(&self, account: u32, job: &Job) -> Option<Stop> {
         self.too_many_run(account).or_else(|| {
-            let demand = self.first_demand(job);
-            self.accounts.beyond_most(account, &demand).map(Stop::Most)
+            let demand = &self.shapes.get(job.shape).first_demand;
+            self.accounts.beyond_most(account, demand).map(Stop::Most)
         })
     }
 
     fn too_many_run(&self, account: u32) -> Option<Stop> {
+        if !self.accounts.get(account).bounds_running {
+            return None;
+        }
         let mut path = self.accounts.get(account).path.iter().copied();
         let full = path.find(|&above| {
             let max = self.policy.accounts[above as usize].running_max;

@@ -87,7 +87,7 @@ impl Scheduler {
         }
         self.refresh_all(&plan.spots);
         self.promised.insert(id);
-        self.ready.insert(id);
+        self.pool.touched.push(id);
         self.timers.insert((starts, Timer::Promise(id)));
         effects.push(Effect::Reserved { job: id, starts, slipped });
     }
@@ -135,8 +135,10 @@ impl Scheduler {
             let Some(promise) = self.jobs.get(&id).and_then(|job| job.promise.as_ref()) else { continue };
             if let Some(cause) = promise.spots.iter().find_map(|&spot| self.pool.breaks(spot, id)) {
                 self.lose_promise(id, cause);
-            } else {
+            } else if self.jobs.get(&id).is_some_and(|job| self.promised_picks(job).is_some()) {
                 self.ready.insert(id);
+            } else {
+                self.ready.remove(&id);
             }
         }
     }

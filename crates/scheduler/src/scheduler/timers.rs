@@ -78,11 +78,11 @@ impl Scheduler {
                 waiting.iter().filter_map(move |(&account, turns)| turns.first().map(|turn| (account, turn.job)))
             });
             waiting.any(|(account, waiting)| {
-                let demand = self.jobs.get(&waiting).map(|job| self.first_demand(job));
+                let demand = self.jobs.get(&waiting).map(|job| &self.shapes.get(job.shape).first_demand);
                 demand.is_some_and(|demand| {
                     !demand.is_empty()
                         && demand.iter().any(|&(of, _)| of.index() == class)
-                        && self.accounts.is_entitled(account, &demand)
+                        && self.accounts.is_entitled(account, demand)
                 })
             })
         })
