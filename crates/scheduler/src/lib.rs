@@ -8,11 +8,32 @@
 //! scheduler.next_deadline()                    // and come back with Input::Tick by then
 //! ```
 //!
-//! * The driver tells of nodes ([`Input::NodeJoined`]), attested requests ([`Input::Ask`]) and ends. `Ask` is answered at once by
-//!   [`Effect::Queued`] or [`Effect::Refused`], and by [`Effect::Started`] then or later.
-//! * At a job's end its devices are *releasing*. [`Effect::Release`] goes to each node's agent; its confirmation comes back as
-//!   [`Input::Released`]. Until then nothing else is placed there.
-//! * Questions (`explain`, `what_if`) change nothing.
+//! # How a driver uses it
+//!
+//! * Nodes: [`Input::NodeJoined`] at a registration, with the agent's incarnation: another one than before holds nothing of earlier leases.
+//!   [`Input::NodeLost`] after silence, [`Input::NodeLeft`] after a goodbye.
+//! * Requests: [`Input::Ask`] with the attested user and the account's name in the policy. In the same call it is answered by
+//!   [`Effect::Queued`] or [`Effect::Refused`], and by [`Effect::Started`] then or later. [`Input::Connected`] says whether the
+//!   requester can still hear; [`Input::Cancel`] withdraws.
+//! * Ends: [`Input::Ended`] when the job's command or last session has ended; the scheduler ends it itself at its limit. Either way
+//!   [`Effect::Ended`] says why, and [`Effect::Release`] goes to the agent of each of its nodes. The devices are *releasing*, charged and
+//!   given to nobody, until the agent confirms: [`Input::Released`].
+//! * What a job holds for its sessions is in [`Effect::Started`] and [`Scheduler::job`]; [`Effect::LeaseEnds`] moves its end,
+//!   [`Effect::Warning`] precedes it by the policy's grace.
+//! * Seeing: [`Scheduler::jobs`] and [`Scheduler::explain`] in place; [`Scheduler::forecast`] and [`Scheduler::what_if`] consume a clone that
+//!   the driver makes, so that they run outside of its lock; [`Scheduler::usage`] by account.
+//! * History is the driver's: it keeps what effects say. The scheduler forgets a job when its devices are free.
+//!
+//! # How it decides
+//!
+//! After each input the first job in order that can start is started, until none can. The order: jobs that an administrator put first; then
+//! accounts, level by level of their tree: first those whose first job is within a guarantee, then by the priority of the first job (one more
+//! for each ageing time in which the account had no start), then by dominant share over weight; within an account by priority, which counts
+//! as an earlier request, and number. Usage enters the order when a job of the account starts or ends, and each [`SETTLE_MS`].
+//!
+//! The first jobs that can't start have reserved starts on given devices. Others are placed there only if they end before. A reserved start is
+//! kept until the job starts, or devices, leases or the policy change ([`SlipCause`]). A limit longer than the quantum does not go on
+//! devices that are guaranteed to others and idle; shorter ones, and jobs without a limit, do, until their quantum ends.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -54,6 +75,6 @@ pub use ids::{AccountId, ClassId, JobId, ReservationId};
 pub use input::{DrainTarget, Input, Reservation};
 pub use policy::Policy;
 pub use request::Request;
-pub use scheduler::{Explanation, JobView, RELEASE_EXPECTED_MS, SETTLE_MS, Scheduler, WaitReason};
+pub use scheduler::{Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, SETTLE_MS, Scheduler, WaitReason};
 pub use text_error::TextError;
-pub use time::Millis;
+pub use time::{Millis, RELEASE_EXPECTED_MS};

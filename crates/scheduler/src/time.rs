@@ -20,3 +20,7 @@ impl Millis {
         self.0.saturating_sub(earlier.0)
     }
 }
+
+/// The release of an ended job's devices is expected to take no longer. A reserved start waits so long for its devices before it counts as
+/// missed.
+pub const RELEASE_EXPECTED_MS: u64 = 5_000;

@@ -3,7 +3,7 @@
 use crate::amount::{Amount, WHOLE};
 use crate::effect::SlipCause;
 use crate::ids::{ClassId, JobId, ReservationId};
-use crate::time::Millis;
+use crate::time::{Millis, RELEASE_EXPECTED_MS};
 
 /// A device by the position of its node, and its position there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -145,7 +145,8 @@ impl Device {
         if set_aside {
             return Some(SlipCause::Devices);
         }
-        let held = self.holders.iter().any(|holder| holder.job != claim.job && holder.ends > claim.starts);
+        let latest = claim.starts.plus(RELEASE_EXPECTED_MS);
+        let held = self.holders.iter().any(|holder| holder.ends > latest);
         held.then_some(SlipCause::Leases)
     }
 }

@@ -325,6 +325,13 @@ impl Pool {
         free
     }
 
+    /// Returns how many devices of a class are free until a time.
+    pub(crate) fn free_until(&self, class: ClassId, until: Millis) -> u64 {
+        let index = &self.index[class.index()];
+        let bounded = index.bounded_devices.range((until, Spot { node: 0, device: 0 })..).count();
+        index.open + bounded as u64
+    }
+
     /// Returns what a device has for a job that lasts until `until`; none if it may not stay so long.
     pub(crate) fn room(&self, spot: Spot, until: Millis, with_bounded: bool) -> Option<(Amount, bool)> {
         let device = self.device(spot);

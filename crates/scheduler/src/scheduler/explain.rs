@@ -6,6 +6,7 @@ use crate::accounts::Usage;
 use crate::effect::LeasedDevice;
 use crate::ids::JobId;
 use crate::job::{Job, Phase};
+use crate::search::{Layout, PartDemand};
 use crate::time::Millis;
 use std::cmp::Ordering;
 
@@ -30,8 +31,15 @@ pub enum WaitReason {
     },
     /// The free devices are guaranteed to other accounts, and its limit is longer than a quantum.
     Guarantee,
-    /// Devices that suit are not free, or set aside.
-    Devices,
+    /// Too few devices that suit are free and not set aside during its limit, or not where it needs them.
+    Devices {
+        /// The model of its first choice.
+        model: String,
+        /// How many it needs of it.
+        needed: u64,
+        /// How many of it are free for as long as its limit.
+        free: u64,
+    },
 }
 
 /// A job as it is now.
@@ -139,7 +147,21 @@ impl Scheduler {
             Err(Some(Stop::Running(account))) => WaitReason::Running { account: self.account_name(account) },
             Err(Some(Stop::Most(account))) => WaitReason::Most { account: self.account_name(account) },
             Err(Some(Stop::Guarantee)) => WaitReason::Guarantee,
-            Err(None) | Ok(_) => WaitReason::Devices,
+            Err(None) | Ok(_) => self.missing_devices(job),
         }
+    }
+
+    fn missing_devices(&self, job: &Job) -> WaitReason {
+        let shape = self.shapes.get(job.shape);
+        let chunks = if let Layout::Chunks(chunks) = shape.layout { u64::from(chunks) } else { 1 };
+        let until = self.search(shape, job.origin).until;
+        let missing = |part: &PartDemand| {
+            let (needed, free) = (u64::from(part.count.least) * chunks, self.pool.free_until(part.class, until));
+            let model = self.pool.classes[part.class.index()].model.clone();
+            WaitReason::Devices { model, needed, free }
+        };
+        let short = |part: &&PartDemand| u64::from(part.count.least) * chunks > self.pool.free_until(part.class, until);
+        let parts = shape.choices.first().map_or(&[][..], |choice| choice);
+        parts.iter().find(short).or(parts.first()).map_or(WaitReason::NoSuchDevices, missing)
     }
 }

@@ -163,7 +163,7 @@ impl Scheduler {
         let account = job.account;
         effects.extend(nodes.into_iter().map(|node| Effect::Release { job: id, node }));
         self.accounts.count(account, -1, 0);
-        self.set_planned_end(id, self.now.plus(super::RELEASE_EXPECTED_MS));
+        self.set_planned_end(id, self.now.plus(crate::time::RELEASE_EXPECTED_MS));
         self.forget_if_free(id);
         self.touch(account);
     }

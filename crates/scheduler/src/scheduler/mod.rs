@@ -3,6 +3,7 @@
 mod admin;
 mod asks;
 mod explain;
+mod forecast;
 mod invariants;
 mod leases;
 mod nodes;
@@ -21,13 +22,11 @@ use crate::search::Search;
 use crate::shapes::{Shapes, classes_of};
 use crate::time::Millis;
 pub use explain::{Explanation, JobView, WaitReason};
+pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often the order of accounts takes over what they used meanwhile.
 pub const SETTLE_MS: u64 = 60_000;
-
-/// Releases that take longer than planned are expected after this time more.
-pub const RELEASE_EXPECTED_MS: u64 = 5_000;
 
 /// What is to happen at a time. At one time they happen in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -46,7 +45,7 @@ enum Timer {
     Wait(JobId),
     /// A requester without a connection loses its place.
     Keep(JobId),
-    /// A reserved start.
+    /// A reserved start is missed.
     Promise(JobId),
 }
 

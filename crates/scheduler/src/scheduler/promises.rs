@@ -1,6 +1,6 @@
 //! Reserved starts: given to the first waiting jobs that can't start, kept, and lost for a recorded cause only.
 
-use super::{RELEASE_EXPECTED_MS, Scheduler, Timer};
+use super::{Scheduler, Timer};
 use crate::effect::{Effect, SlipCause};
 use crate::ids::JobId;
 use crate::job::{Job, Promise};
@@ -8,7 +8,7 @@ use crate::plan::{Plan, Planner};
 use crate::pool::{Claim, Spot};
 use crate::search::{PartDemand, Pick};
 use crate::shapes::classes_of;
-use crate::time::Millis;
+use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::collections::BTreeSet;
 
 impl Scheduler {
@@ -88,7 +88,7 @@ impl Scheduler {
         self.refresh_all(&plan.spots);
         self.promised.insert(id);
         self.pool.touched.push(id);
-        self.timers.insert((starts, Timer::Promise(id)));
+        self.timers.insert((starts.plus(RELEASE_EXPECTED_MS), Timer::Promise(id)));
         effects.push(Effect::Reserved { job: id, starts, slipped });
     }
 
@@ -111,7 +111,7 @@ impl Scheduler {
         }
         self.promised.remove(&id);
         self.ready.remove(&id);
-        self.timers.remove(&(promise.starts, Timer::Promise(id)));
+        self.timers.remove(&(promise.starts.plus(RELEASE_EXPECTED_MS), Timer::Promise(id)));
     }
 
     /// Takes a job's reserved start back, and records why. The earliest one that it lost counts.

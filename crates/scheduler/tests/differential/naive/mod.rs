@@ -222,7 +222,7 @@ impl Naive {
             if job.phase == NPhase::Waiting {
                 all.extend(job.waits_until.map(|time| (time, 5, job.id.0)));
                 all.extend(job.kept_until.map(|time| (time, 6, job.id.0)));
-                all.extend(job.promise.as_ref().map(|promise| (promise.starts, 7, job.id.0)));
+                all.extend(job.promise.as_ref().map(|promise| (promise.starts.plus(RELEASE_EXPECTED_MS), 7, job.id.0)));
             }
         }
         all.into_iter().filter(|due| due.0 <= self.now).min()

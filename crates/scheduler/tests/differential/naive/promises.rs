@@ -24,7 +24,8 @@ impl Naive {
                             && reservation.starts < promise.ends
                             && promise.starts < reservation.ends
                     });
-                let held = self.holders_of(at).any(|(job, _)| job.planned_end > promise.starts);
+                let held =
+                    self.holders_of(at).any(|(job, _)| job.planned_end > promise.starts.plus(RELEASE_EXPECTED_MS));
                 match (set_aside, held) {
                     (true, _) => Some(SlipCause::Devices),
                     (false, true) => Some(SlipCause::Leases),

@@ -1,0 +1,98 @@
+//! What will be: on a snapshot, which is run on as if every job lasted until its limit.
+
+use super::Scheduler;
+use super::explain::WaitReason;
+use crate::effect::{Effect, LeasedDevice, Refusal};
+use crate::ids::JobId;
+use crate::input::Input;
+use crate::request::Request;
+use crate::time::Millis;
+use accord_types::NodeId;
+
+/// Events that a forecast looks ahead.
+pub const FORECAST_EVENTS_MAX: usize = 20_000;
+
+/// When a job starts, as far as is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Forecast {
+    /// It is refused.
+    Refused(Refusal),
+    /// It starts at once, with these devices.
+    Now(Vec<LeasedDevice>),
+    /// It starts at this time if every job lasts until its limit.
+    At {
+        /// The time.
+        starts: Millis,
+        /// Whether the start is reserved.
+        reserved: bool,
+        /// Why it waits until then.
+        reason: WaitReason,
+        /// How many jobs are before it.
+        position: usize,
+    },
+    /// Nothing that is known of lets it start.
+    Unknown {
+        /// Why it waits.
+        reason: WaitReason,
+        /// How many jobs are before it.
+        position: usize,
+    },
+}
+
+impl Scheduler {
+    /// Returns what would happen to a request. The scheduler is a snapshot: a clone, which the driver makes outside of its lock.
+    #[must_use]
+    pub fn what_if(mut self, account: &str, origin: Option<NodeId>, request: Request) -> Forecast {
+        let mut effects = Vec::new();
+        let input = Input::Ask { user: String::new(), account: account.to_owned(), origin, request };
+        self.apply(self.now, input, &mut effects);
+        let mut asked = None;
+        for effect in &effects {
+            match effect {
+                Effect::Refused(refusal) => return Forecast::Refused(refusal.clone()),
+                Effect::Queued { job } => asked = Some(*job),
+                _ => {}
+            }
+        }
+        let Some(asked) = asked else {
+            return Forecast::Unknown { reason: WaitReason::NoSuchDevices, position: 0 };
+        };
+        if let Some(devices) = started(&effects, asked) {
+            return Forecast::Now(devices);
+        }
+        self.forecast(asked).unwrap_or(Forecast::Unknown { reason: WaitReason::NoSuchDevices, position: 0 })
+    }
+
+    /// Returns when a waiting job starts; none if it does not wait. The scheduler is a snapshot, as for [`Scheduler::what_if`].
+    #[must_use]
+    pub fn forecast(mut self, job: JobId) -> Option<Forecast> {
+        let explained = self.explain(job)?;
+        let (reason, position) = (explained.reason?, explained.position);
+        if let Some(starts) = explained.starts {
+            return Some(Forecast::At { starts, reserved: true, reason, position });
+        }
+        for _ in 0..FORECAST_EVENTS_MAX {
+            let Some(next) = self.next_deadline() else { break };
+            let mut effects = Vec::new();
+            self.apply(next, Input::Tick, &mut effects);
+            let mut at = 0;
+            while let Some(effect) = effects.get(at) {
+                if let Effect::Release { job, node } = *effect {
+                    self.apply(next, Input::Released { job, node }, &mut effects);
+                }
+                at += 1;
+            }
+            if started(&effects, job).is_some() {
+                return Some(Forecast::At { starts: self.now, reserved: false, reason, position });
+            }
+        }
+        Some(Forecast::Unknown { reason, position })
+    }
+}
+
+fn started(effects: &[Effect], asked: JobId) -> Option<Vec<LeasedDevice>> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Started { job, devices, .. } if *job == asked => Some(devices.clone()),
+        _ => None,
+    })
+}

@@ -1,0 +1,154 @@
+//! What an input costs does not grow with the cluster: loops count their steps.
+
+use accord_scheduler::class::{ClassFilter, DeviceClass};
+use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_scheduler::request::Part;
+use accord_scheduler::{
+    DrainTarget, Effect, Forecast, Input, JobId, Millis, Policy, Request, Reservation, ReservationId, Scheduler,
+};
+use accord_types::{DeviceId, DeviceType, NodeId};
+use std::collections::BTreeMap;
+
+const SMALL: u32 = 100;
+const LARGE: u32 = 10_000;
+
+/// Steps of one input on any of the two clusters, at most.
+const STEPS_MAX: u64 = 400;
+
+fn node(at: u32) -> NodeDescription {
+    let class = DeviceClass { kind: DeviceType::Nvidia, model: "h200".to_owned(), memory: 141 << 30, compute: (9, 0) };
+    NodeDescription {
+        id: NodeId(at),
+        name: format!("n{at}"),
+        incarnation: 1,
+        devices: (0..8).map(|ordinal| DeviceDescription { ordinal, class: class.clone() }).collect(),
+        cores: 64_000,
+        host_memory: 1 << 40,
+        labels: BTreeMap::new(),
+    }
+}
+
+fn ask(count: u32, limit_ms: Option<u64>) -> Input {
+    let request = Request { limit_ms, ..Request::of(Part::whole(count, ClassFilter::ALL)) };
+    Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: Some(NodeId(3)), request }
+}
+
+/// A cluster, all of whose devices are in use by jobs of 8 devices.
+struct Cluster {
+    scheduler: Scheduler,
+    now: Millis,
+}
+
+impl Cluster {
+    fn full(nodes: u32) -> Self {
+        let mut cluster = Self { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+        for at in 0..nodes {
+            cluster.apply(Input::NodeJoined(node(at)));
+        }
+        for at in 0..nodes {
+            cluster.apply(ask(8, Some(3_600_000 + u64::from(at))));
+        }
+        cluster
+    }
+
+    /// Returns the steps that an input takes, and its effects.
+    fn apply(&mut self, input: Input) -> (u64, Vec<Effect>) {
+        self.now = self.now.plus(1);
+        let (before, mut effects) = (self.scheduler.steps(), Vec::new());
+        self.scheduler.apply(self.now, input, &mut effects);
+        (self.scheduler.steps() - before, effects)
+    }
+}
+
+#[test]
+fn no_input_costs_more_in_a_larger_cluster() {
+    let by = || "root".to_owned();
+    let device = DeviceId { node: NodeId(7), ordinal: 1 };
+    let target = DrainTarget::Node(NodeId(9));
+    let reservation = Reservation {
+        id: ReservationId(1),
+        name: "service".to_owned(),
+        devices: vec![device],
+        starts: Millis(100_000_000),
+        ends: Millis(200_000_000),
+        accounts: Vec::new(),
+    };
+    let job = JobId(5);
+    let inputs = [
+        ask(1, Some(60_000)),
+        ask(16, None),
+        Input::Tick,
+        Input::Ended { job },
+        Input::Released { job, node: NodeId(4) },
+        Input::Cancel { job: JobId(6), by: by() },
+        Input::NodeLost(NodeId(7)),
+        Input::NodeJoined(NodeDescription { incarnation: 2, ..node(7) }),
+        Input::NodeLeft(NodeId(8)),
+        Input::Drain { target, by_time: Millis(1_000_000), end: false, reason: "fan".to_owned(), by: by() },
+        Input::Undrain { target, by: by() },
+        Input::Quarantine { device, reason: "ECC".to_owned() },
+        Input::Unquarantine { device, by: by() },
+        Input::Reserve { reservation, by: by() },
+        Input::Unreserve { id: ReservationId(1), by: by() },
+        Input::SetLimit { job: JobId(12), limit_ms: 5_000_000, by: by() },
+        Input::Pause { paused: true, by: by() },
+        Input::Pause { paused: false, by: by() },
+    ];
+    let steps = |nodes: u32| -> Vec<u64> {
+        let mut cluster = Cluster::full(nodes);
+        inputs.iter().map(|input| cluster.apply(input.clone()).0).collect()
+    };
+    for (input, (small, large)) in inputs.iter().zip(steps(SMALL).into_iter().zip(steps(LARGE))) {
+        assert!(small <= STEPS_MAX && large <= STEPS_MAX, "{input:?}: {small} steps, {large} in the larger cluster");
+        assert!(large <= small + small / 2 + 16, "{input:?}: {small} steps, {large} in the larger cluster");
+    }
+}
+
+#[test]
+fn a_forecast_is_what_happens() {
+    let mut cluster = Cluster::full(4);
+    let starts = |forecast: Forecast| match forecast {
+        Forecast::At { starts, .. } => starts,
+        other => panic!("{other:?}"),
+    };
+    let request = Request { limit_ms: Some(1_000), ..Request::of(Part::whole(16, ClassFilter::ALL)) };
+    let asked_before = starts(cluster.scheduler.clone().what_if("site", None, request.clone()));
+    let (_, effects) =
+        cluster.apply(Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request });
+    let [Effect::Queued { job }, Effect::Reserved { starts: reserved, .. }] = effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(asked_before, reserved);
+    assert_eq!(starts(cluster.scheduler.clone().forecast(job).unwrap()), reserved);
+    let mut begun = None;
+    while begun.is_none() {
+        cluster.now = cluster.scheduler.next_deadline().unwrap();
+        let (mut effects, now) = (Vec::new(), cluster.now);
+        cluster.scheduler.apply(now, Input::Tick, &mut effects);
+        let released: Vec<Input> = effects
+            .iter()
+            .filter_map(|effect| match *effect {
+                Effect::Release { job, node } => Some(Input::Released { job, node }),
+                _ => None,
+            })
+            .collect();
+        for input in released {
+            cluster.scheduler.apply(now, input, &mut effects);
+        }
+        begun = effects.iter().any(|effect| matches!(effect, Effect::Started { .. })).then_some(now);
+    }
+    assert_eq!(begun, Some(reserved));
+}
+
+#[test]
+fn an_explanation_names_what_is_missing_and_freeing_it_starts_the_job() {
+    let mut cluster = Cluster::full(2);
+    cluster.apply(Input::Ended { job: JobId(1) });
+    let (_, effects) = cluster.apply(ask(8, Some(1_000)));
+    let Some(&Effect::Queued { job }) = effects.first() else { panic!("{effects:?}") };
+    let reason = cluster.scheduler.explain(job).and_then(|explained| explained.reason);
+    let missing = accord_scheduler::WaitReason::Devices { model: "h200".to_owned(), needed: 8, free: 0 };
+    assert_eq!(reason, Some(missing));
+    let (_, effects) = cluster.apply(Input::Released { job: JobId(1), node: NodeId(0) });
+    assert!(matches!(&effects[..], [Effect::Started { job: started, .. }] if *started == job), "{effects:?}");
+}
