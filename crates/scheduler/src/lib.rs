@@ -49,6 +49,7 @@ pub mod amount;
 pub mod arithmetic;
 mod bitset;
 pub mod class;
+mod demand;
 pub mod effect;
 pub mod ids;
 pub mod input;

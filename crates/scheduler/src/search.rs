@@ -4,43 +4,14 @@
 //! each: the program's own node; the node with the fewest free devices that has enough, the first by position among equals; the
 //! fewest nodes, largest first.
 
-use crate::amount::{Amount, WHOLE};
+use crate::amount::Amount;
 use crate::bitset::BitSet;
+pub(crate) use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
 use crate::ids::ClassId;
 use crate::pool::{Pool, Spot};
-use crate::request::{Count, Locality, Take};
+use crate::request::{Locality, Take};
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A part of a request, with its class chosen.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct PartDemand {
-    pub(crate) class: ClassId,
-    pub(crate) count: Count,
-    pub(crate) take: Take,
-    pub(crate) cores: u64,
-    pub(crate) host_memory: u64,
-}
-
-/// One device that a search has chosen, for a part of the request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pick {
-    pub(crate) part: usize,
-    pub(crate) spot: Spot,
-    pub(crate) amount: Amount,
-    pub(crate) exclusive: bool,
-}
-
-/// How devices are to be placed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Layout {
-    /// Anywhere, on the fewest nodes.
-    Any(Locality),
-    /// On so many nodes, each with an equal part.
-    Nodes(u32),
-    /// So many chunks, each on one node.
-    Chunks(u32),
-}
 
 /// What a search goes by besides the demand.
 #[derive(Clone, Copy)]
@@ -147,32 +118,6 @@ impl Search<'_> {
         self.pool.step();
         self.nodes.is_none_or(|nodes| nodes.contains(node))
     }
-}
-
-/// Returns what a part takes of a device.
-pub(crate) fn pick_of(pool: &Pool, parts: &[PartDemand], part: usize, spot: Spot) -> Pick {
-    let (amount, exclusive) = match parts[part].take {
-        Take::Exclusive => (Amount { milli: WHOLE, memory: pool.device(spot).memory }, true),
-        Take::Shared(amount) => (amount, false),
-    };
-    Pick { part, spot, amount, exclusive }
-}
-
-/// Whether the nodes' cores and host memory suffice for all picks.
-pub(crate) fn carries(pool: &Pool, parts: &[PartDemand], picks: &[Pick]) -> bool {
-    if parts.iter().all(|part| part.cores == 0 && part.host_memory == 0) {
-        return true;
-    }
-    let mut used: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for pick in picks {
-        let of = used.entry(pick.spot.node).or_default();
-        of.0 += parts[pick.part].cores;
-        of.1 += parts[pick.part].host_memory;
-    }
-    used.iter().all(|(&node, &(cores, memory))| {
-        let there = pool.node(node);
-        cores <= there.cores_free() && memory <= there.host_memory_free()
-    })
 }
 
 /// One of the two stages of a search.
