@@ -102,7 +102,7 @@ impl Device {
     }
 
     /// Returns the first time from which a new job may not be there any more.
-    pub(crate) fn free_until(&self, now: Millis, node_drained: Option<Millis>) -> Millis {
+    pub(super) fn free_until(&self, now: Millis, node_drained: Option<Millis>) -> Millis {
         let claims = self.claims.iter().map(|claim| claim.starts);
         let windows = self.windows.iter().filter(|window| window.ends > now).map(|window| window.starts);
         claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)

@@ -6,7 +6,7 @@ mod device;
 use crate::amount::Amount;
 use crate::class::DeviceClass;
 use crate::effect::SlipCause;
-use crate::ids::{ClassId, JobId};
+use crate::ids::{ClassId, JobId, ReservationId};
 use crate::node::NodeDescription;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
@@ -194,6 +194,7 @@ impl Pool {
     pub(crate) fn set_up(&mut self, now: Millis, at: u32, up: bool) {
         self.nodes[at as usize].up = up;
         self.refresh(now, at);
+        self.touch_claims(at);
     }
 
     /// Files a node anew after a change of its devices.
@@ -354,6 +355,43 @@ impl Pool {
             && device.holders.is_empty()
             && matches!(device.filed, Vacancy::Whole(_))
             && claims.chain(windows).chain(device.drained).chain(node.drained).all(|from| until <= from)
+    }
+
+    /// Whether a device is set aside before a time, reservations left out that `own` says are for its holder.
+    pub(crate) fn is_set_aside(
+        &self,
+        spot: Spot,
+        now: Millis,
+        until: Millis,
+        own: impl Fn(ReservationId) -> bool,
+    ) -> bool {
+        let node = self.node(spot.node);
+        let device = &node.devices[spot.device as usize];
+        let windows = device.windows.iter().filter(|window| window.ends > now && !own(window.id));
+        let limits = device.claims.iter().map(|claim| claim.starts).chain(windows.map(|window| window.starts));
+        limits.chain(device.drained).chain(node.drained).any(|from| from < until)
+    }
+
+    /// Whether a job holds a device.
+    pub(crate) fn is_held(&self, spot: Spot) -> bool {
+        !self.device(spot).holders.is_empty()
+    }
+
+    /// Whether a device is free for a job from now until a time, one reservation's window and the job's own claim left out.
+    pub(crate) fn is_free_within(
+        &self,
+        spot: Spot,
+        reservation: ReservationId,
+        job: JobId,
+        now: Millis,
+        until: Millis,
+    ) -> bool {
+        let node = self.node(spot.node);
+        let device = &node.devices[spot.device as usize];
+        let claims = device.claims.iter().filter(|claim| claim.job != job).map(|claim| claim.starts);
+        let windows = device.windows.iter().filter(|window| window.id != reservation && window.ends > now);
+        let mut limits = claims.chain(windows.map(|window| window.starts)).chain(device.drained).chain(node.drained);
+        matches!(device.filed, Vacancy::Whole(_)) && limits.all(|from| until <= from)
     }
 
     /// Returns why a claim of `job` on a device can't be kept, if so.

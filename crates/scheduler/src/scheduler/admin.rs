@@ -94,6 +94,9 @@ impl Scheduler {
         }
         self.refresh_nodes(&spots);
         self.timers.insert((reservation.ends, Timer::Window(reservation.id)));
+        if reservation.starts > self.now {
+            self.timers.insert((reservation.starts, Timer::Window(reservation.id)));
+        }
         self.reservations.insert(reservation.id, (reservation, spots));
     }
 
@@ -106,6 +109,7 @@ impl Scheduler {
 
     fn remove_reservation(&mut self, id: ReservationId) {
         let Some((reservation, spots)) = self.reservations.remove(&id) else { return };
+        self.timers.remove(&(reservation.starts, Timer::Window(id)));
         self.timers.remove(&(reservation.ends, Timer::Window(id)));
         for &spot in &spots {
             self.pool.device_mut(spot).windows.retain(|window| window.id != id);
@@ -113,9 +117,11 @@ impl Scheduler {
         self.refresh_nodes(&spots);
     }
 
-    /// A reservation is over.
+    /// A reservation begins, which lets its accounts in, or is over.
     pub(super) fn window_changes(&mut self, id: ReservationId) {
-        self.remove_reservation(id);
+        if self.reservations.get(&id).is_some_and(|(reservation, _)| reservation.ends <= self.now) {
+            self.remove_reservation(id);
+        }
     }
 
     fn refresh_nodes(&mut self, spots: &[Spot]) {
@@ -203,6 +209,7 @@ impl Scheduler {
         if let Some(spot) = self.pool.spot(device) {
             self.pool.device_mut(spot).faulty = faulty;
             self.pool.refresh(self.now, spot.node);
+            self.pool.touch_claims(spot.node);
         }
     }
 }

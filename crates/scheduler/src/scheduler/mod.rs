@@ -9,6 +9,7 @@ mod leases;
 mod nodes;
 mod pass;
 mod promises;
+mod reserved;
 mod timers;
 
 use crate::accounts::{Accounts, Head};

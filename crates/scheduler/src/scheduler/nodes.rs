@@ -38,6 +38,7 @@ impl Scheduler {
         self.shapes.note_node(at, &self.pool.nodes[at as usize]);
         self.accounts.set_classes(&self.policy, &self.pool.classes, self.pool.installed());
         self.pool.refresh(self.now, at);
+        self.pool.touch_claims(at);
     }
 
     /// Gives devices that are new what was decided about them before: drains, quarantine, reservations.

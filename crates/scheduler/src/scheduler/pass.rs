@@ -46,6 +46,7 @@ impl Scheduler {
     fn start_all(&mut self, effects: &mut Vec<Effect>) {
         self.gather_candidates();
         let mut stopped: BTreeSet<(usize, u32)> = BTreeSet::new();
+        // Jobs that are looked at for themselves: for a reserved start, or devices of a reservation.
         let mut unready: BTreeSet<JobId> = BTreeSet::new();
         while let Some(id) = self.first_candidate(&stopped, &unready) {
             let Some(job) = self.jobs.get(&id) else { return };
@@ -57,9 +58,7 @@ impl Scheduler {
                     (stopped, unready) = (BTreeSet::new(), BTreeSet::new());
                 }
                 Err(_) => {
-                    if job.promise.is_some() {
-                        unready.insert(id);
-                    }
+                    unready.insert(id);
                     stopped.insert((job.shape, job.account));
                 }
             }
@@ -122,7 +121,8 @@ impl Scheduler {
             let open = waiting.iter().filter(move |&(&account, _)| !stopped.contains(&(shape, account)));
             open.filter_map(|(_, turns)| turns.first().map(|turn| turn.job))
         });
-        let ready = self.ready.iter().copied().filter(|id| !unready.contains(id));
+        let reserved = self.reserved_candidates().into_iter();
+        let ready = self.ready.iter().copied().chain(reserved).filter(|id| !unready.contains(id));
         for id in fitting.chain(ready).chain(self.first_of_front(stopped)) {
             self.pool.step();
             let Some(job) = self.jobs.get(&id) else { continue };
@@ -184,6 +184,12 @@ impl Scheduler {
             let choice = &promise.choice;
             match self.allowed(job, choice, &picks) {
                 Ok(()) => return Ok((choice.clone(), picks)),
+                Err(stop) => return Err(Some(stop)),
+            }
+        }
+        if let Some((choice, picks)) = self.reserved_fit(job) {
+            match self.allowed(job, &choice, &picks) {
+                Ok(()) => return Ok((choice, picks)),
                 Err(stop) => return Err(Some(stop)),
             }
         }

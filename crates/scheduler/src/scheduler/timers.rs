@@ -60,8 +60,11 @@ impl Scheduler {
         let Some(job) = self.jobs.get(&id) else { return false };
         let mut grants = job.grants.iter().filter(|grant| grant.hold == Hold::Held);
         let set_aside = grants.any(|grant| {
-            let drained = self.pool.node(grant.spot.node).drained;
-            self.pool.device(grant.spot).free_until(self.now, drained) < renewed
+            let own = |id| {
+                let known = self.reservations.get(&id);
+                known.is_some_and(|(reservation, _)| self.is_for(reservation, job.account))
+            };
+            self.pool.is_set_aside(grant.spot, self.now, renewed, own)
         });
         if set_aside {
             return true;

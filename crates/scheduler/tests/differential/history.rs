@@ -295,7 +295,7 @@ impl History {
             devices: devices.into_iter().collect(),
             starts,
             ends: starts.plus(self.random.below(40_000)),
-            accounts: Vec::new(),
+            accounts: if self.random.one_in(2) { vec![self.random.pick(&self.accounts)] } else { Vec::new() },
         };
         Input::Reserve { reservation, by }
     }

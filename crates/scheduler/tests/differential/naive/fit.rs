@@ -58,9 +58,14 @@ impl Naive {
 
     /// From when a device may not be used any more, the claim of one job left out.
     pub(super) fn free_until(&self, at: At, but: Option<JobId>) -> Millis {
+        self.free_until_but(at, but, None)
+    }
+
+    /// The same, one reservation left out too.
+    fn free_until_but(&self, at: At, but: Option<JobId>, within: Option<ReservationId>) -> Millis {
         let device = self.device_id(at);
         let mut until = self.deadline(device);
-        for reservation in self.reservations.values() {
+        for reservation in self.reservations.values().filter(|of| Some(of.id) != within) {
             if reservation.ends > self.now && Self::is_reserved(reservation, device) {
                 until = until.min(reservation.starts);
             }
@@ -168,6 +173,9 @@ impl Naive {
         }
         if let Some(picks) = self.promised(job) {
             let choice = job.promise.as_ref()?.choice.clone();
+            return self.allowed(job, &choice, &picks).then_some((choice, picks));
+        }
+        if let Some((choice, picks)) = self.reserved_fit(job) {
             return self.allowed(job, &choice, &picks).then_some((choice, picks));
         }
         for choice in self.choices(job) {
@@ -339,5 +347,68 @@ impl Naive {
         effects.push(Effect::Started { job: id, devices: job.grants.iter().map(leased).collect(), ends: job.ends });
         self.accounts[account].last_start = now;
         self.touch(account);
+    }
+
+    /// Whether a reservation is for an account or one above.
+    pub(super) fn is_for(&self, reservation: &Reservation, account: usize) -> bool {
+        let path = self.path(account);
+        path.into_iter().any(|above| reservation.accounts.contains(&self.policy.accounts[above].name))
+    }
+
+    /// What a job can start with on devices of a reservation that is for its account.
+    fn reserved_fit(&self, job: &NJob) -> Option<Fit> {
+        let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
+        for reservation in self.reservations.values() {
+            let begun = reservation.starts <= self.now && self.now < reservation.ends;
+            if !begun || !self.is_for(reservation, job.account) {
+                continue;
+            }
+            let free: Vec<At> = self
+                .places()
+                .into_iter()
+                .filter(|&at| Self::is_reserved(reservation, self.device_id(at)) && self.is_allowed(job, at.0))
+                .filter(|&at| self.is_sound(at) && self.holders_of(at).next().is_none())
+                .filter(|&at| until <= self.free_until_but(at, Some(job.id), Some(reservation.id)))
+                .collect();
+            for choice in self.choices(job) {
+                let classes: BTreeSet<usize> = choice.iter().map(|want| want.class).collect();
+                let apart = classes.len() == choice.len() && choice.iter().all(|want| want.take == Take::Exclusive);
+                if !apart || self.beyond_most(job.account, &self.demand(job, &choice)) {
+                    continue;
+                }
+                let first = |node: Option<usize>, want: &Want, count: u32| -> Option<Vec<At>> {
+                    let there = free.iter().copied().filter(|at| node.is_none_or(|node| node == at.0));
+                    let of_class = there.filter(|at| self.nodes[at.0].devices[at.1].class == want.class);
+                    let first: Vec<At> = of_class.take(count as usize).collect();
+                    (first.len() == count as usize).then_some(first)
+                };
+                let all = |node: Option<usize>, of: u32| -> Option<Picks> {
+                    let parts = choice.iter().enumerate().map(|(part, want)| {
+                        let spots = first(node, want, want.least / of)?;
+                        Some(spots.into_iter().map(|at| (part, at)).collect::<Picks>())
+                    });
+                    parts.collect::<Option<Vec<Picks>>>().map(|parts| parts.concat())
+                };
+                let picks = match (job.request.locality, job.request.nodes) {
+                    (Locality::Local, _) => None,
+                    _ if job.request.per_rank => None,
+                    (_, Some(nodes)) => {
+                        let chunks = (0..self.nodes.len()).filter_map(|node| all(Some(node), nodes));
+                        let chunks: Vec<Picks> = chunks.take(nodes as usize).collect();
+                        let mut picks = chunks.concat();
+                        picks.sort_unstable();
+                        (chunks.len() == nodes as usize).then_some(picks)
+                    }
+                    (Locality::Spread, None) => None,
+                    _ => all(None, 1),
+                };
+                if let Some(picks) = picks
+                    && self.place_for(job, true).carries(&choice, &picks)
+                {
+                    return Some((choice, picks));
+                }
+            }
+        }
+        None
     }
 }

@@ -284,7 +284,18 @@ impl Naive {
 
     fn wanted(&self, job: &NJob, renewed: Millis) -> bool {
         let held = || job.grants.iter().filter(|grant| grant.hold == NHold::Held);
-        if held().any(|grant| self.free_until(grant.at, None) < renewed) {
+        let is_set_aside = |grant: &NGrant| {
+            let reserved = self.reservations.values().any(|reservation| {
+                reservation.ends > self.now
+                    && reservation.starts < renewed
+                    && Self::is_reserved(reservation, grant.device)
+                    && !self.is_for(reservation, job.account)
+            });
+            let claims = self.jobs.values().filter_map(|job| job.promise.as_ref());
+            let claimed = claims.filter(|promise| promise.starts < renewed).any(|of| of.places.contains(&grant.at));
+            reserved || claimed || self.deadline(grant.device) < renewed
+        };
+        if held().any(is_set_aside) {
             return true;
         }
         let mine: BTreeSet<usize> = held().map(|grant| grant.class).collect();
