@@ -2,7 +2,7 @@
 //!
 //! A front end (`c`, one for each language) parses the source's text and fills in these types. It decides nothing about
 //! parallelism. It must never leave out an access: an expression that it does not understand has an access with unknown subscripts
-//! for each variable in it, and a statement that it does not understand is an [`Kind::Obstacle`]. Everything refers to the text by
+//! for each variable in it, and a statement that it does not understand is a [`Kind::Obstacle`]. Everything refers to the text by
 //! byte spans, so that the emitter can edit the text and keep each line's number.
 
 use crate::poly::Poly;
@@ -163,8 +163,13 @@ pub enum Kind {
     Block(Vec<Statement>),
     /// An assignment, an expression, a declaration.
     Effect(Effect),
-    /// A statement that only the compiler may handle; accesses in it are unknown.
-    Obstacle(Obstacle),
+    /// A statement that only the compiler may handle. `accesses` name all its variables.
+    Obstacle {
+        /// The reason.
+        obstacle: Obstacle,
+        /// An access for each variable in it, of unknown parts of arrays.
+        accesses: Vec<Access>,
+    },
 }
 
 /// A loop over integers.

@@ -1,0 +1,231 @@
+//! Decides for each loop whether its iterations may run in any order.
+
+mod dependence;
+mod references;
+mod scalars;
+
+pub use scalars::Scalars;
+pub(crate) use scalars::{definitely_written, exposed};
+
+use crate::ir::{CallKind, Construct, Directive, Element, Kind, Loop, Obstacle, Shape, Statement, Storage, VarId};
+use crate::poly::Poly;
+use crate::walk;
+use dependence::{Tested, independent};
+use references::{Reference, References};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What may be relied on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Whether loops without `independent` are tried; not in C++.
+    pub prove: bool,
+    /// Whether an update that no clause names may become a reduction.
+    pub implicit_reductions: bool,
+    /// Whether pointers are promised not to overlap.
+    pub no_alias: bool,
+}
+
+/// A loop that may run in parallel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parallel {
+    /// By `independent`, not by a proof.
+    pub promised: bool,
+    /// Its scalars.
+    pub scalars: Scalars,
+    /// Reductions that no clause names.
+    pub recognised: BTreeSet<VarId>,
+    /// Pairs of pointers whose ranges must not overlap.
+    pub overlaps: BTreeSet<(VarId, VarId)>,
+}
+
+/// Clauses of a loop, as far as they name variables.
+struct Named {
+    private: BTreeSet<VarId>,
+    reductions: BTreeMap<VarId, String>,
+}
+
+impl Named {
+    fn of(construct: &Construct, directive: Option<&Directive>) -> Self {
+        let mut new = Self { private: BTreeSet::new(), reductions: BTreeMap::new() };
+        let find = |name: &str| {
+            let found = construct.variables.iter().enumerate().filter(|(_, variable)| variable.name == name.trim());
+            found.map(|(at, _)| VarId(at)).collect::<Vec<_>>()
+        };
+        for clause in directive.into_iter().flat_map(|directive| &directive.clauses) {
+            match clause.name.as_str() {
+                "private" => clause.list().iter().for_each(|name| new.private.extend(find(name))),
+                "reduction" => {
+                    let argument = clause.argument.as_deref().unwrap_or("");
+                    let (operator, list) = argument.split_once(':').unwrap_or(("", argument));
+                    for name in list.split(',') {
+                        new.reductions.extend(find(name).into_iter().map(|id| (id, operator.trim().to_owned())));
+                    }
+                }
+                _ => {}
+            }
+        }
+        new
+    }
+}
+
+/// Whether a loop's iterations may run in any order; else what prevents it. `promised` if an outer loop's `collapse` promises it;
+/// `around` are the loops around it in the construct.
+pub fn judge(construct: &Construct, of: &Loop, rules: Rules, promised: bool, around: &[&Loop]) -> Result<Parallel, Obstacle> {
+    let refuse = |reason: String| {
+        Err(Obstacle { span: of.body_span.clone(), reason, remedy: None, promised_away: false })
+    };
+    let directive = of.directive.as_ref();
+    let has = |name: &str| directive.is_some_and(|directive| directive.clause(name).is_some());
+    if has("seq") {
+        return refuse("loop seq".into());
+    }
+    let promised = promised || has("independent");
+    if !promised && !rules.prove {
+        return refuse("a loop without independent in C++ stays as it is".into());
+    }
+    if let Some(obstacle) = obstacle(&of.body, promised) {
+        return Err(obstacle);
+    }
+    let named = Named::of(construct, directive);
+    let scalars = Scalars::of(construct, of, &named.private, &named.reductions);
+    if let Some(carried) = scalars.carried {
+        return refuse(carries(construct, carried));
+    }
+    let recognised: BTreeSet<VarId> =
+        scalars.reductions.keys().copied().filter(|variable| !named.reductions.contains_key(variable)).collect();
+    if let Some(variable) = recognised.first().filter(|_| !rules.implicit_reductions) {
+        return refuse(carries(construct, *variable));
+    }
+    let mut new = Parallel { promised, scalars, recognised, overlaps: BTreeSet::new() };
+    if promised {
+        return Ok(new);
+    }
+    let mut references = References::of(construct, of);
+    references.all.retain(|reference| !is_own(construct, of, reference, &named.private));
+    let facts = around.iter().filter_map(|outer| references::bounds(outer)).filter_map(|(low, high)| high.minus(&low));
+    let tested = Tested { variable: of.variable, step: of.step, bounds: references::bounds(of), facts: facts.collect() };
+    for (at, first) in references.all.iter().enumerate() {
+        for second in &references.all[at..] {
+            if !first.write && !second.write {
+                continue;
+            }
+            if first.variable != second.variable {
+                match relation(construct, rules, first.variable, second.variable) {
+                    Relation::Apart => {}
+                    Relation::Unknown => {
+                        return refuse(format!(
+                            "{} and {} may overlap",
+                            construct.variables[first.variable.0].name, construct.variables[second.variable.0].name
+                        ));
+                    }
+                    Relation::Comparable => {
+                        new.overlaps.insert((first.variable.min(second.variable), first.variable.max(second.variable)));
+                    }
+                }
+                continue;
+            }
+            let either = independent(construct, &tested, &references, first, second)
+                || independent(construct, &tested, &references, second, first);
+            if !either {
+                return refuse(carries(construct, first.variable));
+            }
+        }
+    }
+    if let Some((first, second)) = new.overlaps.first() {
+        let names = [first, second].map(|variable| &construct.variables[variable.0].name);
+        return refuse(format!("{} and {} may overlap", names[0], names[1]));
+    }
+    Ok(new)
+}
+
+fn carries(construct: &Construct, variable: VarId) -> String {
+    format!("loop carried dependence of {} prevents parallelization", construct.variables[variable.0].name)
+}
+
+/// The first statement that no loop with iterations in any order may have.
+fn obstacle(list: &[Statement], promised: bool) -> Option<Obstacle> {
+    let mut found = None;
+    walk::statements(list, &mut |statement| {
+        if found.is_some() {
+            return;
+        }
+        match &statement.kind {
+            Kind::Obstacle { obstacle, .. } if !(promised && obstacle.promised_away) => found = Some(obstacle.clone()),
+            Kind::Effect(effect) if !promised => {
+                if let Some(call) = effect.calls.iter().find(|call| call.kind != CallKind::Pure) {
+                    found = Some(Obstacle {
+                        span: call.span.clone(),
+                        reason: format!("a call of {} prevents parallelization", call.name),
+                        remedy: None,
+                        promised_away: true,
+                    });
+                }
+            }
+            _ => {}
+        }
+    });
+    found
+}
+
+/// Whether each iteration has the array for itself.
+fn is_own(construct: &Construct, of: &Loop, reference: &Reference, private: &BTreeSet<VarId>) -> bool {
+    let variable = &construct.variables[reference.variable.0];
+    if private.contains(&reference.variable) {
+        return true;
+    }
+    if variable.storage != Storage::Inside || variable.shape != Shape::Array {
+        return false;
+    }
+    // Declared in the loop's body: nothing outside of it names the array.
+    let (mut all, mut inside) = (0usize, 0usize);
+    walk::accesses(&construct.body, &mut |access| all += usize::from(access.variable == reference.variable));
+    walk::accesses(&of.body, &mut |access| inside += usize::from(access.variable == reference.variable));
+    all == inside
+}
+
+enum Relation {
+    /// They never overlap.
+    Apart,
+    /// Their ranges can be compared when the program runs.
+    Comparable,
+    /// They may overlap.
+    Unknown,
+}
+
+fn relation(construct: &Construct, rules: Rules, first: VarId, second: VarId) -> Relation {
+    let (first, second) = (&construct.variables[first.0], &construct.variables[second.0]);
+    let is_restrict = |shape: Shape| shape == Shape::Pointer { restrict: true };
+    let arithmetic = |element: Element| !matches!(element, Element::Other | Element::Integer { bits: 8, .. });
+    let pointer = |shape: Shape| matches!(shape, Shape::Pointer { .. } | Shape::Array);
+    if first.shape == Shape::Array && second.shape == Shape::Array || rules.no_alias {
+        return Relation::Apart;
+    }
+    if is_restrict(first.shape) || is_restrict(second.shape) {
+        return Relation::Apart;
+    }
+    if arithmetic(first.element) && arithmetic(second.element) && kind(first.element) != kind(second.element) {
+        return Relation::Apart;
+    }
+    if pointer(first.shape) && pointer(second.shape) { Relation::Comparable } else { Relation::Unknown }
+}
+
+/// A type as far as other types' objects are never accessed by it: signed and unsigned are one.
+fn kind(element: Element) -> (u8, u32) {
+    match element {
+        Element::Integer { bits, .. } => (0, bits),
+        Element::Real(bits) => (1, bits),
+        Element::Complex(bits) => (2, bits),
+        Element::Logical => (3, 0),
+        Element::Other => (4, 0),
+    }
+}
+
+/// Whether a loop reads or writes an array with neighbouring elements in neighbouring iterations.
+pub(crate) fn is_contiguous(construct: &Construct, of: &Loop) -> bool {
+    let variable = Poly::variable(of.variable);
+    References::of(construct, of).all.iter().any(|reference| {
+        let last = reference.subscripts.last().and_then(Option::as_ref);
+        last.and_then(|poly| poly.split(of.variable)).is_some_and(|(factor, _)| factor.as_constant() == Some(1))
+            || last == Some(&variable)
+    })
+}

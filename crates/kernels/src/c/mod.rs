@@ -1,0 +1,161 @@
+//! The front end for C and C++ after the preprocessor, by tree-sitter's grammars.
+
+mod expressions;
+mod liveness;
+mod statements;
+mod symbols;
+mod types;
+
+use crate::clause::{DATA, named};
+use crate::ir::{Construct, Directive, Kind, Obstacle, Shape, Storage};
+use crate::source::Source;
+use expressions::Expressions;
+use liveness::Liveness;
+use statements::Statements;
+use std::collections::{HashMap, HashSet};
+use symbols::Symbols;
+use tree_sitter::{Node, Parser, Tree};
+
+/// All `kernels` constructs of a source, in order. A construct whose text is not understood has an obstacle.
+pub(crate) fn constructs(source: &Source<'_>, cxx: bool) -> Vec<Construct> {
+    let kernels = source.directives.iter().filter(|directive| matches!(directive.name.as_str(), "kernels" | "kernels loop"));
+    let kernels: Vec<&Directive> = kernels.collect();
+    if kernels.is_empty() {
+        return Vec::new();
+    }
+    // Keywords of GCC that the grammar lacks, as long as they were.
+    let code = source.code.replace("__restrict__", "restrict    ").replace("__restrict", "restrict  ");
+    let Some(tree) = parse(&code, cxx) else { return Vec::new() };
+    let symbols = Symbols::new(tree.root_node(), &code);
+    let routines = routines(source, &code);
+    let mapped = mapped(source);
+    let mut found: Vec<Construct> = Vec::new();
+    for directive in kernels {
+        let start = directive.span.end + code[directive.span.end..].len() - code[directive.span.end..].trim_start().len();
+        let body = statement_at(tree.root_node(), start);
+        found.push(match body {
+            Some(body) => construct(source, directive, body, &code, &symbols, &routines, &mapped),
+            None => unreadable(directive, start, "the construct's statement is not understood"),
+        });
+    }
+    found
+}
+
+fn parse(code: &str, cxx: bool) -> Option<Tree> {
+    let mut parser = Parser::new();
+    let language = if cxx { tree_sitter_cpp::LANGUAGE } else { tree_sitter_c::LANGUAGE };
+    parser.set_language(&language.into()).ok()?;
+    parser.parse(code, None)
+}
+
+fn unreadable(directive: &Directive, at: usize, reason: &str) -> Construct {
+    let obstacle = Obstacle { span: at..at, reason: reason.into(), remedy: None, promised_away: false };
+    Construct {
+        directive: directive.clone(),
+        end: None,
+        span: at..at,
+        variables: Vec::new(),
+        body: Vec::new(),
+        obstacle: Some(obstacle),
+    }
+}
+
+/// The statement that starts at a byte.
+fn statement_at(root: Node<'_>, at: usize) -> Option<Node<'_>> {
+    let mut node = root.descendant_for_byte_range(at, at + 1)?;
+    while let Some(parent) = node.parent().filter(|parent| parent.start_byte() == at) {
+        if matches!(parent.kind(), "function_definition" | "translation_unit") {
+            break;
+        }
+        node = parent;
+    }
+    (node.start_byte() == at && (node.kind().ends_with("statement"))).then_some(node)
+}
+
+fn construct(
+    source: &Source<'_>,
+    directive: &Directive,
+    body: Node<'_>,
+    code: &str,
+    symbols: &Symbols<'_>,
+    routines: &HashMap<String, bool>,
+    mapped: &HashMap<String, HashSet<usize>>,
+) -> Construct {
+    if body.has_error() {
+        return unreadable(directive, body.start_byte(), "the construct's text is not understood");
+    }
+    let expressions = Expressions::new(symbols, code, body.byte_range(), routines);
+    let mut statements = Statements { source, expressions };
+    let mut list = statements.body(body);
+    if directive.name == "kernels loop" {
+        if let Some(Kind::Loop(first)) = list.first_mut().map(|statement| &mut statement.kind) {
+            first.directive = Some(directive.clone());
+        }
+    }
+    let Expressions { mut variables, declared, stored_pointers, .. } = statements.expressions;
+    for (variable, declared) in variables.iter_mut().zip(&declared) {
+        variable.mapped = mapped.get(&variable.name).is_some_and(|at| at.iter().any(|at| *at != directive.span.start));
+        let Some(declared) = declared else { continue };
+        if matches!(variable.storage, Storage::Local | Storage::Parameter) && !variable.address_taken && variable.shape == Shape::Scalar {
+            let name = variable.name.clone();
+            let liveness = Liveness { symbols, code, name: &name, at: declared.at };
+            variable.live_after = liveness.after(body) || in_directives(source, &name, body);
+        }
+        if variable.storage == Storage::Inside {
+            variable.live_after = false;
+        }
+    }
+    let stored = stored_pointers.iter().next();
+    let volatile = variables.iter().find(|variable| variable.volatile);
+    let reason = match (stored, volatile) {
+        (Some(pointer), _) => Some(format!("the pointer {} is changed in the construct", variables[pointer.0].name)),
+        (None, Some(variable)) => Some(format!("{} is volatile", variable.name)),
+        _ => None,
+    };
+    let obstacle = reason.map(|reason| Obstacle { span: body.byte_range(), reason, remedy: None, promised_away: false });
+    Construct { directive: directive.clone(), end: None, span: body.byte_range(), variables, body: list, obstacle }
+}
+
+/// Whether a directive outside of the construct reads a variable, as in `copy(a[0:n])` or `if(n)`.
+fn in_directives(source: &Source<'_>, name: &str, body: Node<'_>) -> bool {
+    let outside = source.directives.iter().filter(|directive| directive.span.start >= body.end_byte());
+    outside.flat_map(|directive| &directive.clauses).any(|clause| {
+        clause.name != "private"
+            && clause.argument.as_deref().is_some_and(|argument| {
+                argument.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+            })
+    })
+}
+
+/// Functions with `acc routine`, and whether they have a level.
+fn routines(source: &Source<'_>, code: &str) -> HashMap<String, bool> {
+    let mut found = HashMap::new();
+    for directive in source.directives.iter().filter(|directive| directive.name == "routine") {
+        let level = ["gang", "worker", "vector"].iter().any(|level| directive.clause(level).is_some());
+        let named = directive.clauses.first().filter(|clause| clause.name.is_empty());
+        let name = match named.and_then(|clause| clause.argument.clone()) {
+            Some(name) => name,
+            None => {
+                let rest = &code[directive.span.end..];
+                let before = rest.split('(').next().unwrap_or("");
+                before.split(|c: char| !c.is_alphanumeric() && c != '_').rfind(|word| !word.is_empty()).unwrap_or("").to_owned()
+            }
+        };
+        found.insert(name, level);
+    }
+    found
+}
+
+/// Variables that data clauses and `declare` name, with where the directives stand.
+fn mapped(source: &Source<'_>) -> HashMap<String, HashSet<usize>> {
+    let mut found: HashMap<String, HashSet<usize>> = HashMap::new();
+    for directive in &source.directives {
+        let maps = |name: &str| DATA.contains(&name) || matches!(name, "device_resident" | "link" | "use_device");
+        for clause in directive.clauses.iter().filter(|clause| maps(&clause.name)) {
+            for element in clause.list() {
+                found.entry(named(element).to_owned()).or_default().insert(directive.span.start);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,214 @@
+//! What names mean in a source of C or C++.
+
+use super::types::{Derived, Type, declarator, named};
+use crate::ir::{Element, Storage};
+use std::collections::{HashMap, HashSet};
+use tree_sitter::Node;
+
+/// Typedefs of typedefs that are followed.
+const TYPEDEFS_MAX: usize = 16;
+
+/// A declared variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Declared {
+    /// Where its name is declared: what tells variables apart.
+    pub(super) at: usize,
+    pub(super) r#type: Type,
+    pub(super) storage: Storage,
+}
+
+/// Names of a source.
+pub(super) struct Symbols<'s> {
+    code: &'s str,
+    /// Declarations outside of functions.
+    file: HashMap<&'s str, Vec<Declared>>,
+    typedefs: HashMap<&'s str, Type>,
+    /// Types of structures' fields by their names, if all structures agree.
+    fields: HashMap<&'s str, Option<Type>>,
+    /// Names whose address is taken somewhere.
+    taken: HashSet<&'s str>,
+}
+
+impl<'s> Symbols<'s> {
+    pub(super) fn new(root: Node<'_>, code: &'s str) -> Self {
+        let mut symbols =
+            Self { code, file: HashMap::new(), typedefs: HashMap::new(), fields: HashMap::new(), taken: HashSet::new() };
+        symbols.top(root);
+        symbols.inner(root);
+        symbols
+    }
+
+    fn top(&mut self, node: Node<'_>) {
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor) {
+            match child.kind() {
+                "type_definition" => {
+                    for (name, r#type) in self.declarators(child) {
+                        self.typedefs.insert(&self.code[name.byte_range()], r#type);
+                    }
+                }
+                "declaration" => {
+                    for (name, r#type) in self.declarators(child) {
+                        let declared = Declared { at: name.start_byte(), r#type, storage: Storage::Static };
+                        self.file.entry(&self.code[name.byte_range()]).or_default().push(declared);
+                    }
+                }
+                "linkage_specification" | "declaration_list" | "namespace_definition" => self.top(child),
+                _ => {}
+            }
+        }
+    }
+
+    /// Fields and addresses, which stand anywhere.
+    fn inner(&mut self, node: Node<'_>) {
+        match node.kind() {
+            "field_declaration" => {
+                for (name, r#type) in self.declarators(node) {
+                    let name = &self.code[name.byte_range()];
+                    let entry = self.fields.entry(name).or_insert_with(|| Some(r#type.clone()));
+                    if entry.as_ref() != Some(&r#type) {
+                        *entry = None;
+                    }
+                }
+            }
+            "pointer_expression" if self.code[node.byte_range()].starts_with('&') => {
+                let mut inner = node.child_by_field_name("argument");
+                while let Some(node) = inner {
+                    match node.kind() {
+                        "identifier" => {
+                            self.taken.insert(&self.code[node.byte_range()]);
+                            break;
+                        }
+                        "parenthesized_expression" => inner = node.named_child(0),
+                        "field_expression" => inner = node.child_by_field_name("argument"),
+                        _ => break,
+                    }
+                }
+            }
+            _ => {}
+        }
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor) {
+            self.inner(child);
+        }
+    }
+
+    /// Whether the address of a variable of this name is taken anywhere.
+    pub(super) fn address_taken(&self, name: &str) -> bool {
+        self.taken.contains(name)
+    }
+
+    /// The type of structures' field of this name.
+    pub(super) fn field(&self, name: &str) -> Type {
+        self.fields.get(name).cloned().flatten().unwrap_or(Type::UNKNOWN)
+    }
+
+    /// The names that a declaration declares, with their types.
+    pub(super) fn declarators<'t>(&self, declaration: Node<'t>) -> Vec<(Node<'t>, Type)> {
+        let Some(base) = self.base(declaration) else { return Vec::new() };
+        let mut cursor = declaration.walk();
+        let mut found = Vec::new();
+        for node in declaration.children_by_field_name("declarator", &mut cursor) {
+            let mut derived = Vec::new();
+            let Some(name) = declarator(node, self.code, &mut derived) else { continue };
+            let mut r#type = base.clone();
+            derived.append(&mut r#type.derived);
+            r#type.derived = derived;
+            found.push((name, r#type));
+        }
+        found
+    }
+
+    /// The type before a declaration's declarators.
+    pub(super) fn base(&self, declaration: Node<'_>) -> Option<Type> {
+        let mut new = self.specified(declaration.child_by_field_name("type")?, 0);
+        let mut cursor = declaration.walk();
+        new.volatile |= declaration
+            .children(&mut cursor)
+            .any(|child| child.kind() == "type_qualifier" && matches!(&self.code[child.byte_range()], "volatile" | "_Atomic"));
+        Some(new)
+    }
+
+    /// What a type specifier says.
+    pub(super) fn specified(&self, node: Node<'_>, depth: usize) -> Type {
+        let text = self.code[node.byte_range()].split_whitespace().collect::<Vec<_>>().join(" ");
+        if node.kind() == "enum_specifier" {
+            return Type { element: Element::Integer { signed: true, bits: 32 }, ..Type::UNKNOWN };
+        }
+        if depth < TYPEDEFS_MAX
+            && let Some(known) = self.typedefs.get(text.as_str())
+        {
+            return known.clone();
+        }
+        Type { element: named(&text).unwrap_or(Element::Other), ..Type::UNKNOWN }
+    }
+
+    /// The variable that an identifier names; `None` if the source does not declare it.
+    pub(super) fn resolve(&self, identifier: Node<'_>) -> Option<Declared> {
+        let name = &self.code[identifier.byte_range()];
+        let mut child = identifier;
+        while let Some(parent) = child.parent() {
+            let found = match parent.kind() {
+                "compound_statement" => self.before(parent, name, identifier.start_byte()),
+                "for_statement" => {
+                    let initializer = parent.child_by_field_name("initializer");
+                    initializer.and_then(|node| self.local(node, name, identifier.start_byte()))
+                }
+                "function_definition" => self.parameter(parent, name),
+                "translation_unit" => {
+                    let all = self.file.get(name)?;
+                    // An earlier declaration may leave out an array's bounds.
+                    return all.first().cloned();
+                }
+                "lambda_expression" | "class_specifier" => return None,
+                _ => None,
+            };
+            if found.is_some() {
+                return found;
+            }
+            child = parent;
+        }
+        None
+    }
+
+    fn before(&self, block: Node<'_>, name: &str, at: usize) -> Option<Declared> {
+        let mut cursor = block.walk();
+        let declarations = block.named_children(&mut cursor).take_while(|child| child.start_byte() <= at);
+        declarations.filter_map(|child| self.local(child, name, at)).last()
+    }
+
+    fn local(&self, declaration: Node<'_>, name: &str, at: usize) -> Option<Declared> {
+        if declaration.kind() != "declaration" {
+            return None;
+        }
+        let mut cursor = declaration.walk();
+        let is_static = declaration.children(&mut cursor).any(|child| {
+            child.kind() == "storage_class_specifier" && matches!(&self.code[child.byte_range()], "static" | "extern")
+        });
+        let storage = if is_static { Storage::Static } else { Storage::Local };
+        let all = self.declarators(declaration).into_iter();
+        let found = all.filter(|(node, _)| &self.code[node.byte_range()] == name && node.start_byte() <= at).last();
+        found.map(|(node, r#type)| Declared { at: node.start_byte(), r#type, storage })
+    }
+
+    fn parameter(&self, function: Node<'_>, name: &str) -> Option<Declared> {
+        let mut node = function.child_by_field_name("declarator")?;
+        while node.kind() != "function_declarator" {
+            node = node.child_by_field_name("declarator")?;
+        }
+        let parameters = node.child_by_field_name("parameters")?;
+        let mut cursor = parameters.walk();
+        for parameter in parameters.named_children(&mut cursor).filter(|node| node.kind().ends_with("parameter_declaration")) {
+            for (node, mut r#type) in self.declarators(parameter) {
+                if &self.code[node.byte_range()] == name {
+                    if r#type.derived.first() == Some(&Derived::Array) {
+                        let text = &self.code[parameter.byte_range()];
+                        r#type.derived[0] = Derived::Pointer { restrict: text.contains("[restrict") };
+                    }
+                    return Some(Declared { at: node.start_byte(), r#type, storage: Storage::Parameter });
+                }
+            }
+        }
+        None
+    }
+}

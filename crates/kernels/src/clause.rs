@@ -1,0 +1,147 @@
+//! A directive's name and clauses.
+
+pub(crate) use crate::ir::{Clause, Directive};
+use crate::ir::Span;
+
+/// Names of two words.
+const PAIRS: &[(&str, &str)] = &[
+    ("enter", "data"),
+    ("exit", "data"),
+    ("parallel", "loop"),
+    ("kernels", "loop"),
+    ("serial", "loop"),
+    ("end", "kernels"),
+    ("end", "parallel"),
+    ("end", "serial"),
+    ("end", "data"),
+    ("atomic", "read"),
+    ("atomic", "write"),
+    ("atomic", "update"),
+    ("atomic", "capture"),
+];
+
+/// Clauses of compute constructs that map variables.
+pub(crate) const DATA: &[&str] = &[
+    "copy",
+    "copyin",
+    "copyout",
+    "create",
+    "present",
+    "no_create",
+    "deviceptr",
+    "attach",
+    "present_or_copy",
+    "present_or_copyin",
+    "present_or_copyout",
+    "present_or_create",
+    "pcopy",
+    "pcopyin",
+    "pcopyout",
+    "pcreate",
+];
+
+impl Directive {
+    /// Reads the text after `acc`.
+    pub fn new(text: &str, span: Span) -> Self {
+        let mut rest = text.trim();
+        let mut name = word(&mut rest).to_ascii_lowercase();
+        let mut ahead = rest;
+        let second = word(&mut ahead).to_ascii_lowercase();
+        if PAIRS.contains(&(name.as_str(), second.as_str())) {
+            name = format!("{name} {second}");
+            rest = ahead;
+        }
+        let mut clauses = Vec::new();
+        if rest.starts_with('(') {
+            clauses.push(Clause { name: String::new(), argument: argument(&mut rest) });
+        }
+        while !rest.is_empty() {
+            let name = word(&mut rest).to_ascii_lowercase();
+            if name.is_empty() {
+                let skip = rest.chars().next().map_or(1, char::len_utf8);
+                rest = rest.get(skip..).unwrap_or("");
+                continue;
+            }
+            clauses.push(Clause { name, argument: argument(&mut rest) });
+        }
+        Self { span, name, clauses }
+    }
+}
+
+impl Clause {
+    /// As it is written.
+    pub fn text(&self) -> String {
+        self.argument.as_ref().map_or_else(|| self.name.clone(), |argument| format!("{}({argument})", self.name))
+    }
+
+    /// The elements of its list.
+    pub fn list(&self) -> Vec<&str> {
+        let list = split(self.argument.as_deref().unwrap_or(""), ',');
+        list.into_iter().filter(|one| !one.is_empty()).collect()
+    }
+}
+
+/// The variable that an element of a data clause's list names: `a` of `a[0:n]`, `p` of `p->x`.
+pub(crate) fn named(element: &str) -> &str {
+    let element = element.trim();
+    element.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(element)
+}
+
+/// Takes the next word.
+fn word<'a>(rest: &mut &'a str) -> &'a str {
+    let text = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (word, after) = text.split_at(end);
+    *rest = after.trim_start();
+    word
+}
+
+/// Takes what is in the parentheses that open here, if any do.
+fn argument(rest: &mut &str) -> Option<String> {
+    let inner = rest.strip_prefix('(')?;
+    let mut depth = 1usize;
+    let end = inner.char_indices().find_map(|(at, c)| {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (depth == 0).then_some(at)
+    });
+    let end = end.unwrap_or(inner.len());
+    let text = inner[..end].trim().to_owned();
+    *rest = inner.get(end + 1..).unwrap_or("").trim_start();
+    Some(text)
+}
+
+/// Splits at `separator` where no parenthesis or bracket is open.
+pub(crate) fn split(text: &str, separator: char) -> Vec<&str> {
+    let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            c if c == separator && depth == 0 => {
+                parts.push(text[start..at].trim());
+                start = at + c.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[start..].trim());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clauses_are_read() {
+        let directive = Directive::new(" KERNELS loop copy(a[0:n], b) Independent, async(f(1))", 0..0);
+        let clauses: Vec<String> = directive.clauses.iter().map(Clause::text).collect();
+        assert_eq!((directive.name.as_str(), clauses.join(" ").as_str()), ("kernels loop", "copy(a[0:n], b) independent async(f(1))"));
+        assert_eq!(directive.clauses[0].list(), ["a[0:n]", "b"]);
+        assert_eq!(named("p->x[0:n]"), "p");
+    }
+}

@@ -1,0 +1,131 @@
+//! C: plain host loops whose iterations run in another order, to show a wrong plan.
+//!
+//! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration, and
+//! reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
+
+use super::Edits;
+use super::c::last_value;
+use crate::ir::{Construct, VarId};
+use crate::plan::{Nest, Part, Plan, Planned};
+use crate::source::Source;
+use std::fmt::Write;
+
+/// Groups of a reduction.
+const GROUPS: usize = 3;
+
+/// What stands at the beginning of the source: the orders of iterations. `ACCORD_KERNELS_SEED` chooses them.
+pub(crate) const PROLOGUE: &str = "extern char *accord_getenv(const char *) __asm__(\"getenv\"); \
+static unsigned long long accord_random_state; \
+static __attribute__((__unused__)) unsigned long long accord_random(void) { \
+if (!accord_random_state) { const char *s = accord_getenv(\"ACCORD_KERNELS_SEED\"); accord_random_state = 88172645463325252ull; \
+while (s && *s) accord_random_state = accord_random_state * 1099511628211ull + (unsigned char)*s++; } \
+accord_random_state ^= accord_random_state << 13; accord_random_state ^= accord_random_state >> 7; \
+accord_random_state ^= accord_random_state << 17; return accord_random_state; } \
+static __attribute__((__unused__)) unsigned long long accord_step(unsigned long long n) { \
+if (n < 3 || accord_random() % 3 == 0) return n ? n - 1 : 0; \
+for (;;) { unsigned long long a = accord_random() % (n - 1) + 1, b = n, c = a; \
+while (c) { unsigned long long t = b % c; b = c; c = t; } if (b == 1) return a; } } \
+static __attribute__((__unused__)) void accord_poison(void *p, unsigned long n) { \
+unsigned char *c = (unsigned char *)p; while (n--) *c++ = 0x5b; }\n";
+
+/// Edits for one construct.
+pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
+    edits.blank(source, plan.construct.directive.span.clone());
+    for part in &plan.parts {
+        if let Part::Nest(nest) = part {
+            for (at, planned) in nest.loops.iter().enumerate() {
+                if let Some(directive) = &planned.of.directive
+                    && directive.span != plan.construct.directive.span
+                {
+                    edits.blank(source, directive.span.clone());
+                }
+                if planned.parallel.is_some() {
+                    one(source, plan.construct, planned, at == 0 && nest.last_value, nest, edits);
+                }
+            }
+        }
+    }
+}
+
+fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, keeps_last: bool, nest: &Nest<'_>, edits: &mut Edits) {
+    let (of, Some(parallel)) = (planned.of, &planned.parallel) else { return };
+    let name = |id: &VarId| construct.variables[id.0].name.as_str();
+    let code = |span: &crate::ir::Span| source.code[span.clone()].replace('\n', " ");
+    let (first, bound) = (code(&of.first), code(&of.bound));
+    let step = of.step.unsigned_abs();
+    let (from, to) = if of.step > 0 { ("f", "b") } else { ("b", "f") };
+    let more = if of.exclusive { step - 1 } else { step };
+    let mut text = String::new();
+    let close = if keeps_last { "{" } else { "" };
+    let _ = write!(
+        text,
+        "{close}{{ long long accord_f = ({first}), accord_b = ({bound}); \
+         unsigned long long accord_n = accord_{from} {} accord_{to} ? (unsigned long long)(accord_{to} - accord_{from} + {more}) / {step} : 0, \
+         accord_s = accord_step(accord_n), accord_o = accord_n ? accord_random() % accord_n : 0, accord_k; ",
+        if of.exclusive { "<" } else { "<=" }
+    );
+    for (id, operator) in &parallel.scalars.reductions {
+        let name = name(id);
+        let identity = identity(operator, name);
+        let _ = write!(text, "__typeof__({name}) accord_r_{name}[{GROUPS}] = {{{identity}, {identity}, {identity}}}; ");
+    }
+    text += "for (accord_k = 0; accord_k < accord_n; accord_k++, accord_o = (accord_o + accord_s) % accord_n) { ";
+    if !parallel.scalars.reductions.is_empty() {
+        let _ = write!(text, "unsigned accord_g = accord_random() % {GROUPS}; ");
+    }
+    for id in parallel.scalars.private.iter().filter(|id| **id != of.variable) {
+        let name = name(id);
+        let _ = write!(text, "__typeof__({name}) {name}; accord_poison(&{name}, sizeof {name}); ");
+    }
+    for id in parallel.scalars.reductions.keys() {
+        let name = name(id);
+        let _ = write!(text, "__typeof__({name}) {name} = accord_r_{name}[accord_g]; ");
+    }
+    let sign = if of.step > 0 { '+' } else { '-' };
+    let value = format!("accord_f {sign} (long long)accord_o * {step}");
+    let variable = name(&of.variable);
+    if of.declares {
+        let open = planned.span.start + source.code[planned.span.start..].find('(').map_or(0, |at| at + 1);
+        let declaration = source.code[open..of.first.start].replace('\n', " ");
+        let _ = write!(text, "{declaration} {value}; ");
+    } else {
+        let _ = write!(text, "__typeof__({variable}) {variable} = {value}; ");
+    }
+    text += "do ";
+    let breaks = source.text[planned.span.start..of.body_span.start].matches('\n').count();
+    let kept = if breaks > 0 { super::c::back(source, of.body_span.start) } else { String::new() };
+    edits.replace(planned.span.start..of.body_span.start, text + &kept);
+    let mut end = String::from(" while (0); ");
+    for id in parallel.scalars.reductions.keys() {
+        let name = name(id);
+        let _ = write!(end, "accord_r_{name}[accord_g] = {name}; ");
+    }
+    end += "} ";
+    for (id, operator) in &parallel.scalars.reductions {
+        let name = name(id);
+        for group in (0..GROUPS).rev() {
+            let part = format!("accord_r_{name}[{group}]");
+            let _ = match operator.as_str() {
+                "max" => write!(end, "if ({part} > {name}) {name} = {part}; "),
+                "min" => write!(end, "if ({part} < {name}) {name} = {part}; "),
+                operator => write!(end, "{name} = {name} {operator} {part}; "),
+            };
+        }
+    }
+    end += "}";
+    if keeps_last {
+        end += &last_value(source, nest);
+    }
+    edits.close(of.body_span.end, end);
+}
+
+/// The value that changes nothing.
+fn identity(operator: &str, name: &str) -> String {
+    match operator {
+        "*" | "&&" => "1".into(),
+        "&" => "-1".into(),
+        // Each group starts with the variable's own value, which an extremum may count twice.
+        "max" | "min" => name.into(),
+        _ => "0".into(),
+    }
+}

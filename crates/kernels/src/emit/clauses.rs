@@ -1,0 +1,229 @@
+//! Clauses of the parts of a construct.
+
+use crate::clause::named;
+use crate::ir::{Construct, Shape, VarId};
+use crate::plan::{Nest, Note, Part, Plan, Planned, collapse, has_clause, mapped};
+use std::collections::BTreeSet;
+
+/// Clauses that go from the construct to each of its parts.
+const TO_PARTS: &[&str] = &["async", "wait", "if", "self", "num_gangs", "num_workers", "vector_length", "default"];
+
+/// How the data of a construct with several parts is mapped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Around {
+    /// All of it is mapped by the parts.
+    Nothing,
+    /// By a `data` construct with these clauses.
+    Data(String),
+    /// By `enter data` and `exit data`, which may be asynchronous.
+    Dynamic {
+        /// Clauses of `enter data`.
+        enter: String,
+        /// Clauses of `exit data`.
+        exit: String,
+    },
+}
+
+/// What maps the construct's data around its parts; a note where that can't be said.
+pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
+    let construct = plan.construct;
+    if plan.single {
+        return Ok(Around::Nothing);
+    }
+    let refuse = |text: String| Err(Note { at: construct.directive.span.start, text, refused: true });
+    let written = written(construct);
+    for clause in &construct.directive.clauses {
+        let argument = clause.argument.as_deref().unwrap_or("");
+        let mut words = argument.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let of_data = crate::clause::DATA.contains(&clause.name.as_str());
+        let in_sections = argument.contains('[');
+        if (!of_data || in_sections) && words.any(|word| written.contains(word)) {
+            return refuse(format!("{} of the construct names a variable that the construct changes", clause.name));
+        }
+        let is_call = argument.char_indices().any(|(at, c)| c == '(' && argument[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+        if is_call && !of_data {
+            return refuse(format!("{} of the construct has a call, which would run several times", clause.name));
+        }
+    }
+    let mut maps: Vec<(String, String)> =
+        mapped(construct).into_iter().map(|(name, element)| (kind(name).to_owned(), element.to_owned())).collect();
+    let default_present = construct.directive.clause("default").is_some_and(|one| one.argument.as_deref() == Some("present"));
+    for (at, variable) in construct.variables.iter().enumerate() {
+        let id = VarId(at);
+        let is_array = variable.shape == Shape::Array && variable.storage != crate::ir::Storage::Inside && !default_present;
+        if (is_array || plan.device.contains(&id)) && !has_clause(construct, id) && used(plan, id) {
+            maps.push(("copy".into(), variable.name.clone()));
+        }
+    }
+    maps.retain(|(name, _)| name != "deviceptr");
+    if maps.iter().all(|(name, _)| matches!(name.as_str(), "present" | "no_create")) {
+        return Ok(Around::Nothing);
+    }
+    let with = |names: &[&str]| {
+        let clauses = construct.directive.clauses.iter().filter(|clause| names.contains(&clause.name.as_str()));
+        clauses.map(|clause| format!(" {}", clause.text())).collect::<String>()
+    };
+    if construct.directive.clause("async").is_none() {
+        let clauses = maps.iter().map(|(name, element)| format!(" {name}({element})")).collect::<String>();
+        return Ok(Around::Data(format!("{clauses}{}", with(&["if"]))));
+    }
+    let (mut enter, mut exit) = (String::new(), String::new());
+    for (name, element) in &maps {
+        let (first, last) = match name.as_str() {
+            "copy" => ("copyin", "copyout"),
+            "copyin" => ("copyin", "delete"),
+            "copyout" => ("create", "copyout"),
+            "create" => ("create", "delete"),
+            "present" => continue,
+            other => return refuse(format!("{other} of an asynchronous construct with several parts")),
+        };
+        enter += &format!(" {first}({element})");
+        exit += &format!(" {last}({element})");
+    }
+    Ok(Around::Dynamic { enter: enter + &with(&["if", "async", "wait"]), exit: exit + &with(&["if", "async"]) })
+}
+
+/// A data clause without its older spellings.
+fn kind(name: &str) -> &str {
+    let short = name.strip_prefix("present_or_").or_else(|| name.strip_prefix('p').filter(|_| name != "present"));
+    short.unwrap_or(name)
+}
+
+fn written(construct: &Construct) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    crate::walk::accesses(&construct.body, &mut |access| {
+        let variable = &construct.variables[access.variable.0];
+        if access.write && variable.shape == Shape::Scalar {
+            found.insert(variable.name.as_str());
+        }
+    });
+    found
+}
+
+fn used(plan: &Plan<'_>, id: VarId) -> bool {
+    plan.parts.iter().any(|part| match part {
+        Part::Nest(nest) => nest.arrays.contains(&id) || nest_scalars(nest).contains(&id),
+        Part::Serial { scalars, arrays, .. } => scalars.contains(&id) || arrays.contains(&id),
+    })
+}
+
+fn nest_scalars(nest: &Nest<'_>) -> BTreeSet<VarId> {
+    let reductions = nest.loops[0].parallel.iter().flat_map(|parallel| parallel.scalars.reductions.keys());
+    nest.read.iter().chain(reductions).copied().collect()
+}
+
+/// The directive of a nest's outermost loop, without the sentinel.
+pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
+    let mut text = String::from("parallel loop");
+    text += &of_loop(plan.construct, nest, 0);
+    text += &shared(plan, around, &nest_scalars(nest), &nest.arrays, "firstprivate");
+    text
+}
+
+/// The directive of statements that run in order.
+pub(crate) fn of_serial(plan: &Plan<'_>, scalars: &BTreeSet<VarId>, arrays: &BTreeSet<VarId>, is_loop: bool, around: &Around) -> String {
+    let (name, by_value) = if is_loop { ("kernels", "copyin") } else { ("serial", "firstprivate") };
+    format!("{name}{}", shared(plan, around, scalars, arrays, by_value))
+}
+
+/// Clauses about data and those that each part has from the construct.
+fn shared(plan: &Plan<'_>, around: &Around, scalars: &BTreeSet<VarId>, arrays: &BTreeSet<VarId>, by_value: &str) -> String {
+    let construct = plan.construct;
+    let mut text = String::new();
+    let names: BTreeSet<&str> = scalars.iter().chain(arrays).map(|id| named(&construct.variables[id.0].name)).collect();
+    for (clause, element) in mapped(construct) {
+        if !plan.single && !names.contains(named(element)) {
+            continue;
+        }
+        let clause = match (around, clause) {
+            (Around::Nothing, _) | (_, "deviceptr" | "no_create" | "attach") => clause,
+            _ => "present",
+        };
+        text += &format!(" {clause}({element})");
+    }
+    let mut values = Vec::new();
+    for id in scalars.iter().filter(|id| !has_clause(construct, **id)) {
+        let name = &construct.variables[id.0].name;
+        if plan.device.contains(id) {
+            text += &format!(" copy({name})");
+        } else {
+            values.push(name.as_str());
+        }
+    }
+    if !values.is_empty() {
+        text += &format!(" {by_value}({})", values.join(", "));
+    }
+    let has_wait = !matches!(around, Around::Dynamic { .. });
+    for clause in construct.directive.clauses.iter().filter(|clause| TO_PARTS.contains(&clause.name.as_str())) {
+        if has_wait || clause.name != "wait" {
+            text += &format!(" {}", clause.text());
+        }
+    }
+    text
+}
+
+/// Clauses of a parallel loop of a nest, by its number.
+pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> String {
+    let planned = &nest.loops[at];
+    let Some(parallel) = &planned.parallel else { return " seq".into() };
+    let mut text = String::new();
+    if levels_fit(nest) {
+        let own = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
+        for clause in own.filter(|clause| level(&clause.name).is_some()) {
+            text += &format!(" {}", clause.name);
+        }
+    }
+    let is_collapse = planned.of.directive.as_ref().is_some_and(|directive| directive.clause("collapse").is_some());
+    let collapsed: BTreeSet<VarId> = match is_collapse {
+        true => {
+            text += &format!(" collapse({})", collapse(planned.of));
+            let inside = |one: &&Planned<'_>| one.collapsed && contains(planned, one);
+            nest.loops.iter().filter(inside).map(|one| one.of.variable).collect()
+        }
+        false => BTreeSet::new(),
+    };
+    let mut private: Vec<&str> = parallel
+        .scalars
+        .private
+        .iter()
+        .filter(|id| !collapsed.contains(id))
+        .map(|id| construct.variables[id.0].name.as_str())
+        .collect();
+    // Arrays that the source names.
+    let clauses = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
+    for name in clauses.filter(|clause| clause.name == "private").flat_map(|clause| clause.list()) {
+        if !private.contains(&name) {
+            private.push(name);
+        }
+    }
+    if !private.is_empty() {
+        text += &format!(" private({})", private.join(", "));
+    }
+    for (id, operator) in &parallel.scalars.reductions {
+        text += &format!(" reduction({operator}:{})", construct.variables[id.0].name);
+    }
+    text
+}
+
+fn contains(outer: &Planned<'_>, inner: &Planned<'_>) -> bool {
+    outer.span.start < inner.span.start && inner.span.end <= outer.span.end
+}
+
+/// Gang, worker and vector as 1, 2 and 3.
+fn level(clause: &str) -> Option<usize> {
+    ["gang", "worker", "vector"].iter().position(|level| *level == clause).map(|at| at + 1)
+}
+
+/// Whether the levels that the source names are such as `parallel` takes: each parallel loop has some, and inner ones finer ones.
+fn levels_fit(nest: &Nest<'_>) -> bool {
+    let of = |planned: &Planned<'_>| -> Vec<usize> {
+        let clauses = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
+        clauses.filter_map(|clause| level(&clause.name)).collect()
+    };
+    let parallel: Vec<&Planned<'_>> = nest.loops.iter().filter(|one| one.parallel.is_some() && !one.collapsed).collect();
+    parallel.iter().all(|one| {
+        let own = of(one);
+        let inner = parallel.iter().filter(|other| contains(one, other)).flat_map(|other| of(other));
+        !own.is_empty() && inner.into_iter().all(|finer| own.iter().all(|level| *level < finer))
+    })
+}

@@ -1,0 +1,402 @@
+//! Decides what becomes of a construct: which nests run in parallel, what stays on the host, where scalars live.
+
+use crate::analysis::{self, Parallel, Rules, judge};
+use crate::clause::{DATA, named};
+use crate::ir::{Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
+use crate::walk;
+use std::collections::BTreeSet;
+
+/// Inner loops with fewer iterations than this are no work for a vector of their own.
+const TRIPS_MIN: i64 = 16;
+
+/// What becomes of a construct.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The construct.
+    pub construct: &'a Construct,
+    /// Its parts, in order; what is between them stays on the host.
+    pub parts: Vec<Part<'a>>,
+    /// Scalars that live on the device from one part to the next.
+    pub device: BTreeSet<VarId>,
+    /// The one part is the whole construct.
+    pub single: bool,
+    /// Reasons of loops that stay as they are, and what was found of the others.
+    pub notes: Vec<Note>,
+}
+
+/// Something to say of a loop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// Where.
+    pub at: usize,
+    /// In NVHPC's words where it has some.
+    pub text: String,
+    /// Whether the loop stays as GCC has it.
+    pub refused: bool,
+}
+
+/// A part of a construct that runs on the device.
+#[derive(Debug)]
+pub enum Part<'a> {
+    /// A loop nest that runs in parallel.
+    Nest(Nest<'a>),
+    /// Statements that run in order.
+    Serial {
+        /// Their text.
+        span: Span,
+        /// Scalars that they name.
+        scalars: BTreeSet<VarId>,
+        /// Arrays that they name.
+        arrays: BTreeSet<VarId>,
+        /// A loop that GCC may open by itself.
+        is_loop: bool,
+    },
+}
+
+/// A loop nest that runs in parallel.
+#[derive(Debug)]
+pub struct Nest<'a> {
+    /// Its loops that are parallel or have a directive, from the outside inwards, in the order of the text.
+    pub loops: Vec<Planned<'a>>,
+    /// Scalars that it only reads.
+    pub read: BTreeSet<VarId>,
+    /// Arrays and structures that it names.
+    pub arrays: BTreeSet<VarId>,
+    /// The value of the loop's variable is used afterwards.
+    pub last_value: bool,
+}
+
+/// A loop of a nest.
+#[derive(Debug)]
+pub struct Planned<'a> {
+    /// The loop.
+    pub of: &'a Loop,
+    /// Its statement.
+    pub span: Span,
+    /// Unless it runs in order.
+    pub parallel: Option<Parallel>,
+    /// It belongs to an outer loop's `collapse`.
+    pub collapsed: bool,
+}
+
+/// The plan of a construct, or why it stays as it is.
+pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> {
+    let whole = |reason: &str, at: usize| vec![Note { at, text: reason.to_owned(), refused: true }];
+    if let Some(obstacle) = &construct.obstacle {
+        return Err(whole(&obstacle.reason, obstacle.span.start));
+    }
+    if construct.directive.clause("device_type").is_some() || construct.directive.clause("dtype").is_some() {
+        return Err(whole("device_type of the construct", construct.directive.span.start));
+    }
+    let mut device: BTreeSet<VarId> = scalars(construct).filter(|id| construct.variables[id.0].mapped).collect();
+    loop {
+        let mut planner = Planner { construct, rules, device: device.clone(), on_device: BTreeSet::new(), notes: Vec::new(), failed: None };
+        let parts = planner.list(&construct.body, &[]);
+        let Planner { on_device, notes, failed, .. } = planner;
+        if !parts.iter().any(|part| matches!(part, Part::Nest(_))) {
+            return Err(match notes.is_empty() {
+                true => whole("no loop in it can run in parallel", construct.directive.span.start),
+                false => notes,
+            });
+        }
+        if let Some((at, reason)) = failed {
+            return Err(whole(&reason, at));
+        }
+        if !on_device.is_subset(&device) {
+            device.extend(on_device);
+            continue;
+        }
+        let single = parts.len() == 1 && is_whole(construct);
+        return Ok(Plan { construct, parts, device, single, notes });
+    }
+}
+
+/// Whether one loop is all there is in the construct.
+fn is_whole(construct: &Construct) -> bool {
+    fn only(list: &[Statement]) -> bool {
+        match list {
+            [one] => match &one.kind {
+                Kind::Loop(_) => true,
+                Kind::Block(body) => only(body),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+    only(&construct.body)
+}
+
+fn scalars(construct: &Construct) -> impl Iterator<Item = VarId> {
+    let all = construct.variables.iter().enumerate();
+    all.filter(|(_, variable)| variable.shape == Shape::Scalar).map(|(at, _)| VarId(at))
+}
+
+struct Planner<'a> {
+    construct: &'a Construct,
+    rules: Rules,
+    /// Scalars that live on the device, as known so far.
+    device: BTreeSet<VarId>,
+    /// Scalars that parts write.
+    on_device: BTreeSet<VarId>,
+    notes: Vec<Note>,
+    failed: Option<(usize, String)>,
+}
+
+impl<'a> Planner<'a> {
+    fn list(&mut self, list: &'a [Statement], around: &[Frame<'a>]) -> Vec<Part<'a>> {
+        let mut parts: Vec<Part<'a>> = Vec::new();
+        let mut open = false;
+        for (at, statement) in list.iter().enumerate() {
+            let frames = [around, &[Frame::Before(&list[at + 1..])]].concat();
+            let own = self.statement(statement, &frames);
+            // Neighbouring statements on the device are one part.
+            if let ([Part::Serial { span, scalars, arrays, is_loop: false }], true, Some(Part::Serial { span: to, scalars: all, arrays: every, is_loop: false })) =
+                (&*own, open, parts.last_mut())
+            {
+                to.end = span.end;
+                all.extend(scalars);
+                every.extend(arrays);
+                continue;
+            }
+            open = matches!(own.last(), Some(Part::Serial { is_loop: false, .. })) && !matches!(statement.kind, Kind::Loop(_) | Kind::Block(_) | Kind::Branch { .. });
+            parts.extend(own);
+        }
+        parts
+    }
+
+    fn statement(&mut self, statement: &'a Statement, around: &[Frame<'a>]) -> Vec<Part<'a>> {
+        let known = self.notes.len();
+        match &statement.kind {
+            Kind::Loop(of) => match self.nest(statement, of, around) {
+                Ok(nest) => vec![Part::Nest(nest)],
+                Err(obstacle) => {
+                    self.notes.push(Note { at: statement.span.start, text: obstacle.reason, refused: true });
+                    let on_host = of.header.iter().all(|access| self.is_on_host(access.variable));
+                    if on_host && !self.device.contains(&of.variable) {
+                        let inner = [around, &[Frame::Loop(of)]].concat();
+                        let kept = self.on_device.clone();
+                        let parts = self.list(&of.body, &inner);
+                        if parts.iter().any(|part| matches!(part, Part::Nest(_))) {
+                            return parts;
+                        }
+                        self.on_device = kept;
+                        self.notes.truncate(known + 1);
+                    }
+                    self.serial(statement, true)
+                }
+            },
+            Kind::Branch { condition, arms } => {
+                let kept = self.on_device.clone();
+                if condition.iter().all(|access| self.is_on_host(access.variable)) {
+                    let parts: Vec<Part<'a>> = arms.iter().flat_map(|arm| self.list(arm, around)).collect();
+                    if parts.iter().any(|part| matches!(part, Part::Nest(_))) {
+                        return parts;
+                    }
+                    self.on_device = kept;
+                }
+                self.serial(statement, true)
+            }
+            Kind::Block(body) => {
+                let parts = self.list(body, around);
+                if parts.iter().any(|part| matches!(part, Part::Nest(_))) || parts.is_empty() {
+                    return parts;
+                }
+                self.serial(statement, true)
+            }
+            Kind::Effect(effect) if self.runs_on_host(effect) => Vec::new(),
+            Kind::Effect(_) => {
+                let declares = statement_declares(self.construct, statement);
+                if let Some(variable) = declares {
+                    let reason = format!("{} is declared in the construct and set on the device", self.construct.variables[variable.0].name);
+                    self.failed.get_or_insert((statement.span.start, reason));
+                }
+                self.serial(statement, false)
+            }
+            Kind::Repeat { .. } | Kind::Obstacle { .. } => self.serial(statement, true),
+        }
+    }
+
+    /// A scalar that the host knows.
+    fn is_on_host(&self, variable: VarId) -> bool {
+        self.construct.variables[variable.0].shape == Shape::Scalar && !self.device.contains(&variable)
+    }
+
+    /// An effect on scalars that the host knows all.
+    fn runs_on_host(&self, effect: &Effect) -> bool {
+        effect.accesses.is_empty() && effect.calls.is_empty()
+            || effect.only_scalars && effect.accesses.iter().all(|access| self.is_on_host(access.variable))
+    }
+
+    fn serial(&mut self, statement: &'a Statement, is_loop: bool) -> Vec<Part<'a>> {
+        let (mut scalars, mut arrays) = (BTreeSet::new(), BTreeSet::new());
+        let one = std::slice::from_ref(statement);
+        let mut written = BTreeSet::new();
+        walk::accesses(one, &mut |access| {
+            let scalar = self.construct.variables[access.variable.0].shape == Shape::Scalar;
+            if scalar { &mut scalars } else { &mut arrays }.insert(access.variable);
+            if scalar && access.write {
+                written.insert(access.variable);
+            }
+        });
+        walk::loops(one, &mut |inner| {
+            if !inner.declares {
+                written.insert(inner.variable);
+                scalars.insert(inner.variable);
+            }
+        });
+        let inside = |id: &VarId| self.construct.variables[id.0].storage == Storage::Inside && !named_outside(self.construct, *id, &statement.span);
+        scalars.retain(|id| !inside(id));
+        written.retain(|id| !inside(id));
+        self.on_device.extend(&written);
+        vec![Part::Serial { span: statement.span.clone(), scalars, arrays, is_loop }]
+    }
+
+    fn nest(&mut self, statement: &'a Statement, of: &'a Loop, around: &[Frame<'a>]) -> Result<Nest<'a>, Obstacle> {
+        let parallel = judge(self.construct, of, self.rules, false, &loops(around))?;
+        let refuse = |reason: String| Err(Obstacle { span: statement.span.clone(), reason, remedy: None, promised_away: false });
+        // What is used afterwards has to be the last iteration's.
+        for variable in &parallel.scalars.private {
+            if self.is_live(*variable, around) {
+                let name = &self.construct.variables[variable.0].name;
+                return refuse(format!("the value of {name} is used after the loop: last value needed prevents parallelization"));
+            }
+        }
+        let last_value = !of.declares && self.is_live(of.variable, around);
+        if last_value && of.header.iter().any(|access| !self.is_on_host(access.variable)) {
+            return refuse(format!("the value of {} is used after the loop", self.construct.variables[of.variable.0].name));
+        }
+        let mut arrays = BTreeSet::new();
+        walk::accesses(std::slice::from_ref(statement), &mut |access| {
+            if self.construct.variables[access.variable.0].shape != Shape::Scalar {
+                arrays.insert(access.variable);
+            }
+        });
+        let recognised = parallel.recognised.clone();
+        self.on_device.extend(parallel.scalars.reductions.keys());
+        let read = parallel.scalars.read.clone();
+        let word = if parallel.promised { "loop is parallelizable (independent)" } else { "loop is parallelizable" };
+        self.notes.push(Note { at: statement.span.start, text: word.into(), refused: false });
+        for variable in recognised {
+            let name = &self.construct.variables[variable.0].name;
+            self.notes.push(Note { at: statement.span.start, text: format!("reduction of {name} recognised"), refused: false });
+        }
+        let collapse = collapse(of);
+        let mut loops = vec![Planned { of, span: statement.span.clone(), parallel: Some(parallel), collapsed: false }];
+        let inner: Vec<&Loop> = self::loops(around).into_iter().chain([of]).collect();
+        self.inner(&of.body, &inner, collapse - 1, &mut loops);
+        Ok(Nest { loops, read, arrays, last_value })
+    }
+
+    /// Loops in a nest's body. `collapse` loops more belong to the one around.
+    fn inner(&mut self, list: &'a [Statement], around: &[&'a Loop], collapse: usize, loops: &mut Vec<Planned<'a>>) {
+        for statement in list {
+            match &statement.kind {
+                Kind::Loop(of) => {
+                    let promised = collapse > 0;
+                    let judged = judge(self.construct, of, self.rules, promised, around);
+                    let wanted = of.directive.is_some() || promised || is_worth_it(self.construct, of);
+                    let parallel = judged.ok().filter(|_| wanted);
+                    if parallel.is_some() || of.directive.is_some() {
+                        if let Some(parallel) = &parallel {
+                            self.notes.push(Note { at: statement.span.start, text: "loop is parallelizable".into(), refused: false });
+                            for variable in &parallel.recognised {
+                                let name = &self.construct.variables[variable.0].name;
+                                self.notes.push(Note { at: statement.span.start, text: format!("reduction of {name} recognised"), refused: false });
+                            }
+                        }
+                        loops.push(Planned { of, span: statement.span.clone(), parallel, collapsed: promised });
+                    }
+                    let inner: Vec<&Loop> = around.iter().copied().chain([&**of]).collect();
+                    let left = if promised { collapse - 1 } else { self::collapse(of) - 1 };
+                    self.inner(&of.body, &inner, left, loops);
+                }
+                Kind::Repeat { body, .. } => self.inner(body, around, 0, loops),
+                Kind::Block(body) => self.inner(body, around, collapse, loops),
+                Kind::Branch { arms, .. } => arms.iter().for_each(|arm| self.inner(arm, around, 0, loops)),
+                Kind::Effect(_) | Kind::Obstacle { .. } => {}
+            }
+        }
+    }
+
+    /// Whether a scalar's value may be read after a nest, in the construct or after it.
+    fn is_live(&self, variable: VarId, around: &[Frame<'a>]) -> bool {
+        for frame in around.iter().rev() {
+            match frame {
+                Frame::Before(after) => {
+                    if analysis::exposed(self.construct, after).contains(&variable) {
+                        return true;
+                    }
+                    if analysis::definitely_written(self.construct, after).contains(&variable) {
+                        return false;
+                    }
+                }
+                Frame::Loop(outer) => {
+                    if analysis::exposed(self.construct, &outer.body).contains(&variable) {
+                        return true;
+                    }
+                }
+            }
+        }
+        self.construct.variables[variable.0].live_after
+    }
+}
+
+/// What is around a statement.
+#[derive(Clone, Copy)]
+enum Frame<'a> {
+    /// Statements that follow.
+    Before(&'a [Statement]),
+    /// A loop on the host.
+    Loop(&'a Loop),
+}
+
+/// The loops of frames, from the outside inwards.
+fn loops<'a>(frames: &[Frame<'a>]) -> Vec<&'a Loop> {
+    let of = |frame: &Frame<'a>| match frame {
+        Frame::Loop(of) => Some(*of),
+        Frame::Before(_) => None,
+    };
+    frames.iter().filter_map(of).collect()
+}
+
+/// How many loops a directive's `collapse` or `tile` takes.
+pub(crate) fn collapse(of: &Loop) -> usize {
+    let Some(directive) = &of.directive else { return 1 };
+    let collapse = directive.clause("collapse").and_then(|clause| clause.argument.as_ref()?.trim().parse().ok());
+    let tile = directive.clause("tile").map(|clause| clause.list().len());
+    collapse.or(tile).unwrap_or(1).max(1)
+}
+
+/// Whether an inner loop without directive is worth a level of its own.
+fn is_worth_it(construct: &Construct, of: &Loop) -> bool {
+    let trips = of.lower.as_ref().zip(of.last.as_ref()).and_then(|(lower, last)| last.minus(lower)?.as_constant());
+    trips.is_none_or(|trips| trips.abs() >= TRIPS_MIN) && analysis::is_contiguous(construct, of)
+}
+
+/// A variable that a statement declares, if it is a declaration with a value.
+fn statement_declares(construct: &Construct, statement: &Statement) -> Option<VarId> {
+    let Kind::Effect(effect) = &statement.kind else { return None };
+    let inside = |access: &&crate::ir::Access| access.write && construct.variables[access.variable.0].storage == Storage::Inside;
+    effect.accesses.iter().find(inside).map(|access| access.variable)
+}
+
+/// Whether anything outside of a span names a variable.
+fn named_outside(construct: &Construct, variable: VarId, span: &Span) -> bool {
+    let mut found = false;
+    walk::accesses(&construct.body, &mut |access| {
+        found |= access.variable == variable && !(span.start <= access.span.start && access.span.end <= span.end);
+    });
+    found
+}
+
+/// Elements of the construct's data clauses: clause, element.
+pub(crate) fn mapped(construct: &Construct) -> Vec<(&str, &str)> {
+    let clauses = construct.directive.clauses.iter().filter(|clause| DATA.contains(&clause.name.as_str()));
+    clauses.flat_map(|clause| clause.list().into_iter().map(|element| (clause.name.as_str(), element))).collect()
+}
+
+/// Whether a data clause of the construct names a variable.
+pub(crate) fn has_clause(construct: &Construct, variable: VarId) -> bool {
+    let name = &construct.variables[variable.0].name;
+    mapped(construct).iter().any(|(_, element)| named(element) == name)
+}
