@@ -11,7 +11,13 @@ fn main() -> Result<(), std::io::Error> {
     let rules = Rules { prove: true, implicit_reductions: true, no_alias: false };
     let new = rewrite_c(&text, file, false, mode, rules);
     for message in new.messages {
-        eprintln!("{}:{}: {}{}", message.place.file, message.place.number, if message.refused { "left: " } else { "" }, message.text);
+        eprintln!(
+            "{}:{}: {}{}",
+            message.place.file,
+            message.place.number,
+            if message.refused { "left: " } else { "" },
+            message.text
+        );
     }
     println!("{}", new.text.unwrap_or(text));
     Ok(())

@@ -1,7 +1,7 @@
 //! A directive's name and clauses.
 
-pub(crate) use crate::ir::{Clause, Directive};
 use crate::ir::Span;
+pub(crate) use crate::ir::{Clause, Directive};
 
 /// Names of two words.
 const PAIRS: &[(&str, &str)] = &[
@@ -140,7 +140,10 @@ mod tests {
     fn clauses_are_read() {
         let directive = Directive::new(" KERNELS loop copy(a[0:n], b) Independent, async(f(1))", 0..0);
         let clauses: Vec<String> = directive.clauses.iter().map(Clause::text).collect();
-        assert_eq!((directive.name.as_str(), clauses.join(" ").as_str()), ("kernels loop", "copy(a[0:n], b) independent async(f(1))"));
+        assert_eq!(
+            (directive.name.as_str(), clauses.join(" ").as_str()),
+            ("kernels loop", "copy(a[0:n], b) independent async(f(1))")
+        );
         assert_eq!(directive.clauses[0].list(), ["a[0:n]", "b"]);
         assert_eq!(named("p->x[0:n]"), "p");
     }

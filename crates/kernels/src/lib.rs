@@ -9,6 +9,8 @@ pub mod analysis;
 mod c;
 mod clause;
 mod emit;
+#[cfg(test)]
+mod generated;
 pub mod ir;
 pub mod plan;
 pub mod poly;
@@ -75,7 +77,11 @@ pub fn rewrite_c(text: &str, name: &str, cxx: bool, mode: Mode, rules: Rules) ->
     if opened && mode == Mode::Check {
         edits.insert(0, format!("{}# 1 \"{name}\"\n", emit::check::PROLOGUE));
     }
-    let messages = notes.into_iter().map(|note| Message { place: source.place(note.at).0, text: note.text, refused: note.refused });
+    let messages = notes.into_iter().map(|note| Message {
+        place: source.place(note.at).0,
+        text: note.text,
+        refused: note.refused,
+    });
     let messages = messages.collect();
     Rewritten { text: opened.then(|| edits.apply(text)), messages }
 }

@@ -20,6 +20,8 @@ pub struct Plan<'a> {
     pub device: BTreeSet<VarId>,
     /// The one part is the whole construct.
     pub single: bool,
+    /// Loops that run on the host, whose directives go.
+    pub host: Vec<&'a Loop>,
     /// Reasons of loops that stay as they are, and what was found of the others.
     pub notes: Vec<Note>,
 }
@@ -50,6 +52,8 @@ pub enum Part<'a> {
         arrays: BTreeSet<VarId>,
         /// A loop that GCC may open by itself.
         is_loop: bool,
+        /// The directive of that loop.
+        directive: Option<Span>,
     },
 }
 
@@ -90,9 +94,17 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
     }
     let mut device: BTreeSet<VarId> = scalars(construct).filter(|id| construct.variables[id.0].mapped).collect();
     loop {
-        let mut planner = Planner { construct, rules, device: device.clone(), on_device: BTreeSet::new(), notes: Vec::new(), failed: None };
+        let mut planner = Planner {
+            construct,
+            rules,
+            device: device.clone(),
+            on_device: BTreeSet::new(),
+            notes: Vec::new(),
+            host: Vec::new(),
+            failed: None,
+        };
         let parts = planner.list(&construct.body, &[]);
-        let Planner { on_device, notes, failed, .. } = planner;
+        let Planner { on_device, notes, host, failed, .. } = planner;
         if !parts.iter().any(|part| matches!(part, Part::Nest(_))) {
             return Err(match notes.is_empty() {
                 true => whole("no loop in it can run in parallel", construct.directive.span.start),
@@ -107,7 +119,7 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
             continue;
         }
         let single = parts.len() == 1 && is_whole(construct);
-        return Ok(Plan { construct, parts, device, single, notes });
+        return Ok(Plan { construct, parts, device, single, host, notes });
     }
 }
 
@@ -139,6 +151,7 @@ struct Planner<'a> {
     /// Scalars that parts write.
     on_device: BTreeSet<VarId>,
     notes: Vec<Note>,
+    host: Vec<&'a Loop>,
     failed: Option<(usize, String)>,
 }
 
@@ -150,15 +163,19 @@ impl<'a> Planner<'a> {
             let frames = [around, &[Frame::Before(&list[at + 1..])]].concat();
             let own = self.statement(statement, &frames);
             // Neighbouring statements on the device are one part.
-            if let ([Part::Serial { span, scalars, arrays, is_loop: false }], true, Some(Part::Serial { span: to, scalars: all, arrays: every, is_loop: false })) =
-                (&*own, open, parts.last_mut())
+            if let (
+                [Part::Serial { span, scalars, arrays, is_loop: false, .. }],
+                true,
+                Some(Part::Serial { span: to, scalars: all, arrays: every, is_loop: false, .. }),
+            ) = (&*own, open, parts.last_mut())
             {
                 to.end = span.end;
                 all.extend(scalars);
                 every.extend(arrays);
                 continue;
             }
-            open = matches!(own.last(), Some(Part::Serial { is_loop: false, .. })) && !matches!(statement.kind, Kind::Loop(_) | Kind::Block(_) | Kind::Branch { .. });
+            open = matches!(own.last(), Some(Part::Serial { is_loop: false, .. }))
+                && !matches!(statement.kind, Kind::Loop(_) | Kind::Block(_) | Kind::Branch { .. });
             parts.extend(own);
         }
         parts
@@ -174,11 +191,15 @@ impl<'a> Planner<'a> {
                     let on_host = of.header.iter().all(|access| self.is_on_host(access.variable));
                     if on_host && !self.device.contains(&of.variable) {
                         let inner = [around, &[Frame::Loop(of)]].concat();
-                        let kept = self.on_device.clone();
+                        let (kept, hosts) = (self.on_device.clone(), self.host.len());
                         let parts = self.list(&of.body, &inner);
                         if parts.iter().any(|part| matches!(part, Part::Nest(_))) {
+                            // It runs on the host, around parallel ones.
+                            self.notes[known].refused = false;
+                            self.host.push(of);
                             return parts;
                         }
+                        self.host.truncate(hosts);
                         self.on_device = kept;
                         self.notes.truncate(known + 1);
                     }
@@ -207,7 +228,10 @@ impl<'a> Planner<'a> {
             Kind::Effect(_) => {
                 let declares = statement_declares(self.construct, statement);
                 if let Some(variable) = declares {
-                    let reason = format!("{} is declared in the construct and set on the device", self.construct.variables[variable.0].name);
+                    let reason = format!(
+                        "{} is declared in the construct and set on the device",
+                        self.construct.variables[variable.0].name
+                    );
                     self.failed.get_or_insert((statement.span.start, reason));
                 }
                 self.serial(statement, false)
@@ -244,26 +268,42 @@ impl<'a> Planner<'a> {
                 scalars.insert(inner.variable);
             }
         });
-        let inside = |id: &VarId| self.construct.variables[id.0].storage == Storage::Inside && !named_outside(self.construct, *id, &statement.span);
+        let inside = |id: &VarId| {
+            self.construct.variables[id.0].storage == Storage::Inside
+                && !named_outside(self.construct, *id, &statement.span)
+        };
         scalars.retain(|id| !inside(id));
         written.retain(|id| !inside(id));
         self.on_device.extend(&written);
-        vec![Part::Serial { span: statement.span.clone(), scalars, arrays, is_loop }]
+        let directive = match &statement.kind {
+            Kind::Loop(of) => of.directive.as_ref().filter(|own| own.span != self.construct.directive.span),
+            _ => None,
+        };
+        let directive = directive.map(|directive| directive.span.clone());
+        vec![Part::Serial { span: statement.span.clone(), scalars, arrays, is_loop, directive }]
     }
 
     fn nest(&mut self, statement: &'a Statement, of: &'a Loop, around: &[Frame<'a>]) -> Result<Nest<'a>, Obstacle> {
         let parallel = judge(self.construct, of, self.rules, false, &loops(around))?;
-        let refuse = |reason: String| Err(Obstacle { span: statement.span.clone(), reason, remedy: None, promised_away: false });
+        let refuse =
+            |reason: String| Err(Obstacle { span: statement.span.clone(), reason, remedy: None, promised_away: false });
         // What is used afterwards has to be the last iteration's.
         for variable in &parallel.scalars.private {
             if self.is_live(*variable, around) {
                 let name = &self.construct.variables[variable.0].name;
-                return refuse(format!("the value of {name} is used after the loop: last value needed prevents parallelization"));
+                return refuse(format!(
+                    "the value of {name} is used after the loop: last value needed prevents parallelization"
+                ));
             }
         }
         let last_value = !of.declares && self.is_live(of.variable, around);
-        if last_value && of.header.iter().any(|access| !self.is_on_host(access.variable)) {
-            return refuse(format!("the value of {} is used after the loop", self.construct.variables[of.variable.0].name));
+        if last_value
+            && (self.device.contains(&of.variable) || of.header.iter().any(|access| !self.is_on_host(access.variable)))
+        {
+            return refuse(format!(
+                "the value of {} is used after the loop",
+                self.construct.variables[of.variable.0].name
+            ));
         }
         let mut arrays = BTreeSet::new();
         walk::accesses(std::slice::from_ref(statement), &mut |access| {
@@ -278,7 +318,11 @@ impl<'a> Planner<'a> {
         self.notes.push(Note { at: statement.span.start, text: word.into(), refused: false });
         for variable in recognised {
             let name = &self.construct.variables[variable.0].name;
-            self.notes.push(Note { at: statement.span.start, text: format!("reduction of {name} recognised"), refused: false });
+            self.notes.push(Note {
+                at: statement.span.start,
+                text: format!("reduction of {name} recognised"),
+                refused: false,
+            });
         }
         let collapse = collapse(of);
         let mut loops = vec![Planned { of, span: statement.span.clone(), parallel: Some(parallel), collapsed: false }];
@@ -298,10 +342,18 @@ impl<'a> Planner<'a> {
                     let parallel = judged.ok().filter(|_| wanted);
                     if parallel.is_some() || of.directive.is_some() {
                         if let Some(parallel) = &parallel {
-                            self.notes.push(Note { at: statement.span.start, text: "loop is parallelizable".into(), refused: false });
+                            self.notes.push(Note {
+                                at: statement.span.start,
+                                text: "loop is parallelizable".into(),
+                                refused: false,
+                            });
                             for variable in &parallel.recognised {
                                 let name = &self.construct.variables[variable.0].name;
-                                self.notes.push(Note { at: statement.span.start, text: format!("reduction of {name} recognised"), refused: false });
+                                self.notes.push(Note {
+                                    at: statement.span.start,
+                                    text: format!("reduction of {name} recognised"),
+                                    refused: false,
+                                });
                             }
                         }
                         loops.push(Planned { of, span: statement.span.clone(), parallel, collapsed: promised });
@@ -376,7 +428,8 @@ fn is_worth_it(construct: &Construct, of: &Loop) -> bool {
 /// A variable that a statement declares, if it is a declaration with a value.
 fn statement_declares(construct: &Construct, statement: &Statement) -> Option<VarId> {
     let Kind::Effect(effect) = &statement.kind else { return None };
-    let inside = |access: &&crate::ir::Access| access.write && construct.variables[access.variable.0].storage == Storage::Inside;
+    let inside =
+        |access: &&crate::ir::Access| access.write && construct.variables[access.variable.0].storage == Storage::Inside;
     effect.accesses.iter().find(inside).map(|access| access.variable)
 }
 

@@ -28,7 +28,8 @@ pub struct Line {
 impl<'a> Source<'a> {
     /// Reads C or C++ after the preprocessor; `name` is the file's name until a line marker has another.
     pub fn c(text: &'a str, name: &str) -> Self {
-        let mut source = Self { text, code: String::with_capacity(text.len()), directives: Vec::new(), lines: BTreeMap::new() };
+        let mut source =
+            Self { text, code: String::with_capacity(text.len()), directives: Vec::new(), lines: BTreeMap::new() };
         let (mut file, mut number, mut system) = (name.to_owned(), 1, false);
         let mut at = 0;
         while at < text.len() {
@@ -118,7 +119,10 @@ mod tests {
         let at = text.find("z;").unwrap();
         assert_eq!(source.place(at), (Line { file: "a.c".into(), number: 4 }, 0));
         let directive = source.directives_before(at).next().unwrap();
-        assert_eq!((directive.name.as_str(), &text[directive.span.clone()]), ("kernels", "#pragma acc kernels copy(a)"));
+        assert_eq!(
+            (directive.name.as_str(), &text[directive.span.clone()]),
+            ("kernels", "#pragma acc kernels copy(a)")
+        );
         assert_eq!(source.directives_before(text.len()).count(), 0);
     }
 

@@ -146,6 +146,62 @@ impl Line {
         line
     }
 
+    /// The arguments without inputs, outputs and what is made of them: what a run of the preprocessor alone takes for one source.
+    pub(super) fn without_inputs(arguments: &[OsString]) -> Vec<OsString> {
+        const WITH_VALUE_LEFT_OUT: &[&str] =
+            &["-o", "-MF", "-x", "-aux-info", "-dumpbase", "-dumpbase-ext", "-dumpdir"];
+        const LEFT_OUT: &[&str] = &["-c", "-S", "-fsyntax-only", "-r", "-pipe", "-save-temps"];
+        const PREFIXES: &[&str] = &["-o", "-MF", "-x", "-l", "-L", "-Wl,"];
+        let mut left = Vec::new();
+        let mut at = 0;
+        while let Some(argument) = arguments.get(at) {
+            let text = argument.to_str().unwrap_or("");
+            let has_value = WITH_VALUE.contains(&text);
+            let is_input = !text.starts_with('-') || text == "-";
+            let out = is_input
+                || LEFT_OUT.contains(&text)
+                || WITH_VALUE_LEFT_OUT.contains(&text)
+                || PREFIXES.iter().any(|prefix| text.starts_with(prefix));
+            if !out {
+                left.push(argument.clone());
+                left.extend(arguments.get(at + 1).filter(|_| has_value).cloned());
+            }
+            at += if has_value { 2 } else { 1 };
+        }
+        left
+    }
+
+    /// The target in a source's dependency file, as make knows it, unless an option names another.
+    pub(super) fn target(&self, arguments: &[OsString], source: &Source) -> Option<OsString> {
+        let at = self.sources.iter().position(|one| one.at == source.at)?;
+        let file = self.dependencies.get(at)?;
+        if arguments
+            .iter()
+            .any(|argument| ["-MT", "-MQ"].iter().any(|option| argument.to_string_lossy().starts_with(option)))
+        {
+            return None;
+        }
+        let output = arguments.iter().position(|argument| argument == "-o").and_then(|at| arguments.get(at + 1));
+        match output.filter(|_| !self.links) {
+            Some(output) => Some(output.clone()),
+            None if self.links => Some(file.with_extension("o").into()),
+            None => Some(source.path.with_extension("o").file_name()?.to_owned()),
+        }
+    }
+
+    /// The language that `-x` names for the argument at a place.
+    pub(super) fn named_language(arguments: &[OsString], at: usize) -> Option<&str> {
+        let before = &arguments[..at];
+        let found = (0..before.len()).rev().find_map(|place| {
+            let text = before[place].to_str()?;
+            match text.strip_prefix("-x")? {
+                "" => before.get(place + 1)?.to_str(),
+                name => Some(name),
+            }
+        });
+        found.filter(|name| *name != "none")
+    }
+
     /// Whether any source is Fortran.
     pub(super) fn has_fortran(&self) -> bool {
         self.sources.iter().any(|source| source.language.is_fortran())
@@ -210,6 +266,23 @@ mod tests {
     fn folders_of_includes_are_known() {
         let folders = line("-I a -Ib -iquote c -isystem d -Je x.c").folders;
         assert_eq!(folders, ["a", "b", "c", "e"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn the_preprocessor_gets_all_but_inputs_and_outputs() {
+        let arguments = [
+            "-O2", "-c", "a.c", "-o", "a.o", "-I", "inc", "-DN=2", "b.o", "-lm", "-MD", "-MF", "x.d", "-x", "c",
+            "-std=c99",
+        ];
+        let arguments = arguments.map(OsString::from);
+        assert_eq!(
+            Line::without_inputs(&arguments),
+            ["-O2", "-I", "inc", "-DN=2", "-MD", "-std=c99"].map(OsString::from)
+        );
+        let line = Line::new(&arguments);
+        assert_eq!(line.target(&arguments, &line.sources[0]), Some("a.o".into()));
+        assert_eq!(Line::named_language(&arguments, 15), Some("c"));
+        assert_eq!(Line::named_language(&arguments, 2), None);
     }
 
     #[test]

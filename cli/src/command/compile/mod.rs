@@ -3,6 +3,7 @@
 //! Directives that GCC doesn't know, drops or refuses are others, or calls, in a copy of the source that GCC gets instead; everything in
 //! the copy is named after the source: messages, `__FILE__`, debug information and dependencies.
 
+mod kernels;
 mod line;
 mod modules;
 
@@ -13,6 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
 use crate::output::{print, tell};
 use accord_types::settings::{self, Setting};
+use kernels::{Kernels, Preprocessed};
 use line::{Line, Source};
 use modules::prefixed;
 use std::ffi::{OsStr, OsString};
@@ -62,6 +64,12 @@ struct Own {
     show: bool,
     modules: bool,
     quiet: bool,
+    kernels: Kernels,
+    /// All that is decided of `kernels` loops is said.
+    info: bool,
+    no_implicit_reductions: bool,
+    /// Pointers are promised not to overlap.
+    no_alias: bool,
 }
 
 impl Own {
@@ -74,6 +82,14 @@ impl Own {
                 Some("--accord-show") => own.show = true,
                 Some("--accord-modules") => own.modules = true,
                 Some("--accord-no-lint") => own.quiet = true,
+                Some("-Minfo" | "-Minfo=accel" | "-Minfo=all") => own.info = true,
+                Some("--no-implicit-reductions") => own.no_implicit_reductions = true,
+                Some("--assume-no-alias") => own.no_alias = true,
+                Some(option) if option.starts_with("--kernels=") => match Kernels::named(&option["--kernels=".len()..])
+                {
+                    Some(kernels) => own.kernels = kernels,
+                    None => unknown = Some(option.to_owned()),
+                },
                 Some(other) if other.starts_with("--accord-") => unknown = Some(other.to_owned()),
                 _ => return true,
             }
@@ -109,7 +125,7 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
     let include = find_include()?;
     let mut kept = None;
     let mut flags = vec![prefixed("-I", &include)];
-    let mut copies = Vec::new();
+    let (mut copies, mut preprocessed) = (Vec::new(), Vec::<(usize, Preprocessed)>::new());
     if !line.without_openacc {
         flags.push("-fopenacc".into());
         if tool != Tool::Fc && !line.has_fortran() {
@@ -119,8 +135,19 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
         if !line.preprocesses_only {
             let gcc = version(&compiler);
             for source in &line.sources {
-                copies.extend(look_at(source, &line, own, gcc)?);
+                let copy = look_at(source, &line, own, gcc)?;
+                if !own.show && has_kernels(source, &line) {
+                    let file = copy.as_ref().map_or_else(|| source.path.clone(), Copy::path);
+                    let includes =
+                        [vec![prefixed("-I", &include)], copy.iter().flat_map(Copy::flags).collect()].concat();
+                    let new = kernels::rewritten(source, &file, &includes, &compiler, (&line, &arguments), own)?;
+                    preprocessed.extend(new.map(|new| (source.at, new)));
+                }
+                copies.extend(copy);
             }
+        }
+        if own.kernels == Kernels::Decompose {
+            flags.extend(["--param", "openacc-kernels=decompose"].map(OsString::from));
         }
     }
     if tool == Tool::Fc || line.has_fortran() {
@@ -136,15 +163,44 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
     if line.links {
         flags.extend(link_flags(&find_libacc()?));
     }
-    flags.extend(arguments);
-    let dependencies: Vec<(PathBuf, &Copy<'_>)> = line
+    for (at, argument) in arguments.iter().enumerate() {
+        match preprocessed.iter().find(|(place, _)| *place == at) {
+            Some((_, new)) => {
+                flags.extend(["-x".into(), new.language.into(), new.path.clone().into(), "-x".into()]);
+                flags.push(Line::named_language(&arguments, at).unwrap_or("none").into());
+            }
+            None => flags.push(argument.clone()),
+        }
+    }
+    let dependencies: Vec<Dependencies<'_>> = line
         .dependencies
         .iter()
         .zip(&line.sources)
-        .filter_map(|(file, source)| Some((file.clone(), copies.iter().find(|copy| copy.source.at == source.at)?)))
+        .map(|(file, source)| Dependencies {
+            file,
+            preprocessed: preprocessed.iter().find(|(at, _)| *at == source.at).map(|(_, new)| new),
+            copy: copies.iter().find(|copy| copy.source.at == source.at),
+        })
         .collect();
-    let temporary = kept.is_some() || !copies.is_empty();
+    let temporary = kept.is_some() || !copies.is_empty() || !preprocessed.is_empty();
     run(own, &compiler, &flags, temporary, &dependencies)
+}
+
+/// A dependency file, and what the compiler got in place of the source.
+struct Dependencies<'a> {
+    file: &'a Path,
+    preprocessed: Option<&'a Preprocessed>,
+    copy: Option<&'a Copy<'a>>,
+}
+
+/// Whether a source or a file that it includes may have a `kernels` construct.
+fn has_kernels(source: &Source, line: &Line) -> bool {
+    let Ok(bytes) = std::fs::read(&source.path) else { return false };
+    let (text, _) = Encoding::decode(bytes);
+    text.contains("kernels")
+        || included(&source.path, &text, source.language, &line.folders)
+            .iter()
+            .any(|(_, text)| text.contains("kernels"))
 }
 
 /// libacc ahead of all else, so that it is found before libgomp, and known to the program for good.
@@ -291,7 +347,7 @@ fn run(
     compiler: &OsStr,
     arguments: &[OsString],
     temporary: bool,
-    copies: &[(PathBuf, &Copy<'_>)],
+    dependencies: &[Dependencies<'_>],
 ) -> Result<u8> {
     let mut command = Command::new(compiler);
     command.args(arguments);
@@ -303,8 +359,13 @@ fn run(
         return Err(Failure::start(compiler, &command.exec()));
     }
     let status = command.status().map_err(|error| Failure::start(compiler, &error))?;
-    for (file, copy) in copies {
-        copy.name_source_in(file);
+    for Dependencies { file, preprocessed, copy } in dependencies {
+        if let Some(preprocessed) = preprocessed {
+            preprocessed.complete(file);
+        }
+        if let Some(copy) = copy {
+            copy.name_source_in(file);
+        }
     }
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok(u8::try_from(code).unwrap_or(1))

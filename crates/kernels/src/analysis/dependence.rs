@@ -1,7 +1,7 @@
 //! The dependence test: whether two iterations of a loop may touch the same element.
 
 use super::references::{Range, Reference, References};
-use crate::ir::{Element, Construct, VarId};
+use crate::ir::{Construct, Element, VarId};
 use crate::poly::Poly;
 
 /// Steps of one proof that a polynomial is not negative.
@@ -69,7 +69,8 @@ pub(super) fn independent(
                 0 => (*symbol, bounds.clone()),
                 _ => {
                     let new = fresh();
-                    let both = bounds.as_ref().and_then(|(low, high)| Some((rename(low, &renamed)?, rename(high, &renamed)?)));
+                    let both =
+                        bounds.as_ref().and_then(|(low, high)| Some((rename(low, &renamed)?, rename(high, &renamed)?)));
                     renamed.push((*symbol, Poly::variable(new)));
                     (new, both)
                 }
@@ -88,9 +89,8 @@ pub(super) fn independent(
             moved = moved.and_then(|poly| poly.with(*from, to));
         }
         let here = Poly::variable(tested.variable).plus(&Poly::variable(distance));
-        let difference = here
-            .and_then(|here| moved?.with(tested.variable, &here))
-            .and_then(|second| second.minus(first));
+        let difference =
+            here.and_then(|here| moved?.with(tested.variable, &here)).and_then(|second| second.minus(first));
         difference.is_some_and(|difference| pair.never_zero(&difference))
     })
 }
@@ -128,7 +128,9 @@ impl Pair {
     fn out_of_range(&self, factor: &Poly, rest: &Poly) -> bool {
         let Some(span) = &self.span else { return false };
         let reach = factor.times(span);
-        let Some(reach) = reach.filter(|_| self.not_negative(factor) || self.not_positive(factor)) else { return false };
+        let Some(reach) = reach.filter(|_| self.not_negative(factor) || self.not_positive(factor)) else {
+            return false;
+        };
         let reach = if self.not_negative(factor) { Some(reach) } else { reach.times(&Poly::constant(-1)) };
         [1, -1].into_iter().any(|sign| {
             let beyond = || -> Option<bool> {

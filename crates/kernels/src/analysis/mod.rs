@@ -70,10 +70,15 @@ impl Named {
 
 /// Whether a loop's iterations may run in any order; else what prevents it. `promised` if an outer loop's `collapse` promises it;
 /// `around` are the loops around it in the construct.
-pub fn judge(construct: &Construct, of: &Loop, rules: Rules, promised: bool, around: &[&Loop]) -> Result<Parallel, Obstacle> {
-    let refuse = |reason: String| {
-        Err(Obstacle { span: of.body_span.clone(), reason, remedy: None, promised_away: false })
-    };
+pub fn judge(
+    construct: &Construct,
+    of: &Loop,
+    rules: Rules,
+    promised: bool,
+    around: &[&Loop],
+) -> Result<Parallel, Obstacle> {
+    let refuse =
+        |reason: String| Err(Obstacle { span: of.body_span.clone(), reason, remedy: None, promised_away: false });
     let directive = of.directive.as_ref();
     let has = |name: &str| directive.is_some_and(|directive| directive.clause(name).is_some());
     if has("seq") {
@@ -103,7 +108,8 @@ pub fn judge(construct: &Construct, of: &Loop, rules: Rules, promised: bool, aro
     let mut references = References::of(construct, of);
     references.all.retain(|reference| !is_own(construct, of, reference, &named.private));
     let facts = around.iter().filter_map(|outer| references::bounds(outer)).filter_map(|(low, high)| high.minus(&low));
-    let tested = Tested { variable: of.variable, step: of.step, bounds: references::bounds(of), facts: facts.collect() };
+    let tested =
+        Tested { variable: of.variable, step: of.step, bounds: references::bounds(of), facts: facts.collect() };
     for (at, first) in references.all.iter().enumerate() {
         for second in &references.all[at..] {
             if !first.write && !second.write {

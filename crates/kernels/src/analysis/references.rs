@@ -83,7 +83,8 @@ impl References {
                 Kind::Block(body) => self.statements(construct, body, values, loops),
                 Kind::Effect(effect) => {
                     self.accesses(construct, &effect.accesses, values, loops);
-                    let value = effect.value.as_ref().and_then(|(variable, value)| Some((*variable, worth(value, values)?)));
+                    let value =
+                        effect.value.as_ref().and_then(|(variable, value)| Some((*variable, worth(value, values)?)));
                     for access in effect.accesses.iter().filter(|access| access.write) {
                         values.insert(access.variable, None);
                     }

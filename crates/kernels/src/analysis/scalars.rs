@@ -19,7 +19,12 @@ pub struct Scalars {
 
 impl Scalars {
     /// Looks at a loop. `known` are those of its clauses: private ones, and reductions with their operators.
-    pub(super) fn of(construct: &Construct, of: &Loop, private: &BTreeSet<VarId>, reductions: &BTreeMap<VarId, String>) -> Self {
+    pub(super) fn of(
+        construct: &Construct,
+        of: &Loop,
+        private: &BTreeSet<VarId>,
+        reductions: &BTreeMap<VarId, String>,
+    ) -> Self {
         let is_scalar = |variable: VarId| construct.variables[variable.0].shape == Shape::Scalar;
         let mut new = Self::default();
         let (mut written, mut all) = (BTreeSet::new(), BTreeSet::new());

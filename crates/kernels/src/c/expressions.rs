@@ -10,9 +10,50 @@ use tree_sitter::Node;
 
 /// Functions of `math.h` and `stdlib.h` that only compute, without `f` or `l` at their end.
 const PURE: &[&str] = &[
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf",
-    "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "hypot", "labs", "llabs", "ldexp",
-    "lgamma", "log", "log10", "log1p", "log2", "nearbyint", "pow", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma",
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fdim",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "hypot",
+    "labs",
+    "llabs",
+    "ldexp",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "nearbyint",
+    "pow",
+    "rint",
+    "round",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "tgamma",
     "trunc",
 ];
 
@@ -64,7 +105,12 @@ struct Lvalue {
 }
 
 impl<'s> Expressions<'s> {
-    pub(super) fn new(symbols: &'s Symbols<'s>, code: &'s str, span: Span, routines: &'s HashMap<String, bool>) -> Self {
+    pub(super) fn new(
+        symbols: &'s Symbols<'s>,
+        code: &'s str,
+        span: Span,
+        routines: &'s HashMap<String, bool>,
+    ) -> Self {
         Self {
             symbols,
             code,
@@ -154,10 +200,23 @@ impl<'s> Expressions<'s> {
                 found.opaque = Some("an assignment inside of an expression");
                 self.children(node, found);
             }
-            "number_literal" | "char_literal" | "string_literal" | "true" | "false" | "null" | "concatenated_string" => {}
+            "number_literal"
+            | "char_literal"
+            | "string_literal"
+            | "true"
+            | "false"
+            | "null"
+            | "concatenated_string" => {}
             "sizeof_expression" | "alignof_expression" | "type_descriptor" | "primitive_type" => {}
-            "binary_expression" | "unary_expression" | "parenthesized_expression" | "conditional_expression"
-            | "cast_expression" | "comma_expression" | "argument_list" | "initializer_list" | "initializer_pair" => {
+            "binary_expression"
+            | "unary_expression"
+            | "parenthesized_expression"
+            | "conditional_expression"
+            | "cast_expression"
+            | "comma_expression"
+            | "argument_list"
+            | "initializer_list"
+            | "initializer_pair" => {
                 self.children(node, found);
             }
             _ => {
@@ -201,8 +260,8 @@ impl<'s> Expressions<'s> {
         let function = node.child_by_field_name("function");
         let name = function.map_or("", |function| self.text(function));
         let plain = name.strip_prefix("__builtin_").unwrap_or(name);
-        let is_pure = PURE.contains(&plain)
-            || plain.strip_suffix(['f', 'l']).is_some_and(|plain| PURE.contains(&plain));
+        let is_pure =
+            PURE.contains(&plain) || plain.strip_suffix(['f', 'l']).is_some_and(|plain| PURE.contains(&plain));
         let kind = match self.routines.get(name) {
             Some(true) => CallKind::Level,
             Some(false) => CallKind::Sequential,
@@ -252,7 +311,13 @@ impl<'s> Expressions<'s> {
             "identifier" => {
                 let variable = self.variable(node);
                 let rest = self.types[variable.0].clone();
-                Some(Lvalue { variable, subscripts: Vec::new(), rest, path: self.text(node).to_owned(), followed: false })
+                Some(Lvalue {
+                    variable,
+                    subscripts: Vec::new(),
+                    rest,
+                    path: self.text(node).to_owned(),
+                    followed: false,
+                })
             }
             "parenthesized_expression" => self.lvalue(node.named_child(0)?, found),
             "subscript_expression" => {
@@ -285,7 +350,8 @@ impl<'s> Expressions<'s> {
             "field_expression" => {
                 let mut base = self.lvalue(node.child_by_field_name("argument")?, found)?;
                 let field = self.text(node.child_by_field_name("field")?);
-                let arrow = self.code[node.byte_range()].contains("->") && matches!(base.rest.derived.first(), Some(Derived::Pointer { .. }));
+                let arrow = self.code[node.byte_range()].contains("->")
+                    && matches!(base.rest.derived.first(), Some(Derived::Pointer { .. }));
                 if arrow {
                     base = self.element(base, Some(Poly::constant(0)), node.byte_range(), found)?;
                 }
@@ -306,7 +372,9 @@ impl<'s> Expressions<'s> {
                 base.path.push_str("[]");
                 Some(base)
             }
-            Derived::Pointer { .. } if base.subscripts.is_empty() && !base.followed && !base.path.contains(['.', '>']) => {
+            Derived::Pointer { .. }
+                if base.subscripts.is_empty() && !base.followed && !base.path.contains(['.', '>']) =>
+            {
                 base.rest.derived.remove(0);
                 base.subscripts.push(index);
                 base.followed = true;
@@ -388,16 +456,19 @@ impl<'s> Expressions<'s> {
 
     /// Whether arithmetic with it may wrap to another element of an array: it is in 32 bits without sign.
     fn wraps(&self, poly: &Poly) -> bool {
-        poly.variables().iter().any(|variable| {
-            matches!(self.variables[variable.0].element, Element::Integer { signed: false, bits: 32 })
-        })
+        poly.variables()
+            .iter()
+            .any(|variable| matches!(self.variables[variable.0].element, Element::Integer { signed: false, bits: 32 }))
     }
 
     /// Whether a cast to 32 bits loses some of its bits.
     fn wide(&self, poly: &Poly, to: Element) -> bool {
         matches!(to, Element::Integer { bits: 32, .. })
             && poly.variables().iter().any(|variable| {
-                matches!(self.variables[variable.0].element, Element::Integer { bits: 64, .. } | Element::Integer { signed: false, bits: 32 })
+                matches!(
+                    self.variables[variable.0].element,
+                    Element::Integer { bits: 64, .. } | Element::Integer { signed: false, bits: 32 }
+                )
             })
     }
 }

@@ -69,7 +69,9 @@ impl Liveness<'_> {
         }
         let mut cursor = body.walk();
         let around = body.named_children(&mut cursor).find(|child| {
-            child.start_byte() <= construct.start_byte() && child.end_byte() >= construct.end_byte() && child.id() != construct.id()
+            child.start_byte() <= construct.start_byte()
+                && child.end_byte() >= construct.end_byte()
+                && child.id() != construct.id()
         });
         // What stands ahead of the construct in a nested statement.
         match around {
@@ -81,7 +83,9 @@ impl Liveness<'_> {
     /// Statements of a block between two places.
     fn siblings(&self, block: Node<'_>, from: usize, to: usize) -> First {
         let (mut cursor, mut jumps) = (block.walk(), false);
-        for child in block.named_children(&mut cursor).filter(|child| child.start_byte() >= from && child.end_byte() <= to) {
+        for child in
+            block.named_children(&mut cursor).filter(|child| child.start_byte() >= from && child.end_byte() <= to)
+        {
             match self.first(child) {
                 First::Writes if !jumps => return First::Writes,
                 First::Reads => return First::Reads,
@@ -132,7 +136,11 @@ impl Liveness<'_> {
                 first => first,
             },
             "do_statement" | "switch_statement" => {
-                if self.mentions(node, None) { First::Reads } else { First::Nothing }
+                if self.mentions(node, None) {
+                    First::Reads
+                } else {
+                    First::Nothing
+                }
             }
             "binary_expression" if matches!(operator(node, self.code), "&&" | "||") => match field("left") {
                 First::Nothing => only_reads(field("right"), First::Nothing),

@@ -18,7 +18,8 @@ use tree_sitter::{Node, Parser, Tree};
 
 /// All `kernels` constructs of a source, in order. A construct whose text is not understood has an obstacle.
 pub(crate) fn constructs(source: &Source<'_>, cxx: bool) -> Vec<Construct> {
-    let kernels = source.directives.iter().filter(|directive| matches!(directive.name.as_str(), "kernels" | "kernels loop"));
+    let kernels =
+        source.directives.iter().filter(|directive| matches!(directive.name.as_str(), "kernels" | "kernels loop"));
     let kernels: Vec<&Directive> = kernels.collect();
     if kernels.is_empty() {
         return Vec::new();
@@ -31,7 +32,8 @@ pub(crate) fn constructs(source: &Source<'_>, cxx: bool) -> Vec<Construct> {
     let mapped = mapped(source);
     let mut found: Vec<Construct> = Vec::new();
     for directive in kernels {
-        let start = directive.span.end + code[directive.span.end..].len() - code[directive.span.end..].trim_start().len();
+        let start =
+            directive.span.end + code[directive.span.end..].len() - code[directive.span.end..].trim_start().len();
         let body = statement_at(tree.root_node(), start);
         found.push(match body {
             Some(body) => construct(source, directive, body, &code, &symbols, &routines, &mapped),
@@ -96,7 +98,10 @@ fn construct(
     for (variable, declared) in variables.iter_mut().zip(&declared) {
         variable.mapped = mapped.get(&variable.name).is_some_and(|at| at.iter().any(|at| *at != directive.span.start));
         let Some(declared) = declared else { continue };
-        if matches!(variable.storage, Storage::Local | Storage::Parameter) && !variable.address_taken && variable.shape == Shape::Scalar {
+        if matches!(variable.storage, Storage::Local | Storage::Parameter)
+            && !variable.address_taken
+            && variable.shape == Shape::Scalar
+        {
             let name = variable.name.clone();
             let liveness = Liveness { symbols, code, name: &name, at: declared.at };
             variable.live_after = liveness.after(body) || in_directives(source, &name, body);
@@ -112,7 +117,8 @@ fn construct(
         (None, Some(variable)) => Some(format!("{} is volatile", variable.name)),
         _ => None,
     };
-    let obstacle = reason.map(|reason| Obstacle { span: body.byte_range(), reason, remedy: None, promised_away: false });
+    let obstacle =
+        reason.map(|reason| Obstacle { span: body.byte_range(), reason, remedy: None, promised_away: false });
     Construct { directive: directive.clone(), end: None, span: body.byte_range(), variables, body: list, obstacle }
 }
 
@@ -138,7 +144,11 @@ fn routines(source: &Source<'_>, code: &str) -> HashMap<String, bool> {
             None => {
                 let rest = &code[directive.span.end..];
                 let before = rest.split('(').next().unwrap_or("");
-                before.split(|c: char| !c.is_alphanumeric() && c != '_').rfind(|word| !word.is_empty()).unwrap_or("").to_owned()
+                before
+                    .split(|c: char| !c.is_alphanumeric() && c != '_')
+                    .rfind(|word| !word.is_empty())
+                    .unwrap_or("")
+                    .to_owned()
             }
         };
         found.insert(name, level);

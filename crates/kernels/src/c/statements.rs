@@ -2,9 +2,7 @@
 
 use super::expressions::{Expressions, Found};
 use super::liveness::{has, operator};
-use crate::ir::{
-    Access, Directive, Effect, Element, Kind, Loop, Obstacle, Reduction, Shape, Statement, VarId,
-};
+use crate::ir::{Access, Directive, Effect, Element, Kind, Loop, Obstacle, Reduction, Shape, Statement, VarId};
 use crate::poly::Poly;
 use crate::source::Source;
 use tree_sitter::Node;
@@ -76,7 +74,9 @@ impl Statements<'_, '_> {
             let Some(value) = declarator.child_by_field_name("value") else { continue };
             self.expressions.read(value, &mut found);
             let mut derived = Vec::new();
-            let Some(name) = super::types::declarator(declarator, self.expressions.code, &mut derived) else { continue };
+            let Some(name) = super::types::declarator(declarator, self.expressions.code, &mut derived) else {
+                continue;
+            };
             let poly = self.expressions.poly(value);
             self.store(name, poly, &mut effect, &mut found);
         }
@@ -110,7 +110,8 @@ impl Statements<'_, '_> {
         let (mut effect, mut found) = (Effect::default(), Found::default());
         match node.kind() {
             "assignment_expression" => {
-                let (Some(left), Some(right)) = (node.child_by_field_name("left"), node.child_by_field_name("right")) else {
+                let (Some(left), Some(right)) = (node.child_by_field_name("left"), node.child_by_field_name("right"))
+                else {
                     return self.obstacle(node, "a statement that is not understood", false);
                 };
                 let operator = operator(node, self.expressions.code).to_owned();
@@ -196,7 +197,13 @@ impl Statements<'_, '_> {
     }
 
     /// `condition ? value : s`, or `if (condition) s = value`, as `max` or `min`.
-    fn extremum(&mut self, variable: VarId, condition: Node<'_>, yes: Node<'_>, no: Option<Node<'_>>) -> Option<Reduction> {
+    fn extremum(
+        &mut self,
+        variable: VarId,
+        condition: Node<'_>,
+        yes: Node<'_>,
+        no: Option<Node<'_>>,
+    ) -> Option<Reduction> {
         if condition.kind() != "binary_expression" {
             return None;
         }
@@ -309,7 +316,8 @@ impl Statements<'_, '_> {
     }
 
     fn switch(&mut self, node: Node<'_>) -> Kind {
-        let (Some(condition), Some(body)) = (node.child_by_field_name("condition"), node.child_by_field_name("body")) else {
+        let (Some(condition), Some(body)) = (node.child_by_field_name("condition"), node.child_by_field_name("body"))
+        else {
             return self.obstacle(node, "a statement that is not understood", false);
         };
         let mut found = Found::default();
@@ -481,7 +489,9 @@ impl Statements<'_, '_> {
                         let operator = sign(operator(right, code))?;
                         match self.is(first, variable) {
                             true => Some(operator * self.expressions.poly(second)?.as_constant()?),
-                            false if operator == 1 && self.is(second, variable) => self.expressions.poly(first)?.as_constant(),
+                            false if operator == 1 && self.is(second, variable) => {
+                                self.expressions.poly(first)?.as_constant()
+                            }
                             false => None,
                         }
                     }

@@ -31,8 +31,13 @@ pub(super) struct Symbols<'s> {
 
 impl<'s> Symbols<'s> {
     pub(super) fn new(root: Node<'_>, code: &'s str) -> Self {
-        let mut symbols =
-            Self { code, file: HashMap::new(), typedefs: HashMap::new(), fields: HashMap::new(), taken: HashSet::new() };
+        let mut symbols = Self {
+            code,
+            file: HashMap::new(),
+            typedefs: HashMap::new(),
+            fields: HashMap::new(),
+            taken: HashSet::new(),
+        };
         symbols.top(root);
         symbols.inner(root);
         symbols
@@ -123,9 +128,9 @@ impl<'s> Symbols<'s> {
     pub(super) fn base(&self, declaration: Node<'_>) -> Option<Type> {
         let mut new = self.specified(declaration.child_by_field_name("type")?, 0);
         let mut cursor = declaration.walk();
-        new.volatile |= declaration
-            .children(&mut cursor)
-            .any(|child| child.kind() == "type_qualifier" && matches!(&self.code[child.byte_range()], "volatile" | "_Atomic"));
+        new.volatile |= declaration.children(&mut cursor).any(|child| {
+            child.kind() == "type_qualifier" && matches!(&self.code[child.byte_range()], "volatile" | "_Atomic")
+        });
         Some(new)
     }
 
@@ -198,7 +203,9 @@ impl<'s> Symbols<'s> {
         }
         let parameters = node.child_by_field_name("parameters")?;
         let mut cursor = parameters.walk();
-        for parameter in parameters.named_children(&mut cursor).filter(|node| node.kind().ends_with("parameter_declaration")) {
+        for parameter in
+            parameters.named_children(&mut cursor).filter(|node| node.kind().ends_with("parameter_declaration"))
+        {
             for (node, mut r#type) in self.declarators(parameter) {
                 if &self.code[node.byte_range()] == name {
                     if r#type.derived.first() == Some(&Derived::Array) {

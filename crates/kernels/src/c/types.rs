@@ -49,8 +49,15 @@ pub(super) fn named(name: &str) -> Option<Element> {
         "unsigned" | "unsigned int" | "uint32_t" => integer(false, 32),
         "long" | "long int" | "signed long" | "long long" | "long long int" | "int64_t" | "ptrdiff_t" | "ssize_t"
         | "intptr_t" | "intmax_t" => integer(true, 64),
-        "unsigned long" | "unsigned long int" | "long unsigned int" | "unsigned long long" | "unsigned long long int"
-        | "uint64_t" | "size_t" | "uintptr_t" | "uintmax_t" => integer(false, 64),
+        "unsigned long"
+        | "unsigned long int"
+        | "long unsigned int"
+        | "unsigned long long"
+        | "unsigned long long int"
+        | "uint64_t"
+        | "size_t"
+        | "uintptr_t"
+        | "uintmax_t" => integer(false, 64),
         "float" => Some(Element::Real(32)),
         "double" => Some(Element::Real(64)),
         "_Bool" | "bool" => Some(Element::Logical),
@@ -89,7 +96,9 @@ pub(super) fn declarator<'t>(node: Node<'t>, code: &str, derived: &mut Vec<Deriv
         "init_declarator" => declarator(node.child_by_field_name("declarator")?, code, derived),
         "parenthesized_declarator" | "attributed_declarator" => {
             let mut cursor = node.walk();
-            let inner = node.named_children(&mut cursor).find(|child| child.kind().ends_with("declarator") || child.kind() == "identifier")?;
+            let inner = node
+                .named_children(&mut cursor)
+                .find(|child| child.kind().ends_with("declarator") || child.kind() == "identifier")?;
             declarator(inner, code, derived)
         }
         _ => None,

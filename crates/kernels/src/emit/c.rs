@@ -15,16 +15,33 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
         Around::Data(clauses) => edits.replace(directive, format!("#pragma acc data{clauses}{breaks}")),
         Around::Dynamic { enter, exit } => {
             edits.blank(source, directive);
-            edits.insert(construct.span.start, format!("{{{}", pragma(source, construct.span.start, &format!("enter data{enter}"))));
-            edits.close(construct.span.end, format!("{} }}", pragma(source, construct.span.end, &format!("exit data{exit}"))));
+            edits.insert(
+                construct.span.start,
+                format!("{{{}", pragma(source, construct.span.start, &format!("enter data{enter}"))),
+            );
+            edits.close(
+                construct.span.end,
+                format!("{} }}", pragma(source, construct.span.end, &format!("exit data{exit}"))),
+            );
         }
+    }
+    for directive in
+        plan.host.iter().filter_map(|of| of.directive.as_ref()).filter(|own| own.span != construct.directive.span)
+    {
+        edits.blank(source, directive.span.clone());
     }
     for part in &plan.parts {
         match part {
             Part::Nest(nest) => self::nest(source, plan, nest, around, edits),
-            Part::Serial { span, scalars, arrays, is_loop } => {
+            Part::Serial { span, scalars, arrays, is_loop, directive } => {
                 let text = of_serial(plan, scalars, arrays, *is_loop, around);
                 edits.insert(span.start, format!("{}{{ ", pragma(source, span.start, &text)));
+                // The loop's own directive comes behind that of its part.
+                if let Some(directive) = directive {
+                    edits.blank(source, directive.clone());
+                    let own = source.text[directive.clone()].trim().to_owned();
+                    edits.insert(span.start, format!("\n{own}{}", back(source, span.start)));
+                }
                 edits.close(span.end, " }");
             }
         }

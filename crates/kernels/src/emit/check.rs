@@ -1,11 +1,11 @@
 //! C: plain host loops whose iterations run in another order, to show a wrong plan.
 //!
-//! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration, and
-//! reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
+//! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration,
+//! scalars that are only read have a copy in each iteration that must not change, and reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
 
 use super::Edits;
 use super::c::last_value;
-use crate::ir::{Construct, VarId};
+use crate::ir::{Construct, Shape, VarId};
 use crate::plan::{Nest, Part, Plan, Planned};
 use crate::source::Source;
 use std::fmt::Write;
@@ -26,7 +26,11 @@ if (n < 3 || accord_random() % 3 == 0) return n ? n - 1 : 0; \
 for (;;) { unsigned long long a = accord_random() % (n - 1) + 1, b = n, c = a; \
 while (c) { unsigned long long t = b % c; b = c; c = t; } if (b == 1) return a; } } \
 static __attribute__((__unused__)) void accord_poison(void *p, unsigned long n) { \
-unsigned char *c = (unsigned char *)p; while (n--) *c++ = 0x5b; }\n";
+unsigned char *c = (unsigned char *)p; while (n--) *c++ = 0x5b; } \
+extern int accord_dprintf(int, const char *, ...) __asm__(\"dprintf\"); \
+static __attribute__((__unused__)) void accord_read(int *said, const char *where, const char *name, const void *p, const void *q, unsigned long n) { \
+if (!*said && __builtin_memcmp(p, q, n)) { *said = 1; \
+accord_dprintf(2, \"%s: error: %s is written in a loop that may only read it\\n\", where, name); } }\n";
 
 /// Edits for one construct.
 pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
@@ -47,7 +51,14 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
     }
 }
 
-fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, keeps_last: bool, nest: &Nest<'_>, edits: &mut Edits) {
+fn one(
+    source: &Source<'_>,
+    construct: &Construct,
+    planned: &Planned<'_>,
+    keeps_last: bool,
+    nest: &Nest<'_>,
+    edits: &mut Edits,
+) {
     let (of, Some(parallel)) = (planned.of, &planned.parallel) else { return };
     let name = |id: &VarId| construct.variables[id.0].name.as_str();
     let code = |span: &crate::ir::Span| source.code[span.clone()].replace('\n', " ");
@@ -69,6 +80,14 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, keeps_
         let identity = identity(operator, name);
         let _ = write!(text, "__typeof__({name}) accord_r_{name}[{GROUPS}] = {{{identity}, {identity}, {identity}}}; ");
     }
+    let read: Vec<&str> =
+        parallel.scalars.read.iter().filter(|id| construct.variables[id.0].shape == Shape::Scalar).map(name).collect();
+    if !read.is_empty() {
+        text += "static int accord_w; ";
+    }
+    for name in &read {
+        let _ = write!(text, "__typeof__({name}) accord_c_{name} = {name}; ");
+    }
     text += "for (accord_k = 0; accord_k < accord_n; accord_k++, accord_o = (accord_o + accord_s) % accord_n) { ";
     if !parallel.scalars.reductions.is_empty() {
         let _ = write!(text, "unsigned accord_g = accord_random() % {GROUPS}; ");
@@ -76,6 +95,9 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, keeps_
     for id in parallel.scalars.private.iter().filter(|id| **id != of.variable) {
         let name = name(id);
         let _ = write!(text, "__typeof__({name}) {name}; accord_poison(&{name}, sizeof {name}); ");
+    }
+    for name in &read {
+        let _ = write!(text, "__typeof__({name}) {name} = accord_c_{name}; ");
     }
     for id in parallel.scalars.reductions.keys() {
         let name = name(id);
@@ -96,6 +118,12 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, keeps_
     let kept = if breaks > 0 { super::c::back(source, of.body_span.start) } else { String::new() };
     edits.replace(planned.span.start..of.body_span.start, text + &kept);
     let mut end = String::from(" while (0); ");
+    let line = source.place(planned.span.start).0;
+    let place = format!("{}:{}", line.file, line.number);
+    for name in &read {
+        let _ =
+            write!(end, "accord_read(&accord_w, \"{place}\", \"{name}\", &{name}, &accord_c_{name}, sizeof {name}); ");
+    }
     for id in parallel.scalars.reductions.keys() {
         let name = name(id);
         let _ = write!(end, "accord_r_{name}[accord_g] = {name}; ");

@@ -40,17 +40,21 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
         if (!of_data || in_sections) && words.any(|word| written.contains(word)) {
             return refuse(format!("{} of the construct names a variable that the construct changes", clause.name));
         }
-        let is_call = argument.char_indices().any(|(at, c)| c == '(' && argument[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+        let is_call = argument
+            .char_indices()
+            .any(|(at, c)| c == '(' && argument[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
         if is_call && !of_data {
             return refuse(format!("{} of the construct has a call, which would run several times", clause.name));
         }
     }
     let mut maps: Vec<(String, String)> =
         mapped(construct).into_iter().map(|(name, element)| (kind(name).to_owned(), element.to_owned())).collect();
-    let default_present = construct.directive.clause("default").is_some_and(|one| one.argument.as_deref() == Some("present"));
+    let default_present =
+        construct.directive.clause("default").is_some_and(|one| one.argument.as_deref() == Some("present"));
     for (at, variable) in construct.variables.iter().enumerate() {
         let id = VarId(at);
-        let is_array = variable.shape == Shape::Array && variable.storage != crate::ir::Storage::Inside && !default_present;
+        let is_array =
+            variable.shape == Shape::Array && variable.storage != crate::ir::Storage::Inside && !default_present;
         if (is_array || plan.device.contains(&id)) && !has_clause(construct, id) && used(plan, id) {
             maps.push(("copy".into(), variable.name.clone()));
         }
@@ -121,13 +125,26 @@ pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> Stri
 }
 
 /// The directive of statements that run in order.
-pub(crate) fn of_serial(plan: &Plan<'_>, scalars: &BTreeSet<VarId>, arrays: &BTreeSet<VarId>, is_loop: bool, around: &Around) -> String {
-    let (name, by_value) = if is_loop { ("kernels", "copyin") } else { ("serial", "firstprivate") };
+pub(crate) fn of_serial(
+    plan: &Plan<'_>,
+    scalars: &BTreeSet<VarId>,
+    arrays: &BTreeSet<VarId>,
+    is_loop: bool,
+    around: &Around,
+) -> String {
+    let (name, by_value) =
+        if is_loop { ("kernels", "copyin") } else { ("parallel num_gangs(1) num_workers(1)", "firstprivate") };
     format!("{name}{}", shared(plan, around, scalars, arrays, by_value))
 }
 
 /// Clauses about data and those that each part has from the construct.
-fn shared(plan: &Plan<'_>, around: &Around, scalars: &BTreeSet<VarId>, arrays: &BTreeSet<VarId>, by_value: &str) -> String {
+fn shared(
+    plan: &Plan<'_>,
+    around: &Around,
+    scalars: &BTreeSet<VarId>,
+    arrays: &BTreeSet<VarId>,
+    by_value: &str,
+) -> String {
     let construct = plan.construct;
     let mut text = String::new();
     let names: BTreeSet<&str> = scalars.iter().chain(arrays).map(|id| named(&construct.variables[id.0].name)).collect();
@@ -220,7 +237,8 @@ fn levels_fit(nest: &Nest<'_>) -> bool {
         let clauses = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
         clauses.filter_map(|clause| level(&clause.name)).collect()
     };
-    let parallel: Vec<&Planned<'_>> = nest.loops.iter().filter(|one| one.parallel.is_some() && !one.collapsed).collect();
+    let parallel: Vec<&Planned<'_>> =
+        nest.loops.iter().filter(|one| one.parallel.is_some() && !one.collapsed).collect();
     parallel.iter().all(|one| {
         let own = of(one);
         let inner = parallel.iter().filter(|other| contains(one, other)).flat_map(|other| of(other));

@@ -1,0 +1,110 @@
+//! `kernels` constructs, as `accord cc` and `accord c++` open them (`--kernels`).
+
+use accord_tests::{Tool, gcc, libacc, root, tool};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn source(name: &str) -> PathBuf {
+    root().join("tests/programs/wrappers").join(name)
+}
+
+/// `accord WORDS... SOURCE -o program` in `folder`.
+fn build(folder: &Path, words: &str, source: &Path) -> Output {
+    libacc().unwrap();
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.args(words.split(' ')).arg(source).args(["-o", "program"]).current_dir(folder);
+    command.env("ACCORD_CACHE", folder.join("cache")).env_remove("ACCORD_LIBACC");
+    command.env("ACCORD_CC", gcc("gcc")).env("ACCORD_CXX", gcc("g++"));
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn good(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}{err}", output.status);
+    out.into_owned() + &err
+}
+
+/// Runs what was built, on CPU devices or with the host as device.
+#[track_caller]
+fn passes(folder: &Path, host: bool) {
+    let mut command = Command::new(folder.join("program"));
+    command.env("ACCORD_CPU_DEVICES", "2").env("ACCORD_CPU_MEMORY", "64M").env_remove("LD_PRELOAD");
+    if host {
+        command.env("ACC_DEVICE_TYPE", "host");
+    }
+    let said = good(&command.output().unwrap());
+    assert!(said.contains("PASS"), "{said}");
+}
+
+#[test]
+fn opened_regions_compute_what_the_source_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for options in ["cc -Wall -Wextra -Werror -O2 -g", "cc -O0 -std=c99"] {
+        good(&build(folder.path(), options, &source("kernels.c")));
+        passes(folder.path(), false);
+    }
+}
+
+#[test]
+fn other_modes_leave_the_text_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |options: &str| good(&build(folder.path(), options, &source("kernels.c")));
+    assert!(text("cc --accord-show --kernels=decompose").contains("--param openacc-kernels=decompose"));
+    assert!(!text("cc --accord-show --kernels=gcc").contains("kernels="));
+    let said = text("cc -O1 --kernels=gcc -Minfo");
+    assert!(!said.contains("parallel"), "{said}");
+    let refused = build(folder.path(), "cc --kernels=fast", &source("kernels.c"));
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--kernels=fast"));
+}
+
+#[test]
+fn decisions_hold_in_another_order_of_iterations() {
+    let folder = tempfile::tempdir().unwrap();
+    good(&build(folder.path(), "cc -O1 --kernels=check", &source("kernels.c")));
+    for seed in ["1", "2", "3"] {
+        let mut command = Command::new(folder.path().join("program"));
+        command.env("ACCORD_KERNELS_SEED", seed).env("ACC_DEVICE_TYPE", "host");
+        assert!(good(&command.output().unwrap()).contains("PASS"));
+    }
+}
+
+/// Line and reason of each loop, in the source and in what it includes.
+#[test]
+fn decisions_are_said_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = good(&build(folder.path(), "cc -O1 -Minfo", &source("kernels.c")));
+    for (file, line, text) in [
+        ("kernels.h", 5, "loop is parallelizable"),
+        ("kernels.c", 20, "loop is parallelizable (independent)"),
+        ("kernels.c", 28, "reduction of s recognised"),
+        ("kernels.c", 40, "loop carried dependence of grid prevents parallelization"),
+        ("kernels.c", 41, "loop is parallelizable"),
+        ("kernels.c", 68, "loop carried dependence of a prevents parallelization"),
+    ] {
+        assert!(
+            said.lines().any(|one| one.ends_with(&format!("{file}:{line}: {text}"))),
+            "{file}:{line}: {text}\n{said}"
+        );
+    }
+    // What is left is said without the option too.
+    let said = good(&build(folder.path(), "cc -O1", &source("kernels.c")));
+    assert!(said.contains("kernels.c:68: note: loop carried dependence of a"), "{said}");
+    assert!(!said.contains("parallelizable"), "{said}");
+    let said = good(&build(folder.path(), "cc -O1 --no-implicit-reductions -Minfo", &source("kernels.c")));
+    assert!(said.contains("kernels.c:28: loop carried dependence of s prevents parallelization"), "{said}");
+}
+
+/// Names and dependencies are the source's, not those of the rewritten text.
+#[test]
+fn messages_and_dependencies_name_the_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "#include \"two.h\"\nvoid f(double *restrict a, int n)\n{\n#pragma acc kernels copy(a[0:n])\n    for (int i = 0; i < n; i++)\n        \
+                a[i] = TWO * a[i];\n    int unused;\n}\n";
+    std::fs::write(folder.path().join("one.c"), text).unwrap();
+    std::fs::write(folder.path().join("two.h"), "#define TWO 2\n").unwrap();
+    let said = good(&build(folder.path(), "cc -Wall -c -MMD", Path::new("one.c")));
+    assert!(said.contains("one.c:7:9: warning: unused variable"), "{said}");
+    let dependencies = std::fs::read_to_string(folder.path().join("program.d")).unwrap();
+    assert_eq!(dependencies.split_whitespace().collect::<Vec<_>>(), ["program:", "one.c", "two.h"]);
+}
