@@ -259,6 +259,9 @@ pub struct Call {
     pub span: Span,
 }
 
+/// The name of a [`Call`] that stands for an atomic update of an array's element.
+pub const ATOMIC: &str = "acc atomic";
+
 /// What is known of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallKind {

@@ -8,6 +8,8 @@
 pub mod analysis;
 mod c;
 mod clause;
+#[cfg(test)]
+mod decisions_tests;
 mod emit;
 #[cfg(test)]
 mod generated;

@@ -2,7 +2,7 @@
 
 use crate::analysis::{self, Parallel, Rules, judge};
 use crate::clause::{DATA, named};
-use crate::ir::{Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
+use crate::ir::{ATOMIC, Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
 use crate::walk;
 use std::collections::BTreeSet;
 
@@ -225,7 +225,10 @@ impl<'a> Planner<'a> {
                 self.serial(statement, true)
             }
             Kind::Effect(effect) if self.runs_on_host(effect) => Vec::new(),
-            Kind::Effect(_) => {
+            Kind::Effect(effect) => {
+                if effect.calls.iter().any(|call| call.name == ATOMIC) {
+                    self.failed.get_or_insert((statement.span.start, "an atomic update between loops".into()));
+                }
                 let declares = statement_declares(self.construct, statement);
                 if let Some(variable) = declares {
                     let reason = format!(
@@ -236,7 +239,17 @@ impl<'a> Planner<'a> {
                 }
                 self.serial(statement, false)
             }
-            Kind::Repeat { .. } | Kind::Obstacle { .. } => self.serial(statement, true),
+            Kind::Repeat { .. } | Kind::Obstacle { .. } => {
+                let mut reason = None;
+                walk::statements(std::slice::from_ref(statement), &mut |one| {
+                    if let Kind::Obstacle { obstacle, .. } = &one.kind {
+                        reason.get_or_insert_with(|| obstacle.reason.clone());
+                    }
+                });
+                let text = reason.unwrap_or_else(|| "the loop's trip count is not known before it starts".into());
+                self.notes.push(Note { at: statement.span.start, text, refused: true });
+                self.serial(statement, true)
+            }
         }
     }
 

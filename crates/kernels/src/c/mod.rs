@@ -2,15 +2,17 @@
 
 mod expressions;
 mod liveness;
+mod loops;
 mod statements;
 mod symbols;
 mod types;
+mod updates;
 
 use crate::clause::{DATA, named};
 use crate::ir::{Construct, Directive, Kind, Obstacle, Shape, Storage};
 use crate::source::Source;
 use expressions::Expressions;
-use liveness::Liveness;
+use liveness::{Liveness, has};
 use statements::Statements;
 use std::collections::{HashMap, HashSet};
 use symbols::Symbols;
@@ -87,7 +89,7 @@ fn construct(
         return unreadable(directive, body.start_byte(), "the construct's text is not understood");
     }
     let expressions = Expressions::new(symbols, code, body.byte_range(), routines);
-    let mut statements = Statements { source, expressions };
+    let mut statements = Statements { source, expressions, from: directive.span.end };
     let mut list = statements.body(body);
     if directive.name == "kernels loop" {
         if let Some(Kind::Loop(first)) = list.first_mut().map(|statement| &mut statement.kind) {
@@ -112,7 +114,15 @@ fn construct(
     }
     let stored = stored_pointers.iter().next();
     let volatile = variables.iter().find(|variable| variable.volatile);
+    let inside = |other: &&Directive| (directive.span.end..body.end_byte()).contains(&other.span.start);
+    let known = |name: &str| matches!(name, "loop" | "cache") || name.starts_with("atomic");
+    let other = source.directives.iter().filter(inside).find(|other| !known(&other.name));
     let reason = match (stored, volatile) {
+        _ if has(body, &["return_statement"]) => Some("return leaves the construct".into()),
+        _ if has(body, &["goto_statement", "labeled_statement", "gnu_asm_expression"]) => {
+            Some("goto, labels or asm in the construct".into())
+        }
+        _ if other.is_some() => other.map(|other| format!("\"acc {}\" inside of the construct", other.name)),
         (Some(pointer), _) => Some(format!("the pointer {} is changed in the construct", variables[pointer.0].name)),
         (None, Some(variable)) => Some(format!("{} is volatile", variable.name)),
         _ => None,
@@ -124,7 +134,13 @@ fn construct(
 
 /// Whether a directive outside of the construct reads a variable, as in `copy(a[0:n])` or `if(n)`.
 fn in_directives(source: &Source<'_>, name: &str, body: Node<'_>) -> bool {
-    let outside = source.directives.iter().filter(|directive| directive.span.start >= body.end_byte());
+    let own = |directive: &&Directive| {
+        body.byte_range().contains(&directive.span.start)
+            || source.code[directive.span.end..body.start_byte()].trim().is_empty()
+    };
+    let outside = source.directives.iter().filter(|directive| {
+        directive.span.start >= body.end_byte() || directive.span.end <= body.start_byte() && !own(directive)
+    });
     outside.flat_map(|directive| &directive.clauses).any(|clause| {
         clause.name != "private"
             && clause.argument.as_deref().is_some_and(|argument| {

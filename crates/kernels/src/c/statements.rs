@@ -1,8 +1,9 @@
 //! Statements and loops.
 
 use super::expressions::{Expressions, Found};
-use super::liveness::{has, operator};
-use crate::ir::{Access, Directive, Effect, Element, Kind, Loop, Obstacle, Reduction, Shape, Statement, VarId};
+use super::liveness::operator;
+use super::updates::reduction;
+use crate::ir::{ATOMIC, Call, CallKind, Directive, Effect, Kind, Obstacle, Shape, Statement};
 use crate::poly::Poly;
 use crate::source::Source;
 use tree_sitter::Node;
@@ -11,6 +12,8 @@ use tree_sitter::Node;
 pub(super) struct Statements<'a, 's> {
     pub(super) source: &'a Source<'s>,
     pub(super) expressions: Expressions<'a>,
+    /// Where the construct's directive ends.
+    pub(super) from: usize,
 }
 
 impl Statements<'_, '_> {
@@ -24,11 +27,11 @@ impl Statements<'_, '_> {
         children.into_iter().filter_map(|child| self.statement(child)).collect()
     }
 
-    fn text(&self, node: Node<'_>) -> String {
+    pub(super) fn text(&self, node: Node<'_>) -> String {
         self.expressions.code[node.byte_range()].split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    fn obstacle(&mut self, node: Node<'_>, reason: impl Into<String>, promised_away: bool) -> Kind {
+    pub(super) fn obstacle(&mut self, node: Node<'_>, reason: impl Into<String>, promised_away: bool) -> Kind {
         let mut accesses = Vec::new();
         self.expressions.mentions(node, &mut accesses);
         let obstacle = Obstacle { span: node.byte_range(), reason: reason.into(), remedy: None, promised_away };
@@ -38,14 +41,11 @@ impl Statements<'_, '_> {
     fn statement(&mut self, node: Node<'_>) -> Option<Statement> {
         let span = node.byte_range();
         let directives: Vec<Directive> = self.source.directives_before(node.start_byte()).cloned().collect();
-        let inside = |directive: &&Directive| directive.span.start >= self.expressions.span.start;
+        let inside = |directive: &&Directive| directive.span.start >= self.from;
         let directives: Vec<&Directive> = directives.iter().filter(inside).collect();
-        if let Some(other) = directives.iter().find(|directive| !matches!(directive.name.as_str(), "loop" | "cache")) {
-            let reason = format!("\"acc {}\" inside of the construct", other.name);
-            return Some(Statement { span, kind: self.obstacle(node, reason, false) });
-        }
+        let is_atomic = directives.iter().any(|directive| directive.name.starts_with("atomic"));
         let directive = directives.into_iter().find(|directive| directive.name == "loop").cloned();
-        let kind = match node.kind() {
+        let mut kind = match node.kind() {
             "comment" | "type_definition" | "preproc_call" => return None,
             "compound_statement" => Kind::Block(self.body(node)),
             "for_statement" => self.r#for(node, directive),
@@ -62,6 +62,22 @@ impl Statements<'_, '_> {
             "goto_statement" | "labeled_statement" => self.obstacle(node, "goto and labels", false),
             _ => self.obstacle(node, "a statement that is not understood", false),
         };
+        if is_atomic {
+            let variables = &self.expressions.variables;
+            match &mut kind {
+                // What it stores to may be any iteration's: only a promise says that the order does not matter.
+                Kind::Effect(effect)
+                    if effect
+                        .accesses
+                        .iter()
+                        .all(|one| !one.write || variables[one.variable.0].shape != Shape::Scalar) =>
+                {
+                    effect.calls.push(Call { name: ATOMIC.into(), kind: CallKind::Sequential, span: span.clone() });
+                    effect.only_scalars = false;
+                }
+                _ => kind = self.obstacle(node, "an atomic update of a scalar", false),
+            }
+        }
         Some(Statement { span, kind })
     }
 
@@ -98,7 +114,7 @@ impl Statements<'_, '_> {
             return self.obstacle(node, reason, false);
         }
         let variables = &self.expressions.variables;
-        effect.only_scalars = found.calls.iter().all(|call| call.kind == crate::ir::CallKind::Pure)
+        effect.only_scalars = found.calls.iter().all(|call| call.kind == CallKind::Pure)
             && found.accesses.iter().all(|access| variables[access.variable.0].shape == Shape::Scalar);
         effect.accesses = found.accesses;
         effect.calls = found.calls;
@@ -154,105 +170,6 @@ impl Statements<'_, '_> {
         self.finish(node, effect, found)
     }
 
-    /// `s = s + e`, `s = e + s`, `s = fmax(s, e)`: the right side of an assignment to `variable`.
-    fn own_update(&mut self, variable: VarId, mut right: Node<'_>) -> Option<Reduction> {
-        while right.kind() == "parenthesized_expression" {
-            right = right.named_child(0)?;
-        }
-        match right.kind() {
-            "binary_expression" => {
-                let operator = operator(right, self.expressions.code);
-                let (left, other) = (right.child_by_field_name("left")?, right.child_by_field_name("right")?);
-                if self.is(left, variable) && !self.reads(other, variable) {
-                    return reduction(variable, operator);
-                }
-                let commutes = operator != "-";
-                (self.is(other, variable) && !self.reads(left, variable) && commutes)
-                    .then(|| reduction(variable, operator))
-                    .flatten()
-            }
-            "call_expression" => {
-                let name = self.text(right.child_by_field_name("function")?);
-                let operator = match name.trim_start_matches("__builtin_").trim_end_matches(['f', 'l']) {
-                    "max" | "fmax" => "max",
-                    "min" | "fmin" => "min",
-                    _ => return None,
-                };
-                let arguments = right.child_by_field_name("arguments")?;
-                let (first, second) = (arguments.named_child(0)?, arguments.named_child(1)?);
-                let one = self.is(first, variable) && !self.reads(second, variable)
-                    || self.is(second, variable) && !self.reads(first, variable);
-                one.then(|| Reduction { variable, operator: operator.into() })
-            }
-            "conditional_expression" => {
-                let mut condition = right.child_by_field_name("condition")?;
-                while condition.kind() == "parenthesized_expression" {
-                    condition = condition.named_child(0)?;
-                }
-                let (yes, no) = (right.child_by_field_name("consequence")?, right.child_by_field_name("alternative")?);
-                self.extremum(variable, condition, yes, Some(no))
-            }
-            _ => None,
-        }
-    }
-
-    /// `condition ? value : s`, or `if (condition) s = value`, as `max` or `min`.
-    fn extremum(
-        &mut self,
-        variable: VarId,
-        condition: Node<'_>,
-        yes: Node<'_>,
-        no: Option<Node<'_>>,
-    ) -> Option<Reduction> {
-        if condition.kind() != "binary_expression" {
-            return None;
-        }
-        let (left, right) = (condition.child_by_field_name("left")?, condition.child_by_field_name("right")?);
-        let mut greater = match operator(condition, self.expressions.code) {
-            ">" | ">=" => true,
-            "<" | "<=" => false,
-            _ => return None,
-        };
-        let value = if self.is(right, variable) {
-            left
-        } else if self.is(left, variable) {
-            greater = !greater;
-            right
-        } else {
-            return None;
-        };
-        // `greater` is now: value > s.
-        let same = |this: &Self, a: Node<'_>, b: Node<'_>| strip(&this.text(a)) == strip(&this.text(b));
-        if self.reads(value, variable) {
-            return None;
-        }
-        let takes = match no {
-            None => same(self, yes, value),
-            Some(no) if self.is(no, variable) => same(self, yes, value),
-            Some(no) if self.is(yes, variable) => {
-                greater = !greater;
-                same(self, no, value)
-            }
-            Some(_) => false,
-        };
-        takes.then(|| Reduction { variable, operator: if greater { "max" } else { "min" }.into() })
-    }
-
-    fn is(&mut self, mut node: Node<'_>, variable: VarId) -> bool {
-        while node.kind() == "parenthesized_expression"
-            && let Some(inner) = node.named_child(0)
-        {
-            node = inner;
-        }
-        node.kind() == "identifier" && self.expressions.variable(node) == variable
-    }
-
-    fn reads(&mut self, node: Node<'_>, variable: VarId) -> bool {
-        let mut found = Found::default();
-        self.expressions.read(node, &mut found);
-        found.accesses.iter().any(|access| access.variable == variable)
-    }
-
     fn r#if(&mut self, node: Node<'_>) -> Kind {
         let mut found = Found::default();
         let Some(mut condition) = node.child_by_field_name("condition") else {
@@ -262,7 +179,7 @@ impl Statements<'_, '_> {
         if let Some(reason) = found.opaque {
             return self.obstacle(node, reason, false);
         }
-        if found.calls.iter().any(|call| call.kind != crate::ir::CallKind::Pure) {
+        if found.calls.iter().any(|call| call.kind != CallKind::Pure) {
             return self.obstacle(node, "a call in a condition", false);
         }
         let consequence = node.child_by_field_name("consequence");
@@ -292,29 +209,6 @@ impl Statements<'_, '_> {
         self.body(node)
     }
 
-    /// `if (e > s) s = e;`
-    fn conditional_update(&mut self, condition: Node<'_>, then: Node<'_>) -> Option<Effect> {
-        let mut then = then;
-        if then.kind() == "compound_statement" && then.named_child_count() == 1 {
-            then = then.named_child(0)?;
-        }
-        let assignment = (then.kind() == "expression_statement").then(|| then.named_child(0)).flatten()?;
-        if assignment.kind() != "assignment_expression" || operator(assignment, self.expressions.code) != "=" {
-            return None;
-        }
-        let (left, right) = (assignment.child_by_field_name("left")?, assignment.child_by_field_name("right")?);
-        if left.kind() != "identifier" {
-            return None;
-        }
-        let variable = self.expressions.variable(left);
-        let reduction = self.extremum(variable, condition, right, None)?;
-        let mut found = Found::default();
-        self.expressions.read(condition, &mut found);
-        self.expressions.read(right, &mut found);
-        self.expressions.lvalue_access(left, true, &mut found);
-        Some(Effect { accesses: found.accesses, calls: found.calls, reduction: Some(reduction), ..Effect::default() })
-    }
-
     fn switch(&mut self, node: Node<'_>) -> Kind {
         let (Some(condition), Some(body)) = (node.child_by_field_name("condition"), node.child_by_field_name("body"))
         else {
@@ -338,7 +232,7 @@ impl Statements<'_, '_> {
         Kind::Branch { condition: found.accesses, arms }
     }
 
-    fn repeat(&mut self, node: Node<'_>) -> Kind {
+    pub(super) fn repeat(&mut self, node: Node<'_>) -> Kind {
         let mut found = Found::default();
         for part in ["initializer", "condition", "update"] {
             let Some(part) = node.child_by_field_name(part) else { continue };
@@ -364,181 +258,4 @@ impl Statements<'_, '_> {
         let body = node.child_by_field_name("body").map_or_else(Vec::new, |body| self.body(body));
         Kind::Repeat { accesses: found.accesses, body }
     }
-
-    fn r#for(&mut self, node: Node<'_>, directive: Option<Directive>) -> Kind {
-        match self.counted(node, directive) {
-            Some(counted) => Kind::Loop(Box::new(counted)),
-            None => self.repeat(node),
-        }
-    }
-
-    /// The loop, if its trip count is known before it starts.
-    fn counted(&mut self, node: Node<'_>, directive: Option<Directive>) -> Option<Loop> {
-        let initializer = node.child_by_field_name("initializer")?;
-        let (name, first, declares) = match initializer.kind() {
-            "assignment_expression" if operator(initializer, self.expressions.code) == "=" => {
-                (initializer.child_by_field_name("left")?, initializer.child_by_field_name("right")?, false)
-            }
-            "declaration" => {
-                let declarator = initializer.child_by_field_name("declarator")?;
-                if declarator.kind() != "init_declarator" || declarator.next_named_sibling().is_some() {
-                    return None;
-                }
-                (declarator.child_by_field_name("declarator")?, declarator.child_by_field_name("value")?, true)
-            }
-            _ => return None,
-        };
-        if name.kind() != "identifier" {
-            return None;
-        }
-        let variable = self.expressions.variable(name);
-        let counts = match self.expressions.type_of(variable).element {
-            Element::Integer { bits, .. } => bits >= 32 && self.expressions.type_of(variable).is_integer(),
-            _ => false,
-        };
-        if !counts || self.expressions.variables[variable.0].volatile {
-            return None;
-        }
-        let condition = node.child_by_field_name("condition")?;
-        let (left, right) = (condition.child_by_field_name("left")?, condition.child_by_field_name("right")?);
-        let relation = operator(condition, self.expressions.code).to_owned();
-        let (bound, relation) = if self.is(left, variable) {
-            (right, relation)
-        } else if self.is(right, variable) {
-            let turned = match relation.as_str() {
-                "<" => ">",
-                "<=" => ">=",
-                ">" => "<",
-                ">=" => "<=",
-                _ => return None,
-            };
-            (left, turned.to_owned())
-        } else {
-            return None;
-        };
-        let step = self.step(node.child_by_field_name("update")?, variable)?;
-        let exclusive = match (relation.as_str(), step > 0) {
-            ("<", true) | (">", false) => true,
-            ("<=", true) | (">=", false) => false,
-            _ => return None,
-        };
-        // An unsigned variable that counts down wraps before it is below 0.
-        if step < 0 && matches!(self.expressions.type_of(variable).element, Element::Integer { signed: false, .. }) {
-            return None;
-        }
-        let body = node.child_by_field_name("body")?;
-        if leaves(body) {
-            return None;
-        }
-        let mut found = Found::default();
-        self.expressions.read(first, &mut found);
-        self.expressions.read(bound, &mut found);
-        if found.opaque.is_some() || found.calls.iter().any(|call| call.kind != crate::ir::CallKind::Pure) {
-            return None;
-        }
-        let lower = self.expressions.poly(first);
-        let mut last = self.expressions.poly(bound);
-        if exclusive {
-            last = last.and_then(|last| last.minus(&Poly::constant(step.signum())));
-        }
-        let statements = self.body(body);
-        let mut written = Vec::new();
-        writes(&statements, &mut written);
-        let reads = found.accesses.iter().map(|access| access.variable);
-        if written.contains(&variable) || reads.into_iter().any(|read| read == variable || written.contains(&read)) {
-            return None;
-        }
-        Some(Loop {
-            directive,
-            variable,
-            declares,
-            first: first.byte_range(),
-            bound: bound.byte_range(),
-            lower,
-            last,
-            exclusive,
-            step,
-            header: found.accesses,
-            body: statements,
-            body_span: body.byte_range(),
-        })
-    }
-
-    /// A constant step.
-    fn step(&mut self, update: Node<'_>, variable: VarId) -> Option<i64> {
-        let sign = |operator: &str| match operator {
-            "+" | "+=" | "++" => Some(1),
-            "-" | "-=" | "--" => Some(-1),
-            _ => None,
-        };
-        let code = self.expressions.code;
-        let step = match update.kind() {
-            "update_expression" => {
-                let argument = update.child_by_field_name("argument")?;
-                let text = &code[update.byte_range()];
-                self.is(argument, variable).then_some(if text.contains("++") { 1 } else { -1 })
-            }
-            "assignment_expression" => {
-                let (left, right) = (update.child_by_field_name("left")?, update.child_by_field_name("right")?);
-                if !self.is(left, variable) {
-                    return None;
-                }
-                match operator(update, code) {
-                    "=" => {
-                        let (first, second) = (right.child_by_field_name("left")?, right.child_by_field_name("right")?);
-                        let operator = sign(operator(right, code))?;
-                        match self.is(first, variable) {
-                            true => Some(operator * self.expressions.poly(second)?.as_constant()?),
-                            false if operator == 1 && self.is(second, variable) => {
-                                self.expressions.poly(first)?.as_constant()
-                            }
-                            false => None,
-                        }
-                    }
-                    other => Some(sign(other)? * self.expressions.poly(right)?.as_constant()?),
-                }
-            }
-            _ => None,
-        };
-        step.filter(|step| *step != 0 && step.abs() < 1 << 20)
-    }
-}
-
-/// All variables that statements write.
-fn writes(statements: &[Statement], written: &mut Vec<VarId>) {
-    crate::walk::accesses(statements, &mut |access: &Access| {
-        if access.write {
-            written.push(access.variable);
-        }
-    });
-    crate::walk::loops(statements, &mut |inner: &Loop| written.push(inner.variable));
-}
-
-/// Whether a loop's body leaves the loop: `break` of its own, `return`, `goto`.
-fn leaves(body: Node<'_>) -> bool {
-    match body.kind() {
-        "break_statement" => true,
-        "for_statement" | "while_statement" | "do_statement" | "switch_statement" => {
-            has(body, &["return_statement", "goto_statement"])
-        }
-        "return_statement" | "goto_statement" => true,
-        _ => {
-            let mut cursor = body.walk();
-            body.named_children(&mut cursor).any(leaves)
-        }
-    }
-}
-
-fn reduction(variable: VarId, operator: &str) -> Option<Reduction> {
-    let operator = match operator {
-        // A difference is a sum of what is taken away.
-        "-" => "+",
-        "+" | "*" | "&" | "|" | "^" | "&&" | "||" => operator,
-        _ => return None,
-    };
-    Some(Reduction { variable, operator: operator.into() })
-}
-
-fn strip(text: &str) -> &str {
-    text.trim_start_matches('(').trim_end_matches(')')
 }

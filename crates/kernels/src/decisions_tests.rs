@@ -1,0 +1,164 @@
+//! What is opened and what is refused: a nest for each kind.
+
+use crate::analysis::Rules;
+use crate::{Message, Mode, rewrite_c};
+
+const RULES: Rules = Rules { prove: true, implicit_reductions: true, no_alias: false };
+
+/// Messages about a construct in a function with some variables.
+fn messages(construct: &str, rules: Rules, cxx: bool) -> Vec<Message> {
+    let text = format!(
+        "typedef struct {{ double *v; int n; }} part;\nint g(double);\nextern double m[64][64];\nstatic double w[64];\n\
+         double f(double *restrict a, double *restrict b, double *p, double *q, int *k, int n, part *s)\n{{\n    int i, j, l;\n    double t = 0, sum = 0;\n    \
+         volatile int v = 1;\n{construct}\n    return sum + v;\n}}\n"
+    );
+    let new = rewrite_c(&text, "a.c", cxx, Mode::Parallel, rules);
+    assert_eq!(new.text.is_some(), new.messages.iter().any(|message| !message.refused), "{:?}", new.messages);
+    new.messages
+}
+
+#[track_caller]
+fn opens(nest: &str) {
+    let all = messages(&format!("#pragma acc kernels\n{nest}"), RULES, false);
+    assert!(all.iter().any(|message| message.text == "loop is parallelizable"), "{nest}: {all:?}");
+}
+
+#[track_caller]
+fn promised(nest: &str) {
+    let all = messages(&format!("#pragma acc kernels loop independent\n{nest}"), RULES, false);
+    assert!(all.iter().any(|message| message.text.contains("(independent)")), "{nest}: {all:?}");
+}
+
+#[track_caller]
+fn refuses(construct: &str, reason: &str) {
+    let all = messages(construct, RULES, false);
+    assert!(all.iter().all(|message| message.refused), "{construct}: {all:?}");
+    assert!(all.iter().any(|message| message.text.contains(reason)), "{construct}: {all:?}");
+}
+
+#[test]
+fn subscripts_are_proven() {
+    opens("for (i = 0; i < n; i++) a[i] = b[i];");
+    opens("for (i = 0; i < n; i++) a[2 * i] = a[2 * i + 1];");
+    opens("for (i = 0; i < n; i += 2) a[i] = a[i + 1];");
+    opens("for (i = n - 1; i >= 0; i--) a[i] = a[i] + 1;");
+    opens("for (i = 0; i < n; i++) a[i] = a[i + n];");
+    opens("for (i = 0; i < n; i++) for (j = 0; j < n; j++) a[i * n + j] = 1;");
+    opens("for (i = 1; i < n - 1; i++) for (j = 1; j < n - 1; j++) a[i * n + j] = b[(i - 1) * n + j];");
+    opens("for (i = 0; i < n; i++) for (j = 0; j < n; j++) for (l = 0; l < n; l++) a[(i * n + j) * n + l] = 1;");
+    opens("for (i = 0; i < n; i++) for (j = 0; j < i; j++) a[i * n + j] = 1;");
+    opens("for (i = 0; i < n; i++) for (j = 0; j < 64; j++) m[i][j] = m[i][j] + w[j];");
+    opens("for (i = 0; i < n; i++) { int at = i * 3; a[at] = a[at + 1] + a[at + 2]; }");
+    opens("for (i = 0; i < 10; i++) a[i] = a[i + 10];");
+    // It runs if n is 1 at least.
+    opens("for (i = 0; i < n; i++) a[i * n] = 1;");
+    opens("for (i = 0; i < n; i++) k[i] = p[i] > 0;");
+}
+
+#[test]
+fn dependences_are_refused() {
+    for nest in [
+        "for (i = 1; i < n; i++) a[i] = a[i - 1];",
+        "for (i = 0; i < n; i++) a[i] = a[i + 1];",
+        "for (i = 0; i < n; i++) a[k[i]] = 1;",
+        "for (i = 0; i < n; i++) a[n - i] = a[i];",
+        "for (i = 0; i < 11; i++) a[i] = a[i + 10];",
+        "for (i = 0; i < n; i++) a[i * l] = 1;",
+        "for (i = 0; i < n; i++) a[0] = i;",
+        "for (i = 0; i < n; i++) a[i % 4] = 1;",
+    ] {
+        refuses(&format!("#pragma acc kernels\n{nest}"), "loop carried dependence of a prevents parallelization");
+    }
+    refuses("#pragma acc kernels\nfor (i = 0; i < n; i++) { a[i] = t; t = b[i]; }", "loop carried dependence of t");
+    // Iterations of the outer loop reach into the next row. The inner loop may run in any order, and the outer one runs on the host.
+    let rows = "#pragma acc kernels\nfor (i = 0; i < n; i++)\nfor (j = 0; j <= i; j++) a[i * 4 + j] = a[i * 4 + j] + 1;";
+    let all = messages(rows, RULES, false);
+    let lines: Vec<(u32, &str)> = all.iter().map(|message| (message.place.number, message.text.as_str())).collect();
+    assert_eq!(lines, [(11, "loop carried dependence of a prevents parallelization"), (12, "loop is parallelizable")]);
+}
+
+#[test]
+fn a_promise_needs_no_proof() {
+    promised("for (i = 0; i < n; i++) a[k[i]] = 1;");
+    promised("for (i = 0; i < n; i++) { int z = 0; while (z < i) z += 2; a[k[i]] = z; }");
+    promised("for (i = 0; i < n; i++) { s->v[i] = g(1.0); }");
+    promised("for (i = 0; i < n; i++)\n#pragma acc atomic update\n a[k[i]] += 1;");
+}
+
+#[test]
+fn what_stands_in_the_way_is_said() {
+    let kernels = |nest: &str| format!("#pragma acc kernels\n{nest}");
+    refuses(&kernels("for (i = 0; i < n; i++) p[i] = q[i];"), "q and p may overlap");
+    refuses(&kernels("for (i = 0; i < n; i++) s->v[i] = p[i];"), "may overlap");
+    refuses(
+        "#pragma acc kernels\nfor (i = 0; i < n; i++) { sum = b[i]; a[i] = sum; }",
+        "the value of sum is used after the loop",
+    );
+    refuses(&kernels("for (i = 0; i < n; i++) { if (b[i] > 3) break; a[i] = 1; }"), "trip count is not known");
+    refuses(&kernels("for (i = 0; i < n; i++) { if (b[i] > 3) return 1; a[i] = 1; }"), "return leaves the construct");
+    refuses(&kernels("{ for (i = 0; i < n; i++) { if (b[i] > 3) goto out; a[i] = 1; } out: ; }"), "goto");
+    refuses(&kernels("for (i = 0; i < n; i++) a[i] = g(b[i]);"), "a call of g prevents parallelization");
+    refuses(&kernels("for (i = 0; i < n; i++) a[i] = (j = i) + 1;"), "an assignment inside of an expression");
+    refuses(&kernels("for (i = 0; i < n; i++) a[i] = v;"), "v is volatile");
+    refuses(&kernels("for (i = 0; i < n; i++) *p++ = b[i];"), "an expression that is not understood");
+    refuses(&kernels("for (i = 0; i < n; i++) { p = a + i; p[0] = 1; }"), "the pointer p is changed");
+    refuses(&kernels("for (i = 0; i < n; i++) { a[i] = 1; n = n - 1; }"), "trip count is not known");
+    refuses(&kernels("for (i = 0; i < n; i++) { a[i] = 1; i++; }"), "trip count is not known");
+    refuses(&kernels("while (n > 0) { a[n] = 1; n--; }"), "trip count is not known");
+    refuses("#pragma acc kernels\n#pragma acc loop seq\nfor (i = 0; i < n; i++) a[i] = 1;", "loop seq");
+    refuses(
+        "#pragma acc kernels\nfor (i = 0; i < n; i++)\n#pragma acc parallel loop\nfor (j = 0; j < n; j++) a[j] = 1;",
+        "\"acc parallel loop\" inside",
+    );
+    refuses("#pragma acc kernels device_type(nvidia) num_gangs(3)\nfor (i = 0; i < n; i++) a[i] = 1;", "device_type");
+}
+
+#[test]
+fn options_change_what_is_opened() {
+    let overlap = "#pragma acc kernels\nfor (i = 0; i < n; i++) p[i] = q[i];";
+    assert!(messages(overlap, Rules { no_alias: true, ..RULES }, false).iter().all(|message| !message.refused));
+    let sum = "#pragma acc kernels\nfor (i = 0; i < n; i++) sum += a[i];";
+    assert!(messages(sum, RULES, false).iter().any(|message| message.text == "reduction of sum recognised"));
+    let without = messages(sum, Rules { implicit_reductions: false, ..RULES }, false);
+    assert_eq!(without[0].text, "loop carried dependence of sum prevents parallelization");
+    let named = "#pragma acc kernels\n#pragma acc loop reduction(+:sum)\nfor (i = 0; i < n; i++) sum += a[i];";
+    assert!(
+        messages(named, Rules { implicit_reductions: false, ..RULES }, false).iter().all(|message| !message.refused)
+    );
+}
+
+#[test]
+fn loops_of_cxx_need_a_promise() {
+    let rules = Rules { prove: false, ..RULES };
+    let nest = "for (int z = 0; z < n; z++) p[z] = q[z];";
+    let refused = messages(&format!("#pragma acc kernels\n{nest}"), rules, true);
+    assert!(refused.iter().all(|message| message.refused && message.text.contains("C++")), "{refused:?}");
+    let promised = messages(&format!("#pragma acc kernels loop independent\n{nest}"), rules, true);
+    assert!(promised.iter().all(|message| !message.refused), "{promised:?}");
+}
+
+/// The parts of a construct, and the attribute of each scalar.
+#[test]
+fn directives_of_parts_have_all_attributes() {
+    let text = "void f(double *restrict a, int n, double x)\n{\n    int i;\n    double t, s = 0;\n#pragma acc kernels copy(a[0:n]) async(2)\n    {\n        \
+                for (i = 0; i < n; i++) {\n            t = x * i;\n            a[i] = t;\n        }\n        for (i = 0; i < n; i++)\n            s += a[i];\n        \
+                a[0] = s;\n    }\n    a[1] = s;\n}\n";
+    let new = rewrite_c(text, "a.c", false, Mode::Parallel, RULES).text.unwrap();
+    let directives: Vec<&str> = new.lines().filter_map(|line| line.trim().strip_prefix("#pragma acc ")).collect();
+    assert_eq!(
+        directives,
+        [
+            "enter data copyin(a[0:n]) copyin(s) async(2)",
+            "parallel loop private(t) present(a[0:n]) firstprivate(n, x) async(2)",
+            "parallel loop reduction(+:s) present(a[0:n]) copy(s) firstprivate(n) async(2)",
+            "parallel num_gangs(1) num_workers(1) present(a[0:n]) copy(s) async(2)",
+            "exit data copyout(a[0:n]) copyout(s) async(2)",
+        ]
+    );
+    // Each line of the source is where it was.
+    let source = crate::source::Source::c(&new, "a.c");
+    let at = new.find("a[1] = s").unwrap();
+    assert_eq!(source.place(at).0.number, 15);
+    let at = new.find("s += a[i]").unwrap();
+    assert_eq!(source.place(at).0.number, 12);
+}
