@@ -71,7 +71,8 @@ fn dependences_are_refused() {
     }
     refuses("#pragma acc kernels\nfor (i = 0; i < n; i++) { a[i] = t; t = b[i]; }", "loop carried dependence of t");
     // Iterations of the outer loop reach into the next row. The inner loop may run in any order, and the outer one runs on the host.
-    let rows = "#pragma acc kernels\nfor (i = 0; i < n; i++)\nfor (j = 0; j <= i; j++) a[i * 4 + j] = a[i * 4 + j] + 1;";
+    let rows =
+        "#pragma acc kernels\nfor (i = 0; i < n; i++)\nfor (j = 0; j <= i; j++) a[i * 4 + j] = a[i * 4 + j] + 1;";
     let all = messages(rows, RULES, false);
     let lines: Vec<(u32, &str)> = all.iter().map(|message| (message.place.number, message.text.as_str())).collect();
     assert_eq!(lines, [(11, "loop carried dependence of a prevents parallelization"), (12, "loop is parallelizable")]);
@@ -88,7 +89,7 @@ fn a_promise_needs_no_proof() {
 #[test]
 fn what_stands_in_the_way_is_said() {
     let kernels = |nest: &str| format!("#pragma acc kernels\n{nest}");
-    refuses(&kernels("for (i = 0; i < n; i++) p[i] = q[i];"), "q and p may overlap");
+    refuses(&kernels("for (i = 0; i < n; i++) p[i] = q[k[i]];"), "q and p may overlap");
     refuses(&kernels("for (i = 0; i < n; i++) s->v[i] = p[i];"), "may overlap");
     refuses(
         "#pragma acc kernels\nfor (i = 0; i < n; i++) { sum = b[i]; a[i] = sum; }",
@@ -115,7 +116,7 @@ fn what_stands_in_the_way_is_said() {
 
 #[test]
 fn options_change_what_is_opened() {
-    let overlap = "#pragma acc kernels\nfor (i = 0; i < n; i++) p[i] = q[i];";
+    let overlap = "#pragma acc kernels\nfor (i = 0; i < n; i++) p[i] = q[k[i]];";
     assert!(messages(overlap, Rules { no_alias: true, ..RULES }, false).iter().all(|message| !message.refused));
     let sum = "#pragma acc kernels\nfor (i = 0; i < n; i++) sum += a[i];";
     assert!(messages(sum, RULES, false).iter().any(|message| message.text == "reduction of sum recognised"));
@@ -135,6 +136,18 @@ fn loops_of_cxx_need_a_promise() {
     assert!(refused.iter().all(|message| message.refused && message.text.contains("C++")), "{refused:?}");
     let promised = messages(&format!("#pragma acc kernels loop independent\n{nest}"), rules, true);
     assert!(promised.iter().all(|message| !message.refused), "{promised:?}");
+}
+
+#[test]
+fn ranges_of_pointers_are_compared_at_run_time() {
+    let nest = "#pragma acc kernels\nfor (i = 0; i < n; i++)\nfor (j = 0; j < 3; j++) p[i * 3 + j] = q[i + 2];";
+    let all: Vec<String> = messages(nest, RULES, false).into_iter().map(|message| message.text).collect();
+    assert!(all.contains(&"ranges of q and p are compared at run time".into()), "{all:?}");
+    let text = "void f(double *p, double *q, int n)\n{\n#pragma acc kernels\n    for (int i = 0; i < n; i++)\n        p[i] = q[2 * i];\n}\n";
+    let new = rewrite_c(text, "a.c", false, Mode::Parallel, RULES).text.unwrap();
+    assert!(new.contains("if (((unsigned long)(q + (-2LL + 2LL * n) + 1) <= (unsigned long)(p + (0)) || "), "{new}");
+    let directives: Vec<&str> = new.lines().filter_map(|line| line.trim().strip_prefix("#pragma acc ")).collect();
+    assert_eq!(directives, ["parallel loop firstprivate(n)", "parallel num_gangs(1) num_workers(1) firstprivate(n)"]);
 }
 
 /// The parts of a construct, and the attribute of each scalar.

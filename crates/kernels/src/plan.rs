@@ -1,6 +1,6 @@
 //! Decides what becomes of a construct: which nests run in parallel, what stays on the host, where scalars live.
 
-use crate::analysis::{self, Parallel, Rules, judge};
+use crate::analysis::{self, Extent, Parallel, Rules, judge};
 use crate::clause::{DATA, named};
 use crate::ir::{ATOMIC, Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
 use crate::walk;
@@ -68,6 +68,8 @@ pub struct Nest<'a> {
     pub arrays: BTreeSet<VarId>,
     /// The value of the loop's variable is used afterwards.
     pub last_value: bool,
+    /// Ranges that must not overlap: else the nest runs in order.
+    pub apart: BTreeSet<(Extent, Extent)>,
 }
 
 /// A loop of a nest.
@@ -187,6 +189,7 @@ impl<'a> Planner<'a> {
             Kind::Loop(of) => match self.nest(statement, of, around) {
                 Ok(nest) => vec![Part::Nest(nest)],
                 Err(obstacle) => {
+                    self.notes.truncate(known);
                     self.notes.push(Note { at: statement.span.start, text: obstacle.reason, refused: true });
                     let on_host = of.header.iter().all(|access| self.is_on_host(access.variable));
                     if on_host && !self.device.contains(&of.variable) {
@@ -338,10 +341,60 @@ impl<'a> Planner<'a> {
             });
         }
         let collapse = collapse(of);
+        let overlaps = parallel.overlaps.clone();
         let mut loops = vec![Planned { of, span: statement.span.clone(), parallel: Some(parallel), collapsed: false }];
         let inner: Vec<&Loop> = self::loops(around).into_iter().chain([of]).collect();
         self.inner(&of.body, &inner, collapse - 1, &mut loops);
-        Ok(Nest { loops, read, arrays, last_value })
+        let apart = self.apart(statement, of, around, overlaps, &mut loops)?;
+        Ok(Nest { apart, loops, read, arrays, last_value })
+    }
+
+    /// What is compared ahead of a nest.
+    fn apart(
+        &mut self,
+        statement: &'a Statement,
+        of: &'a Loop,
+        around: &[Frame<'a>],
+        mut overlaps: BTreeSet<(VarId, VarId)>,
+        loops: &mut [Planned<'a>],
+    ) -> Result<BTreeSet<(Extent, Extent)>, Obstacle> {
+        let names = |pair: &(VarId, VarId)| [pair.0, pair.1].map(|id| self.construct.variables[id.0].name.clone());
+        let compared = |overlaps: &BTreeSet<(VarId, VarId)>| {
+            let found = analysis::extents(self.construct, of, &self::loops(around), overlaps)?;
+            let all =
+                found.iter().flat_map(|(one, other)| [one, other]).flat_map(|extent| [&extent.first, &extent.last]);
+            let on_host = all.flat_map(|poly| poly.variables()).all(|variable| self.is_on_host(variable));
+            on_host.then_some(found)
+        };
+        let Some(mut apart) = compared(&overlaps) else {
+            let reason = overlaps
+                .first()
+                .map(names)
+                .map_or_else(String::new, |[one, other]| format!("{one} and {other} may overlap"));
+            return Err(Obstacle { span: statement.span.clone(), reason, remedy: None, promised_away: false });
+        };
+        for planned in loops.iter_mut().skip(1) {
+            let Some(parallel) = planned.parallel.as_ref().filter(|parallel| !parallel.overlaps.is_subset(&overlaps))
+            else {
+                continue;
+            };
+            let more: BTreeSet<(VarId, VarId)> = overlaps.union(&parallel.overlaps).copied().collect();
+            match compared(&more) {
+                Some(found) => (apart, overlaps) = (found, more),
+                None => planned.parallel = None,
+            }
+        }
+        if !apart.is_empty() {
+            let names = overlaps
+                .iter()
+                .map(names)
+                .map(|[one, other]| format!("{one} and {other}"))
+                .collect::<Vec<_>>()
+                .join(", ");
+            let text = format!("ranges of {names} are compared at run time");
+            self.notes.push(Note { at: statement.span.start, text, refused: false });
+        }
+        Ok(apart)
     }
 
     /// Loops in a nest's body. `collapse` loops more belong to the one around.

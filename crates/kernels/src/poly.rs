@@ -123,6 +123,18 @@ impl Poly {
             .unwrap_or(1)
     }
 
+    /// As an expression of C; `name` has the variables' names.
+    pub fn text(&self, name: impl Fn(VarId) -> String) -> String {
+        if self.terms.is_empty() {
+            return "0".into();
+        }
+        let term = |(variables, coefficient): (&Vec<VarId>, &i64)| {
+            let factors = variables.iter().map(|variable| format!(" * {}", name(*variable)));
+            format!("{coefficient}LL{}", factors.collect::<String>())
+        };
+        self.terms.iter().map(term).collect::<Vec<_>>().join(" + ")
+    }
+
     /// The constant's coefficient.
     pub fn offset(&self) -> i64 {
         self.terms.get(&[][..]).copied().unwrap_or(0)

@@ -43,19 +43,9 @@ pub(super) fn independent(
         VarId(next)
     };
     let (distance, other) = (fresh(), fresh());
-    let mut pair =
-        Pair { distance, ranges: Vec::new(), facts: tested.facts.clone(), step: tested.step.abs(), span: None };
-    for (at, variable) in construct.variables.iter().enumerate() {
-        if matches!(variable.element, Element::Integer { signed: false, .. }) {
-            pair.facts.push(Poly::variable(VarId(at)));
-        }
-    }
-    if let Some((low, high)) = &tested.bounds {
-        for variable in [tested.variable, other] {
-            pair.ranges.push((variable, (low.clone(), high.clone())));
-        }
-        pair.span = high.minus(low);
-        pair.facts.extend(pair.span.clone());
+    let mut pair = Pair::new(construct, tested, distance);
+    if let Some(bounds) = &tested.bounds {
+        pair.ranges.extend([tested.variable, other].map(|variable| (variable, bounds.clone())));
     }
     // The second reference's inner loops run on their own.
     let mut renamed: Vec<(VarId, Poly)> = vec![(tested.variable, Poly::variable(other))];
@@ -95,7 +85,44 @@ pub(super) fn independent(
     })
 }
 
+/// Bounds of the subscript of a reference with one, over all iterations of the tested loop and of inner ones.
+pub(super) fn extent(
+    construct: &Construct,
+    tested: &Tested,
+    references: &References,
+    of: &Reference,
+) -> Option<(Poly, Poly)> {
+    let [Some(subscript)] = &*of.subscripts else { return None };
+    let mut pair = Pair::new(construct, tested, VarId(references.next));
+    pair.ranges.push((tested.variable, tested.bounds.clone()?));
+    for inner in &of.loops {
+        let Range { symbol, bounds } = &references.inner[*inner];
+        let (low, high) = bounds.clone()?;
+        pair.facts.extend(high.minus(&low));
+        pair.ranges.push((*symbol, (low, high)));
+    }
+    let least = pair.greatest(&subscript.times(&Poly::constant(-1))?)?.times(&Poly::constant(-1))?;
+    let greatest = pair.greatest(subscript)?;
+    let known = |poly: &Poly| poly.variables().iter().all(|variable| variable.0 < construct.variables.len());
+    (known(&least) && known(&greatest)).then_some((least, greatest))
+}
+
 impl Pair {
+    fn new(construct: &Construct, tested: &Tested, distance: VarId) -> Self {
+        let mut new =
+            Self { distance, ranges: Vec::new(), facts: tested.facts.clone(), step: tested.step.abs(), span: None };
+        for (at, variable) in construct.variables.iter().enumerate() {
+            if matches!(variable.element, Element::Integer { signed: false, .. }) {
+                new.facts.push(Poly::variable(VarId(at)));
+            }
+        }
+        if let Some((low, high)) = &tested.bounds {
+            new.span = high.minus(low);
+            new.facts.extend(new.span.clone());
+        }
+        new
+    }
+
     /// Whether the difference of two subscripts is not zero for any distance but zero.
     fn never_zero(&self, difference: &Poly) -> bool {
         let Some((factor, rest)) = difference.split(self.distance) else { return false };

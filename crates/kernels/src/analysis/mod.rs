@@ -14,6 +14,9 @@ use dependence::{Tested, independent};
 use references::{Reference, References};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Pairs of ranges that are compared ahead of a nest.
+const COMPARISONS_MAX: usize = 32;
+
 /// What may be relied on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
@@ -107,9 +110,7 @@ pub fn judge(
     }
     let mut references = References::of(construct, of);
     references.all.retain(|reference| !is_own(construct, of, reference, &named.private));
-    let facts = around.iter().filter_map(|outer| references::bounds(outer)).filter_map(|(low, high)| high.minus(&low));
-    let tested =
-        Tested { variable: of.variable, step: of.step, bounds: references::bounds(of), facts: facts.collect() };
+    let tested = tested(of, around);
     for (at, first) in references.all.iter().enumerate() {
         for second in &references.all[at..] {
             if !first.write && !second.write {
@@ -137,11 +138,47 @@ pub fn judge(
             }
         }
     }
-    if let Some((first, second)) = new.overlaps.first() {
-        let names = [first, second].map(|variable| &construct.variables[variable.0].name);
-        return refuse(format!("{} and {} may overlap", names[0], names[1]));
-    }
     Ok(new)
+}
+
+fn tested(of: &Loop, around: &[&Loop]) -> Tested {
+    let facts = around.iter().filter_map(|outer| references::bounds(outer)).filter_map(|(low, high)| high.minus(&low));
+    Tested { variable: of.variable, step: of.step, bounds: references::bounds(of), facts: facts.collect() }
+}
+
+/// Elements that a pointer's accesses stay in: from one subscript to another.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Extent {
+    /// The pointer.
+    pub pointer: VarId,
+    /// The least subscript.
+    pub first: Poly,
+    /// The greatest one.
+    pub last: Poly,
+}
+
+/// Ranges of which each pair must not overlap, so that no accesses of different pointers meet; `None` if they are not known.
+pub(crate) fn extents(
+    construct: &Construct,
+    of: &Loop,
+    around: &[&Loop],
+    overlaps: &BTreeSet<(VarId, VarId)>,
+) -> Option<BTreeSet<(Extent, Extent)>> {
+    let references = References::of(construct, of);
+    let tested = tested(of, around);
+    let mut found = BTreeSet::new();
+    for (first, second) in overlaps {
+        for one in references.all.iter().filter(|one| one.variable == *first) {
+            for other in references.all.iter().filter(|other| other.variable == *second && (one.write || other.write)) {
+                let extent = |reference: &Reference| {
+                    let (first, last) = dependence::extent(construct, &tested, &references, reference)?;
+                    Some(Extent { pointer: reference.variable, first, last })
+                };
+                found.insert((extent(one)?, extent(other)?));
+            }
+        }
+    }
+    (found.len() <= COMPARISONS_MAX).then_some(found)
 }
 
 fn carries(construct: &Construct, variable: VarId) -> String {

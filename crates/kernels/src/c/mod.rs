@@ -91,10 +91,10 @@ fn construct(
     let expressions = Expressions::new(symbols, code, body.byte_range(), routines);
     let mut statements = Statements { source, expressions, from: directive.span.end };
     let mut list = statements.body(body);
-    if directive.name == "kernels loop" {
-        if let Some(Kind::Loop(first)) = list.first_mut().map(|statement| &mut statement.kind) {
-            first.directive = Some(directive.clone());
-        }
+    if directive.name == "kernels loop"
+        && let Some(Kind::Loop(first)) = list.first_mut().map(|statement| &mut statement.kind)
+    {
+        first.directive = Some(directive.clone());
     }
     let Expressions { mut variables, declared, stored_pointers, .. } = statements.expressions;
     for (variable, declared) in variables.iter_mut().zip(&declared) {

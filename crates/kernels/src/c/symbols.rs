@@ -191,8 +191,8 @@ impl<'s> Symbols<'s> {
             child.kind() == "storage_class_specifier" && matches!(&self.code[child.byte_range()], "static" | "extern")
         });
         let storage = if is_static { Storage::Static } else { Storage::Local };
-        let all = self.declarators(declaration).into_iter();
-        let found = all.filter(|(node, _)| &self.code[node.byte_range()] == name && node.start_byte() <= at).last();
+        let mut all = self.declarators(declaration).into_iter();
+        let found = all.rfind(|(node, _)| &self.code[node.byte_range()] == name && node.start_byte() <= at);
         found.map(|(node, r#type)| Declared { at: node.start_byte(), r#type, storage })
     }
 

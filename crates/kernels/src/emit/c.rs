@@ -1,7 +1,9 @@
 //! C and C++: `parallel loop` in place of `kernels`.
 
 use super::Edits;
-use super::clauses::{Around, of_loop, of_nest, of_serial};
+use super::clauses::{Around, in_order, of_loop, of_nest, of_serial};
+use crate::analysis::Extent;
+use crate::ir::{Span, VarId};
 use crate::plan::{Nest, Part, Plan};
 use crate::source::Source;
 
@@ -62,12 +64,53 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, 
             0 => of_nest(plan, nest, around),
             _ => format!("loop{}", of_loop(plan.construct, nest, at)),
         };
-        let open = if at == 0 && nest.last_value { "{" } else { "" };
+        let open = if at == 0 { opening(plan, nest) } else { String::new() };
         edits.insert(planned.span.start, format!("{open}{}", pragma(source, planned.span.start, &text)));
     }
-    if nest.last_value {
-        edits.close(nest.loops[0].span.end, last_value(source, nest));
+    let in_order = in_order(plan, nest, around);
+    edits.close(nest.loops[0].span.end, closing(source, nest, Some(&in_order)));
+}
+
+/// What stands ahead of a nest: the comparison of its pointers' ranges.
+pub(super) fn opening(plan: &Plan<'_>, nest: &Nest<'_>) -> String {
+    let name = |id: VarId| plan.construct.variables[id.0].name.clone();
+    let end = |extent: &Extent, last: bool| {
+        let (poly, past) = if last { (&extent.last, " + 1") } else { (&extent.first, "") };
+        format!("(unsigned long)({} + ({}){past})", name(extent.pointer), poly.text(name))
+    };
+    let pair = |(one, other): &(Extent, Extent)| {
+        format!("({} <= {} || {} <= {})", end(one, true), end(other, false), end(other, true), end(one, false))
+    };
+    let condition = nest.apart.iter().map(pair).collect::<Vec<_>>().join(" && ");
+    let open = if nest.last_value { "{" } else { "" };
+    if condition.is_empty() { open.to_owned() } else { format!("{open}if ({condition}) {{") }
+}
+
+/// What stands behind a nest: the same in order, where ranges overlap, and the last value of its variable.
+pub(super) fn closing(source: &Source<'_>, nest: &Nest<'_>, in_order: Option<&str>) -> String {
+    let span = nest.loops[0].span.clone();
+    let mut text = String::new();
+    if !nest.apart.is_empty() {
+        let directive = match in_order {
+            Some(directive) => pragma(source, span.start, directive),
+            None => back(source, span.start),
+        };
+        text +=
+            &format!(" }} else {{{directive}{{ {} }} }}{}", without_directives(source, &span), back(source, span.end));
     }
+    if nest.last_value {
+        text += &last_value(source, nest);
+    }
+    text
+}
+
+/// The text of a span with blank lines in place of directives.
+fn without_directives(source: &Source<'_>, span: &Span) -> String {
+    let inside = source.directives.iter().filter(|one| span.contains(&one.span.start));
+    let mut edits = Edits::default();
+    inside.for_each(|one| edits.blank(source, one.span.clone()));
+    let mut text = edits.apply(&source.text[..span.end]);
+    text.split_off(span.start)
 }
 
 /// The loop without its body, which leaves its variable what it would be, and the brace that closes the nest.

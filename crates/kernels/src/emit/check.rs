@@ -4,8 +4,8 @@
 //! scalars that are only read have a copy in each iteration that must not change, and reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
 
 use super::Edits;
-use super::c::last_value;
-use crate::ir::{Construct, Shape, VarId};
+use super::c::{closing, opening};
+use crate::ir::{Shape, VarId};
 use crate::plan::{Nest, Part, Plan, Planned};
 use crate::source::Source;
 use std::fmt::Write;
@@ -44,22 +44,16 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
                     edits.blank(source, directive.span.clone());
                 }
                 if planned.parallel.is_some() {
-                    one(source, plan.construct, planned, at == 0 && nest.last_value, nest, edits);
+                    one(source, plan, planned, (at == 0).then_some(nest), edits);
                 }
             }
         }
     }
 }
 
-fn one(
-    source: &Source<'_>,
-    construct: &Construct,
-    planned: &Planned<'_>,
-    keeps_last: bool,
-    nest: &Nest<'_>,
-    edits: &mut Edits,
-) {
+fn one(source: &Source<'_>, plan: &Plan<'_>, planned: &Planned<'_>, outermost: Option<&Nest<'_>>, edits: &mut Edits) {
     let (of, Some(parallel)) = (planned.of, &planned.parallel) else { return };
+    let construct = plan.construct;
     let name = |id: &VarId| construct.variables[id.0].name.as_str();
     let code = |span: &crate::ir::Span| source.code[span.clone()].replace('\n', " ");
     let (first, bound) = (code(&of.first), code(&of.bound));
@@ -67,10 +61,10 @@ fn one(
     let (from, to) = if of.step > 0 { ("f", "b") } else { ("b", "f") };
     let more = if of.exclusive { step - 1 } else { step };
     let mut text = String::new();
-    let close = if keeps_last { "{" } else { "" };
+    let open = outermost.map_or_else(String::new, |nest| opening(plan, nest));
     let _ = write!(
         text,
-        "{close}{{ long long accord_f = ({first}), accord_b = ({bound}); \
+        "{open}{{ long long accord_f = ({first}), accord_b = ({bound}); \
          unsigned long long accord_n = accord_{from} {} accord_{to} ? (unsigned long long)(accord_{to} - accord_{from} + {more}) / {step} : 0, \
          accord_s = accord_step(accord_n), accord_o = accord_n ? accord_random() % accord_n : 0, accord_k; ",
         if of.exclusive { "<" } else { "<=" }
@@ -141,8 +135,8 @@ fn one(
         }
     }
     end += "}";
-    if keeps_last {
-        end += &last_value(source, nest);
+    if let Some(nest) = outermost {
+        end += &closing(source, nest, None);
     }
     edits.close(of.body_span.end, end);
 }

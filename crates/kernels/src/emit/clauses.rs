@@ -8,6 +8,11 @@ use std::collections::BTreeSet;
 /// Clauses that go from the construct to each of its parts.
 const TO_PARTS: &[&str] = &["async", "wait", "if", "self", "num_gangs", "num_workers", "vector_length", "default"];
 
+/// Clauses that say how many threads there are.
+const SIZES: &[&str] = &["num_gangs", "num_workers", "vector_length"];
+/// A region of one thread, of which GCC does not warn as it does of `serial`.
+const ONE_THREAD: &str = "parallel num_gangs(1) num_workers(1)";
+
 /// How the data of a construct with several parts is mapped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Around {
@@ -120,8 +125,17 @@ fn nest_scalars(nest: &Nest<'_>) -> BTreeSet<VarId> {
 pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
     let mut text = String::from("parallel loop");
     text += &of_loop(plan.construct, nest, 0);
-    text += &shared(plan, around, &nest_scalars(nest), &nest.arrays, "firstprivate");
+    text += &shared(plan, around, &nest_scalars(nest), &nest.arrays, "firstprivate", true);
     text
+}
+
+/// The directive of a nest that runs in order after all, as pointers overlap.
+pub(crate) fn in_order(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
+    let own = nest.loops[0].parallel.iter().flat_map(|parallel| &parallel.scalars.private);
+    let variable = Some(&nest.loops[0].of.variable).filter(|_| !nest.loops[0].of.declares);
+    let names: Vec<&str> = own.chain(variable).map(|id| plan.construct.variables[id.0].name.as_str()).collect();
+    let private = if names.is_empty() { String::new() } else { format!(" private({})", names.join(", ")) };
+    format!("{ONE_THREAD}{private}{}", shared(plan, around, &nest_scalars(nest), &nest.arrays, "firstprivate", false))
 }
 
 /// The directive of statements that run in order.
@@ -132,9 +146,8 @@ pub(crate) fn of_serial(
     is_loop: bool,
     around: &Around,
 ) -> String {
-    let (name, by_value) =
-        if is_loop { ("kernels", "copyin") } else { ("parallel num_gangs(1) num_workers(1)", "firstprivate") };
-    format!("{name}{}", shared(plan, around, scalars, arrays, by_value))
+    let (name, by_value) = if is_loop { ("kernels", "copyin") } else { (ONE_THREAD, "firstprivate") };
+    format!("{name}{}", shared(plan, around, scalars, arrays, by_value, is_loop))
 }
 
 /// Clauses about data and those that each part has from the construct.
@@ -144,6 +157,7 @@ fn shared(
     scalars: &BTreeSet<VarId>,
     arrays: &BTreeSet<VarId>,
     by_value: &str,
+    with_sizes: bool,
 ) -> String {
     let construct = plan.construct;
     let mut text = String::new();
@@ -172,6 +186,9 @@ fn shared(
     }
     let has_wait = !matches!(around, Around::Dynamic { .. });
     for clause in construct.directive.clauses.iter().filter(|clause| TO_PARTS.contains(&clause.name.as_str())) {
+        if !with_sizes && SIZES.contains(&clause.name.as_str()) {
+            continue;
+        }
         if has_wait || clause.name != "wait" {
             text += &format!(" {}", clause.text());
         }

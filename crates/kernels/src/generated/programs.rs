@@ -73,7 +73,7 @@ pub(super) fn file(cases: &[Case]) -> String {
     text += "int main(void) {\n    int round, bad = 0;\n";
     for (at, case) in cases.iter().enumerate() {
         let [x, y, z] = &case.arguments;
-        let _ = write!(
+        let _ = writeln!(
             text,
             "    for (round = 0; round < 2; round++) {{ int n = {n} + round; fill({at} + round); serial_{at}({x}, {y}, {z}, n, n + 1); keep(); \
              fill({at} + round); kernels_{at}({x}, {y}, {z}, n, n + 1); if (!same()) {{ printf(\"case {at}\\n\"); bad = 1; break; }} }}\n",
