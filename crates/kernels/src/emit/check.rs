@@ -34,19 +34,15 @@ accord_dprintf(2, \"%s: error: %s is written in a loop that may only read it\\n\
 
 /// Edits for one construct.
 pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
-    edits.blank(source, plan.construct.directive.span.clone());
+    let construct = plan.construct;
+    let inside = construct.directive.span.start..construct.span.end;
+    for directive in source.directives.iter().filter(|directive| inside.contains(&directive.span.start)) {
+        edits.blank(source, directive.span.clone());
+    }
     for part in &plan.parts {
-        if let Part::Nest(nest) = part {
-            for (at, planned) in nest.loops.iter().enumerate() {
-                if let Some(directive) = &planned.of.directive
-                    && directive.span != plan.construct.directive.span
-                {
-                    edits.blank(source, directive.span.clone());
-                }
-                if planned.parallel.is_some() {
-                    one(source, plan, planned, (at == 0).then_some(nest), edits);
-                }
-            }
+        let Part::Nest(nest) = part else { continue };
+        for (at, planned) in nest.loops.iter().enumerate().filter(|(_, planned)| planned.parallel.is_some()) {
+            one(source, plan, planned, (at == 0).then_some(nest), edits);
         }
     }
 }
