@@ -64,7 +64,7 @@ fn decisions_hold_in_another_order_of_iterations() {
     good(&build(folder.path(), "cc -O1 --kernels=check", &source("kernels.c")));
     for seed in ["1", "2", "3"] {
         let mut command = Command::new(folder.path().join("program"));
-        command.env("ACCORD_KERNELS_SEED", seed).env("ACC_DEVICE_TYPE", "host");
+        command.env("KERNELS_CHECK_SEED", seed).env("ACC_DEVICE_TYPE", "host");
         assert!(good(&command.output().unwrap()).contains("PASS"));
     }
 }

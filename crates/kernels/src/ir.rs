@@ -6,14 +6,11 @@
 //! byte spans, so that the emitter can edit the text and keep each line's number.
 
 use crate::poly::Poly;
+pub use crate::poly::VarId;
 use std::ops::Range;
 
 /// Bytes of the source's text.
 pub type Span = Range<usize>;
-
-/// Index into [`Construct::variables`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct VarId(pub usize);
 
 /// A clause: `copy(a, b)`, or a name alone.
 #[derive(Clone, PartialEq, Eq, Debug)]

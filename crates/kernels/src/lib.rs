@@ -8,15 +8,13 @@
 pub mod analysis;
 mod c;
 mod clause;
-#[cfg(test)]
-mod decisions_tests;
 mod emit;
-#[cfg(test)]
-mod generated;
 pub mod ir;
 pub mod plan;
 pub mod poly;
 pub mod source;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use analysis::Rules;

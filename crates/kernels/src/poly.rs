@@ -1,7 +1,10 @@
 //! Integer polynomials over scalar variables: subscripts and loop bounds.
 
-use crate::ir::VarId;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A variable of a construct: its index among all that the construct names.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct VarId(pub usize);
 
 /// Terms of one polynomial; a longer one is not worth a proof.
 const TERMS_MAX: usize = 64;

@@ -1,7 +1,8 @@
 //! `kernels` constructs of sources on the command line: the preprocessor's text, rewritten.
 
+use super::encoding::Encoding;
 use super::line::{Line, Source};
-use super::{Encoding, Own};
+use super::options::{Kernels, Own};
 use crate::directives::Language;
 use crate::failure::{Failure, Result};
 use crate::output::tell;
@@ -11,32 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What becomes of `kernels` constructs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Kernels {
-    /// As GCC has them.
-    Gcc,
-    /// By GCC's own `--param openacc-kernels=decompose`.
-    Decompose,
-    /// Parallel regions where that is promised or proven.
-    #[default]
-    Parallel,
-    /// The same decisions as host loops in another order.
-    Check,
-}
-
 impl Kernels {
-    /// `--kernels=NAME`
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "gcc" => Self::Gcc,
-            "decompose" => Self::Decompose,
-            "parallel" => Self::Parallel,
-            "check" => Self::Check,
-            _ => return None,
-        })
-    }
-
     fn mode(self) -> Option<Mode> {
         match self {
             Self::Gcc | Self::Decompose => None,

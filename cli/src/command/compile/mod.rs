@@ -3,9 +3,11 @@
 //! Directives that GCC doesn't know, drops or refuses are others, or calls, in a copy of the source that GCC gets instead; everything in
 //! the copy is named after the source: messages, `__FILE__`, debug information and dependencies.
 
+mod encoding;
 mod kernels;
 mod line;
 mod modules;
+mod options;
 
 use crate::command::included::included;
 use crate::command::outside::outside;
@@ -14,9 +16,11 @@ use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
 use crate::output::{print, tell};
 use accord_types::settings::{self, Setting};
-use kernels::{Kernels, Preprocessed};
+use encoding::Encoding;
+use kernels::Preprocessed;
 use line::{Line, Source};
 use modules::prefixed;
+use options::{Kernels, Own};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -55,50 +59,6 @@ impl Tool {
     fn compiler(self) -> OsString {
         let (setting, default) = self.setting();
         setting.find(|name| std::env::var(name).ok()).map_or_else(|| default.into(), |(_, name)| name.into())
-    }
-}
-
-/// Options of the wrappers themselves.
-#[derive(Clone, Copy, Debug, Default)]
-struct Own {
-    show: bool,
-    modules: bool,
-    quiet: bool,
-    kernels: Kernels,
-    /// All that is decided of `kernels` loops is said.
-    info: bool,
-    no_implicit_reductions: bool,
-    /// Pointers are promised not to overlap.
-    no_alias: bool,
-}
-
-impl Own {
-    /// Takes them out of the arguments.
-    fn take(arguments: &mut Vec<OsString>) -> Result<Self> {
-        let mut own = Self::default();
-        let mut unknown = None;
-        arguments.retain(|argument| {
-            match argument.to_str() {
-                Some("--accord-show") => own.show = true,
-                Some("--accord-modules") => own.modules = true,
-                Some("--accord-no-lint") => own.quiet = true,
-                Some("-Minfo" | "-Minfo=accel" | "-Minfo=all") => own.info = true,
-                Some("--no-implicit-reductions") => own.no_implicit_reductions = true,
-                Some("--assume-no-alias") => own.no_alias = true,
-                Some(option) if option.starts_with("--kernels=") => match Kernels::named(&option["--kernels=".len()..])
-                {
-                    Some(kernels) => own.kernels = kernels,
-                    None => unknown = Some(option.to_owned()),
-                },
-                Some(other) if other.starts_with("--accord-") => unknown = Some(other.to_owned()),
-                _ => return true,
-            }
-            false
-        });
-        match unknown {
-            Some(option) => Err(Failure::new(format!("there is no option {option}; see accord help cc"))),
-            None => Ok(own),
-        }
     }
 }
 
@@ -256,39 +216,6 @@ impl Copy<'_> {
     }
 }
 
-/// How a source's bytes are its characters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Encoding {
-    Utf8,
-    /// Each byte a character: right for whatever has ASCII as its first half.
-    Bytes,
-}
-
-impl Encoding {
-    fn decode(bytes: Vec<u8>) -> (String, Self) {
-        match String::from_utf8(bytes) {
-            Ok(text) => (text, Self::Utf8),
-            Err(error) => (error.into_bytes().into_iter().map(char::from).collect(), Self::Bytes),
-        }
-    }
-
-    /// The bytes again. What came from elsewhere, the source's name, is UTF-8 in either case.
-    fn encode(self, text: String) -> Vec<u8> {
-        match self {
-            Self::Utf8 => text.into_bytes(),
-            Self::Bytes => {
-                let mut buffer = [0; 4];
-                text.chars()
-                    .flat_map(|c| match u8::try_from(u32::from(c)) {
-                        Ok(byte) => vec![byte],
-                        Err(_) => c.encode_utf8(&mut buffer).as_bytes().to_vec(),
-                    })
-                    .collect()
-            }
-        }
-    }
-}
-
 /// Says what GCC makes of a source, and writes what it gets in place of directives that it doesn't take.
 fn look_at<'a>(source: &'a Source, line: &Line, own: Own, gcc: u32) -> Result<Option<Copy<'a>>> {
     // What can't be read is the compiler's to say.
@@ -390,15 +317,6 @@ fn shown(program: &OsStr, arguments: &[OsString]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sources_in_other_encodings_come_back_as_they_were() {
-        for bytes in [b"/* \xfcber */\n".to_vec(), "/* über */\n".into()] {
-            let (text, encoding) = Encoding::decode(bytes.clone());
-            assert!(text.contains('ü'));
-            assert_eq!(encoding.encode(text), bytes);
-        }
-    }
 
     #[test]
     fn commands_are_shown_as_a_shell_takes_them() {

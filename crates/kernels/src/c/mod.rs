@@ -3,6 +3,7 @@
 mod expressions;
 mod liveness;
 mod loops;
+mod reduction;
 mod statements;
 mod symbols;
 mod types;

@@ -2,7 +2,7 @@
 
 use super::expressions::{Expressions, Found};
 use super::liveness::operator;
-use super::updates::reduction;
+use super::reduction::reduction;
 use crate::ir::{ATOMIC, Call, CallKind, Directive, Effect, Kind, Obstacle, Shape, Statement};
 use crate::poly::Poly;
 use crate::source::Source;

@@ -2,6 +2,7 @@
 
 use super::expressions::Found;
 use super::liveness::operator;
+use super::reduction::reduction;
 use super::statements::Statements;
 use crate::ir::{Effect, Reduction, VarId};
 use tree_sitter::Node;
@@ -128,16 +129,6 @@ impl Statements<'_, '_> {
         self.expressions.lvalue_access(left, true, &mut found);
         Some(Effect { accesses: found.accesses, calls: found.calls, reduction: Some(reduction), ..Effect::default() })
     }
-}
-
-pub(super) fn reduction(variable: VarId, operator: &str) -> Option<Reduction> {
-    let operator = match operator {
-        // A difference is a sum of what is taken away.
-        "-" => "+",
-        "+" | "*" | "&" | "|" | "^" | "&&" | "||" => operator,
-        _ => return None,
-    };
-    Some(Reduction { variable, operator: operator.into() })
 }
 
 fn strip(text: &str) -> &str {

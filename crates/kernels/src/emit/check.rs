@@ -13,11 +13,11 @@ use std::fmt::Write;
 /// Groups of a reduction.
 const GROUPS: usize = 3;
 
-/// What stands at the beginning of the source: the orders of iterations. `ACCORD_KERNELS_SEED` chooses them.
+/// What stands at the beginning of the source: the orders of iterations. `KERNELS_CHECK_SEED` chooses them.
 pub(crate) const PROLOGUE: &str = "extern char *accord_getenv(const char *) __asm__(\"getenv\"); \
 static unsigned long long accord_random_state; \
 static __attribute__((__unused__)) unsigned long long accord_random(void) { \
-if (!accord_random_state) { const char *s = accord_getenv(\"ACCORD_KERNELS_SEED\"); accord_random_state = 88172645463325252ull; \
+if (!accord_random_state) { const char *s = accord_getenv(\"KERNELS_CHECK_SEED\"); accord_random_state = 88172645463325252ull; \
 while (s && *s) accord_random_state = accord_random_state * 1099511628211ull + (unsigned char)*s++; } \
 accord_random_state ^= accord_random_state << 13; accord_random_state ^= accord_random_state >> 7; \
 accord_random_state ^= accord_random_state << 17; return accord_random_state; } \

@@ -3,14 +3,12 @@
 //! A failure names its seed and prints the case. `ACCORD_TEST_SEED` sets the first seed, `ACCORD_TEST_PROGRAMS` the number of nests.
 //! With `ACCORD_TEST_WRITE` the sources are written into that folder, for `accord cc` and a GPU, and not run.
 
-mod programs;
-
+use super::programs::{Case, Random, case, file};
 use crate::analysis::Rules;
 use crate::emit::{Edits, check};
 use crate::plan::{Part, Plan, plan};
 use crate::source::Source;
 use crate::{Mode, c, rewrite_c};
-use programs::{Case, Random, case, file};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -32,7 +30,7 @@ fn differing(folder: &Path, text: &str) -> (BTreeSet<usize>, BTreeSet<String>) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (mut all, mut said) = (BTreeSet::new(), BTreeSet::new());
     for seed in ["", "2", "another"] {
-        let output = Command::new(&program).env("ACCORD_KERNELS_SEED", seed).output().unwrap();
+        let output = Command::new(&program).env("KERNELS_CHECK_SEED", seed).output().unwrap();
         assert!(output.status.code().is_some_and(|code| code < 2), "{:?}", output.status);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         said.extend(String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned));

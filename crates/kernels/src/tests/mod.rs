@@ -1,0 +1,5 @@
+//! Tests over whole sources.
+
+mod decisions;
+mod generated;
+mod programs;
