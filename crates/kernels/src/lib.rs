@@ -8,7 +8,9 @@
 pub mod analysis;
 mod c;
 mod clause;
+mod edits;
 mod emit;
+mod fortran;
 pub mod ir;
 pub mod plan;
 pub mod poly;
@@ -18,10 +20,12 @@ mod tests;
 mod walk;
 
 use analysis::Rules;
-use emit::Edits;
+use edits::Edits;
 use emit::clauses::around;
 use plan::Note;
 use source::{Line, Source};
+
+pub use fortran::{Form, Input, Module};
 
 /// What constructs become.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,4 +88,38 @@ pub fn rewrite_c(text: &str, name: &str, cxx: bool, mode: Mode, rules: Rules) ->
     });
     let messages = messages.collect();
     Rewritten { text: opened.then(|| edits.apply(text)), messages }
+}
+
+/// Rewrites Fortran after the preprocessor.
+pub fn rewrite_fortran(input: &Input<'_>, mode: Mode, rules: Rules) -> Rewritten {
+    let expanded = fortran::expand::expand(input);
+    let input = Input { text: expanded.as_deref().unwrap_or(input.text), ..*input };
+    let source = fortran::source::Source::new(input.text, input.form, input.name);
+    let constructs = fortran::constructs::constructs(&source, &input);
+    let (mut edits, mut notes, mut opened) = (Edits::default(), Vec::<Note>::new(), false);
+    for construct in &constructs {
+        let planned = plan::plan(construct, rules).and_then(|plan| match around(&plan) {
+            Ok(around) => Ok((plan, around)),
+            Err(note) => Err(vec![note]),
+        });
+        match planned {
+            Ok((plan, around)) => {
+                opened = true;
+                notes.extend(plan.notes.iter().cloned());
+                match mode {
+                    Mode::Parallel => emit::fortran::emit(&source, &plan, &around, &mut edits),
+                    Mode::Check => emit::fortran_check::emit(&source, &plan, &mut edits),
+                }
+            }
+            Err(reasons) => notes.extend(reasons),
+        }
+    }
+    let messages = notes.into_iter().map(|note| Message {
+        place: source.place(note.at).0,
+        text: note.text,
+        refused: note.refused,
+    });
+    let messages = messages.collect();
+    let text = opened.then(|| format!("# 1 \"{}\"\n{}", input.name, edits.apply(input.text)));
+    Rewritten { text, messages }
 }

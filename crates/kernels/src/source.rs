@@ -98,7 +98,7 @@ impl<'a> Source<'a> {
 }
 
 /// File, number and flags of a line marker, from its number on.
-fn marker(text: &str) -> Option<(String, u32, &str)> {
+pub(crate) fn marker(text: &str) -> Option<(String, u32, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number = text[..digits].parse().ok()?;
     let rest = text[digits..].trim_start().strip_prefix('"')?;

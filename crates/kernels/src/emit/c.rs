@@ -1,8 +1,8 @@
 //! C and C++: `parallel loop` in place of `kernels`.
 
-use super::Edits;
 use super::clauses::{Around, in_order, of_loop, of_nest, of_serial};
 use crate::analysis::Extent;
+use crate::edits::Edits;
 use crate::ir::{Span, VarId};
 use crate::plan::{Nest, Part, Plan};
 use crate::source::Source;

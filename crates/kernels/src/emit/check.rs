@@ -3,8 +3,8 @@
 //! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration,
 //! scalars that are only read have a copy in each iteration that must not change, and reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
 
-use super::Edits;
 use super::c::{closing, opening};
+use crate::edits::Edits;
 use crate::ir::{Shape, VarId};
 use crate::plan::{Nest, Part, Plan, Planned};
 use crate::source::Source;

@@ -41,7 +41,7 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
         let argument = clause.argument.as_deref().unwrap_or("");
         let mut words = argument.split(|c: char| !c.is_alphanumeric() && c != '_');
         let of_data = crate::clause::DATA.contains(&clause.name.as_str());
-        let in_sections = argument.contains('[');
+        let in_sections = argument.contains(['[', '(']);
         if (!of_data || in_sections) && words.any(|word| written.contains(word)) {
             return refuse(format!("{} of the construct names a variable that the construct changes", clause.name));
         }
@@ -58,8 +58,12 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
         construct.directive.clause("default").is_some_and(|one| one.argument.as_deref() == Some("present"));
     for (at, variable) in construct.variables.iter().enumerate() {
         let id = VarId(at);
-        let is_array =
-            variable.shape == Shape::Array && variable.storage != crate::ir::Storage::Inside && !default_present;
+        // The structure of a component is mapped as a whole.
+        let is_component = variable.name.contains('%');
+        let is_array = variable.shape == Shape::Array
+            && !is_component
+            && variable.storage != crate::ir::Storage::Inside
+            && !default_present;
         if (is_array || plan.device.contains(&id)) && !has_clause(construct, id) && used(plan, id) {
             maps.push(("copy".into(), variable.name.clone()));
         }

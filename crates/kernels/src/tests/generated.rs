@@ -5,7 +5,8 @@
 
 use super::programs::{Case, Random, case, file};
 use crate::analysis::Rules;
-use crate::emit::{Edits, check};
+use crate::edits::Edits;
+use crate::emit::check;
 use crate::plan::{Part, Plan, plan};
 use crate::source::Source;
 use crate::{Mode, c, rewrite_c};
