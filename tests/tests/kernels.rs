@@ -1,4 +1,4 @@
-//! `kernels` constructs, as `accord cc` and `accord c++` open them (`--kernels`).
+//! `kernels` constructs, as `accord cc`, `accord c++` and `accord fc` open them (`--kernels`).
 
 use accord_tests::{Tool, gcc, libacc, root, tool};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn build(folder: &Path, words: &str, source: &Path) -> Output {
     let mut command = Command::new(tool(Tool::Accord).unwrap());
     command.args(words.split(' ')).arg(source).args(["-o", "program"]).current_dir(folder);
     command.env("ACCORD_CACHE", folder.join("cache")).env_remove("ACCORD_LIBACC");
-    command.env("ACCORD_CC", gcc("gcc")).env("ACCORD_CXX", gcc("g++"));
+    command.env("ACCORD_CC", gcc("gcc")).env("ACCORD_CXX", gcc("g++")).env("ACCORD_FC", gcc("gfortran"));
     command.output().unwrap()
 }
 
@@ -107,4 +107,58 @@ fn messages_and_dependencies_name_the_source() {
     assert!(said.contains("one.c:7:9: warning: unused variable"), "{said}");
     let dependencies = std::fs::read_to_string(folder.path().join("program.d")).unwrap();
     assert_eq!(dependencies.split_whitespace().collect::<Vec<_>>(), ["program:", "one.c", "two.h"]);
+}
+
+/// `accord fc WORDS... check.f90 NAMES...`
+fn build_fortran(folder: &Path, words: &str, names: &[&str]) -> Output {
+    let programs = root().join("tests/programs");
+    let mut all: Vec<String> = vec![programs.join("support/check.f90").display().to_string()];
+    all.extend(names.iter().map(|name| programs.join(name).display().to_string()));
+    let last = PathBuf::from(all.pop().unwrap());
+    build(folder, &format!("fc {words} {}", all.join(" ")), &last)
+}
+
+#[test]
+fn opened_fortran_computes_what_the_source_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["fortran/kernels_advection.f90", "fortran/kernels_array_statements.f90"] {
+        good(&build_fortran(folder.path(), "-O1 -g", &[name]));
+        passes(folder.path(), false);
+        good(&build_fortran(folder.path(), "-O1 --kernels=check", &[name]));
+        for seed in ["1", "2"] {
+            let mut command = Command::new(folder.path().join("program"));
+            command.env("ACCORD_KERNELS_SEED", seed).env("ACC_DEVICE_TYPE", "host");
+            assert!(good(&command.output().unwrap()).contains("PASS"), "{name}, seed {seed}");
+        }
+    }
+}
+
+/// Names that mean something in another source, in an included file, and in a compiled module.
+#[test]
+fn fortran_modules_and_included_files_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["wrappers/kernels_data.f90", "wrappers/kernels_modules.f90"];
+    let says = |said: &str, first: &str| {
+        let carried = "loop carried dependence of a prevents parallelization";
+        for (line, text) in [(10, first), (13, "loop is parallelizable"), (16, carried)] {
+            let wanted = format!("kernels_modules.f90:{line}: {text}");
+            assert!(said.lines().any(|one| one.ends_with(&wanted)), "{wanted}\n{said}");
+        }
+    };
+    says(&good(&build_fortran(folder.path(), "-O1 -Minfo", &names)), "loop is parallelizable");
+    passes(folder.path(), false);
+    // The module's file is there now, which does not say what its procedures read.
+    let alone = build(folder.path(), "fc -O1 -Minfo -c", &root().join("tests/programs").join(names[1]));
+    says(&good(&alone), "a call of times prevents parallelization");
+}
+
+/// A line of the rewritten text is the source's line for the compiler, in either form and after the preprocessor.
+#[test]
+fn fortran_messages_name_the_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "      subroutine s(a, n)\n      real a(n)\nc$acc kernels\n      do 10 i = 1, n\n   10 a(i) = TWO\nc$acc end kernels\n      k = 1.5\n      end\n";
+    std::fs::write(folder.path().join("one.F"), text).unwrap();
+    let said = good(&build(folder.path(), "fc -c -DTWO=2 -Wconversion -Minfo", Path::new("one.F")));
+    assert!(said.contains("one.F:4: loop is parallelizable"), "{said}");
+    assert!(said.contains("one.F:7:") && said.contains("Warning: Change of value in conversion"), "{said}");
 }

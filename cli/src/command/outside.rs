@@ -80,7 +80,7 @@ fn sources(source: &Path, others: &[&Path]) -> BTreeMap<String, Module> {
 }
 
 /// The text of a module file, which gfortran compresses; nothing if there is none that can be read.
-fn module_text(path: &Path) -> Option<String> {
+pub(super) fn module_text(path: &Path) -> Option<String> {
     let file = std::fs::File::open(path).ok()?;
     let mut text = Vec::new();
     flate2::read::GzDecoder::new(file).take(MODULE_BYTES_MAX).read_to_end(&mut text).ok()?;

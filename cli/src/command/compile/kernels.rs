@@ -1,15 +1,19 @@
 //! `kernels` constructs of sources on the command line: the preprocessor's text, rewritten.
 
+mod fortran;
+mod preprocessed;
+
 use super::encoding::Encoding;
 use super::line::{Line, Source};
 use super::options::{Kernels, Own};
 use crate::directives::Language;
 use crate::failure::{Failure, Result};
-use crate::output::tell;
 use accord_kernels::analysis::Rules;
-use accord_kernels::{Message, Mode, rewrite_c};
+use accord_kernels::{Mode, rewrite_c};
+pub(super) use preprocessed::Preprocessed;
+use preprocessed::say;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 impl Kernels {
@@ -20,19 +24,6 @@ impl Kernels {
             Self::Check => Some(Mode::Check),
         }
     }
-}
-
-/// A preprocessed source with other text in place of `kernels` constructs.
-#[derive(Debug)]
-pub(super) struct Preprocessed {
-    /// Is removed with its file.
-    _folder: tempfile::TempDir,
-    /// Its file.
-    pub(super) path: PathBuf,
-    /// Its language, for `-x`.
-    pub(super) language: &'static str,
-    /// What the source includes, as the preprocessor writes it for make.
-    pub(super) dependencies: Option<String>,
 }
 
 /// Rewrites the `kernels` constructs of a source, whose text is in `file`; `None` if there is none to rewrite.
@@ -47,12 +38,14 @@ pub(super) fn rewritten(
     (line, arguments): (&Line, &[OsString]),
     own: Own,
 ) -> Result<Option<Preprocessed>> {
+    let Some(mode) = own.kernels.mode() else { return Ok(None) };
     let cxx = match source.language {
         Language::C => false,
         Language::Cxx => true,
-        Language::FreeFortran | Language::FixedFortran => return Ok(None),
+        Language::FreeFortran | Language::FixedFortran => {
+            return fortran::rewritten(source, file, includes, compiler, (line, arguments), (own, mode));
+        }
     };
-    let Some(mode) = own.kernels.mode() else { return Ok(None) };
     let system = |error| Failure::system("can't make a folder for rewritten sources", error);
     let folder = tempfile::Builder::new().prefix("accord-kernels-").tempdir().map_err(system)?;
     let listed = folder.path().join("dependencies");
@@ -80,27 +73,5 @@ pub(super) fn rewritten(
     std::fs::write(&path, encoding.encode(text))
         .map_err(|error| Failure::system(format!("can't write {}", path.display()), error))?;
     let dependencies = std::fs::read_to_string(listed).ok();
-    Ok(Some(Preprocessed { _folder: folder, path, language, dependencies }))
-}
-
-/// Says what became of a loop: all with `-Minfo`, else what stays on one thread.
-fn say(message: &Message, own: Own) {
-    let Message { place, text, refused } = message;
-    if own.info {
-        tell(format_args!("{}:{}: {text}", place.file, place.number));
-    } else if *refused && !own.quiet {
-        tell(format_args!(
-            "{}:{}: note: {text}; the loop stays as GCC compiles kernels, mostly for one thread",
-            place.file, place.number
-        ));
-    }
-}
-
-impl Preprocessed {
-    /// Writes the dependency file, as the compiler sees no more includes.
-    pub(super) fn complete(&self, file: &Path) {
-        if let Some(known) = &self.dependencies {
-            let _ = std::fs::write(file, known);
-        }
-    }
+    Ok(Some(Preprocessed { _folder: folder, path, language, flags: Vec::new(), dependencies }))
 }

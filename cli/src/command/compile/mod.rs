@@ -116,6 +116,7 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
         flags.push(prefixed("-I", &folder));
         kept = here_only;
     }
+    flags.extend(preprocessed.iter().flat_map(|(_, new)| new.flags.iter().cloned()));
     for copy in &copies {
         flags.extend(copy.flags());
         arguments[copy.source.at] = copy.path().into();
@@ -157,6 +158,9 @@ struct Dependencies<'a> {
 fn has_kernels(source: &Source, line: &Line) -> bool {
     let Ok(bytes) = std::fs::read(&source.path) else { return false };
     let (text, _) = Encoding::decode(bytes);
+    if source.language.is_fortran() {
+        return text.to_ascii_lowercase().contains("kernels");
+    }
     text.contains("kernels")
         || included(&source.path, &text, source.language, &line.folders)
             .iter()
