@@ -1,5 +1,7 @@
 //! Decides what becomes of a construct: which nests run in parallel, what stays on the host, where scalars live.
 
+mod inner;
+
 use crate::analysis::{self, Extent, Parallel, Rules, judge};
 use crate::clause::{DATA, named};
 use crate::ir::{ATOMIC, Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
@@ -344,7 +346,7 @@ impl<'a> Planner<'a> {
         let overlaps = parallel.overlaps.clone();
         let mut loops = vec![Planned { of, span: statement.span.clone(), parallel: Some(parallel), collapsed: false }];
         let inner: Vec<&Loop> = self::loops(around).into_iter().chain([of]).collect();
-        self.inner(&of.body, &inner, collapse - 1, &mut loops);
+        self.inner(&of.body, (&inner, &[]), collapse - 1, &mut loops);
         let apart = self.apart(statement, of, around, overlaps, &mut loops)?;
         Ok(Nest { apart, loops, read, arrays, last_value })
     }
@@ -397,65 +399,27 @@ impl<'a> Planner<'a> {
         Ok(apart)
     }
 
-    /// Loops in a nest's body. `collapse` loops more belong to the one around.
-    fn inner(&mut self, list: &'a [Statement], around: &[&'a Loop], collapse: usize, loops: &mut Vec<Planned<'a>>) {
-        for statement in list {
-            match &statement.kind {
-                Kind::Loop(of) => {
-                    let promised = collapse > 0;
-                    let judged = judge(self.construct, of, self.rules, promised, around);
-                    let wanted = of.directive.is_some() || promised || is_worth_it(self.construct, of);
-                    let parallel = judged.ok().filter(|_| wanted);
-                    if parallel.is_some() || of.directive.is_some() {
-                        if let Some(parallel) = &parallel {
-                            self.notes.push(Note {
-                                at: statement.span.start,
-                                text: "loop is parallelizable".into(),
-                                refused: false,
-                            });
-                            for variable in &parallel.recognised {
-                                let name = &self.construct.variables[variable.0].name;
-                                self.notes.push(Note {
-                                    at: statement.span.start,
-                                    text: format!("reduction of {name} recognised"),
-                                    refused: false,
-                                });
-                            }
-                        }
-                        loops.push(Planned { of, span: statement.span.clone(), parallel, collapsed: promised });
-                    }
-                    let inner: Vec<&Loop> = around.iter().copied().chain([&**of]).collect();
-                    let left = if promised { collapse - 1 } else { self::collapse(of) - 1 };
-                    self.inner(&of.body, &inner, left, loops);
-                }
-                Kind::Repeat { body, .. } => self.inner(body, around, 0, loops),
-                Kind::Block(body) => self.inner(body, around, collapse, loops),
-                Kind::Branch { arms, .. } => arms.iter().for_each(|arm| self.inner(arm, around, 0, loops)),
-                Kind::Effect(_) | Kind::Obstacle { .. } => {}
-            }
-        }
-    }
-
     /// Whether a scalar's value may be read after a nest, in the construct or after it.
     fn is_live(&self, variable: VarId, around: &[Frame<'a>]) -> bool {
-        for frame in around.iter().rev() {
-            match frame {
-                Frame::Before(after) => {
-                    if analysis::exposed(self.construct, after).contains(&variable) {
-                        return true;
-                    }
-                    if analysis::definitely_written(self.construct, after).contains(&variable) {
-                        return false;
-                    }
-                }
-                Frame::Loop(outer) => {
-                    if analysis::exposed(self.construct, &outer.body).contains(&variable) {
-                        return true;
-                    }
-                }
+        self.is_read(variable, around).unwrap_or(self.construct.variables[variable.0].live_after)
+    }
+
+    /// Whether the statements of frames read a scalar before they write it; `None` if they do neither.
+    fn is_read(&self, variable: VarId, frames: &[Frame<'a>]) -> Option<bool> {
+        for frame in frames.iter().rev() {
+            let (statements, always_run) = match frame {
+                Frame::Before(after) => (*after, true),
+                Frame::Loop(outer) => (&*outer.body, false),
+                Frame::Repeat(body) => (*body, false),
+            };
+            if analysis::exposed(self.construct, statements).contains(&variable) {
+                return Some(true);
+            }
+            if always_run && analysis::definitely_written(self.construct, statements).contains(&variable) {
+                return Some(false);
             }
         }
-        self.construct.variables[variable.0].live_after
+        None
     }
 }
 
@@ -464,15 +428,17 @@ impl<'a> Planner<'a> {
 enum Frame<'a> {
     /// Statements that follow.
     Before(&'a [Statement]),
-    /// A loop on the host.
+    /// A loop, whose next iteration may follow.
     Loop(&'a Loop),
+    /// The body of a loop that only runs in order.
+    Repeat(&'a [Statement]),
 }
 
 /// The loops of frames, from the outside inwards.
 fn loops<'a>(frames: &[Frame<'a>]) -> Vec<&'a Loop> {
     let of = |frame: &Frame<'a>| match frame {
         Frame::Loop(of) => Some(*of),
-        Frame::Before(_) => None,
+        Frame::Before(_) | Frame::Repeat(_) => None,
     };
     frames.iter().filter_map(of).collect()
 }

@@ -312,6 +312,16 @@ fn last_values_are_kept_or_the_loop_is_refused() {
 }
 
 #[test]
+fn inner_loops_whose_temporaries_are_read_later_run_in_order() {
+    let levels = |rest: &str| {
+        let body = format!("do i = 1, n\n t = 0\n do j = 1, n\n  t = a(j)\n  c(j, i) = t\n end do\n {rest}\nend do");
+        let text = parallel("", &body);
+        directives(&text).iter().filter(|text| text.starts_with("loop ")).count()
+    };
+    assert_eq!((levels("b(i) = 1"), levels("b(i) = t"), levels("b(i) = j"), levels("t = 1\n b(i) = t")), (1, 0, 0, 1));
+}
+
+#[test]
 fn what_the_grammar_can_not_read_stays() {
     let text = procedure("", "do i = 1, n\n a(i) = = 1\nend do");
     let new = rewritten(&text, Form::Free, Mode::Parallel);
