@@ -33,8 +33,8 @@ pub(crate) fn draw(pods: &[Pod], capacity: u64, seed: u64) -> Vec<Task> {
 pub(crate) struct Filled {
     /// Allocated of all device milli when tasks that ask for 100 % and 130 % of them have arrived, in %.
     pub(crate) allocated: [f64; 2],
-    /// Microseconds of the processor for each decision and what it changes.
-    pub(crate) decisions: Vec<f64>,
+    /// Microseconds of the processor for each decision and what it changes, and whether it was warm.
+    pub(crate) decisions: Vec<(f64, bool)>,
 }
 
 /// Places the tasks.
@@ -48,6 +48,7 @@ pub(crate) fn run(policy: &mut dyn Policy, cluster: &Cluster, tasks: &[Task]) ->
     for task in tasks {
         let start = processor_time();
         policy.arrived(task);
+        let warm = policy.is_warm(task);
         let placed = policy.place(task, &mut |_| true);
         if let Some((node, from)) = placed {
             let state = &mut states[node as usize];
@@ -55,7 +56,7 @@ pub(crate) fn run(policy: &mut dyn Policy, cluster: &Cluster, tasks: &[Task]) ->
             policy.set(node, *state);
             allocated += u64::from(task.volume());
         }
-        filled.decisions.push(processor_time() - start);
+        filled.decisions.push((processor_time() - start, warm));
         let before = arrived;
         arrived += u64::from(task.volume());
         if before < capacity && arrived >= capacity {

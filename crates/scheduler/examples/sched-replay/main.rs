@@ -152,7 +152,7 @@ fn timed(lists: &Lists, one_of: usize) -> Result<(), String> {
     println!("{} nodes with {} devices", cluster.nodes.len(), cluster.capacity() / 1000);
     let mut report = Report::new("openb with its times");
     for path in &lists.lists {
-        compare(&mut report, &trace::name(path), &cluster, &times::jobs(&cluster.read_pods(path)?)?);
+        compare(&mut report, &trace::name(path), &cluster, &times::jobs(&cluster, &cluster.read_pods(path)?)?);
     }
     report.keep(lists.json.as_deref())
 }
@@ -160,7 +160,7 @@ fn timed(lists: &Lists, one_of: usize) -> Result<(), String> {
 fn exported(file: &Path, policy: Option<&Path>, json: Option<&Path>) -> Result<(), String> {
     let history = history::read(file)?;
     let mut report = Report::new("an exported history");
-    let jobs = times::jobs(&history.pods)?;
+    let jobs = times::jobs(&history.cluster, &history.pods)?;
     let name = trace::name(file);
     compare(&mut report, &name, &history.cluster, &jobs);
     if let Some(path) = policy {

@@ -12,6 +12,11 @@ pub(crate) trait Policy {
     /// A task arrived.
     fn arrived(&mut self, task: &Task);
 
+    /// Whether a decision for the task can rely on earlier ones.
+    fn is_warm(&self, _: &Task) -> bool {
+        true
+    }
+
     /// Returns a node, and what is free at least of the devices that the task takes there.
     fn place(&mut self, task: &Task, allowed: &mut dyn FnMut(u32) -> bool) -> Option<(u32, u16)>;
 }
@@ -23,6 +28,10 @@ impl Policy for Placer {
 
     fn arrived(&mut self, task: &Task) {
         Self::arrived(self, task);
+    }
+
+    fn is_warm(&self, task: &Task) -> bool {
+        self.is_ranked(task)
     }
 
     fn place(&mut self, task: &Task, allowed: &mut dyn FnMut(u32) -> bool) -> Option<(u32, u16)> {

@@ -58,9 +58,11 @@ pub(crate) struct Job {
     pub(crate) pod: usize,
 }
 
-/// The tasks of a list that ran and take devices, by arrival. Accord's requests are for devices: tasks without are left out of all runs.
-pub(crate) fn jobs(pods: &[Pod]) -> Result<Vec<Job>, String> {
-    let with_devices = pods.iter().enumerate().filter(|(_, pod)| pod.task.devices > 0);
+/// The tasks of a list that ran and take devices, by arrival. Accord's requests are for devices: tasks without are left out of all runs,
+/// and so are those that no node ever has room for.
+pub(crate) fn jobs(cluster: &Cluster, pods: &[Pod]) -> Result<Vec<Job>, String> {
+    let fits = |task: &Task| task.devices > 0 && cluster.nodes.iter().any(|node| node.fits(task));
+    let with_devices = pods.iter().enumerate().filter(|(_, pod)| fits(&pod.task));
     let ran =
         |(at, pod): (usize, &Pod)| Some(Job { task: pod.task, arrives: pod.created?, runs: pod.duration?, pod: at });
     let mut jobs: Vec<Job> = with_devices.filter_map(ran).collect();

@@ -9,7 +9,7 @@ pub(crate) const KINDS_MAX: usize = 1024;
 pub(crate) const HALF_LIFE: u64 = 16_384;
 /// At least one of so many tasks with devices is taken to need a whole node of the largest, until so many were expected in vain.
 const WHOLE_NODES: u64 = 128;
-const EXPECTED_MAX: u64 = 8;
+const EXPECTED_MAX: u64 = 4;
 /// What an arrival adds to its kind's count, so that halves stay whole numbers.
 const ARRIVAL: u64 = 16;
 

@@ -169,19 +169,25 @@ impl Placer {
 
     /// Counts a task that arrived, whether or not it can be placed now.
     ///
-    /// States are judged by the mix of a moment: after a fifth more of the tasks, and at last after half of the mix's half-life, by a new one.
+    /// States are judged by the mix of a moment: after a tenth more of the tasks, and at last after half of the mix's half-life, by a new one.
     pub fn arrived(&mut self, task: &Task) {
         self.mix.arrived(&task.normal());
         self.arrivals += 1;
         if self.arrivals < self.next_mix || self.mix.device_kinds().next().is_none() {
             return;
         }
-        self.next_mix = self.arrivals + (self.arrivals / 5).clamp(1, HALF_LIFE / 2);
+        self.next_mix = self.arrivals + (self.arrivals / 10).clamp(1, HALF_LIFE / 2);
         let mix = self.mix.with_whole_nodes(self.largest);
         self.potential = Some(Potential::new(mix, &self.capacities));
         self.memo.clear();
         self.rankings.values_mut().for_each(Ranking::clear);
         self.ranked = 0;
+    }
+
+    /// Whether states are ranked for a task already by the present mix, so that a decision looks only at those that are new.
+    #[must_use]
+    pub fn is_ranked(&self, task: &Task) -> bool {
+        self.rankings.get(&task.normal()).is_some_and(|ranking| ranking.seen.is_some())
     }
 
     /// Returns the best placement, or `None` where the task fits nowhere.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) use crate::placement::fragments::POINT;
 
 /// `b` and `k`: weights against the fragments, in 1/256.
-const POOL_WEIGHT: i64 = 640;
+const POOL_WEIGHT: i64 = 800;
 const SCARCITY_WEIGHT: u64 = 640;
 /// Free cores and memory are rounded down to this part of the average device task's, so that more states have one potential.
 const GRAIN: u64 = 4;
