@@ -114,12 +114,14 @@ fn unreadable(source: &Source<'_>, placed: &Placed, end: Option<&Placed>, reason
 
 /// The directive that ends a construct.
 pub(super) fn end_of<'a>(source: &'a Source<'_>, at: usize) -> Option<&'a Placed> {
-    let wanted = format!("end {}", source.directives[at].directive.name);
+    let is_loop = source.directives[at].directive.name == "kernels loop";
     let mut next = source.directives[at + 1..].iter().take_while(|placed| {
         !matches!(placed.directive.name.as_str(), "kernels" | "kernels loop" | "parallel" | "serial")
     });
-    let short = |name: &str| name == wanted || wanted == "end kernels loop" && name == "end kernels loop";
-    next.find(|placed| short(&placed.directive.name))
+    // `end kernels loop` is read as `end kernels` with a clause.
+    next.find(|Placed { directive, .. }| {
+        directive.name == "end kernels" && directive.clause("loop").is_some() == is_loop
+    })
 }
 
 /// The block of a construct's statements, and these.

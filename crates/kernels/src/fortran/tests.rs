@@ -195,6 +195,15 @@ fn kernels_become_parallel_loops_on_their_lines() {
 }
 
 #[test]
+fn combined_constructs_may_have_an_end() {
+    let text = "subroutine s(n, a)\n integer n\n real a(n)\n!$acc kernels loop\n do i = 1, n\n  a(i) = 1\n end do\n!$acc end kernels loop\n!$acc kernels loop\n do i = 1, n\n  a(i) = 2\n end do\n!$acc kernels\n a = 3\n!$acc end kernels\nend\n";
+    for mode in [Mode::Parallel, Mode::Check] {
+        let new = rewritten(text, Form::Free, mode).text.unwrap();
+        assert!(!new.contains("kernels"), "{new}");
+    }
+}
+
+#[test]
 fn fixed_form_stays_in_its_columns() {
     let text = "      subroutine s(n, a, b)\n      dimension a(n,n), b(n,n)\nC$ACC KERNELS\nC$ACC LOOP INDEPENDENT PRIVATE(A_TEMPORARY_OF_THE_LOOP, ANOTHER_ONE)\n      DO 10 J = 1, N\n      DO 10 I = 1, N\n      A_TEMPORARY_OF_THE_LOOP = I\n      ANOTHER_ONE = J\n   10 A(I,J) = B(I,J) + A_TEMPORARY_OF_THE_LOOP + ANOTHER_ONE\nC$ACC END KERNELS\n      end\n";
     for mode in [Mode::Parallel, Mode::Check] {
