@@ -125,21 +125,29 @@ impl Scheduler {
         self.drop_promise(id);
     }
 
-    /// Looks at the reserved starts whose devices have changed: they may start, or can't be kept.
+    /// Looks at the reserved starts whose devices have changed: they may start, or can't be kept. One that is lost changes those behind it.
     pub(super) fn check_promises(&mut self) {
-        let mut touched = std::mem::take(&mut self.pool.touched);
-        touched.sort_unstable();
-        touched.dedup();
-        for id in touched {
-            self.pool.step();
-            let Some(promise) = self.jobs.get(&id).and_then(|job| job.promise.as_ref()) else { continue };
-            if let Some(cause) = promise.spots.iter().find_map(|&spot| self.pool.breaks(spot, id)) {
-                self.lose_promise(id, cause);
-            } else if self.jobs.get(&id).is_some_and(|job| self.promised_picks(job).is_some()) {
-                self.ready.insert(id);
-            } else {
-                self.ready.remove(&id);
+        while !self.pool.touched.is_empty() {
+            let mut touched = std::mem::take(&mut self.pool.touched);
+            touched.sort_unstable();
+            touched.dedup();
+            for id in touched {
+                self.pool.step();
+                self.check_promise(id);
             }
+        }
+    }
+
+    fn check_promise(&mut self, id: JobId) {
+        let Some((job, promise)) = self.jobs.get(&id).and_then(|job| Some((job, job.promise.as_ref()?))) else {
+            return;
+        };
+        if let Some(cause) = promise.spots.iter().find_map(|&spot| self.pool.breaks(spot, id)) {
+            self.lose_promise(id, cause);
+        } else if self.promised_picks(job).is_some() {
+            self.ready.insert(id);
+        } else {
+            self.ready.remove(&id);
         }
     }
 
