@@ -580,7 +580,7 @@ pub(crate) struct PolicyArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PolicyCommand {
-    /// Say what is wrong in a policy file and where, or else how long jobs of each account may wait. The exit code is 1 if something is wrong.
+    /// Report what is wrong in a policy file and where, or else the longest wait of each account that its numbers aim at. The exit code is 1 if something is wrong.
     Check {
         /// The policy, in TOML.
         #[arg(value_name = "FILE")]
