@@ -35,16 +35,29 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
 }
 
 /// A variable's declaration with another name.
-fn declared(construct: &Construct, id: VarId, as_name: &str) -> String {
+fn declared(source: &Source<'_>, construct: &Construct, id: VarId, as_name: &str) -> String {
     let variable = &construct.variables[id.0];
     let name = &variable.name;
-    let r#type = match variable.element {
-        Element::Real(_) => "real",
-        Element::Complex(_) => "complex",
-        Element::Logical => "logical",
-        Element::Integer { .. } | Element::Other => "integer",
+    let (r#type, bits) = match variable.element {
+        Element::Real(bits) => ("real", bits),
+        Element::Complex(bits) => ("complex", bits / 2),
+        Element::Logical => ("logical", 0),
+        Element::Integer { bits, .. } => ("integer", bits),
+        Element::Other => ("integer", 0),
     };
+    // The intrinsic function, unless a variable has its name.
+    if bits > 0 && declares_kind(&source.code) {
+        return format!("{type}({}) :: {as_name}", bits / 8);
+    }
     format!("{type}(kind({name})) :: {as_name}")
+}
+
+/// Whether a list of names has `kind`.
+fn declares_kind(code: &str) -> bool {
+    code.match_indices("kind").any(|(at, word)| {
+        let (before, after) = (&code[..at], &code[at + word.len()..]);
+        before.trim_end_matches(' ').ends_with([',', ':']) && after.trim_start_matches(' ').starts_with([',', '\n'])
+    })
 }
 
 /// A value that no right program depends on.
@@ -75,11 +88,13 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, last: 
         "integer :: accord_g, accord_e".into(),
         "character(64) :: accord_seed".into(),
     ];
-    lines.extend(kept.iter().map(|id| declared(construct, *id, &format!("accord_p_{}", name(id)))));
+    lines.extend(kept.iter().map(|id| declared(source, construct, *id, &format!("accord_p_{}", name(id)))));
     lines.extend(
-        reductions.iter().map(|(id, _)| declared(construct, *id, &format!("accord_r_{}(0:{})", name(id), GROUPS - 1))),
+        reductions
+            .iter()
+            .map(|(id, _)| declared(source, construct, *id, &format!("accord_r_{}(0:{})", name(id), GROUPS - 1))),
     );
-    lines.extend(read.iter().map(|id| declared(construct, *id, &format!("accord_c_{}", name(id)))));
+    lines.extend(read.iter().map(|id| declared(source, construct, *id, &format!("accord_c_{}", name(id)))));
     if !read.is_empty() {
         lines.push("logical, save :: accord_w = .false.".into());
     }

@@ -112,6 +112,9 @@ impl<'a> Expander<'_, 'a> {
             return None;
         }
         let (count, declared) = (self.count, self.declarations.len());
+        if node.kind() == "forall_statement" && !self.has_kind() {
+            return None;
+        }
         let new = match node.kind() {
             "assignment_statement" => self.assignment(node),
             "where_statement" => self.r#where(node),
@@ -173,6 +176,11 @@ impl<'a> Expander<'_, 'a> {
         {
             self.edits.replace(self.expressions.source.span(node.byte_range()), new.clone());
         }
+    }
+
+    /// Whether `kind` is the intrinsic function, by which new variables get their types.
+    fn has_kind(&self) -> bool {
+        self.expressions.scopes.meaning(self.expressions.scope, "kind") == super::scopes::Meaning::Intrinsic
     }
 
     /// A new variable of a type.
@@ -286,7 +294,7 @@ impl<'a> Expander<'_, 'a> {
         let (Some(header), Some(end)) = (header, child(node, "end_do_loop_statement")) else { return };
         let start = source.start(node.start_byte());
         let is_named = child(node, "block_label_start_expression").is_some() || lines::is_labelled(source, start);
-        if child(concurrent, "concurrent_locality").is_some() || is_named {
+        if child(concurrent, "concurrent_locality").is_some() || is_named || !self.has_kind() {
             return self.rename(node);
         }
         let r#type = header.child_by_field_name("type").map(|node| self.code()[node.byte_range()].to_owned());

@@ -204,6 +204,14 @@ fn combined_constructs_may_have_an_end() {
 }
 
 #[test]
+fn variables_may_be_named_kind() {
+    let text = procedure(" integer :: m, kind", "do i = 1, n\n t = a(i)\n b(i) = t\nend do\nforall (j = 1:n) b(j) = 1");
+    let new = rewritten(&text, Form::Free, Mode::Check);
+    let new = new.text.unwrap_or_else(|| panic!("{:?}", new.messages));
+    assert!(new.contains("real(8) :: accord_p_t") && !new.contains("kind("), "{new}");
+}
+
+#[test]
 fn fixed_form_stays_in_its_columns() {
     let text = "      subroutine s(n, a, b)\n      dimension a(n,n), b(n,n)\nC$ACC KERNELS\nC$ACC LOOP INDEPENDENT PRIVATE(A_TEMPORARY_OF_THE_LOOP, ANOTHER_ONE)\n      DO 10 J = 1, N\n      DO 10 I = 1, N\n      A_TEMPORARY_OF_THE_LOOP = I\n      ANOTHER_ONE = J\n   10 A(I,J) = B(I,J) + A_TEMPORARY_OF_THE_LOOP + ANOTHER_ONE\nC$ACC END KERNELS\n      end\n";
     for mode in [Mode::Parallel, Mode::Check] {
