@@ -179,6 +179,7 @@ impl<'s> Expressions<'s> {
     /// Accesses of an expression whose value is read.
     pub(super) fn read(&mut self, node: Node<'_>, found: &mut Found) {
         match node.kind() {
+            "identifier" if self.symbols.enumerator(node).is_some() => {}
             "identifier" => {
                 let variable = self.variable(node);
                 let access = match self.variables[variable.0].shape {
@@ -409,6 +410,9 @@ impl<'s> Expressions<'s> {
                     None => text.parse().ok(),
                 }
                 .map(Poly::constant)
+            }
+            "identifier" if self.symbols.enumerator(node).is_some() => {
+                self.symbols.enumerator(node)?.map(Poly::constant)
             }
             "identifier" => {
                 let variable = self.variable(node);

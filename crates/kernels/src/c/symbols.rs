@@ -25,6 +25,8 @@ pub(super) struct Symbols<'s> {
     typedefs: HashMap<&'s str, Type>,
     /// Types of structures' fields by their names, if all structures agree.
     fields: HashMap<&'s str, Option<Type>>,
+    /// Constants of enumerations, with their values as far as they are numbers.
+    enumerators: HashMap<&'s str, Option<i64>>,
     /// Names whose address is taken somewhere.
     taken: HashSet<&'s str>,
 }
@@ -36,6 +38,7 @@ impl<'s> Symbols<'s> {
             file: HashMap::new(),
             typedefs: HashMap::new(),
             fields: HashMap::new(),
+            enumerators: HashMap::new(),
             taken: HashSet::new(),
         };
         symbols.top(root);
@@ -76,6 +79,7 @@ impl<'s> Symbols<'s> {
                     }
                 }
             }
+            "enumerator_list" => self.enumerators_of(node),
             "pointer_expression" if self.code[node.byte_range()].starts_with('&') => {
                 let mut inner = node.child_by_field_name("argument");
                 while let Some(node) = inner {
@@ -96,6 +100,25 @@ impl<'s> Symbols<'s> {
         for child in node.named_children(&mut cursor) {
             self.inner(child);
         }
+    }
+
+    fn enumerators_of(&mut self, list: Node<'_>) {
+        let mut next = Some(0);
+        let mut cursor = list.walk();
+        for enumerator in list.named_children(&mut cursor).filter(|child| child.kind() == "enumerator") {
+            let Some(name) = enumerator.child_by_field_name("name") else { continue };
+            if let Some(value) = enumerator.child_by_field_name("value") {
+                next = self.code[value.byte_range()].parse().ok();
+            }
+            self.enumerators.insert(&self.code[name.byte_range()], next);
+            next = next.and_then(|value: i64| value.checked_add(1));
+        }
+    }
+
+    /// The value of an identifier that names a constant of an enumeration; `Some(None)` if it is no number in the source.
+    pub(super) fn enumerator(&self, identifier: Node<'_>) -> Option<Option<i64>> {
+        let known = self.enumerators.get(&self.code[identifier.byte_range()])?;
+        self.resolve(identifier).is_none().then_some(*known)
     }
 
     /// Whether the address of a variable of this name is taken anywhere.

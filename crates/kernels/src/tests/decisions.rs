@@ -56,6 +56,15 @@ fn subscripts_are_proven() {
 }
 
 #[test]
+fn constants_of_enumerations_are_numbers() {
+    let text = "enum { ROWS = 3, COLUMNS };\nvoid f(double *restrict a)\n{\n    int i, j;\n#pragma acc kernels\n    for (i = 0; i < ROWS; i++)\n        \
+                for (j = 0; j < COLUMNS; j++)\n            a[i * COLUMNS + j] = j;\n}\n";
+    let new = rewrite_c(text, "a.c", false, Mode::Parallel, RULES);
+    assert_eq!(new.messages[0].text, "loop is parallelizable", "{:?}", new.messages);
+    assert!(!new.text.unwrap().contains("ROWS)"));
+}
+
+#[test]
 fn dependences_are_refused() {
     for nest in [
         "for (i = 1; i < n; i++) a[i] = a[i - 1];",
