@@ -254,11 +254,11 @@ impl Site {
         while self.busy_milli() < BUSY || self.waiting.len() < WAITING {
             self.now = self.now.plus(1);
             let input = self.ask();
-            if self.waiting.len() >= WAITING {
-                if let Some(&job) = self.waiting.first() {
-                    self.apply(Input::Cancel { job, by: "u".to_owned() });
-                    self.waiting.remove(&job);
-                }
+            if self.waiting.len() >= WAITING
+                && let Some(&job) = self.waiting.first()
+            {
+                self.apply(Input::Cancel { job, by: "u".to_owned() });
+                self.waiting.remove(&job);
             }
             self.apply(input);
         }
