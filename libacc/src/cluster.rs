@@ -115,6 +115,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                     // The runtime says where.
                     place: None,
                     program: able.runs_program.then(worker_program),
+                    account: None,
                     images: kernels.images(),
                     cache: settings::cache(),
                     ipc,

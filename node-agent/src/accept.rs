@@ -102,7 +102,9 @@ pub(crate) fn refused(name: &str, why: &Error) {
 /// If not.
 pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
     match hello.purpose {
-        Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Control | Purpose::Measure => Ok(()),
+        Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Control | Purpose::Measure | Purpose::Memory => {
+            Ok(())
+        }
         Purpose::Session => Err(Error::new(
             ErrorCode::DeviceUnavailable,
             "this is a node agent, not the coordinator; check the address",
@@ -110,13 +112,17 @@ pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
     }
 }
 
-/// Lets a lane in that has proven its key: to which executor, or to none if it is there to measure.
+/// Lets a lane in that has proven its key: to which executor, or to none if the agent itself answers.
 ///
 /// # Errors
 /// With the reason for the client.
 pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Supervisor>) -> Result<Option<ExecutorId>> {
     if hello.purpose == Purpose::Measure {
         supervisor.admit_measurement(hello, &**lane)?;
+        return Ok(None);
+    }
+    if hello.purpose == Purpose::Memory {
+        supervisor.granted(hello, &**lane)?;
         return Ok(None);
     }
     supervisor.admit(hello, &**lane).map(Some)
@@ -130,9 +136,10 @@ pub(crate) fn hand_over(
     lane: &SharedLane,
     client: Introduced,
     executor: Option<ExecutorId>,
-    supervisor: &Supervisor,
+    supervisor: &Arc<Supervisor>,
 ) -> Result<()> {
     match executor {
+        None if client.hello.purpose == Purpose::Memory => supervisor.count_memory(lane.clone(), client)?,
         None => Supervisor::answer_measurement(lane.clone(), client)?,
         Some(executor) => {
             supervisor.deliver(executor, lane.clone(), client).inspect_err(|error| tracing::warn!("{error}"))?;

@@ -1,6 +1,6 @@
 //! Makes this node's devices inside an executor.
 
-use accord_device::{Device, Printed, StartConfig, WorkerStart, registry};
+use accord_device::{Device, MemoryAccount, Printed, StartConfig, WorkerStart, registry};
 use accord_executor::{DeviceFactory, OutputSink, Work};
 use accord_fabric::ProgramSpec;
 use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, Result, os_text};
@@ -17,6 +17,8 @@ pub(crate) struct NodeDevices {
     pub(crate) cache: Option<PathBuf>,
     /// Other processes of the machine may reach the memory of GPUs.
     pub(crate) ipc: bool,
+    /// Counts the memory of CPU devices together with other sessions'.
+    pub(crate) memory: Option<Arc<dyn MemoryAccount>>,
     /// What regions on GPUs print.
     pub(crate) printed: Arc<OnceLock<Option<Printed>>>,
 }
@@ -67,6 +69,7 @@ impl NodeDevices {
         let config = StartConfig {
             place,
             program: able.runs_program.then(|| self.worker(&work.program, output, start)),
+            account: self.memory.clone(),
             images: work.images.clone(),
             cache: self.cache.clone(),
             ipc: self.ipc,
@@ -107,8 +110,14 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
-        let devices =
-            NodeDevices { devices: Vec::new(), libacc: None, cache: None, ipc: true, printed: Arc::default() };
+        let devices = NodeDevices {
+            devices: Vec::new(),
+            libacc: None,
+            cache: None,
+            ipc: true,
+            memory: None,
+            printed: Arc::default(),
+        };
         let work = Work { program: ProgramSpec::default(), images: Arc::default() };
         let output: OutputSink = Arc::new(|_, _| {});
         let error = devices.create(&work, 3, None, output, &Arc::default()).err().expect("there is none");

@@ -1,8 +1,9 @@
 //! Executors in the agent's own process.
 
+use crate::device_memory::Account;
 use crate::executor_process::config_of;
 use crate::users::RunsAs;
-use accord_device::Printed;
+use accord_device::{MemoryAccount, Printed};
 use accord_executor::{HandedLanes, run_here};
 use accord_fabric::handshake::Introduced;
 use accord_fabric::route::Wanted;
@@ -27,18 +28,24 @@ impl ExecutorsHere {
         Self { wanted, printed: Arc::default() }
     }
 
-    /// Starts one.
+    /// Starts one, whose device memory `memory` counts.
     ///
     /// # Errors
     /// If it is to be another user's; `acc_error_system` if there is no thread.
-    pub(crate) fn start(&self, start: ExecutorStart, account: &RunsAs) -> Result<(ExecutorHere, JoinHandle<ExitCode>)> {
+    pub(crate) fn start(
+        &self,
+        start: ExecutorStart,
+        account: &RunsAs,
+        memory: Option<Account>,
+    ) -> Result<(ExecutorHere, JoinHandle<ExitCode>)> {
         if let RunsAs::Other(account) = account {
             let cause = format!("an agent of an MPI job serves its own user, and not {}", account.name);
             let remedy = "start the job's agents as that user, or agents without --fabric mpi";
             return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy));
         }
         let system = |why: String| Error::new(ErrorCode::System, format!("cannot start an executor: {why}"));
-        let config = config_of(start, self.wanted, self.printed.clone()).map_err(system)?;
+        let memory = memory.map(|memory| Arc::new(memory) as Arc<dyn MemoryAccount>);
+        let config = config_of(start, self.wanted, self.printed.clone(), memory).map_err(system)?;
         let here = ExecutorHere { lanes: Arc::default() };
         let lanes = here.lanes.clone();
         let thread = threads::spawn("accord-executor", move || run_here(&lanes, config));
@@ -80,9 +87,9 @@ mod tests {
             Account { name: "bob".to_owned(), uid: 1001, gid: 1001, groups: Vec::new(), home: PathBuf::from("/") };
         let executors = ExecutorsHere::new(Wanted::Auto);
         let start = ExecutorStart { key: vec![1; 32], ..ExecutorStart::default() };
-        let error = executors.start(start.clone(), &RunsAs::Other(account)).expect_err("it is another user's");
+        let error = executors.start(start.clone(), &RunsAs::Other(account), None).expect_err("it is another user's");
         assert!(error.cause().contains("its own user, and not bob"), "{error}");
-        let (executor, thread) = executors.start(start, &RunsAs::Agent).unwrap();
+        let (executor, thread) = executors.start(start, &RunsAs::Agent, None).unwrap();
         executor.end();
         assert_eq!(thread.join().unwrap(), ExitCode::SUCCESS);
     }

@@ -2,8 +2,9 @@
 //! socket to the agent as standard input.
 
 use crate::devices::NodeDevices;
+use crate::memory_service::AgentAccount;
 use accord_device::cpu::collect_orphans;
-use accord_device::{Printed, cache_folder};
+use accord_device::{MemoryAccount, Printed, cache_folder};
 use accord_executor::{ExecutorConfig, Limits};
 use accord_fabric::Key;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
@@ -13,7 +14,7 @@ use accord_proto::bounds;
 use accord_proto::v1::{self, ExecutorStart};
 use accord_telemetry::log::Flush;
 use accord_types::settings::TRANSPORT;
-use accord_types::{Cost, DeviceInfo, NodeId, SessionId, Source};
+use accord_types::{Cost, DeviceInfo, DeviceKind, NodeId, SessionId, Source};
 use nix::unistd::{Gid, Uid, getuid, setgroups, setresgid, setresuid};
 use prost::Message;
 use rustix::process::{
@@ -102,7 +103,12 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
     if keeper.is_none() || getppid() != keeper {
         return Err("its keeper is gone".to_owned());
     }
-    Ok((control, config_of(start, wanted()?, Arc::default())?))
+    // The agent counts the memory of CPU devices only, and sends the lane for that next.
+    let memory: Option<Arc<dyn MemoryAccount>> = match start.devices.iter().any(is_counted) {
+        true => Some(Arc::new(AgentAccount::receive(&control).map_err(|error| error.to_string())?)),
+        false => None,
+    };
+    Ok((control, config_of(start, wanted()?, Arc::default(), memory)?))
 }
 
 /// Keeps this process apart from the agent's terminal and from the regions of its session, which run in processes of the same user: they
@@ -114,11 +120,12 @@ fn keep_apart() -> std::io::Result<()> {
     collect_orphans()
 }
 
-/// What the executor's crate is told. Whatever prints by way of this process has the same `printed`.
+/// What the executor's crate is told. Whatever prints by way of this process has the same `printed`; `memory` counts that of CPU devices.
 pub(crate) fn config_of(
     start: ExecutorStart,
     wanted: Wanted,
     printed: Arc<OnceLock<Option<Printed>>>,
+    memory: Option<Arc<dyn MemoryAccount>>,
 ) -> Result<ExecutorConfig, String> {
     let node = NodeId(start.node);
     let devices: Result<Vec<DeviceInfo>, _> = start.devices.into_iter().map(DeviceInfo::try_from).collect();
@@ -145,6 +152,7 @@ pub(crate) fn config_of(
             cache: cache_folder(Some(OsStr::new(&start.cache))),
             ipc: start.ipc,
             printed,
+            memory,
         }),
     })
 }
@@ -169,6 +177,11 @@ fn take_standard_input() -> std::io::Result<Handover> {
     let control = std::io::stdin().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     Ok(Handover::from_descriptor(control))
+}
+
+/// Whether the agent counts a device's memory.
+fn is_counted(device: &v1::Device) -> bool {
+    DeviceInfo::try_from(device.clone()).is_ok_and(|device| device.kind == DeviceKind::CPU)
 }
 
 fn receive_start(control: &mut impl Read) -> std::io::Result<ExecutorStart> {

@@ -3,8 +3,10 @@
 
 use crate::abandoned::end_abandoned;
 use crate::cgroup::AgentCgroup;
+use crate::device_memory::Account;
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
 use crate::executor_output::ExecutorOutput;
+use crate::memory_service::MemoryService;
 use crate::process::{ExecutorProcess, Spawner};
 use crate::remains::Remains;
 use crate::users::RunsAs;
@@ -49,15 +51,20 @@ impl Hosting {
         }
     }
 
-    /// Starts an executor; its end is for whoever waits for it.
+    /// Starts an executor, whose device memory `memory` counts; its end is for whoever waits for it.
     ///
     /// # Errors
     /// `acc_error_system` if it can't be started; those of [`ExecutorsHere::start`].
-    pub(crate) fn start(&self, start: ExecutorStart, account: RunsAs) -> Result<(Host, HostEnd)> {
+    pub(crate) fn start(
+        &self,
+        start: ExecutorStart,
+        account: RunsAs,
+        memory: Option<Account>,
+    ) -> Result<(Host, HostEnd)> {
         match self {
-            Self::Processes(processes) => processes.start(&start, &account),
+            Self::Processes(processes) => processes.start(&start, &account, memory),
             Self::Here(executors) => {
-                let (here, thread) = executors.start(start, &account)?;
+                let (here, thread) = executors.start(start, &account, memory)?;
                 Ok((Host::Here(here), HostEnd::Here(thread)))
             }
         }
@@ -81,19 +88,20 @@ impl Processes {
         Self { spawner, cgroup, started: AtomicU64::new(0) }
     }
 
-    fn start(&self, start: &ExecutorStart, account: &RunsAs) -> Result<(Host, HostEnd)> {
+    fn start(&self, start: &ExecutorStart, account: &RunsAs, memory: Option<Account>) -> Result<(Host, HostEnd)> {
+        let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number));
         let cgroup = made.and_then(|made| {
             made.inspect_err(|error| tracing::warn!("session {session} has no control group: {error}")).ok()
         });
-        let started = self.spawner.start(start, account, cgroup.as_ref())?;
+        let started = self.spawner.start(start, account, cgroup.as_ref(), theirs.as_ref())?;
         let end = ProcessEnd {
             handle: started.handle,
             output: ExecutorOutput::new(started.output, session),
             out_of_memory,
-            remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup },
+            remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory },
         };
         Ok((Host::Process(Arc::new(started.process)), HostEnd::Process(Box::new(end))))
     }

@@ -3,14 +3,15 @@
 use crate::cgroup::SessionCgroup;
 use crate::executor_process::send_start;
 use crate::keeper;
+use crate::memory_service::send_account;
 use crate::users::RunsAs;
 use accord_device::descendants::{self, Process};
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
-use accord_fabric::transport::{Handover, Lane};
+use accord_fabric::transport::{Handover, Lane, SharedLane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, ErrorCode, Result, sandbox, scarce, threads};
+use accord_types::{Error, ErrorCode, Result, SessionId, sandbox, scarce, threads};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
 use std::io;
@@ -117,7 +118,7 @@ impl Spawner {
         asked.ok().and_then(|()| answer.recv().ok()).unwrap_or_default()
     }
 
-    /// Starts an executor, in `cgroup` if there is one.
+    /// Starts an executor, in `cgroup` if there is one. By `memory` it claims device memory.
     ///
     /// # Errors
     /// `acc_error_system` if the process can't be started.
@@ -126,6 +127,7 @@ impl Spawner {
         start: &ExecutorStart,
         account: &RunsAs,
         cgroup: Option<&SessionCgroup>,
+        memory: Option<&SharedLane>,
     ) -> Result<Started> {
         let failed = |error: io::Error| {
             system(format!("cannot start an executor: {error}"))
@@ -147,6 +149,9 @@ impl Spawner {
                 tracing::warn!("session {} is in no control group: {error}", start.session);
             }
             send_start(&control, &ExecutorStart { keeper_pid: keeper.child.id(), ..start.clone() })?;
+            if let Some(lane) = memory {
+                send_account(&control, &**lane, SessionId(start.session))?;
+            }
             Ok((id, handle.try_clone()?, handle))
         });
         match begun {

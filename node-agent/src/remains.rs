@@ -2,6 +2,7 @@
 //! end with it, and their devices' memory too.
 
 use crate::cgroup::SessionCgroup;
+use crate::memory_service::MemoryService;
 use crate::process::{KeeperProcess, ORPHANS_END_MAX, Spawner};
 use accord_types::SessionId;
 use std::io;
@@ -16,6 +17,8 @@ pub(crate) struct Remains {
     pub(crate) spawner: Spawner,
     /// Where the kernel can end them at once.
     pub(crate) cgroup: Option<SessionCgroup>,
+    /// Counts the session's device memory until nothing is left.
+    pub(crate) memory: Option<MemoryService>,
 }
 
 impl Remains {
@@ -35,6 +38,7 @@ impl Remains {
         // A session's processes may leave its group where the agent isn't root; they never leave its keeper.
         let is_over = self.keeper.wait(Some(ORPHANS_END_MAX)).unwrap_or_else(|| self.spawner.end_orphans());
         if is_over {
+            drop(self.memory.take());
             return None;
         }
         tracing::warn!(
@@ -48,6 +52,7 @@ impl Remains {
     /// Returns when nothing is left.
     pub(crate) fn await_end(mut self) {
         while self.keeper.wait(None).is_none() && !self.spawner.end_orphans() {}
+        drop(self.memory.take());
         tracing::info!("no process of session {} is left any more", self.session);
     }
 }

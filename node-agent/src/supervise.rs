@@ -1,7 +1,9 @@
 //! Around the node's rules ([`crate::node`]): executors that start and end, lanes that wait, and a lock.
 
 use crate::accounts::{AccountUse, Accounts};
+use crate::device_memory::DeviceMemory;
 use crate::hosting::{Host, HostEnd, Hosting};
+use crate::memory_service::serve_program;
 use crate::metrics;
 use crate::node::{CommandLane, Effect, ExecutorId, Node, Way};
 use crate::process::END_GRACE;
@@ -29,6 +31,7 @@ pub(crate) struct Supervisor {
     settings: Settings,
     hosting: Hosting,
     accounts: Arc<Accounts>,
+    memory: Arc<DeviceMemory>,
     state: ShortLock<ExecutorTable>,
     began: Instant,
     /// For threads: something has happened.
@@ -54,8 +57,8 @@ impl Supervisor {
             Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures).with_quota(settings.quota);
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
         let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
-        let accounts = Arc::default();
-        Arc::new(Self { settings, hosting, accounts, state, began, changed, news, wakers })
+        let (accounts, memory) = (Arc::default(), DeviceMemory::of(&settings.devices));
+        Arc::new(Self { settings, hosting, accounts, memory, state, began, changed, news, wakers })
     }
 
     /// Tells the rules what has happened.
@@ -152,17 +155,52 @@ impl Supervisor {
     /// With the reason for the client.
     pub(crate) fn admit(self: &Arc<Self>, hello: &Hello, lane: &dyn Lane) -> Result<ExecutorId> {
         let session = hello.session;
+        let grant = self.granted(hello, lane)?;
+        match hello.purpose {
+            Purpose::Command => self.begin(grant),
+            Purpose::Bulk
+            | Purpose::Peer
+            | Purpose::Session
+            | Purpose::Control
+            | Purpose::Measure
+            | Purpose::Memory => self.look(|node, now| node.executor_of(now, session)),
+        }
+    }
+
+    /// What the session of a lane with this hello may use here.
+    ///
+    /// # Errors
+    /// With the reason for the client.
+    pub(crate) fn granted(&self, hello: &Hello, lane: &dyn Lane) -> Result<SessionGrant> {
         let way = way_of(lane);
         let grant = self.look(|node, now| node.admit(now, hello, way))?;
         if let Some(user) = lane.peer_user() {
             self.check_user(&grant, user)?;
         }
-        match hello.purpose {
-            Purpose::Command => self.begin(grant),
-            Purpose::Bulk | Purpose::Peer | Purpose::Session | Purpose::Control | Purpose::Measure => {
-                self.look(|node, now| node.executor_of(now, session))
+        Ok(grant)
+    }
+
+    /// Counts the device memory of a program that drives the node's devices itself, on a thread of its own, as long as its session and this lane last.
+    ///
+    /// # Errors
+    /// If the session has too many such lanes, or there is no thread.
+    pub(crate) fn count_memory(self: &Arc<Self>, lane: SharedLane, client: Introduced) -> Result<()> {
+        let session = client.hello.session;
+        let goes_on = move |node: &Node, now| node.granted(now, session);
+        let account = self.memory.open(&self.look(goes_on)?)?;
+        let (lane, client) = Handover::within_process(lane, client)?;
+        let supervisor = self.clone();
+        let serve = move || {
+            let served = client.secure(lane).map(|lane| {
+                let goes_on = || supervisor.look(goes_on).is_ok();
+                serve_program(lane, &account, goes_on)
+            });
+            if let Err(error) = served {
+                tracing::info!("device memory of session {session} is not counted: {error}");
             }
-        }
+        };
+        let started = threads::spawn("accord-memory", serve).map(drop);
+        started.map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))
     }
 
     /// Answers the measurement of another agent, whose lane has come with this hello and proven its key.
@@ -283,7 +321,9 @@ impl Supervisor {
         let (node, figures) = self.look(|node, _| {
             (node.endpoint().map(|endpoint| endpoint.node).unwrap_or_default(), node.figures().cloned())
         });
-        let (host, end) = self.hosting.start(self.settings.start(grant, node, figures.as_ref()), account)?;
+        let memory = self.memory.counts(grant).then(|| self.memory.open(grant)).transpose()?;
+        let start = self.settings.start(grant, node, figures.as_ref());
+        let (host, end) = self.hosting.start(start, account, memory)?;
         tracing::info!("session {} of user {} has {}{whom}", grant.session, grant.user, host.describe());
         self.change(|state, now, ends| {
             state.hosts.insert(executor, host);

@@ -3,6 +3,7 @@
 use crate::capabilities::Capabilities;
 use crate::device::Device;
 use crate::image::Images;
+use crate::memory_account::MemoryAccount;
 use crate::program::ProgramSpec;
 use accord_types::{AddressRange, DeviceInfo, DeviceKind, NodeId, Result};
 use std::any::Any;
@@ -43,6 +44,8 @@ pub struct StartConfig {
     pub place: Option<AddressRange>,
     /// The program whose regions run, where its executable is started; none: this process's own.
     pub program: Option<ProgramSpec>,
+    /// Counts the memory that all sessions of the node have on the device, where no driver does; none: this process has the device alone.
+    pub account: Option<Arc<dyn MemoryAccount>>,
     /// The program's images.
     pub images: Arc<Images>,
     /// Folder for compiled code; none: every start compiles.

@@ -20,8 +20,6 @@ pub struct Capabilities {
     pub takes_images: bool,
     /// Regions see only memory that a launch's arguments or a pointer variable name.
     pub sees_named_memory_only: bool,
-    /// Memory is there when it is used: mapping does not fail for want of it, and needs no answer.
-    pub maps_lazily: bool,
     /// The program's executable is started on the node, as the user of whoever drives the device.
     pub runs_program: bool,
     /// What regions print comes out of the standard output of the process that drives the device.

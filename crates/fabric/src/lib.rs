@@ -4,7 +4,7 @@
 //! * [`handshake`]: who is there, with the same version and the same key. [`peer`]: what its name is.
 //! * [`frame`]: what is on the wire, and its bounds.
 //! * [`link`]: all that two processes of a session have with each other, over whatever carries it.
-//! * [`measurement`]: what a lane takes.
+//! * [`measurement`]: what a lane takes. [`memory_claims`]: who has how much of a device's memory.
 //! * [`transfer`]: bytes of copies, and who waits for whom.
 //! * [`transport`]: what carries lanes, and where peers are. [`route`]: which of them to take. [`copy_way`]: which way the bytes of a
 //!   copy between two devices go.
@@ -19,6 +19,7 @@ pub mod handshake;
 mod key;
 pub mod link;
 pub mod measurement;
+pub mod memory_claims;
 pub mod peer;
 mod program;
 pub mod route;

@@ -1,5 +1,6 @@
 //! The devices of a session.
 
+use accord_device::MemoryAccount;
 use accord_executor::hosted::Hosted;
 use accord_runtime::ports::DeviceClient;
 use accord_types::Result;
@@ -22,5 +23,10 @@ pub trait LocalDeviceClient: DeviceClient {
     /// The lease's quota of streams for the program's queues; 0 is none. Told before the device starts.
     fn limit_streams(&self, quota: u32) {
         let _ = quota;
+    }
+
+    /// Has the device's memory counted by `account` together with other sessions'. Told before the device starts.
+    fn count_memory(&self, account: Arc<dyn MemoryAccount>) {
+        let _ = account;
     }
 }

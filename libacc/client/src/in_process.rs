@@ -3,7 +3,9 @@
 use crate::cluster::LocalDeviceClient;
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::cpu::float_control;
-use accord_device::{Backend, CopySink, Device, DriverContext, FunctionHandle, NativeHandles, StartConfig, registry};
+use accord_device::{
+    Backend, CopySink, Device, DriverContext, FunctionHandle, MemoryAccount, NativeHandles, StartConfig, registry,
+};
 use accord_executor::hosted::Hosted;
 use accord_executor::queue_table::ByNumber;
 use accord_runtime::ports::{Chain, Changes, CudaObjects, DeviceClient, Part};
@@ -37,6 +39,7 @@ pub struct InProcess {
     place: ShortLock<Option<AddressRange>>,
     on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
     stream_quota: AtomicU32,
+    account: OnceLock<Arc<dyn MemoryAccount>>,
 }
 
 /// What there is between start and shutdown.
@@ -69,6 +72,7 @@ impl InProcess {
             place: ShortLock::default(),
             on_start: OnceLock::new(),
             stream_quota: AtomicU32::new(0),
+            account: OnceLock::new(),
         })
     }
 
@@ -159,6 +163,11 @@ impl LocalDeviceClient for InProcess {
     fn limit_streams(&self, quota: u32) {
         self.stream_quota.store(quota, Ordering::Relaxed);
     }
+
+    fn count_memory(&self, account: Arc<dyn MemoryAccount>) {
+        // One session, and one account of it.
+        let _ = self.account.set(account);
+    }
 }
 
 impl DeviceClient for InProcess {
@@ -195,7 +204,7 @@ impl DeviceClient for InProcess {
             return Ok(());
         }
         let place = *self.place.lock();
-        let config = StartConfig { place, ..self.config.clone() };
+        let config = StartConfig { place, account: self.account.get().cloned(), ..self.config.clone() };
         let device = (self.backend.start)(self.info.clone(), &config).map_err(|e| self.place(e))?;
         if let Some(sink) = &self.trace {
             device.trace(Arc::clone(sink));

@@ -9,6 +9,7 @@ mod executor_ends;
 mod host_copy;
 mod in_process;
 mod job_news;
+mod node_memory;
 pub mod pages;
 mod remote;
 mod session;

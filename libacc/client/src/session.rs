@@ -4,6 +4,7 @@ use crate::cluster::LocalDeviceClient;
 use crate::coordinator_link::CoordinatorLink;
 use crate::executor_ends::{ExecutorEnds, LaneEnd};
 use crate::job_news::JobNews;
+use crate::node_memory::NodeMemory;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
 use crate::watchdog::Watchdog;
@@ -17,8 +18,8 @@ use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_types::{
-    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, printable, scarce,
-    streams_max, threads,
+    DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result,
+    printable, scarce, streams_max, threads,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -86,6 +87,7 @@ impl Session {
         let (job_news, executor_ends) = (Arc::<JobNews>::default(), Arc::<ExecutorEnds>::default());
         let watchdog = Watchdog::new(settings.timeout);
         let program = Arc::new(settings.program);
+        let mut memory = None;
         let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
         // As the program counts them: among the devices of their type.
         let mut numbers = HashMap::<DeviceType, u32>::new();
@@ -96,6 +98,12 @@ impl Session {
                 && let Some(local) = locals.next().flatten()
             {
                 local.limit_streams(lease.stream_quota);
+                if info.kind == DeviceKind::CPU && coordinator.is_some() {
+                    let agent = Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) };
+                    let terms = LaneTerms { wanted: settings.transport, plain_tcp: lease.plain_tcp };
+                    let account = || Arc::new(NodeMemory::new(agent, terms, lease.session, Key::from(lease.key)));
+                    local.count_memory(memory.get_or_insert_with(account).clone());
+                }
                 if let Some(coordinator) = coordinator.clone() {
                     local.on_start(Box::new(move || coordinator.report_use(number)));
                 }

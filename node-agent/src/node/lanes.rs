@@ -168,6 +168,15 @@ impl Node {
         }
     }
 
+    /// What a session may use here, if it has not ended.
+    ///
+    /// # Errors
+    /// If it has, or the agent was not told of it.
+    pub fn granted(&self, now: Duration, session: SessionId) -> Result<SessionGrant> {
+        self.check(session)?;
+        self.grant(now, session)
+    }
+
     fn check(&self, session: SessionId) -> Result<()> {
         let name = &self.name;
         if self.stopping {

@@ -90,6 +90,12 @@ const TURNS: &[(&str, &str, &str)] = &[
     ("crates/device/src/cuda/table.rs", "len", "the driver makes a stream; known ones are found without"),
     ("crates/device/src/cuda/trace.rs", "under_way", "the driver is asked about events; in a traced run only"),
     (
+        "libacc/client/src/node_memory.rs",
+        "connection",
+        "the node's agent answers, for 5 s at most; only who maps or unmaps a piece of device memory waits",
+    ),
+    ("node-agent/src/memory_service.rs", "channel", "the same in an executor, for 30 s at most"),
+    (
         "node-agent/src/process.rs",
         "turn",
         "an executor takes a connection, for 2 s at most; messages to it go one after the other",

@@ -3,6 +3,7 @@
 use super::detach::above_stdio;
 use super::globals::Piece;
 use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION, MAPPED_GRANULE, MAPPED_WORDS};
+use super::shared_capacity::SharedCapacity;
 use crate::file_limit;
 use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result, sandbox, scarce};
@@ -32,6 +33,8 @@ pub(crate) struct Arena {
     start: u64,
     len: u64,
     capacity: u64,
+    /// The same capacity, of which other sessions have a part.
+    shared: SharedCapacity,
     /// Mapped ranges by start, and their total.
     mapped: ShortLock<(BTreeMap<u64, u64>, u64)>,
     /// By device address. They may overlap; all of them show the same memory.
@@ -132,11 +135,18 @@ impl Arena {
             (fd, base.cast::<u8>(), memory.cast::<u8>(), len)
         };
         let (mapped, views) = (ShortLock::default(), ShortRwLock::default());
-        let arena = Self { fd, base, memory, start, len, capacity: info.memory, mapped, views };
+        let (capacity, shared) = (info.memory, SharedCapacity::new(info, None));
+        let arena = Self { fd, base, memory, start, len, capacity, shared, mapped, views };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         arena.control().header().cores.store(cores as u32, Ordering::Relaxed);
         arena.control().header().version.store(LAYOUT_VERSION, Ordering::Release);
         Ok(arena)
+    }
+
+    /// Has all that is mapped from now on counted together with other sessions' memory.
+    pub(crate) fn sharing(mut self, shared: SharedCapacity) -> Self {
+        self.shared = shared;
+        self
     }
 
     pub(crate) fn fd(&self) -> &OwnedFd {
@@ -154,12 +164,27 @@ impl Arena {
     }
 
     pub(crate) fn free(&self) -> u64 {
-        self.capacity.saturating_sub(self.mapped.lock().1)
+        let others = self.shared.others();
+        self.capacity.saturating_sub(self.mapped.lock().1).saturating_sub(others)
     }
 
     /// Accounts for memory behind a range; the file gives pages when they are touched.
     pub(crate) fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check_inside(start.0, len)?;
+        let total = self.reserve(start, len)?;
+        if let Err(error) = self.shared.claim(len, total) {
+            let mut mapped = self.mapped.lock();
+            mapped.0.remove(&start.0);
+            mapped.1 -= len;
+            return Err(error);
+        }
+        let mapped = self.mapped.lock();
+        self.show_mapped(&mapped.0, start.0, len);
+        Ok(())
+    }
+
+    /// Counts a range as this session's. Returns how much the session had before.
+    fn reserve(&self, start: DevicePtr, len: u64) -> Result<u64> {
         let mut mapped = self.mapped.lock();
         let (ranges, total) = &mut *mapped;
         let before = ranges.range(..start.0 + len).next_back();
@@ -178,8 +203,7 @@ impl Arena {
         }
         ranges.insert(start.0, len);
         *total += len;
-        self.show_mapped(ranges, start.0, len);
-        Ok(())
+        Ok(*total - len)
     }
 
     /// Gives pages back to the system. The range may be a part of what one call mapped, or touch several.
@@ -217,6 +241,8 @@ impl Arena {
                 len as libc::off_t,
             );
         }
+        drop(mapped);
+        self.shared.give_back(len);
         Ok(())
     }
 
@@ -341,6 +367,8 @@ impl Drop for Arena {
             libc::munmap(self.memory.cast(), self.len as usize);
             libc::munmap(self.base.cast(), CONTROL_BYTES);
         }
+        let total = self.mapped.get_mut().1;
+        self.shared.give_back(total);
     }
 }
 

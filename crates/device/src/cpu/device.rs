@@ -7,6 +7,7 @@ use super::layout::{NO_ADDRESS, STREAMS_MAX};
 use super::owner_queue::Op;
 use super::process::Handle;
 use super::ring::{COPY, Corrupt, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
+use super::shared_capacity::SharedCapacity;
 use super::spans::Tracer;
 use super::spawn;
 use super::stream::{Shared, Stream};
@@ -18,6 +19,7 @@ use crate::capabilities::Capabilities;
 use crate::device::{Device, FunctionHandle};
 use crate::failure::{Failure, shut_down};
 use crate::host_memory::{TakenBytes, program_bytes};
+use crate::memory_account::MemoryAccount;
 use crate::out_of_memory::{self, OutOfMemory};
 use crate::program::ProgramSpec;
 use accord_types::short_lock::ShortRwLock;
@@ -49,7 +51,6 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     quick_to_ask: false,
     takes_images: false,
     sees_named_memory_only: false,
-    maps_lazily: true,
     runs_program: true,
     prints_here: false,
     native_handles: false,
@@ -85,12 +86,17 @@ impl CpuDevice {
     /// # Errors
     /// `acc_error_device_init` with the step that failed.
     pub fn start(info: DeviceInfo, program: &ProgramSpec) -> Result<Arc<Self>> {
-        Self::start_at(info, program, None)
+        Self::start_at(info, program, None, None)
     }
 
-    /// The same with its memory at `place`.
-    pub(crate) fn start_at(info: DeviceInfo, program: &ProgramSpec, place: Option<AddressRange>) -> Result<Arc<Self>> {
-        let arena = Arc::new(Arena::new(&info, place)?);
+    /// The same with its memory at `place`, counted by `account`.
+    pub(crate) fn start_at(
+        info: DeviceInfo,
+        program: &ProgramSpec,
+        place: Option<AddressRange>,
+        account: Option<Arc<dyn MemoryAccount>>,
+    ) -> Result<Arc<Self>> {
+        let arena = Arc::new(Arena::new(&info, place)?.sharing(SharedCapacity::new(&info, account)));
         let out_of_memory = OutOfMemory::watch();
         let worker = spawn::start(&info, program, &arena)?;
         let process = Arc::new(worker.process);

@@ -29,6 +29,7 @@ mod owner_queue;
 mod process;
 mod progress;
 mod ring;
+mod shared_capacity;
 mod spans;
 mod spawn;
 mod stream;

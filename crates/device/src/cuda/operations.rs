@@ -37,7 +37,6 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     quick_to_ask: true,
     takes_images: true,
     sees_named_memory_only: true,
-    maps_lazily: false,
     runs_program: false,
     prints_here: true,
     native_handles: true,
@@ -86,13 +85,13 @@ impl Device for CudaDevice {
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.shared.failure.check()?;
         let _current = self.current()?;
-        self.shared.memory.map(start, len)
+        self.shared.memory.map(start, len).map_err(|error| self.with_free_memory(error, len))
     }
 
     fn allocate(&self, len: u64) -> Result<DevicePtr> {
         self.shared.failure.check()?;
         let _current = self.current()?;
-        self.shared.memory.allocate(len)
+        self.shared.memory.allocate(len).map_err(|error| self.with_free_memory(error, len))
     }
 
     fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq> {
@@ -367,6 +366,21 @@ impl Launch<'_> {
 }
 
 impl CudaDevice {
+    /// Adds to a lack of memory how much there is. The driver counts what all processes have.
+    fn with_free_memory(&self, error: Error, len: u64) -> Error {
+        if error.code() != ErrorCode::OutOfMemory {
+            return error;
+        }
+        let cause = format!(
+            "{len} bytes asked for, {} of {} bytes of device memory are free ({})",
+            self.memory_free(),
+            self.info().memory,
+            error.cause()
+        );
+        Error::new(ErrorCode::OutOfMemory, cause)
+            .remedy("free data on this device, or use another one; nvidia-smi lists the processes that have its memory")
+    }
+
     #[inline]
     fn checked<'a>(
         &'a self,

@@ -34,7 +34,6 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     quick_to_ask: false,
     takes_images: false,
     sees_named_memory_only: false,
-    maps_lazily: false,
     runs_program: false,
     prints_here: false,
     native_handles: false,

@@ -14,6 +14,11 @@ pub(super) fn lack_of_memory() -> Test {
     let error = device.map(at.offset(128 << 20), 512 << 20).expect_err("no memory");
     assert_eq!(error.code(), ErrorCode::OutOfMemory);
     assert_eq!(device.memory_free(), before);
+    let told = error.cause();
+    assert!(
+        told.contains(&format!("536870912 bytes asked for, {before} of ")) && told.contains("cuMemCreate"),
+        "{told}"
+    );
     device.map(at.offset(128 << 20), 512 << 20)?;
     Ok(())
 }

@@ -44,6 +44,8 @@ pub enum Purpose {
     Control = 5,
     /// A measurement of the path between two agents, which has the place of a session.
     Measure = 6,
+    /// Claims of a program that drives its own node's devices on these devices' memory, which the agent counts.
+    Memory = 7,
 }
 
 /// For whoever always reads at once. After a cut of 2 s TCP's next try comes after 3 s at most.
@@ -60,6 +62,7 @@ impl Purpose {
             4 => Self::Session,
             5 => Self::Control,
             6 => Self::Measure,
+            7 => Self::Memory,
             _ => return None,
         })
     }
@@ -70,7 +73,7 @@ impl Purpose {
         match self {
             Self::Session | Self::Measure => Some(READ_AT_ONCE),
             Self::Peer => Some(READ_BY_EXECUTORS),
-            Self::Command | Self::Bulk | Self::Control => None,
+            Self::Command | Self::Bulk | Self::Control | Self::Memory => None,
         }
     }
 

@@ -244,7 +244,7 @@ impl DeviceClient for RemoteDeviceClient {
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         let connection = self.connection()?;
-        let mut machine = connection.machine_with_room(Need::Command)?;
+        let mut machine = connection.machine();
         let state = machine.device(self.device())?;
         if state.mapped.saturating_add(len) > self.memory {
             return Err(connection.place(
@@ -256,14 +256,8 @@ impl DeviceClient for RemoteDeviceClient {
             ));
         }
         let (device, start) = (self.device(), start.0);
-        if self.backend.capabilities.maps_lazily {
-            // Its memory is there when it is used: nothing to wait for.
-            state.mapped += len;
-            machine.put(&Command::Map { device, ticket: 0, start, len }, &[], connection.now())?;
-            return connection.send_later(machine);
-        }
         drop(machine);
-        // A GPU's may be somebody else's, which is an error of this allocation and not of the device.
+        // Other sessions may have the memory, which is an error of this allocation and not of the device.
         connection.ask(|ticket| Command::Map { device, ticket, start, len }, &[])?;
         connection.machine().device(device)?.mapped += len;
         Ok(())

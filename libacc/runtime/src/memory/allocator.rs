@@ -511,6 +511,7 @@ impl Allocator {
                 .fold((0u64, 0u64), |(count, sum), used| (count + 1, sum + used.len));
             format!("{sum} in {count}")
         };
+        let remedy = refused.and_then(Error::remedy_text);
         let refused = refused.map_or(String::new(), |error| format!("; the device says: {}", error.cause()));
         Error::new(
             ErrorCode::OutOfMemory,
@@ -524,6 +525,7 @@ impl Allocator {
                 self.free_bytes
             ),
         )
+        .remedy_if(remedy)
         .remedy("end data regions earlier, free what is not needed, or use more devices")
     }
 }

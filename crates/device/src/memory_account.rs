@@ -1,0 +1,18 @@
+//! Who counts the memory that all sessions of a node have on a device that no driver counts for them.
+
+use accord_types::{MemoryClaim, Result};
+
+/// One session's account of the memory of a node's devices. Calls may wait for the process that counts, so that the caller holds no lock.
+pub trait MemoryAccount: Send + Sync {
+    /// Claims so many bytes more on the device with this ordinal.
+    ///
+    /// # Errors
+    /// `acc_error_system` if the process that counts does not answer.
+    fn claim(&self, ordinal: u32, bytes: u64) -> Result<MemoryClaim>;
+
+    /// Gives so many bytes back.
+    fn give_back(&self, ordinal: u32, bytes: u64);
+
+    /// Returns how many bytes other sessions hold on the device; 0 if nobody says.
+    fn others(&self, ordinal: u32) -> u64;
+}

@@ -1,0 +1,78 @@
+//! The memory of a CPU device is that of all sessions together, whether an executor or the program itself drives it.
+#![forbid(unsafe_code)]
+
+use accord_tests::{Cluster, Finished, Running, test_program};
+use nix::sys::signal::Signal;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const MEMORY: u64 = 64 << 20;
+/// More than half of it.
+const MIB: &str = "40";
+/// Within this the system has ended a process that was killed.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Where a program runs, and the number of the device there that all have in common.
+#[derive(Clone, Copy, Debug)]
+struct Place(usize, &'static str);
+
+/// On the device's own node, which the program drives itself.
+const OWN: Place = Place(1, "0");
+const REMOTE: Place = Place(0, "1");
+
+struct Site {
+    cluster: Cluster,
+    program: PathBuf,
+}
+
+impl Site {
+    fn holder(&self, Place(host, device): Place) -> Running {
+        let job = self.cluster.job(host, &self.program).unwrap().args([device, MIB]);
+        let running = job.start().unwrap();
+        running.await_output("holds").unwrap();
+        running
+    }
+
+    /// Holds as much for a moment.
+    fn try_to_hold(&self, Place(host, device): Place) -> Result<(), Finished> {
+        let finished = self.cluster.job(host, &self.program).unwrap().args([device, MIB, "once"]).run().unwrap();
+        if finished.code() == 0 { Ok(()) } else { Err(finished) }
+    }
+
+    fn await_room(&self, place: Place) {
+        let begin = Instant::now();
+        while let Err(finished) = self.try_to_hold(place) {
+            assert!(finished.stderr.contains("other sessions hold"), "{}", finished.report());
+            assert!(begin.elapsed() < SOON, "{}", finished.report());
+        }
+    }
+}
+
+fn free_bytes(finished: &Finished) -> u64 {
+    let said = finished.stdout.lines().find_map(|line| line.strip_prefix("free "));
+    said.unwrap_or_else(|| panic!("{}", finished.report())).parse().unwrap()
+}
+
+#[test]
+fn sessions_share_the_memory_of_a_device() {
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap();
+    let program = test_program("cluster/holds_memory.c").unwrap();
+    let site = Site { cluster, program };
+    for (first, second) in [(REMOTE, REMOTE), (OWN, OWN), (OWN, REMOTE), (REMOTE, OWN)] {
+        let holder = site.holder(first);
+        let refused = site.try_to_hold(second).expect_err("there is no room");
+        assert_eq!(refused.code(), 1, "{first:?} {second:?} {}", refused.report());
+        let told = &refused.stderr;
+        let words = ["bytes asked for", "other sessions hold", "wait until other sessions have ended", "h1", "device"];
+        assert!(words.iter().all(|word| told.contains(word)), "{first:?} {second:?} {}", refused.report());
+        assert!(free_bytes(&refused) <= MEMORY - (40 << 20), "{}", refused.report());
+        // One that is killed gives back what it had, and so does one that ends.
+        holder.signal(Signal::SIGKILL).unwrap();
+        drop(holder.finish().unwrap());
+        site.await_room(second);
+        let holder = site.holder(first);
+        holder.signal(Signal::SIGTERM).unwrap();
+        assert_eq!(holder.finish().unwrap().code(), 0);
+        site.await_room(second);
+    }
+}
