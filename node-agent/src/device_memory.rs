@@ -155,7 +155,7 @@ impl MemoryAccount for Account {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use accord_types::{DeviceId, NodeId, SessionKey};
 
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    fn grant(session: u64, ordinals: &[u32], memory_quota: u64) -> SessionGrant {
+    pub(crate) fn grant(session: u64, ordinals: &[u32], memory_quota: u64) -> SessionGrant {
         SessionGrant {
             session: SessionId(session),
             key: SessionKey([3; SessionKey::LEN]),
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    fn memory() -> Arc<DeviceMemory> {
+    pub(crate) fn memory() -> Arc<DeviceMemory> {
         DeviceMemory::of(&[device(0, DeviceKind::CPU), device(1, DeviceKind::CPU), device(2, DeviceKind::CUDA)])
     }
 

@@ -60,7 +60,9 @@ impl Drop for MemoryService {
 /// # Errors
 /// Returns the lane's.
 pub(crate) fn serve_program(lane: SharedLane, account: &Account, goes_on: impl Fn() -> bool) -> io::Result<()> {
-    ClaimChannel::new(lane, SEND_MAX)?.serve(|request| account.answer(request), goes_on)
+    // A program that always asks would else keep what it has for ever.
+    let answer = |request| if goes_on() { account.answer(request) } else { None };
+    ClaimChannel::new(lane, SEND_MAX)?.serve(answer, &goes_on)
 }
 
 /// Sends a new executor its end of the lane to its account.
@@ -74,7 +76,8 @@ pub(crate) fn send_account(control: &Handover, lane: &dyn Lane, session: Session
 
 /// An executor's account at its agent.
 pub(crate) struct AgentAccount {
-    channel: TurnLock<ClaimChannel>,
+    /// None once the agent did not answer: a late answer would be taken for that to the next claim.
+    channel: TurnLock<Option<ClaimChannel>>,
 }
 
 impl AgentAccount {
@@ -85,16 +88,31 @@ impl AgentAccount {
     pub(crate) fn receive(control: &Handover) -> Result<Self> {
         let none =
             |why: &dyn std::fmt::Display| Error::new(ErrorCode::System, format!("no account of device memory: {why}"));
-        let (lane, _) = control.receive()?.ok_or_else(|| none(&"the agent is gone"))?;
-        let channel = ClaimChannel::new(lane, ANSWER_MAX).map_err(|error| none(&error))?;
-        Ok(Self { channel: TurnLock::new(channel) })
+        let (lane, introduced) = control.receive()?.ok_or_else(|| none(&"the agent is gone"))?;
+        if introduced.hello.purpose != Purpose::Memory {
+            return Err(none(&"the agent has sent another lane"));
+        }
+        Self::over(lane, ANSWER_MAX).map_err(|error| none(&error))
+    }
+
+    fn over(lane: SharedLane, limit: Duration) -> io::Result<Self> {
+        Ok(Self { channel: TurnLock::new(Some(ClaimChannel::new(lane, limit)?)) })
     }
 
     fn ask(&self, request: Request) -> Result<MemoryClaim> {
-        self.channel.take().ask(request).map_err(|error| {
+        self.by_channel(|channel| channel.ask(request)).map_err(|error| {
             let cause = format!("the node's agent, which counts device memory, does not answer: {error}");
-            Error::new(ErrorCode::System, cause).remedy("see the agent's messages")
+            Error::new(ErrorCode::System, cause).remedy("see the agent's messages, and start the program again")
         })
+    }
+
+    fn by_channel<T>(&self, call: impl FnOnce(&ClaimChannel) -> io::Result<T>) -> io::Result<T> {
+        let mut channel = self.channel.take();
+        let result = channel.as_ref().map_or(Err(io::ErrorKind::NotConnected.into()), call);
+        if result.is_err() {
+            *channel = None;
+        }
+        result
     }
 }
 
@@ -105,7 +123,7 @@ impl MemoryAccount for AgentAccount {
 
     fn give_back(&self, ordinal: u32, bytes: u64) {
         // Without the agent nobody counts.
-        let _ = self.channel.take().tell(ordinal, bytes);
+        let _ = self.by_channel(|channel| channel.tell(ordinal, bytes));
     }
 
     fn others(&self, ordinal: u32) -> u64 {
@@ -113,5 +131,44 @@ impl MemoryAccount for AgentAccount {
             Ok(MemoryClaim::OthersHold(bytes)) => bytes,
             _ => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device_memory::tests::{grant, memory};
+    use std::io::IoSlice;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_late_answer_is_not_taken_for_that_to_another_claim() {
+        let (agent, executor) = pair().unwrap();
+        let account = AgentAccount::over(executor, Duration::from_millis(1)).unwrap();
+        assert!(account.claim(0, 1).is_err(), "the agent is stopped");
+        // Granted.
+        agent.write_all(&mut [IoSlice::new(&[0; 16])]).unwrap_or_default();
+        let error = account.claim(0, 100).expect_err("the answer is the first claim's");
+        assert_eq!(error.code(), ErrorCode::System);
+        assert_eq!(account.others(0), 0);
+        account.give_back(0, 1);
+    }
+
+    #[test]
+    fn an_account_ends_with_its_session_though_its_program_always_asks() {
+        let memory = memory();
+        let account = memory.open(&grant(1, &[0], 0)).expect("there is room");
+        let is_open = AtomicBool::new(true);
+        let (lane, program) = pair().unwrap();
+        let program = ClaimChannel::new(program, ANSWER_MAX).unwrap();
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| serve_program(lane, &account, || is_open.load(Ordering::Relaxed)));
+            let all = Request::Claim { ordinal: 0, bytes: 100 };
+            assert_eq!(program.ask(all).unwrap(), MemoryClaim::Granted);
+            assert_eq!(program.ask(Request::Ask { ordinal: 0 }).unwrap(), MemoryClaim::OthersHold(0));
+            is_open.store(false, Ordering::Relaxed);
+            assert!(program.ask(Request::Ask { ordinal: 0 }).is_err(), "the session has ended");
+            assert!(served.join().unwrap().is_ok());
+        });
     }
 }

@@ -186,13 +186,13 @@ impl Supervisor {
     /// If the session has too many such lanes, or there is no thread.
     pub(crate) fn count_memory(self: &Arc<Self>, lane: SharedLane, client: Introduced) -> Result<()> {
         let session = client.hello.session;
-        let goes_on = move |node: &Node, now| node.granted(now, session);
-        let account = self.memory.open(&self.look(goes_on)?)?;
+        let grant = move |node: &Node, now| node.grant(now, session);
+        let account = self.memory.open(&self.look(grant)?)?;
         let (lane, client) = Handover::within_process(lane, client)?;
         let supervisor = self.clone();
         let serve = move || {
             let served = client.secure(lane).map(|lane| {
-                let goes_on = || supervisor.look(goes_on).is_ok();
+                let goes_on = || supervisor.look(grant).is_ok();
                 serve_program(lane, &account, goes_on)
             });
             if let Err(error) = served {

@@ -168,15 +168,6 @@ impl Node {
         }
     }
 
-    /// What a session may use here, if it has not ended.
-    ///
-    /// # Errors
-    /// If it has, or the agent was not told of it.
-    pub fn granted(&self, now: Duration, session: SessionId) -> Result<SessionGrant> {
-        self.check(session)?;
-        self.grant(now, session)
-    }
-
     fn check(&self, session: SessionId) -> Result<()> {
         let name = &self.name;
         if self.stopping {
@@ -210,8 +201,11 @@ impl Node {
         })
     }
 
-    /// What the session's lease lets it have here.
-    fn grant(&self, now: Duration, session: SessionId) -> Result<SessionGrant> {
+    /// What the session's lease lets it have here, until it ends.
+    ///
+    /// # Errors
+    /// If it has ended, or the agent was not told of it.
+    pub fn grant(&self, now: Duration, session: SessionId) -> Result<SessionGrant> {
         self.grants.find(now, session).ok_or_else(|| {
             refused(format!("the coordinator has not told node {} of session {session}", self.name))
                 .remedy("check that the coordinator runs, and start the program again")
