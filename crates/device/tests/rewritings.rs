@@ -8,6 +8,8 @@
 mod code;
 #[path = "rewritings/generate.rs"]
 mod generate;
+#[path = "rewritings/generate_fortran.rs"]
+mod generate_fortran;
 #[path = "rewritings/machine.rs"]
 mod machine;
 #[path = "rewritings/operations.rs"]
@@ -35,6 +37,37 @@ const SM: u32 = 90;
 /// What GCC makes of a reduction over vectors whose values it finds to be constants: one thread shuffles with those that have left.
 const ONE_OF_A_WARP: &str = "one warp at \"shfl.";
 const LEVELS: [&str; 6] = ["-O2", "-O0", "-O2", "-O3", "-O1", "-O2"];
+
+/// What programs are written in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    C,
+    Fortran,
+}
+
+impl Language {
+    fn source(self, seed: u64) -> String {
+        match self {
+            Self::C => generate::source(seed, OF_FILE),
+            Self::Fortran => generate_fortran::source(seed, OF_FILE),
+        }
+    }
+
+    /// The name of a region's function.
+    fn region(self, number: usize) -> String {
+        match self {
+            Self::C => format!("region_{number}$_omp_fn$0"),
+            Self::Fortran => format!("region_{number}_$_omp_fn$0"),
+        }
+    }
+
+    fn compiler(self) -> &'static str {
+        match self {
+            Self::C => "gcc",
+            Self::Fortran => "gfortran",
+        }
+    }
+}
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -73,7 +106,7 @@ fn rewritten_code_leaves_what_the_compilers_does_in_the_fourth_part() {
 fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
     for level in ["-O2", "-O3"] {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let Some(text) = compile(folder.path(), include_str!("rewritings/updates.c"), level) else {
+        let Some(text) = compile(Language::C, folder.path(), include_str!("rewritings/updates.c"), level) else {
             return println!("skipped: gcc makes no PTX here");
         };
         let regions = record::run(folder.path());
@@ -104,6 +137,17 @@ fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
     }
 }
 
+/// Fewer of these: the compiler's back end and the rewriting are the same.
+#[test]
+fn rewritten_code_of_fortran_leaves_what_the_compilers_does() {
+    let files =
+        number("ACCORD_TEST_PROGRAMS").map_or(accord_test_tier::pick(1, 20), |all| all.div_ceil(OF_FILE as u64));
+    let first = number("ACCORD_TEST_SEED").unwrap_or_else(|| accord_test_tier::first_seed(files));
+    if std::env::var_os("ACCORD_TEST_WRITE").is_none() {
+        check_files(Language::Fortran, first, files);
+    }
+}
+
 fn check(part: u64) {
     let (first, files) = chosen(part);
     if let Some(folder) = std::env::var_os("ACCORD_TEST_WRITE") {
@@ -113,12 +157,16 @@ fn check(part: u64) {
         }
         return;
     }
+    check_files(Language::C, first, files as u64);
+}
+
+fn check_files(language: Language, first: u64, files: u64) {
     let (mut all, mut wrong) = (Counts::default(), Vec::new());
-    for seed in first..first + files as u64 {
+    for seed in first..first + files {
         let level = LEVELS[seed as usize % LEVELS.len()];
-        match file(seed, level, &mut wrong) {
+        match file(language, seed, level, &mut wrong) {
             Some(counts) => all.add(&counts),
-            None => return println!("skipped: gcc makes no PTX here"),
+            None => return println!("skipped: {} makes no PTX here", language.compiler()),
         }
     }
     println!("seeds from {first}: {all:?}");
@@ -153,9 +201,9 @@ impl Counts {
 }
 
 /// Runs the programs of a file. None if the compiler makes no code for GPUs.
-fn file(seed: u64, level: &str, wrong: &mut Vec<String>) -> Option<Counts> {
+fn file(language: Language, seed: u64, level: &str, wrong: &mut Vec<String>) -> Option<Counts> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let text = compile(folder.path(), &generate::source(seed, OF_FILE), level)?;
+    let text = compile(language, folder.path(), &language.source(seed), level)?;
     let recorded = record::run(folder.path());
     assert_eq!(recorded.len(), OF_FILE, "seed {seed} {level}: every region starts once");
     let image = Image { objects: vec![text.clone().into_bytes()], functions: functions(&text), variables: Vec::new() };
@@ -166,7 +214,7 @@ fn file(seed: u64, level: &str, wrong: &mut Vec<String>) -> Option<Counts> {
     let after = code::read(&rewritten.text).unwrap_or_else(unknown);
     let mut counts = Counts::default();
     for (number, region) in recorded.iter().enumerate() {
-        let name = format!("region_{number}$_omp_fn$0");
+        let name = language.region(number);
         let at = image.functions.iter().position(|function| function.name == name).expect("it is listed");
         let found = rewritten.kernels.iter().find(|kernel| kernel.name == name).expect("it is there");
         let [before, after] =
@@ -226,17 +274,31 @@ fn once(
 }
 
 /// Compiles a program for this machine, as `program`. Returns its code for GPUs.
-fn compile(folder: &Path, source: &str, level: &str) -> Option<String> {
-    std::fs::write(folder.join("program.c"), source).expect("the folder is there");
-    let recorder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rewritings/recorder.h");
+fn compile(language: Language, folder: &Path, source: &str, level: &str) -> Option<String> {
+    let program = if language == Language::C { "program.c" } else { "program.f90" };
+    std::fs::write(folder.join(program), source).expect("the folder is there");
+    let recorder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rewritings/recorder");
     let version = std::env::var("ACCORD_TEST_GCC").ok().filter(|version| !version.is_empty());
-    let gcc = version.map_or_else(|| "gcc".to_owned(), |version| format!("gcc-{version}"));
-    let output = Command::new(gcc)
-        .args([level, "-w", "-fopenacc", "-foffload=nvptx-none", "-save-temps", "-o", "program", "program.c"])
-        .arg(format!("-DRECORDER=\"{}\"", recorder.display()))
-        .current_dir(folder)
-        .output()
-        .ok()?;
+    let compiler = |name: &str| {
+        Command::new(version.as_ref().map_or_else(|| name.to_owned(), |version| format!("{name}-{version}")))
+    };
+    let mut command = compiler(language.compiler());
+    command.args([level, "-w", "-fopenacc", "-foffload=nvptx-none", "-save-temps", "-o", "program", program]);
+    match language {
+        Language::C => {
+            command.arg(format!("-DRECORDER=\"{}\"", recorder.with_extension("h").display()));
+        }
+        Language::Fortran => {
+            let made = compiler("gcc")
+                .args(["-c", "-w", "-o", "recorder.o"])
+                .arg(recorder.with_extension("c"))
+                .current_dir(folder)
+                .status();
+            assert!(made.ok()?.success());
+            command.arg("recorder.o");
+        }
+    }
+    let output = command.current_dir(folder).output().ok()?;
     let made = std::fs::read_dir(folder).expect("the folder").flatten().map(|entry| entry.path());
     let text = made
         .filter(|path| path.to_string_lossy().ends_with("nvptx-none.mkoffload.o"))
