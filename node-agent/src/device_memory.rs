@@ -3,10 +3,10 @@
 //! The agent counts, and not a file or locks that the sessions' processes share: what a process can write, the code of a hostile session can
 //! write, or hand to a process that outlives the session. Here a session holds no more than its quota on the devices of its lease, and nothing once it has ended.
 
-use accord_device::MemoryAccount;
+use accord_device::{MemoryAccount, registry};
 use accord_fabric::memory_claims::Request;
 use accord_types::short_lock::ShortLock;
-use accord_types::{DeviceInfo, DeviceKind, Error, ErrorCode, MemoryClaim, Result, SessionGrant, SessionId};
+use accord_types::{DeviceInfo, Error, ErrorCode, MemoryClaim, Result, SessionGrant, SessionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,6 +14,11 @@ use std::sync::Arc;
 pub(crate) const ACCOUNTS_MAX: usize = 2_048;
 /// Accounts of one session: its executor's, its program's, and one that is about to end as a connection was lost.
 const ACCOUNTS_OF_SESSION_MAX: usize = 3;
+
+/// Whether the agent counts a device's memory, as no driver does.
+pub(crate) fn is_counted(device: &DeviceInfo) -> bool {
+    registry::capabilities(device.kind).is_some_and(|able| !able.native_handles)
+}
 
 /// The memory of a node's CPU devices.
 #[derive(Debug)]
@@ -86,7 +91,7 @@ impl Ledger {
 impl DeviceMemory {
     /// The memory of those of a node's devices that no driver counts.
     pub(crate) fn of(devices: &[DeviceInfo]) -> Arc<Self> {
-        let counted = devices.iter().filter(|device| device.kind == DeviceKind::CPU);
+        let counted = devices.iter().filter(|device| is_counted(device));
         let capacities = counted.map(|device| (device.id.ordinal, device.memory)).collect();
         Arc::new(Self(ShortLock::new(Ledger { capacities, ..Ledger::default() })))
     }
@@ -157,7 +162,7 @@ impl MemoryAccount for Account {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use accord_types::{DeviceId, NodeId, SessionKey};
+    use accord_types::{DeviceId, DeviceKind, NodeId, SessionKey};
 
     fn device(ordinal: u32, kind: DeviceKind) -> DeviceInfo {
         DeviceInfo {

@@ -1,6 +1,7 @@
 //! The executor's side of its start: this same program, started by its keeper with its end of a
 //! socket to the agent as standard input.
 
+use crate::device_memory::is_counted;
 use crate::devices::NodeDevices;
 use crate::memory_service::AgentAccount;
 use accord_device::cpu::collect_orphans;
@@ -14,7 +15,7 @@ use accord_proto::bounds;
 use accord_proto::v1::{self, ExecutorStart};
 use accord_telemetry::log::Flush;
 use accord_types::settings::TRANSPORT;
-use accord_types::{Cost, DeviceInfo, DeviceKind, NodeId, SessionId, Source};
+use accord_types::{Cost, DeviceInfo, NodeId, SessionId, Source};
 use nix::unistd::{Gid, Uid, getuid, setgroups, setresgid, setresuid};
 use prost::Message;
 use rustix::process::{
@@ -104,6 +105,7 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
         return Err("its keeper is gone".to_owned());
     }
     // The agent counts the memory of CPU devices only, and sends the lane for that next.
+    let is_counted = |device: &v1::Device| DeviceInfo::try_from(device.clone()).is_ok_and(|device| is_counted(&device));
     let memory: Option<Arc<dyn MemoryAccount>> = match start.devices.iter().any(is_counted) {
         true => Some(Arc::new(AgentAccount::receive(&control).map_err(|error| error.to_string())?)),
         false => None,
@@ -177,11 +179,6 @@ fn take_standard_input() -> std::io::Result<Handover> {
     let control = std::io::stdin().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     Ok(Handover::from_descriptor(control))
-}
-
-/// Whether the agent counts a device's memory.
-fn is_counted(device: &v1::Device) -> bool {
-    DeviceInfo::try_from(device.clone()).is_ok_and(|device| device.kind == DeviceKind::CPU)
 }
 
 fn receive_start(control: &mut impl Read) -> std::io::Result<ExecutorStart> {

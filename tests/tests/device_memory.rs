@@ -14,11 +14,11 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Where a program runs, and the number of the device there that all have in common.
 #[derive(Clone, Copy, Debug)]
-struct Place(usize, &'static str);
+struct DeviceSide(usize, &'static str);
 
 /// On the device's own node, which the program drives itself.
-const OWN: Place = Place(1, "0");
-const REMOTE: Place = Place(0, "1");
+const OWN: DeviceSide = DeviceSide(1, "0");
+const REMOTE: DeviceSide = DeviceSide(0, "1");
 
 struct Site {
     cluster: Cluster,
@@ -26,7 +26,7 @@ struct Site {
 }
 
 impl Site {
-    fn holder(&self, Place(host, device): Place) -> Running {
+    fn holder(&self, DeviceSide(host, device): DeviceSide) -> Running {
         let job = self.cluster.job(host, &self.program).unwrap().args([device, MIB]);
         let running = job.start().unwrap();
         running.await_output("holds").unwrap();
@@ -34,12 +34,12 @@ impl Site {
     }
 
     /// Holds as much for a moment.
-    fn try_to_hold(&self, Place(host, device): Place) -> Result<(), Finished> {
+    fn try_to_hold(&self, DeviceSide(host, device): DeviceSide) -> Result<(), Finished> {
         let finished = self.cluster.job(host, &self.program).unwrap().args([device, MIB, "once"]).run().unwrap();
         if finished.code() == 0 { Ok(()) } else { Err(finished) }
     }
 
-    fn await_room(&self, place: Place) {
+    fn await_room(&self, place: DeviceSide) {
         let begin = Instant::now();
         while let Err(finished) = self.try_to_hold(place) {
             assert!(finished.stderr.contains("other sessions hold"), "{}", finished.report());

@@ -28,11 +28,11 @@ pub(crate) struct NodeMemory {
     terms: LaneTerms,
     session: SessionId,
     key: Key,
-    connection: TurnLock<Connection>,
+    connection: TurnLock<AgentLane>,
 }
 
 #[derive(Default)]
-struct Connection {
+struct AgentLane {
     channel: Option<ClaimChannel>,
     /// What this program has, by the device's ordinal, to tell an agent that has come back.
     held: BTreeMap<u32, u64>,
@@ -47,7 +47,7 @@ impl NodeMemory {
     }
 
     /// Asks the agent. None if it does not count.
-    fn ask(&self, connection: &mut Connection, request: Request) -> Option<MemoryClaim> {
+    fn ask(&self, connection: &mut AgentLane, request: Request) -> Option<MemoryClaim> {
         let known = connection.channel.take().map(|channel| (channel.ask(request), channel));
         if let Some((Ok(answer), channel)) = known {
             connection.channel = Some(channel);

@@ -18,8 +18,8 @@ use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_types::{
-    DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result,
-    printable, scarce, streams_max, threads,
+    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, printable, scarce,
+    streams_max, threads,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -98,7 +98,8 @@ impl Session {
                 && let Some(local) = locals.next().flatten()
             {
                 local.limit_streams(lease.stream_quota);
-                if info.kind == DeviceKind::CPU && coordinator.is_some() {
+                let has_driver = registry::capabilities(info.kind).is_some_and(|able| able.native_handles);
+                if !has_driver && coordinator.is_some() {
                     let agent = Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) };
                     let terms = LaneTerms { wanted: settings.transport, plain_tcp: lease.plain_tcp };
                     let account = || Arc::new(NodeMemory::new(agent, terms, lease.session, Key::from(lease.key)));
