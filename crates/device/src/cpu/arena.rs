@@ -176,6 +176,8 @@ impl Arena {
             let mut mapped = self.mapped.lock();
             mapped.0.remove(&start.0);
             mapped.1 -= len;
+            // A neighbour that was unmapped meanwhile has shown their common granule as mapped.
+            self.show_mapped(&mapped.0, start.0, len);
             return Err(error);
         }
         let mapped = self.mapped.lock();
