@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Most hosts of a local cluster: their addresses share one /24.
 const HOSTS_MAX: u32 = 200;
@@ -338,6 +339,9 @@ pub(crate) struct ShutdownArgs {
 /// The exit code is 1 if something was found.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
+    /// How long to wait for what the cluster has not measured yet.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+    pub(crate) wait: Duration,
     /// For programs.
     #[arg(long)]
     pub(crate) json: bool,
@@ -435,6 +439,9 @@ pub(crate) enum ExplainCommand {
         /// How many: a size such as 64K or 1G.
         #[arg(value_name = "SIZE", value_parser = size)]
         size: u64,
+        /// How long to wait for what has not been measured yet; what is missing then is estimated.
+        #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+        wait: Duration,
         /// For programs: times in microseconds.
         #[arg(long)]
         json: bool,
@@ -444,6 +451,9 @@ pub(crate) enum ExplainCommand {
         /// The device: its number, as for a program that starts here.
         #[arg(value_name = "DEVICE")]
         device: u32,
+        /// How long to wait for what has not been measured yet; what is missing then is estimated.
+        #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+        wait: Duration,
         /// For programs: times in microseconds.
         #[arg(long)]
         json: bool,
@@ -490,6 +500,10 @@ impl CopyMemory {
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    accord_types::settings::parse_time(text).ok_or_else(|| "use a time such as 30s, 5m or 2h".to_owned())
 }
 
 fn size(text: &str) -> Result<u64, String> {

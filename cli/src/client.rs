@@ -16,8 +16,7 @@ use tonic::{Code, Response, Status};
 /// How long a connection or an answer may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long measurements are waited for, and how often it is looked.
-const MEASURE_MAX: Duration = Duration::from_secs(5);
+/// How often the coordinator is asked whether measurements have come.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often an answer of several pages is begun anew because the cluster has changed.
 const ATTEMPTS: u32 = 4;
@@ -63,15 +62,20 @@ impl Coordinator {
         self.ask(DescribeRequest { viewer, ..request() }).map_err(|status| self.explain(&status))
     }
 
-    /// As [`Coordinator::describe`], once all is measured that can be now, or not within a while; with the paths between these nodes, or
-    /// all that were measured.
-    pub(crate) fn describe_measured(&mut self, viewer: Option<&Viewer>, paths_of: &[u32]) -> Result<ClusterView> {
-        let end = Instant::now() + MEASURE_MAX;
+    /// As [`Coordinator::describe`], once all is measured that can be now, or after `wait`; with the paths between these nodes, or all that
+    /// were measured.
+    pub(crate) fn describe_measured(
+        &mut self,
+        viewer: Option<&Viewer>,
+        paths_of: &[u32],
+        wait: Duration,
+    ) -> Result<ClusterView> {
+        let begun = Instant::now();
         loop {
             let request =
                 DescribeRequest { viewer: viewer.cloned(), measure: true, paths_of: paths_of.to_vec(), ..request() };
             let view = self.ask(request).map_err(|status| self.explain(&status))?;
-            if view.measuring == 0 || Instant::now() >= end {
+            if view.measuring == 0 || begun.elapsed() >= wait {
                 return Ok(view);
             }
             std::thread::sleep(LOOK);

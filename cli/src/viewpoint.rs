@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result};
 use accord_fabric::route::Wanted;
 use accord_proto::v1::Viewer;
 use accord_types::{OrderPolicy, Rank, settings};
+use std::time::Duration;
 
 /// What the coordinator of the settings says, or without one this machine alone.
 pub(crate) fn cluster() -> Result<Cluster> {
@@ -20,9 +21,9 @@ pub(crate) fn cluster() -> Result<Cluster> {
     }
 }
 
-/// As [`cluster`], with what nodes and the paths between those of some devices take: measured now, as far as that does not disturb
-/// anybody.
-pub(crate) fn measured_cluster(devices: &[u32]) -> Result<Cluster> {
+/// As [`cluster`], with what nodes and the paths between those of some devices take: measured now, as far as no session is
+/// disturbed, for at most `wait`.
+pub(crate) fn measured_cluster(devices: &[u32], wait: Duration) -> Result<Cluster> {
     let Some(mut coordinator) = Coordinator::of_environment()? else { return Cluster::of_this_machine(&node_name()) };
     let viewer = viewer()?;
     let address = coordinator.address().to_owned();
@@ -33,7 +34,7 @@ pub(crate) fn measured_cluster(devices: &[u32]) -> Result<Cluster> {
     let mut nodes: Vec<u32> = own.chain(theirs).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let mut cluster = Cluster::of_view(&address, coordinator.describe_measured(Some(&viewer), &nodes)?)?;
+    let mut cluster = Cluster::of_view(&address, coordinator.describe_measured(Some(&viewer), &nodes, wait)?)?;
     cluster.find_routes(&viewer.node_name, wanted()?);
     Ok(cluster)
 }

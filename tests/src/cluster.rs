@@ -609,6 +609,25 @@ impl Cluster {
         }
     }
 
+    /// Waits until what the parts wrote to their standard error is as `seen` wants it, and returns it. A part logs by a thread of its own, so
+    /// a program may end before the message of it is written.
+    ///
+    /// # Errors
+    /// Names the messages so far if that takes longer than a minute.
+    pub fn await_messages(&self, seen: impl Fn(&str) -> bool) -> Result<String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let messages = self.messages();
+            if seen(&messages) {
+                return Ok(messages);
+            }
+            if Instant::now() >= deadline {
+                return Err(format!("a message did not come:\n{messages}"));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// What the parts wrote to their standard error.
     pub fn messages(&self) -> String {
         let parts = self.agents.iter().chain([&self.coordinator]).flatten();

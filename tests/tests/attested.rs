@@ -80,8 +80,8 @@ fn assert_everybody_is_themselves(cluster: &Cluster, shown: &[(&str, PathBuf)]) 
         assert_eq!(finished.code(), code, "{}", finished.report());
         assert!(finished.stderr.contains(&format!("does not take user {mallory}")), "{}", finished.report());
     }
-    let messages = cluster.messages();
-    assert!(messages.contains(&format!("refused: this coordinator does not take user {mallory}")), "{messages}");
+    let refused = format!("refused: this coordinator does not take user {mallory}");
+    cluster.await_messages(|messages| messages.contains(&refused)).unwrap();
     assert_eq!(cluster.processes_of(&program, Duration::from_secs(5)), Vec::<String>::new());
 }
 

@@ -218,8 +218,9 @@ fn a_driver_that_fails_leaves_cpu_devices_and_a_warning() {
         let info = cluster.info().unwrap();
         let kinds: Vec<_> = devices(&info).iter().map(|row| row["kind"].as_str()).collect();
         assert_eq!(kinds, [Some("cpu")]);
-        let messages = cluster.messages();
-        assert!(messages.contains("warn: GPUs offered: 0; the NVIDIA driver") && messages.contains(said), "{messages}");
+        let is_said =
+            |messages: &str| messages.contains("warn: GPUs offered: 0; the NVIDIA driver") && messages.contains(said);
+        cluster.await_messages(is_said).unwrap();
     }
 }
 
@@ -337,7 +338,7 @@ fn an_agent_offers_the_gpus_of_its_list() {
         let info = cluster.info().unwrap();
         let ordinals: Vec<_> = devices(&info).iter().filter_map(|row| row["ordinal"].as_u64()).collect();
         assert_eq!(ordinals, (0..u64::from(offered)).collect::<Vec<_>>());
-        assert!(cluster.messages().contains(said), "{}", cluster.messages());
+        cluster.await_messages(|messages| messages.contains(said)).unwrap();
         let finished = passed(run(&cluster, 0, &setup.program, &[LOOK], &[]));
         assert!(finished.stdout.contains(&format!("{offered} nvidia")), "{}", finished.report());
     }

@@ -369,8 +369,12 @@ fn a_lane_in_clear_is_refused_where_tls_is_due() {
         let trace = tempfile::NamedTempFile::new().unwrap();
         let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
         let finished = job.env("ACCORD_TRACE", trace.path()).run().unwrap();
-        let said = cluster.messages();
-        assert_eq!(said.contains("--insecure-plain-tcp"), coordinator || agents, "{said}");
+        if coordinator || agents {
+            cluster.await_messages(|messages| messages.contains("--insecure-plain-tcp")).unwrap();
+        } else {
+            let messages = cluster.messages();
+            assert!(!messages.contains("--insecure-plain-tcp"), "{messages}");
+        }
         assert_eq!(finished.code() == 0, works, "{insecure:?}: {}", finished.report());
         let info = cluster.info().unwrap();
         assert_eq!(info["coordinator"]["plain_tcp"], coordinator);
@@ -382,7 +386,7 @@ fn a_lane_in_clear_is_refused_where_tls_is_due() {
         } else {
             let words = ["in clear", "--insecure-plain-tcp", "acc_error_device_unavailable"];
             assert!(words.iter().all(|word| finished.stderr.contains(word)), "{}", finished.report());
-            assert!(said.contains("which this agent does not take"), "{said}");
+            cluster.await_messages(|messages| messages.contains("which this agent does not take")).unwrap();
         }
     }
     let (tls, plain) = ("tls (another machine)", "tcp (not encrypted: --insecure-plain-tcp)");

@@ -374,6 +374,8 @@ fn a_stopped_agent_holds_nobody_else_up() {
     }
     let (input, mut says) = std::io::pipe().unwrap();
     let job = run(&test_program("cluster/stopped_beside.c").unwrap()).args(["1", "2"]).stdin(input);
+    // On a busy machine six lines take longer than an agent may usually be silent, or an executor.
+    let job = job.env("ACCORD_LOST_AFTER", "10m").env("ACCORD_TIMEOUT", "10m");
     let running = job.start().unwrap();
     running.await_output("ready").unwrap();
     let of_run = Pid::from_raw(running.id().cast_signed());

@@ -23,9 +23,9 @@ fn is_told(finished: &Finished, cause: &str, remedy: &str) {
 /// A line of the coordinator's log has all of these.
 #[track_caller]
 fn is_logged(cluster: &Cluster, words: &[&str]) {
-    let messages = cluster.messages();
     let has_all = |line: &str| words.iter().all(|word| line.contains(word));
-    assert!(messages.lines().any(has_all), "{words:?}:\n{messages}");
+    let logged = cluster.await_messages(|messages| messages.lines().any(has_all));
+    logged.unwrap_or_else(|why| panic!("{words:?}: {why}"));
 }
 
 #[test]

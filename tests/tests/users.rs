@@ -165,7 +165,7 @@ fn root_and_unknown_users_are_refused_unless_a_rule_names_them() {
         let finished = run(&cluster, &site, user, "auto");
         assert_eq!(finished.code(), 1, "{}", finished.report());
         assert!(finished.stderr.contains(why), "{}", finished.report());
-        assert!(cluster.messages().contains("is refused"), "{}", cluster.messages());
+        cluster.await_messages(|messages| messages.contains("is refused")).unwrap();
     }
     let cluster = cluster_of(0, "root");
     assert_runs_as(&run(&cluster, &site, 0, "auto"), 0, true);

@@ -7,7 +7,7 @@
 /* This GCC has no library with it. */
 extern void acc_memcpy_device(void *dst, void *src, size_t bytes) __attribute__((weak));
 
-enum { MIB = 1 << 20, LARGE = 150 * MIB, ROUNDS = 4 };
+enum { MIB = 1 << 20, LARGE = 150 * MIB, END = 2 * MIB, ROUNDS = 4 };
 
 static int is_in_window(const void *p)
 {
@@ -25,18 +25,20 @@ int main(int argc, char **argv)
     for (int round = 0; round < ROUNDS; round++) {
         for (int d = 0; d < 2; d++) {
             acc_set_device_num(d, type);
-            memset(data, 10 * round + d + 1, LARGE);
+            memset(data, 10 * round + d + 1, END);
             char *large[4];
             for (int i = 0; i < 4; i++) {
                 /* Of another length each round, so that nothing fits but by chance. */
                 large[i] = acc_malloc(LARGE + round * 10 * MIB);
                 CHECK(large[i] != NULL);
                 CHECK_EQ(is_in_window(large[i]), mapped);
-                acc_memcpy_to_device(large[i], data, LARGE);
+                acc_memcpy_to_device(large[i], data, END);
+                acc_memcpy_to_device(large[i] + LARGE - END, data, END);
             }
-            memset(back, 0, LARGE);
-            acc_memcpy_from_device(back, large[3], LARGE);
-            CHECK(memcmp(back, data, LARGE) == 0);
+            memset(back, 0, 2 * END);
+            acc_memcpy_from_device(back, large[3], END);
+            acc_memcpy_from_device(back + END, large[3] + LARGE - END, END);
+            CHECK(memcmp(back, data, END) == 0 && memcmp(back + END, data, END) == 0);
             for (int i = 0; i < 4; i++)
                 acc_free(large[i]);
         }

@@ -19,7 +19,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use serde_json::json;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Something was found.
 const FOUND: u8 = 1;
@@ -39,7 +39,8 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     items.push(limit("open files (ulimit -n)", Resource::RLIMIT_NOFILE, FILES_MIN));
     items.extend(machine::items());
     items.extend(gpu_clocks::items());
-    let of_cluster = cluster(setting(&settings::TLS).as_deref(), setting(&settings::COORDINATOR).as_deref());
+    let (tls, address) = (setting(&settings::TLS), setting(&settings::COORDINATOR));
+    let of_cluster = cluster(tls.as_deref(), address.as_deref(), args.wait);
     if !of_cluster.iter().any(|item| item.what.starts_with(measured::GPU_AWARE)) {
         items.push(gpu_aware(&part));
     }
@@ -151,7 +152,7 @@ fn enough(what: &'static str, soft: u64, hard: u64, wanted: u64) -> Item {
 }
 
 /// What a program of this user would find of a cluster; nothing if no setting speaks of one.
-fn cluster(tls: Option<&str>, address: Option<&str>) -> Vec<Item> {
+fn cluster(tls: Option<&str>, address: Option<&str>, wait: Duration) -> Vec<Item> {
     if tls.is_none() && address.is_none() {
         return Vec::new();
     }
@@ -160,7 +161,7 @@ fn cluster(tls: Option<&str>, address: Option<&str>) -> Vec<Item> {
     let trust = Trust::of_program(address.unwrap_or_default(), tls, munge.as_deref(), home.as_deref());
     let keys = keys(&trust);
     // Who can show nothing can't ask the coordinator.
-    let asked = address.zip(trust.ok()).map(|(address, trust)| coordinator(address, trust));
+    let asked = address.zip(trust.ok()).map(|(address, trust)| coordinator(address, trust, wait));
     std::iter::once(keys).chain(asked.into_iter().flatten()).collect()
 }
 
@@ -186,10 +187,10 @@ fn shown(trust: &Trust) -> String {
     }
 }
 
-fn coordinator(address: &str, trust: Trust) -> Vec<Item> {
+fn coordinator(address: &str, trust: Trust, wait: Duration) -> Vec<Item> {
     const WHAT: &str = "coordinator (ACCORD_COORDINATOR)";
     let asked = Coordinator::new(address, trust).and_then(|mut coordinator| {
-        let view = coordinator.describe_measured(None, &[])?;
+        let view = coordinator.describe_measured(None, &[], wait)?;
         let clock = measured::clock(unix_ms(), view.unix_ms);
         Ok((clock, Cluster::of_view(address, view)?))
     });
@@ -260,7 +261,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let remedy = || {
-            let items = cluster(folder.path().to_str(), Some("127.0.0.1:1"));
+            let items = cluster(folder.path().to_str(), Some("127.0.0.1:1"), Duration::ZERO);
             assert_eq!(items.len(), 1, "nobody is asked without certificates");
             items[0].remedy().unwrap().to_owned()
         };
@@ -269,6 +270,6 @@ mod tests {
         std::fs::write(&key, "k").unwrap();
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(remedy().starts_with("chmod 600 "));
-        assert!(cluster(None, None).is_empty());
+        assert!(cluster(None, None, Duration::ZERO).is_empty());
     }
 }

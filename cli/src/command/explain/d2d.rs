@@ -6,6 +6,7 @@ use crate::output::{Table, bytes, print, show, time};
 use accord_fabric::copy_way::{self, Choice, CopyWay, CopyWays};
 use accord_types::{Cost, PathTimes, Source};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// A way, and what it costs, or why it is not possible.
 struct Candidate {
@@ -17,8 +18,8 @@ struct Candidate {
 ///
 /// # Errors
 /// There is no such device; the coordinator does not answer.
-pub(super) fn explain(from: u32, to: u32, size: u64, as_json: bool) -> Result<u8> {
-    let place = Viewpoint::of_this_process(&[from, to])?;
+pub(super) fn explain(from: u32, to: u32, size: u64, wait: Duration, as_json: bool) -> Result<u8> {
+    let place = Viewpoint::of_this_process(&[from, to], wait)?;
     let (source, target) = (place.device(from)?, place.device(to)?);
     let between = place.cluster.way_between(&place.own, source, target);
     let candidates = copy_way::ALL.map(|way| {

@@ -8,6 +8,7 @@ use crate::ways::{BetweenDevices, ToDevice};
 use accord_fabric::copy_way::CopyWay;
 use accord_types::Source;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The cluster, and where a program would be in it.
 pub(super) struct Viewpoint {
@@ -17,15 +18,15 @@ pub(super) struct Viewpoint {
 
 impl Viewpoint {
     /// As a program sees it that starts here, with what is known of the paths to and between these devices.
-    pub(super) fn of_this_process(devices: &[u32]) -> Result<Self> {
-        Ok(Self { cluster: viewpoint::measured_cluster(devices)?, own: viewpoint::node_name() })
+    pub(super) fn of_this_process(devices: &[u32], wait: Duration) -> Result<Self> {
+        Ok(Self { cluster: viewpoint::measured_cluster(devices, wait)?, own: viewpoint::node_name() })
     }
 
     /// What is said if figures are missing that were asked for.
     pub(super) fn missing(&self) -> String {
         match self.cluster.measuring {
             0 => String::new(),
-            measuring => format!("\n{measuring} measurements have not come yet: ask again\n"),
+            measuring => format!("\n{measuring} measurements have not come yet: ask again, or with a longer --wait\n"),
         }
     }
 

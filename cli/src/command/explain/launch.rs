@@ -6,13 +6,14 @@ use crate::output::{print, show, time};
 use crate::ways::ToDevice;
 use accord_types::Source;
 use serde_json::json;
+use std::time::Duration;
 
 /// Runs `accord explain launch`.
 ///
 /// # Errors
 /// There is no such device; the coordinator does not answer.
-pub(super) fn explain(device: u32, as_json: bool) -> Result<u8> {
-    let place = Viewpoint::of_this_process(&[device])?;
+pub(super) fn explain(device: u32, wait: Duration, as_json: bool) -> Result<u8> {
+    let place = Viewpoint::of_this_process(&[device], wait)?;
     let row = place.device(device)?;
     let way = place.cluster.way_to(&place.own, row);
     let mut hops = hops::to_device(&place.own, row, &way);

@@ -23,8 +23,8 @@ const NO_CODE: u8 = 1;
 pub(crate) fn explain(args: &ExplainArgs) -> Result<u8> {
     match &args.command {
         ExplainCommand::Image { file, json } => image(file, *json),
-        ExplainCommand::D2d { from, to, size, json } => d2d::explain(*from, *to, *size, *json),
-        ExplainCommand::Launch { device, json } => launch::explain(*device, *json),
+        ExplainCommand::D2d { from, to, size, wait, json } => d2d::explain(*from, *to, *size, *wait, *json),
+        ExplainCommand::Launch { device, wait, json } => launch::explain(*device, *wait, *json),
         ExplainCommand::Copy { from, to, size, in_queue, json } => copy::explain(*from, *to, *size, *in_queue, *json),
     }
 }
