@@ -74,12 +74,12 @@ fn too_few_descriptors() {
 fn too_little_address_space() {
     if is_built() {
         // A debug build, and one that is smaller.
-        let amounts = (12_000..80_000).step_by(4_000).map(|kib| format!("ulimit -v {kib}"));
+        let amounts = (12_000..112_000).step_by(4_000).map(|kib| format!("ulimit -v {kib}"));
         let told = told(amounts, "ulimit -v");
         assert!(told > 4, "{told} times");
         // Without a cluster the loader would leave libacc out, and the program would run.
         let mut plain = Command::new("sh");
-        plain.args(["-c", "ulimit -v 36000; exec \"$0\" run -- true", env!("CARGO_BIN_EXE_accord")]);
+        plain.args(["-c", "ulimit -v 52000; exec \"$0\" run -- true", env!("CARGO_BIN_EXE_accord")]);
         let output = plain.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(125) && said.contains("ulimit -v"), "{:?}: {said}", output.status);

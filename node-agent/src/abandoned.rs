@@ -25,24 +25,25 @@ pub(crate) fn end_abandoned() {
     }
 }
 
-/// Whether it is a keeper of this process's user whose parent is not its agent any more.
+/// Whether it is a keeper of this process's user whose parent is no agent any more.
 fn is_abandoned(pid: Pid) -> bool {
-    let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero())).unwrap_or_default();
-    is_left(&read("cmdline"), &read("status"), getuid().as_raw())
+    let read = |pid: i32, name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let pid = pid.as_raw_nonzero().get();
+    is_left(&read(pid, "cmdline"), &read(pid, "status"), getuid().as_raw(), |parent| read(parent, "cmdline"))
 }
 
-/// By proc_pid_cmdline(5) and proc_pid_status(5).
-fn is_left(command: &str, status: &str, own: u32) -> bool {
+/// By proc_pid_cmdline(5) and proc_pid_status(5). An orphan's parent is init, or a subreaper such as `accord run`. The parent is known by its program and
+/// not by the number that the keeper was told: in another process namespace the agent has another number.
+fn is_left(command: &str, status: &str, own: u32, command_of: impl Fn(i32) -> String) -> bool {
+    let is_agents = |program: &str| program.ends_with("accord-node-agent");
     let mut words = command.split('\0');
-    let is_own_program = words.next().is_some_and(|program| program.ends_with("accord-node-agent"));
-    let (argument, agent) = (words.next(), words.next().and_then(|word| word.parse::<u32>().ok()));
-    let number = |name: &str| -> Option<u32> {
-        status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
-    };
+    let is_own_program = words.next().is_some_and(is_agents);
+    let number = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+    let parent = number("PPid:").and_then(|parent| parent.parse().ok());
     is_own_program
-        && argument == Some(keeper::ARGUMENT)
-        && number("Uid:") == Some(own)
-        && agent.is_some_and(|agent| number("PPid:").is_some_and(|parent| parent != agent))
+        && words.next() == Some(keeper::ARGUMENT)
+        && number("Uid:").and_then(|uid| uid.parse().ok()) == Some(own)
+        && parent.is_some_and(|parent| !command_of(parent).split('\0').next().is_some_and(is_agents))
 }
 
 #[cfg(test)]
@@ -53,11 +54,17 @@ mod tests {
     fn keepers_of_this_user_without_their_agent_are_abandoned_and_no_other_process_is() {
         let keeper = "/usr/bin/accord-node-agent\0keeper\x0017\0";
         let status = |parent: u32, uid: u32| format!("Name:\tx\nPPid:\t{parent}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
-        assert!(is_left(keeper, &status(1, 1000), 1000));
-        assert!(!is_left(keeper, &status(17, 1000), 1000), "its agent lives");
-        assert!(!is_left(keeper, &status(1, 1001), 1000), "another user's");
-        assert!(!is_left("/usr/bin/accord-node-agent\0executor\0", &status(1, 1000), 1000));
-        assert!(!is_left("/usr/bin/other\0keeper\x0017\0", &status(1, 1000), 1000));
-        assert!(!is_left("", "", 1000));
+        // In a process namespace that this one sees into, the agent that is 17 there is 1017 here.
+        let command_of = |pid| match pid {
+            17 | 1017 => "/usr/bin/accord-node-agent\0--node\0h1\0".to_owned(),
+            _ => "/sbin/init\0".to_owned(),
+        };
+        let is_left = |command: &str, status: &str| is_left(command, status, 1000, command_of);
+        assert!(is_left(keeper, &status(1, 1000)));
+        assert!(!is_left(keeper, &status(17, 1000)) && !is_left(keeper, &status(1017, 1000)), "its agent lives");
+        assert!(!is_left(keeper, &status(1, 1001)), "another user's");
+        assert!(!is_left("/usr/bin/accord-node-agent\0executor\0", &status(1, 1000)));
+        assert!(!is_left("/usr/bin/other\0keeper\x0017\0", &status(1, 1000)));
+        assert!(!is_left("", ""));
     }
 }
