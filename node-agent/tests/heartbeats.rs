@@ -114,9 +114,9 @@ fn an_agent_whose_work_stands_still_goes_on_beating() {
                 lane_with(&agent.address, Purpose::Command, unknown, &Key::random().unwrap()).unwrap_err()
             });
         }
-        // The work has begun: the process that is to become the first executor is there, and does not get on.
+        // The work has begun: the process that is to become the first keeper is there, and does not get on.
         let begin = Instant::now();
-        while agent.executors().is_empty() {
+        while !agent.has_children() {
             assert!(begin.elapsed() < SOON, "no executor is being started");
             std::thread::sleep(HEARTBEAT / 10);
         }

@@ -191,6 +191,11 @@ impl Agent {
         self.child.wait().unwrap()
     }
 
+    /// Whether it has a child: a keeper, or a process that is to become one.
+    pub(crate) fn has_children(&self) -> bool {
+        !children(self.child.id()).is_empty()
+    }
+
     /// Its executors' processes.
     pub(crate) fn executors(&self) -> Vec<u32> {
         let keepers = children(self.child.id()).into_iter().filter(|child| is(*child, b"keeper"));
