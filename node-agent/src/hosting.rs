@@ -51,7 +51,7 @@ impl Hosting {
         }
     }
 
-    /// Starts an executor, whose device memory `memory` counts; its end is for whoever waits for it.
+    /// Starts an executor, whose device memory `memory` counts. The returned `HostEnd` is for waiting for its end.
     ///
     /// # Errors
     /// `acc_error_system` if it can't be started; those of [`ExecutorsHere::start`].

@@ -16,7 +16,7 @@ impl Encoding {
         }
     }
 
-    /// The bytes again. What came from elsewhere, the source's name, is UTF-8 in either case.
+    /// Returns the text in its encoding. Characters beyond one byte, as the source's name may have, are written as UTF-8.
     pub(super) fn encode(self, text: String) -> Vec<u8> {
         match self {
             Self::Utf8 => text.into_bytes(),

@@ -135,7 +135,7 @@ impl Handover {
         })
     }
 
-    /// Takes what comes next; none when the other process has ended the way.
+    /// Returns the next message, or `None` once the other process has closed the connection.
     ///
     /// # Errors
     /// `acc_error_system` if the way fails or the message is not one of [`Handover::send`] or [`Handover::send_ending`].

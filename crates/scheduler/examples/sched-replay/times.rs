@@ -72,7 +72,7 @@ pub(crate) fn jobs(cluster: &Cluster, pods: &[Pod]) -> Result<Vec<Job>, String> 
     Ok(jobs)
 }
 
-/// What came of a run.
+/// The figures of one replay.
 #[derive(Debug)]
 pub(crate) struct Timed {
     /// Seconds of waiting by class.
@@ -83,7 +83,7 @@ pub(crate) struct Timed {
     pub(crate) used: f64,
 }
 
-/// Counts what came of a run.
+/// Sums up the figures of a replay while it runs.
 pub(crate) struct Tally<'a> {
     jobs: &'a [Job],
     waits: [Vec<f64>; CLASSES.len()],

@@ -44,7 +44,7 @@ pub(crate) struct Window {
 pub(crate) enum Vacancy {
     /// Lost, faulty, or exclusively held.
     None,
-    /// Nobody holds it; free until the given time.
+    /// No job holds it; free until the given time.
     Whole(Millis),
     /// Shared, with so much left; free until the given time.
     Part(Amount, Millis),
