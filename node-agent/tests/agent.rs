@@ -55,14 +55,14 @@ fn a_session_has_one_executor_from_its_first_lane_to_its_end() {
     // Another session has its own.
     let (other, _other_door) = cluster.open("elsewhere");
     let _other_lane = command_lane(&other).unwrap();
-    assert_eq!(agent.executors().len(), 2);
+    agent.await_executors(2);
 
     drop(connection);
     assert!(ends_within(&executor, GONE), "the executor outlives its session");
     let error = command_lane(&lease).unwrap_err();
     assert!(error.cause().contains("has ended"), "{error}");
     cluster.until(|view| view.sessions.len() == 1);
-    assert_eq!(agent.executors().len(), 1);
+    agent.await_executors(1);
 }
 
 #[test]
@@ -133,11 +133,11 @@ fn a_crashed_executor_harms_neither_its_agent_nor_others() {
     // The program sees its lane's end, whether orderly or not.
     let _ = lane.read_to_end(&mut rest);
     cluster.until(|view| view.sessions.iter().filter(|session| session.executors.is_empty()).count() == 1);
-    assert_eq!(agent.executors().len(), 1);
+    agent.await_executors(1);
     assert_eq!(cluster.view().nodes[0].state, up());
     // The session may start anew.
     let _lane = command_lane(&lease).unwrap();
-    assert_eq!(agent.executors().len(), 2);
+    agent.await_executors(2);
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn garbage_and_wrong_lanes_leave_the_agent_alone() {
     assert!(ends_within(&executor, SOON));
     let (lease, _door) = cluster.open("elsewhere");
     let _lane = command_lane(&lease).unwrap();
-    assert_eq!(agent.executors().len(), 1);
+    agent.await_executors(1);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// More than anything here takes.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
@@ -202,10 +202,22 @@ impl Agent {
         keepers.flat_map(children).filter(|child| is(*child, b"executor")).collect()
     }
 
-    /// The one executor that it has.
+    /// Its executors' processes, once they are so many: a lane is accepted before its session's executor has started.
+    pub(crate) fn await_executors(&self, count: usize) -> Vec<u32> {
+        let limit = Instant::now() + SOON;
+        loop {
+            let executors = self.executors();
+            if executors.len() == count {
+                return executors;
+            }
+            assert!(Instant::now() < limit, "not {count} executors: {executors:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The one executor that it has, or is about to have.
     pub(crate) fn executor(&self) -> (u32, OwnedFd) {
-        let executors = self.executors();
-        let [executor] = executors[..] else { panic!("{executors:?}") };
+        let executor = self.await_executors(1)[0];
         (executor, handle(executor).unwrap())
     }
 }
