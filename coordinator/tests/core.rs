@@ -76,10 +76,10 @@ fn orders(effects: &[Effect], link: u64) -> Vec<&AgentOrder> {
 
 #[test]
 fn programs_hear_which_node_of_an_mpi_job_died_first() {
-    let told = |job: &str| {
+    let told = |world: &str| {
         let mut bench = Bench::new();
         for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
-            let registration = Registration { job: job.into(), ..registration(name) };
+            let registration = Registration { world: world.into(), ..registration(name) };
             bench.give(Input::Register { link: LinkId(link), registration });
         }
         bench.open(7, "h1");
@@ -90,7 +90,7 @@ fn programs_hear_which_node_of_an_mpi_job_died_first() {
     // The job's other agents end with it, unless it is back at once.
     for comes_back in [false, true] {
         let mut bench = Bench::new();
-        let ranks = |name: &str| Registration { job: "run-1".into(), ..registration(name) };
+        let ranks = |name: &str| Registration { world: "run-1".into(), ..registration(name) };
         for (link, name) in [(1, "h1"), (2, "h2")] {
             bench.give(Input::Register { link: LinkId(link), registration: ranks(name) });
         }

@@ -81,7 +81,7 @@ fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
         let registration = Registration { sessions, previous: Some(NodeId(0)), ..registration("h2") };
         lies.push(Input::Register { link, registration });
     }
-    let joiner = Joiner { node_name: "h2".into(), job: "job".into(), run: 0 };
+    let joiner = Joiner { node_name: "h2".into(), world: "world".into(), run: 0 };
     lies.extend([Input::Join { link, joiner }, Input::LinkLost { link }, Input::Goodbye { link }]);
     lies
 }

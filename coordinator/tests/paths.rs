@@ -103,7 +103,7 @@ fn other_kinds_of_paths_are_no_estimate() {
     // Two that share an address.
     for (link, job) in [(11, "a"), (12, "a")] {
         let registration =
-            Registration { job: job.into(), address: "10.9.9.9:1".into(), ..registration(&format!("m{link}")) };
+            Registration { world: job.into(), address: "10.9.9.9:1".into(), ..registration(&format!("m{link}")) };
         bench.give(Input::Register { link: LinkId(link), registration });
     }
     let ids: Vec<NodeId> =
@@ -198,7 +198,7 @@ fn random_happenings() {
                     let name = format!("n{}", random(12));
                     let job = if random(2) == 0 { String::new() } else { "job".to_owned() };
                     let registration =
-                        Registration { incarnation: 10 + random(3), address, job, ..registration(&name) };
+                        Registration { incarnation: 10 + random(3), address, world: job, ..registration(&name) };
                     open.extend(orders(bench.give(Input::Register { link: LinkId(link), registration })));
                 }
                 2 => open.extend(orders(bench.give(Input::LinkLost { link: LinkId(101 + random(link - 99)) }))),

@@ -110,8 +110,8 @@ fn jobs_are_joined_by_agents_only_and_in_their_own_names() {
         let own = authority.identity(role.clone(), HOUR).unwrap();
         let address = coordinator.address().to_string();
         let coordinator = channel::Coordinator::new(&address, Arc::new(Trust::fixed(own)), SOON);
-        let join = v1::JoinJob { version, node_name: node_name.into(), job: "job".into(), run: 0 };
-        runtime.block_on(async { attend(coordinator.connect(|endpoint| endpoint).await?, Body::JoinJob(join)).await })
+        let join = v1::JoinWorld { version, node_name: node_name.into(), world: "world".into(), run: 0 };
+        runtime.block_on(async { attend(coordinator.connect(|endpoint| endpoint).await?, Body::JoinWorld(join)).await })
     };
     for role in roles() {
         assert_eq!(join(&role, "h1", VERSION).is_ok(), may(&role, Act::Register), "{role}");

@@ -10,7 +10,7 @@ shift 2
 nodes=$(sed 's/#.*//; s/[: ].*//; /^$/d' "$hosts" | sort -u | wc -l)
 bin=$(dirname "$(command -v accord)")
 folder=$(mktemp -d "${SHARED:-$HOME}/accord-job-XXXXXX")
-job=job-$$
+world=world-$$
 case $(mpirun --version) in
 *HYDRA*) # MPICH's, which hands the environment on by itself, and has "node1:4" where Open MPI has "node1 slots=4".
     sed 's/#.*//; s/[[:space:]]*slots *= */:/' "$hosts" > "$folder/hosts"
@@ -43,10 +43,10 @@ until port=$(grep -o '[0-9]*$' "$folder/coordinator.log" 2> /dev/null); do sleep
 
 # 3. One agent on each node: the ranks of an MPI world of their own.
 $mpirun -np "$nodes" $one_each \
-    accord-node-agent --fabric mpi --job "$job" --coordinator "$address:$port" --listen 0.0.0.0:0 \
+    accord-node-agent --fabric mpi --world "$world" --coordinator "$address:$port" --listen 0.0.0.0:0 \
     --tls "$folder/agent" --users 'root,0,*' --libacc "$bin/libacc.so" > "$folder/agents.log" 2>&1 &
 agents=$!
-export ACCORD_COORDINATOR="$address:$port" ACCORD_TLS="$folder/program" ACCORD_TRANSPORT="mpi:$job"
+export ACCORD_COORDINATOR="$address:$port" ACCORD_TLS="$folder/program" ACCORD_TRANSPORT="mpi:$world"
 until [ "$(accord info | grep -c ' up ')" -ge "$nodes" ]; do
     kill -0 $agents || { cat "$folder/agents.log" >&2; exit 1; }
     sleep 0.2

@@ -8,7 +8,7 @@ use crate::hosting::{Hosting, Processes};
 use crate::inventory::{InventoryConfig, inventory};
 use crate::measure::Measures;
 use crate::metrics::{Registered, TABLE};
-use crate::mpi_job::MpiJob;
+use crate::mpi_world::MpiWorld;
 use crate::node::{Ending, Quota};
 use crate::process::Spawner;
 use crate::settings::Settings;
@@ -56,10 +56,10 @@ pub fn run(config: &Config) -> Result<(), String> {
     }
     let coordinator = Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT)
         .telling(|error| tracing::warn!("the certificates stay as they were: {error}"));
-    // First of all: whatever fails below is told to the job's other ranks.
+    // First of all: whatever fails below is told to the world's other ranks.
     let joining = match config.fabric {
         Fabric::Tcp => None,
-        Fabric::Mpi => Joining::begin(coordinator.clone(), node_name.clone(), config.job.clone()),
+        Fabric::Mpi => Joining::begin(coordinator.clone(), node_name.clone(), config.world.clone()),
     };
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let topology = topology();
@@ -99,12 +99,12 @@ pub fn run(config: &Config) -> Result<(), String> {
         measures: config.measure == Measure::On,
         quota: quota(config),
     };
-    let job = match config.fabric {
+    let world = match config.fabric {
         Fabric::Tcp => None,
-        Fabric::Mpi => Some(MpiJob::join(config, &program, has_gpus, shown.as_deref())?),
+        Fabric::Mpi => Some(MpiWorld::join(config, &program, has_gpus, shown.as_deref())?),
     };
-    let hosting = match &job {
-        Some(job) => Hosting::Here(ExecutorsHere::new(job.way_of_executors())),
+    let hosting = match &world {
+        Some(world) => Hosting::Here(ExecutorsHere::new(world.way_of_executors())),
         None => Hosting::Processes(Processes::new(Spawner::new(program.clone()).map_err(|error| error.to_string())?)),
     };
     let measures = Measures {
@@ -114,7 +114,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         devices: devices.clone(),
         shown,
         cache: cache_folder(config.cache.as_deref().map(Path::as_os_str)),
-        wanted: job.as_ref().map_or_else(wanted, |job| Ok(job.way_of_executors()))?,
+        wanted: world.as_ref().map_or_else(wanted, |world| Ok(world.way_of_executors()))?,
         plain_tcp: config.insecure_plain_tcp,
     };
     let supervisor = Supervisor::new(settings, hosting);
@@ -128,9 +128,9 @@ pub fn run(config: &Config) -> Result<(), String> {
         registered: Registered::default(),
         measures: Arc::new(measures),
         draining: AtomicBool::new(false),
-        job: if job.is_some() { config.job.clone() } else { String::new() },
-        world: job.as_ref().map(MpiJob::world),
-        gpu_aware: job.as_ref().and_then(MpiJob::gpu_aware),
+        world: if world.is_some() { config.world.clone() } else { String::new() },
+        mpi: world.as_ref().map(MpiWorld::fabric),
+        gpu_aware: world.as_ref().and_then(MpiWorld::gpu_aware),
         plain_tcp: config.insecure_plain_tcp,
     };
 
@@ -139,10 +139,10 @@ pub fn run(config: &Config) -> Result<(), String> {
     let no_thread = |error| format!("cannot start a thread: {error}; {}", scarce::THREADS);
     threads::spawn("accord-near", move || accept_near(&near)).map_err(no_thread)?;
     threads::spawn("accord-accept", move || accept::accept(acceptor, &port)).map_err(no_thread)?;
-    if let Some(job) = &job {
-        job.serve(&supervisor, joining)?;
-        job.await_turn()?;
-        job.open_gateway()?;
+    if let Some(world) = &world {
+        world.serve(&supervisor, joining)?;
+        world.await_turn()?;
+        world.open_gateway()?;
     }
     let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
     let ending = runtime.block_on(async {
@@ -159,13 +159,13 @@ pub fn run(config: &Config) -> Result<(), String> {
         Ok::<_, String>(control::run(&identity, &supervisor, stop).await)
     });
     supervisor.stop();
-    if let Some(job) = &job {
-        job.leave();
+    if let Some(world) = &world {
+        world.leave();
     }
     match ending? {
         Ending::Stopped | Ending::StoppedByCoordinator => Ok(()),
-        Ending::JobLost(node) => {
-            Err(format!("the agent of node {node} has died, and an MPI job ends with any of its nodes"))
+        Ending::WorldLost(node) => {
+            Err(format!("the agent of node {node} has died, and an MPI world ends with any of its nodes"))
         }
         Ending::Refused(why) => {
             Err(format!("the coordinator at {} refuses node {node_name}: {why}", config.coordinator))

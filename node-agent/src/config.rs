@@ -82,7 +82,7 @@ pub struct Config {
     )]
     pub measure: Measure,
 
-    /// What carries bytes between nodes: tcp, or mpi, for agents that mpirun or srun has started as one job.
+    /// What carries bytes between nodes: tcp, or mpi, for agents that mpirun or srun has started as one world.
     #[arg(
         long,
         env = "ACCORD_FABRIC",
@@ -93,10 +93,10 @@ pub struct Config {
     )]
     pub fabric: Fabric,
 
-    /// Name of the job among those of this machine, with --fabric mpi: programs go by the agent if their
+    /// Name of the world among those of this machine, with --fabric mpi: programs go by the agent if their
     /// ACCORD_TRANSPORT is mpi:NAME.
-    #[arg(long, env = "ACCORD_JOB", value_name = "NAME", default_value = "job")]
-    pub job: String,
+    #[arg(long, env = "ACCORD_WORLD", value_name = "NAME", default_value = "world")]
+    pub world: String,
 
     /// The MPI part, with --fabric mpi [default: libaccord_mpi.so beside this program or in ../lib/accord].
     #[arg(long, env = "ACCORD_MPI", value_name = "PATH")]
@@ -150,7 +150,7 @@ pub enum Fabric {
     /// TCP.
     #[default]
     Tcp,
-    /// MPI, between the agents of one job.
+    /// MPI, between the agents of one world.
     Mpi,
 }
 

@@ -39,8 +39,8 @@ impl ExecutorsHere {
         memory: Option<Account>,
     ) -> Result<(ExecutorHere, JoinHandle<ExitCode>)> {
         if let RunsAs::Other(account) = account {
-            let cause = format!("an agent of an MPI job serves its own user, and not {}", account.name);
-            let remedy = "start the job's agents as that user, or agents without --fabric mpi";
+            let cause = format!("an agent of an MPI world serves its own user, and not {}", account.name);
+            let remedy = "start the world's agents as that user, or agents without --fabric mpi";
             return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy));
         }
         let system = |why: String| Error::new(ErrorCode::System, format!("cannot start an executor: {why}"));

@@ -1,4 +1,4 @@
-//! How an agent has executors: each in a process of its own, or, as a rank of an MPI job, all in its own process, so that MPI and the
+//! How an agent has executors: each in a process of its own, or, as a rank of an MPI world, all in its own process, so that MPI and the
 //! devices' memory are in one.
 
 use crate::abandoned::end_abandoned;
@@ -128,7 +128,7 @@ impl Host {
         }
     }
 
-    /// Makes it end, and tell its program why if it is a process: the end of an MPI job's agent is the job's. Returns at once.
+    /// Makes it end, and tell its program why if it is a process: the end of an MPI world's agent is the world's. Returns at once.
     pub(crate) fn end(&self, ending: Option<ExecutorEnding>) {
         match self {
             Self::Process(process) => process.end(ending),

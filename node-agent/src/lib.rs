@@ -1,13 +1,13 @@
 //! The node agent: offers a machine's devices to the programs of a cluster.
 //!
 //! [`run`] registers with the coordinator, takes connections and starts one executor process
-//! per session ([`executor_process`], [`accord_executor`]); a tenant's fault is that tenant's alone. As a rank of an MPI job, which is one
+//! per session ([`executor_process`], [`accord_executor`]); a tenant's fault is that tenant's alone. As a rank of an MPI world, which is one
 //! user's, it has the executors in its own process.
 #![deny(unsafe_code)]
 
 mod abandoned;
 mod accept;
-mod accept_of_job;
+mod accept_of_world;
 mod accounts;
 mod agent;
 mod ask;
@@ -27,8 +27,8 @@ pub mod keeper;
 pub mod measure;
 mod memory_service;
 pub mod metrics;
-pub mod mpi_job;
 pub mod mpi_native;
+pub mod mpi_world;
 pub mod node;
 pub mod offered_gpus;
 mod process;

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use accord_node_agent::config::Config;
-use accord_node_agent::{executor_process, gpus, keeper, measure, metrics, mpi_job, mpi_native, run};
+use accord_node_agent::{executor_process, gpus, keeper, measure, metrics, mpi_native, mpi_world, run};
 use accord_telemetry::log;
 use accord_types::unknown_settings::unknown_settings;
 use accord_types::{spin_policy, threads};
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Some(argument) if argument == keeper::ARGUMENT => return keeper::main(),
         Some(argument) if argument == gpus::ARGUMENT => return gpus::main(),
         Some(argument) if argument == measure::ARGUMENT => return measure::main(),
-        Some(argument) if argument == mpi_job::ARGUMENT => return mpi_job::main(),
+        Some(argument) if argument == mpi_world::ARGUMENT => return mpi_world::main(),
         Some(argument) if argument == mpi_native::ARGUMENT => return mpi_native::main(),
         _ => {}
     }

@@ -28,7 +28,7 @@ const SIZES: [usize; 2] = [64 << 10, 4 << 20];
 const ROOM: u64 = 8 << 20;
 /// The answer.
 const YES: &[u8] = b"yes\n";
-/// What a launcher tells its processes by: one that finds these would take the agent's place in the job.
+/// What a launcher tells its processes by: one that finds these would take the agent's place in the world.
 const OF_LAUNCHERS: &[&str] = &[
     "PMIX_",
     "PMI_",

@@ -359,7 +359,7 @@ impl Supervisor {
 
 /// On which way a lane has come.
 fn way_of(lane: &dyn Lane) -> Way {
-    Way { leaves_machine: lane.leaves_machine(), is_of_job: lane.transport() == Transport::Mpi }
+    Way { leaves_machine: lane.leaves_machine(), is_of_world: lane.transport() == Transport::Mpi }
 }
 
 /// Says whom this agent does not serve.

@@ -1,4 +1,4 @@
-//! An agent that begins an MPI job, as the job's other ranks hear of it.
+//! An agent that begins an MPI world, as the world's other ranks hear of it.
 
 mod support;
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-const JOB: &str = "job";
+const WORLD: &str = "world";
 /// As Open MPI's mpirun has it; the last two are the run.
 const OF_LAUNCHER: [(&str, &str); 4] = [
     ("OMPI_COMM_WORLD_RANK", "0"),
@@ -34,8 +34,8 @@ impl OtherRank {
     async fn join(cluster: &Cluster, node: &str, run: u64) -> Self {
         let channel = cluster.reach_as(Role::Agent(node.to_owned())).connect(|endpoint| endpoint).await.unwrap();
         let (outbox, messages) = mpsc::channel(4);
-        let join = v1::JoinJob { version: VERSION, node_name: node.to_owned(), job: JOB.to_owned(), run };
-        let body = Some(agent_message::Body::JoinJob(join));
+        let join = v1::JoinWorld { version: VERSION, node_name: node.to_owned(), world: WORLD.to_owned(), run };
+        let body = Some(agent_message::Body::JoinWorld(join));
         outbox.send(v1::AgentMessage { body }).await.unwrap();
         let inbound = RegistryClient::new(channel).attend(ReceiverStream::new(messages)).await.unwrap().into_inner();
         Self { _outbox: outbox, inbound }
@@ -64,7 +64,7 @@ fn an_agent_that_ends_while_it_joins_is_told_to_the_ranks_of_its_launchers_run()
     let cluster = Cluster::new();
     // It has joined before it finds that there is no MPI.
     let mut command = cluster.command("h1");
-    command.args(["--fabric", "mpi", "--job", JOB, "--mpi", "/nonexistent/libaccord_mpi.so"]).envs(OF_LAUNCHER);
+    command.args(["--fabric", "mpi", "--world", WORLD, "--mpi", "/nonexistent/libaccord_mpi.so"]).envs(OF_LAUNCHER);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (ended, [same, other]) = runtime.block_on(async {
         let mut same = OtherRank::join(&cluster, "h2", run).await;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const A: SessionId = SessionId(1);
 const B: SessionId = SessionId(2);
-const HERE: Way = Way { leaves_machine: false, is_of_job: false };
+const HERE: Way = Way { leaves_machine: false, is_of_world: false };
 
 fn grant(session: SessionId, ends_in_ms: Option<u64>) -> SessionGrant {
     SessionGrant {
@@ -134,13 +134,13 @@ fn a_refusal_ends_an_agent_that_was_never_in_and_no_other_one() {
 }
 
 #[test]
-fn a_job_ends_with_any_of_its_nodes() {
+fn a_world_ends_with_any_of_its_nodes() {
     let mut bench = Bench::new();
     bench.poll();
     bench.node.node_lost("h2", false);
     assert!(bench.poll().is_empty());
     bench.node.node_lost("h2", true);
-    assert_eq!(bench.poll(), [Effect::Leave(Ending::JobLost("h2".to_owned()))]);
+    assert_eq!(bench.poll(), [Effect::Leave(Ending::WorldLost("h2".to_owned()))]);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn lanes_for_another_node_or_in_clear_are_refused() {
     bench.node.opened(bench.now, grant(A, None));
     let hello = Hello::new(Purpose::Bulk, A, 0, PeerId::PROGRAM);
     let admit = |hello: &Hello, way| bench.node.admit(bench.now, hello, way).is_ok();
-    assert!(admit(&hello, HERE) && admit(&hello, Way { is_of_job: true, leaves_machine: true }));
+    assert!(admit(&hello, HERE) && admit(&hello, Way { is_of_world: true, leaves_machine: true }));
     assert!(!admit(&hello, Way { leaves_machine: true, ..HERE }), "in clear");
     assert!(admit(&Hello { secure: true, ..hello }, Way { leaves_machine: true, ..HERE }));
     assert!(admit(&Hello { to: Some(NodeId(3)), ..hello }, HERE));

@@ -185,7 +185,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::Goodbye(message)) => message.check(),
             Some(Body::NodeFigures(message)) => message.check(),
             Some(Body::PathMeasured(message)) => message.check(),
-            Some(Body::JoinJob(message)) => message.check(),
+            Some(Body::JoinWorld(message)) => message.check(),
             None => Ok(()),
         }
     }
@@ -202,7 +202,7 @@ impl Bounded for v1::Register {
             hardware,
             previous_node: _,
             sessions,
-            job,
+            world,
             draining: _,
         } = self;
         within(node_name.len(), NAME_MAX, "Register.node_name is too long")?;
@@ -210,15 +210,15 @@ impl Bounded for v1::Register {
         all(devices, NODE_DEVICES_MAX, "Register.devices is too long")?;
         hardware.check()?;
         all(sessions, NODE_SESSIONS_MAX, "Register.sessions is too long")?;
-        within(job.len(), NAME_MAX, "Register.job is too long")
+        within(world.len(), NAME_MAX, "Register.world is too long")
     }
 }
 
-impl Bounded for v1::JoinJob {
+impl Bounded for v1::JoinWorld {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { version: _, node_name, job, run: _ } = self;
-        within(node_name.len(), NAME_MAX, "JoinJob.node_name is too long")?;
-        within(job.len(), NAME_MAX, "JoinJob.job is too long")
+        let Self { version: _, node_name, world, run: _ } = self;
+        within(node_name.len(), NAME_MAX, "JoinWorld.node_name is too long")?;
+        within(world.len(), NAME_MAX, "JoinWorld.world is too long")
     }
 }
 

@@ -91,7 +91,7 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
     messages! {
         AgentMessage ClusterView CloseSessionReply CloseSessionRequest CoordinatorMessage DescribeRequest Device DeviceFigures
         DevicePair DeviceRef Drain DrainNodeReply DrainNodeRequest ExecutorStart ExpectMeasurement Goodbye GpuAware Gpus Hardware
-        Heartbeat JoinJob Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode PageStart Path PathMeasured
+        Heartbeat JoinWorld Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode PageStart Path PathMeasured
         PathTimes Rank RankLost Register Registered Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
         ShutdownReply ShutdownRequest Stop Viewer
     }

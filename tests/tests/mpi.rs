@@ -133,7 +133,7 @@ fn a_job_whose_name_another_one_has_on_this_machine_says_so() {
             .with_mpi()
             .env("ACCORD_MEASURE", "off")
             .timeout(Duration::from_secs(60))
-            .args(["--fabric", "mpi", "--job", &name, "--node", "h0", "--listen", "127.0.0.1:0"])
+            .args(["--fabric", "mpi", "--world", &name, "--node", "h0", "--listen", "127.0.0.1:0"])
             .args(["--gpus", "off", "--cpu-devices", "1", "--cpu-memory", "64M", "--coordinator", cluster.address()])
             .arg("--tls")
             .arg(cluster.tls_of("h0"))
@@ -144,7 +144,7 @@ fn a_job_whose_name_another_one_has_on_this_machine_says_so() {
     let first = agent().start().unwrap();
     first.await_output("listening on").unwrap();
     let finished = agent().run().unwrap();
-    let said = format!("another job {name} runs on this machine; end it, or choose another --job");
+    let said = format!("another world {name} runs on this machine; end it, or choose another --job");
     assert!(finished.code() == 1 && finished.stderr.contains(&said), "{}", finished.report());
     // One that was run just before may still be ending.
     let next = agent().start().unwrap();

@@ -66,8 +66,8 @@ pub(super) fn start(
     let known = Known { nodes: hosts.count(), part: &part, launcher: Ok(()), is_local: true };
     let fabric = choose(asked, &known).map_err(Failure::new)?;
     processes.say(format_args!("fabric: {fabric}"));
-    let job = job_name();
-    let mut of_job = Vec::new();
+    let world = world_name();
+    let mut of_world = Vec::new();
     // Over MPI a program goes by an agent of its own host, which may have no devices. Hosts that are addresses share this machine's agents.
     let with_agents = if fabric.mpi && hosts.separate() { 0..devices.hosts().end } else { devices.hosts() };
     for (index, registered) in with_agents.zip(1..) {
@@ -80,7 +80,7 @@ pub(super) fn start(
             SocketAddr::new(hosts.address(index).into(), port).to_string().into(),
             "--node".into(),
             name.clone().into(),
-            // The job is the user's own, root's too.
+            // The world is the user's own, root's too.
             "--users".into(),
             "root,0,*".into(),
             "--tls".into(),
@@ -94,8 +94,8 @@ pub(super) fn start(
         ];
         line.extend(insecure.clone());
         if fabric.mpi {
-            line.extend(["--fabric".into(), "mpi".into(), "--job".into(), OsString::from(&job)]);
-            of_job.push((index, with_environment(line, &devices.environment_of_agent(index))));
+            line.extend(["--fabric".into(), "mpi".into(), "--world".into(), OsString::from(&world)]);
+            of_world.push((index, with_environment(line, &devices.environment_of_agent(index))));
             continue;
         }
         processes.start_part(
@@ -116,8 +116,8 @@ pub(super) fn start(
     }
     let mut environment = vec![(settings::COORDINATOR.name, address.clone().into()), (settings::TLS.name, own.into())];
     if fabric.mpi {
-        start_job(processes, signals, hosts, devices, &of_job, &mut client)?;
-        environment.push((settings::TRANSPORT.name, format!("mpi:{job}").into()));
+        start_world(processes, signals, hosts, devices, &of_world, &mut client)?;
+        environment.push((settings::TRANSPORT.name, format!("mpi:{world}").into()));
     }
     processes.say(format_args!(
         "a local cluster of {} is up after {} ms; coordinator at {address}",
@@ -167,8 +167,8 @@ pub(super) fn start_coordinator(
     wait_for_coordinator(processes, signals)
 }
 
-/// Starts the agents as the ranks of one MPI job.
-fn start_job(
+/// Starts the agents as the ranks of one MPI world.
+fn start_world(
     processes: &mut Processes<'_>,
     signals: &mut Signals,
     hosts: &Hosts,
@@ -201,8 +201,8 @@ fn with_environment(line: Vec<OsString>, environment: &[(&str, OsString)]) -> Ve
     std::iter::once("env".into()).chain(environment.iter().map(set)).chain(line).collect()
 }
 
-/// A name that no other job of this machine has.
-pub(super) fn job_name() -> String {
+/// A name that no other world of this machine has.
+pub(super) fn world_name() -> String {
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     format!("run-{}-{space}", std::process::id())

@@ -1,4 +1,4 @@
-//! Whose agent has ended an MPI job, which the coordinator sees first.
+//! Whose agent has ended an MPI world, which the coordinator sees first.
 
 use super::processes::Processes;
 use std::time::{Duration, Instant};
@@ -45,8 +45,8 @@ mod tests {
     fn an_agent_that_is_back_has_not_ended_the_run() {
         let said = |text: &str| format!("2026-11-23T20:18:57Z accord-coordinator warn: the agent of node {text}\n");
         let (h2, back) =
-            ("h2 (node1) has gone without a word: it ends MPI job j", "h2 (node1) is back: MPI job j goes on");
-        let h22 = "h22 (node9) has gone without a word: it ends MPI job j";
+            ("h2 (node1) has gone without a word: it ends MPI world j", "h2 (node1) is back: MPI world j goes on");
+        let h22 = "h22 (node9) has gone without a word: it ends MPI world j";
         assert_eq!(first_dead("accord-coordinator listening on 10.77.0.254:7000\n"), None);
         let log = |texts: &[&str]| texts.iter().map(|text| said(text)).collect::<String>();
         assert!(first_dead(&log(&[h2, h22])).is_some_and(|text| text.ends_with(h2)));

@@ -1,6 +1,6 @@
 //! The coordinator and the agents of a run over several nodes: one agent on each, all started by the site's launcher.
 
-use super::cluster::{Certificates, end, job_name, start_coordinator, user_name, wait_for_nodes};
+use super::cluster::{Certificates, end, start_coordinator, user_name, wait_for_nodes, world_name};
 use super::fabric::{Known, choose};
 use super::parts::find_program;
 use super::processes::{AGENTS, Processes};
@@ -43,14 +43,14 @@ pub(super) fn start(
     let own = certificates.issue("program", Role::Tenant(user_name()))?;
     let of_agents = certificates.issue("agents", Role::Agent(ANY_NODE.to_owned()))?;
     let address = start_coordinator(processes, signals, Site::own_address(run.address)?, 0, &certificates, None)?;
-    let job = job_name();
+    let world = world_name();
     let mut agent: Vec<OsString> = vec![
         find_program("accord-node-agent")?.into(),
         "--coordinator".into(),
         address.clone().into(),
         "--listen".into(),
         "0.0.0.0:0".into(),
-        // The job is the user's own, root's too.
+        // The world is the user's own, root's too.
         "--users".into(),
         "root,0,*".into(),
         "--tls".into(),
@@ -59,7 +59,7 @@ pub(super) fn start(
         libacc.into(),
     ];
     if fabric.mpi {
-        agent.extend(["--fabric".into(), "mpi".into(), "--job".into(), OsString::from(&job)]);
+        agent.extend(["--fabric".into(), "mpi".into(), "--world".into(), OsString::from(&world)]);
     }
     let exported = settings_in_force();
     let exported: Vec<&str> = exported.iter().map(String::as_str).collect();
@@ -76,7 +76,7 @@ pub(super) fn start(
     }
     let mut environment = vec![(settings::COORDINATOR.name, address.clone().into()), (settings::TLS.name, own.into())];
     if fabric.mpi {
-        environment.push((settings::TRANSPORT.name, format!("mpi:{job}").into()));
+        environment.push((settings::TRANSPORT.name, format!("mpi:{world}").into()));
     }
     processes.say(format_args!(
         "agents on {} nodes with {offered} devices are up after {} ms; coordinator at {address}",

@@ -125,8 +125,8 @@ impl Cluster {
         }
         let same = node.incarnation == registration.incarnation && node.devices.len() == registration.devices.len();
         let was_up = node.is_up();
-        if same && node.leaves_job().is_some() {
-            tracing::warn!("the agent of node {} ({id}) is back: MPI job {} goes on", node.name, node.job);
+        if same && node.leaves_world().is_some() {
+            tracing::warn!("the agent of node {} ({id}) is back: MPI world {} goes on", node.name, node.world);
         }
         if same && !was_up {
             self.revive(id);
@@ -292,11 +292,11 @@ impl Cluster {
     pub(super) fn declare_lost(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.sleep_is_no_silence(now);
         let limit = self.silence_limit(now);
-        let has_left_job = |node: &Node| node.leaves_job().is_some_and(|at| now >= at);
+        let has_left_world = |node: &Node| node.leaves_world().is_some_and(|at| now >= at);
         let lost: Vec<NodeId> = self
             .nodes
             .values()
-            .filter(|node| node.is_up() && (now.since(node.heard) >= limit || has_left_job(node)))
+            .filter(|node| node.is_up() && (now.since(node.heard) >= limit || has_left_world(node)))
             .map(|node| node.id)
             .collect();
         for id in &lost {
@@ -355,10 +355,10 @@ impl Cluster {
         node.state = state;
         node.left = now;
         let name = node.name.clone();
-        let job = node.job.clone();
+        let world = node.world.clone();
         match state {
-            NodeState::Lost if !job.is_empty() => {
-                tracing::warn!("the agent of node {name} ({id}) has died, and with it MPI job {job}");
+            NodeState::Lost if !world.is_empty() => {
+                tracing::warn!("the agent of node {name} ({id}) has died, and with it MPI world {world}");
             }
             NodeState::Lost => tracing::warn!("node {name} ({id}) is lost"),
             _ => tracing::info!("node {name} ({id}) has left: its agent was stopped, or another one took its place"),

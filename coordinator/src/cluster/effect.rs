@@ -49,7 +49,7 @@ pub enum AgentOrder {
     SessionClosed(SessionId),
     /// Another node is lost.
     NodeLost(NodeId, String),
-    /// To one that joins an MPI job: the agent of this node won't come.
+    /// To one that joins an MPI world: the agent of this node won't come.
     RankLost(String),
     /// New sessions leave the node out, or no longer do.
     Drain(bool),

@@ -28,27 +28,27 @@ pub struct Registration {
     pub previous: Option<NodeId>,
     /// Sessions that have an executor there.
     pub sessions: Vec<SessionGrant>,
-    /// The MPI job that it is a rank of; empty: none.
-    pub job: String,
+    /// The MPI world that it is a rank of; empty: none.
+    pub world: String,
     /// An earlier coordinator has taken it out of new sessions. One that knows the node knows better.
     pub draining: bool,
 }
 
-/// An agent that is about to join an MPI job.
+/// An agent that is about to join an MPI world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Joiner {
     /// Its node's name.
     pub node_name: String,
-    /// The job.
-    pub job: String,
-    /// Which run of it: jobs are run again with the same name. 0 if its launcher does not tell.
+    /// The world.
+    pub world: String,
+    /// Which run of it: worlds are run again with the same name. 0 if its launcher does not tell.
     pub run: u64,
 }
 
 /// Something happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// An agent joins an MPI job, on a connection of its own. It says goodbye there when all ranks have registered.
+    /// An agent joins an MPI world, on a connection of its own. It says goodbye there when all ranks have registered.
     Join { link: LinkId, joiner: Joiner },
     /// An agent registers, for the first time or again.
     Register { link: LinkId, registration: Registration },

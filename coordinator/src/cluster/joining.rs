@@ -1,4 +1,4 @@
-//! MPI jobs that begin: ranks wait in MPI's start for each other, and not every launcher ends the others when one of them has ended.
+//! MPI worlds that begin: ranks wait in MPI's start for each other, and not every launcher ends the others when one of them has ended.
 
 use super::agents::check_name;
 use super::effect::{AgentOrder, Effect, Refusal};
@@ -18,30 +18,31 @@ impl Cluster {
             return Err(Refusal::Malformed("joins twice on one connection"));
         }
         check_name(&joiner.node_name)?;
-        if joiner.job.is_empty() {
-            return Err(Refusal::Malformed("joins no job"));
+        if joiner.world.is_empty() {
+            return Err(Refusal::Malformed("joins no world"));
         }
         let max = self.limits.nodes_max;
         if self.joining.len() >= max {
-            return Err(Refusal::Full { what: "agents that join MPI jobs", max });
+            return Err(Refusal::Full { what: "agents that join MPI worlds", max });
         }
         Ok(())
     }
 
-    /// Whether a connection is a node's, or one that joins a job.
+    /// Whether a connection is a node's, or one that joins a world.
     pub(super) fn is_taken(&self, link: LinkId) -> bool {
         self.links.contains_key(&link) || self.joining.contains_key(&link)
     }
 
-    /// The connection of an agent that joined a job has ended without a word: it has died, and the others that join would wait for it.
+    /// The connection of an agent that joined a world has ended without a word: it has died, and the others that join would wait for it.
     pub(super) fn rank_lost(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let Some(lost) = self.joining.remove(&link) else { return };
         tracing::warn!(
-            "the agent of node {} of MPI job {} has ended before all had registered",
+            "the agent of node {} of MPI world {} has ended before all had registered",
             lost.node_name,
-            lost.job
+            lost.world
         );
-        for (other, _) in self.joining.iter().filter(|(_, other)| (&other.job, other.run) == (&lost.job, lost.run)) {
+        for (other, _) in self.joining.iter().filter(|(_, other)| (&other.world, other.run) == (&lost.world, lost.run))
+        {
             out.push(Effect::ToAgent(*other, AgentOrder::RankLost(lost.node_name.clone())));
         }
     }

@@ -13,7 +13,6 @@ mod effect;
 mod held;
 mod input;
 mod invariants;
-mod jobs;
 mod joining;
 mod measured_path;
 mod node;
@@ -26,6 +25,7 @@ mod session_table;
 mod sessions;
 mod state;
 mod time;
+mod worlds;
 
 pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};
 pub use input::{ClientId, Input, Joiner, LinkId, Registration};

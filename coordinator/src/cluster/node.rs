@@ -4,7 +4,7 @@ use super::input::{LinkId, Registration};
 use super::time::Millis;
 use accord_types::{DeviceInfo, Hardware, NodeId};
 
-/// An agent that is a rank and does not connect again within this is gone, and the job with it. The connection to a machine that is silent ends
+/// An agent that is a rank and does not connect again within this is gone, and the world with it. The connection to a machine that is silent ends
 /// after 2 s; programs are to know within 3 s.
 const BACK_MAX_MS: u64 = 800;
 
@@ -40,8 +40,8 @@ pub struct Node {
     pub heard: Millis,
     /// New sessions leave it out.
     pub draining: bool,
-    /// The MPI job that its agent is a rank of; empty: none.
-    pub job: String,
+    /// The MPI world that its agent is a rank of; empty: none.
+    pub world: String,
     /// When its agent's connection broke last.
     pub unlinked: Option<Millis>,
     /// When this start of its agent came first.
@@ -50,7 +50,7 @@ pub struct Node {
     pub(super) linked: Millis,
     /// When it was lost or left last.
     pub(super) left: Millis,
-    /// Which loss in its job it was told of on this connection.
+    /// Which loss in its world it was told of on this connection.
     pub(super) told: Option<(Millis, NodeId)>,
 }
 
@@ -66,7 +66,7 @@ impl Node {
             hardware: Hardware::default(),
             heard: now,
             draining: registration.draining,
-            job: String::new(),
+            world: String::new(),
             unlinked: None,
             began: now,
             linked: now,
@@ -78,8 +78,8 @@ impl Node {
     }
 
     /// When it counts as gone, if it is a rank whose connection has ended.
-    pub(super) fn leaves_job(&self) -> Option<Millis> {
-        let is_away = !self.job.is_empty() && self.link().is_none();
+    pub(super) fn leaves_world(&self) -> Option<Millis> {
+        let is_away = !self.world.is_empty() && self.link().is_none();
         self.unlinked.filter(|_| is_away).map(|at| at.plus(BACK_MAX_MS))
     }
 
@@ -95,7 +95,7 @@ impl Node {
         self.address = registration.address;
         self.hardware = registration.hardware;
         self.heard = now;
-        self.job = registration.job;
+        self.world = registration.world;
         self.devices = registration.devices;
         for device in &mut self.devices {
             device.id.node = self.id;

@@ -83,7 +83,7 @@ mod tests {
                     hardware: Hardware::default(),
                     previous: None,
                     sessions: Vec::new(),
-                    job: String::new(),
+                    world: String::new(),
                     draining: false,
                 };
                 (NodeId(n), Node::new(NodeId(n), LinkId(0), Millis(0), registration))

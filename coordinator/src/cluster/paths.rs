@@ -40,8 +40,8 @@ type Estimates = BTreeMap<PathKind, MeasuredPath>;
 /// Paths of one kind are like each other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct PathKind {
-    /// Both are ranks of one MPI job.
-    one_job: bool,
+    /// Both are ranks of one MPI world.
+    one_world: bool,
     /// Both are reached at one address.
     one_machine: bool,
 }
@@ -49,7 +49,10 @@ struct PathKind {
 impl PathKind {
     fn of(a: &Node, b: &Node) -> Self {
         let host = |node: &Node| node.address.rsplit_once(':').map(|(host, _)| host.to_owned());
-        Self { one_job: !a.job.is_empty() && a.job == b.job, one_machine: host(a).is_some() && host(a) == host(b) }
+        Self {
+            one_world: !a.world.is_empty() && a.world == b.world,
+            one_machine: host(a).is_some() && host(a) == host(b),
+        }
     }
 }
 

@@ -79,7 +79,7 @@ pub struct Cluster {
     pub(super) nodes: BTreeMap<NodeId, Node>,
     pub(super) by_name: BTreeMap<String, NodeId>,
     pub(super) links: BTreeMap<LinkId, NodeId>,
-    /// Ranks of MPI jobs that have not said that all have registered.
+    /// Ranks of MPI worlds that have not said that all have registered.
     pub(super) joining: BTreeMap<LinkId, Joiner>,
     pub(super) sessions: SessionTable,
     pub(super) clients: BTreeMap<ClientId, SessionId>,
@@ -168,7 +168,7 @@ impl Cluster {
         };
         let lost = self.nodes.values().filter(|node| node.is_up()).map(silent).min();
         let held = (!self.held.is_empty()).then(|| self.back_until());
-        let left = self.nodes.values().filter(|node| node.is_up()).filter_map(Node::leaves_job).min();
+        let left = self.nodes.values().filter(|node| node.is_up()).filter_map(Node::leaves_world).min();
         lost.into_iter().chain(left).chain(self.ends.first().map(|(end, _)| *end)).chain(held).min()
     }
 

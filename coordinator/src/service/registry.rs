@@ -55,11 +55,11 @@ impl v1::registry_server::Registry for Registry {
                 self.driver.input(Input::Register { link, registration });
                 (link, name)
             }
-            Body::JoinJob(v1::JoinJob { version, node_name, job, run }) => {
+            Body::JoinWorld(v1::JoinWorld { version, node_name, world, run }) => {
                 check_version(version)?;
                 caller.check_node(&node_name)?;
                 let (link, name) = (self.driver.add_agent(outbox), node_name.clone());
-                self.driver.input(Input::Join { link, joiner: Joiner { node_name, job, run } });
+                self.driver.input(Input::Join { link, joiner: Joiner { node_name, world, run } });
                 (link, name)
             }
             _ => return Err(Malformed("the first message is no registration").into()),
@@ -80,7 +80,7 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
     while driver.has_agent(link) {
         let Some(message) = inbound.message().await? else { return Ok(()) };
         let input = match message.body.ok_or(Malformed("an empty message"))? {
-            Body::Register(_) | Body::JoinJob(_) => return Err(Malformed("registered twice").into()),
+            Body::Register(_) | Body::JoinWorld(_) => return Err(Malformed("registered twice").into()),
             Body::Heartbeat(beat) => {
                 Input::Heartbeat { link, sessions: beat.sessions.into_iter().map(SessionId).collect() }
             }
@@ -117,7 +117,7 @@ fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Ma
         hardware: register.hardware.unwrap_or_default().into(),
         previous: register.previous_node.map(NodeId),
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
-        job: register.job,
+        world: register.world,
         draining: register.draining,
     })
 }

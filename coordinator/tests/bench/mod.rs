@@ -50,7 +50,7 @@ pub(crate) fn registration(name: &str) -> Registration {
         hardware: Hardware::default(),
         previous: None,
         sessions: Vec::new(),
-        job: String::new(),
+        world: String::new(),
         draining: false,
     }
 }

@@ -187,16 +187,16 @@ settings! {
         "Lets GPUs that different processes of one machine drive copy to each other directly; read by programs and agents.";
     /// What carries bytes to executors.
     TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm|tls|mpi:NAME", [],
-        "What carries commands and bytes to executors: shared memory where their node's agent is on this machine and of this user (auto, shm), TCP on this machine (tcp), and TLS to other machines; tls: on this one too; mpi:NAME: MPI, by the agent of the job NAME on this machine, as accord run --fabric mpi sets it. Read by programs, and by agents for copies from their executors to others.";
+        "What carries commands and bytes to executors: shared memory where their node's agent is on this machine and of this user (auto, shm), TCP on this machine (tcp), and TLS to other machines; tls: on this one too; mpi:NAME: MPI, by the agent of the MPI world NAME on this machine, as accord run --fabric mpi sets it. Read by programs, and by agents for copies from their executors to others.";
     /// How long a session is asked for.
     OPEN_TIMEOUT = "ACCORD_OPEN_TIMEOUT", "30s", "time, with s, m, h or d", [],
         "How long a program goes on asking for its session while the coordinator is away or too busy, and agents while the coordinator has not told them of it; 0s: it asks once.";
     /// What agents are connected by.
     FABRIC = "ACCORD_FABRIC", "tcp", "tcp|mpi", [],
-        "What carries bytes between nodes: TCP, or MPI between agents that mpirun has started as one job; read by agents.";
-    /// The job that an agent belongs to.
-    JOB = "ACCORD_JOB", "job", "name", [],
-        "The name of an MPI job among those of a machine: programs go by its agents with ACCORD_TRANSPORT=mpi:NAME; read by agents.";
+        "What carries bytes between nodes: TCP, or MPI between agents that mpirun has started as one MPI world; read by agents.";
+    /// The MPI world that an agent belongs to.
+    WORLD = "ACCORD_WORLD", "world", "name", [],
+        "The name of an MPI world among those of a machine: programs go by its agents with ACCORD_TRANSPORT=mpi:NAME; read by agents.";
     /// Where the MPI part is.
     MPI = "ACCORD_MPI", "(beside the agent's program or in ../lib/accord)", "path", [],
         "The MPI part, libaccord_mpi.so, as make mpi has built it; read by agents.";

@@ -8,13 +8,13 @@ mod coordinator_link;
 mod executor_ends;
 mod host_copy;
 mod in_process;
-mod job_news;
 mod node_memory;
 pub mod pages;
 mod remote;
 mod session;
 mod settings;
 mod watchdog;
+mod world_news;
 
 pub use cluster::LocalDeviceClient;
 pub use connect::{connect, connect_direct};

@@ -3,11 +3,11 @@
 use crate::cluster::LocalDeviceClient;
 use crate::coordinator_link::CoordinatorLink;
 use crate::executor_ends::{ExecutorEnds, LaneEnd};
-use crate::job_news::JobNews;
 use crate::node_memory::NodeMemory;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
 use crate::watchdog::Watchdog;
+use crate::world_news::WorldNews;
 use accord_device::{SameHostPeers, registry};
 use accord_executor::copy;
 use accord_fabric::Key;
@@ -84,7 +84,7 @@ impl Session {
         let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
         let same_host = settings.same_host.filter(|_| here.iter().any(shares));
         let transfers = Arc::new(AtomicU64::new(1));
-        let (job_news, executor_ends) = (Arc::<JobNews>::default(), Arc::<ExecutorEnds>::default());
+        let (world_news, executor_ends) = (Arc::<WorldNews>::default(), Arc::<ExecutorEnds>::default());
         let watchdog = Watchdog::new(settings.timeout);
         let program = Arc::new(settings.program);
         let mut memory = None;
@@ -128,7 +128,7 @@ impl Session {
                     trace: settings.trace.clone(),
                     same_host: same_host.clone(),
                     watchdog: watchdog.clone(),
-                    job_news: job_news.clone(),
+                    world_news: world_news.clone(),
                     executor_ends: executor_ends.clone(),
                     transfers: transfers.clone(),
                 };
@@ -157,7 +157,7 @@ impl Session {
         }
         let nodes = Arc::new(nodes.into_values().collect::<Vec<_>>());
         if let Some(coordinator) = &coordinator {
-            listen(coordinator.clone(), nodes.clone(), job_news, executor_ends)?;
+            listen(coordinator.clone(), nodes.clone(), world_news, executor_ends)?;
         }
         Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator })
     }
@@ -267,12 +267,12 @@ impl Drop for Session {
 fn listen(
     coordinator: Arc<CoordinatorLink>,
     nodes: Arc<Vec<Arc<RemoteNode>>>,
-    job_news: Arc<JobNews>,
+    world_news: Arc<WorldNews>,
     executor_ends: Arc<ExecutorEnds>,
 ) -> Result<()> {
     let hear = move |message| match message {
         Message::NodeLost { node, name } => {
-            job_news.has_died(&name);
+            world_news.has_died(&name);
             for lost in nodes.iter().filter(|known| known.spec.node == node) {
                 // The coordinator may be wrong: the executor is asked.
                 lost.doubt();

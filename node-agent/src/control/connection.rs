@@ -48,11 +48,11 @@ pub(crate) struct Identity {
     pub(crate) address: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) hardware: Hardware,
-    /// The MPI job that this agent is a rank of; empty: none.
-    pub(crate) job: String,
-    /// The world of that job.
-    pub(crate) world: Option<Arc<MpiFabric>>,
-    /// Whether its MPI is GPU-aware; none outside of jobs and without GPUs.
+    /// The MPI world that this agent is a rank of; empty: none.
+    pub(crate) world: String,
+    /// The fabric of that world.
+    pub(crate) mpi: Option<Arc<MpiFabric>>,
+    /// Whether its MPI is GPU-aware; none outside of worlds and without GPUs.
     pub(crate) gpu_aware: Option<GpuAware>,
     /// It takes lanes of other machines in clear.
     pub(crate) plain_tcp: bool,
@@ -156,8 +156,8 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
         Some(Body::NodeLost(lost)) => {
             tracing::info!("node {} is lost", lost.node_name);
             let is_rank = |world: &Arc<MpiFabric>| world.rank_of(NodeId(lost.node), Duration::ZERO).is_some();
-            let is_of_job = identity.world.as_ref().is_some_and(is_rank);
-            supervisor.tell(|node, _, _| node.node_lost(&lost.node_name, is_of_job));
+            let is_of_world = identity.mpi.as_ref().is_some_and(is_rank);
+            supervisor.tell(|node, _, _| node.node_lost(&lost.node_name, is_of_world));
         }
         Some(Body::Drain(drain)) => {
             tracing::info!("draining: {}", drain.draining);
@@ -199,7 +199,7 @@ pub(super) fn words(word: Word) -> agent_message::Body {
     }
 }
 
-/// A lane to this agent itself, as its executor would have one to another of the machine. Ranks of an MPI job have none to themselves.
+/// A lane to this agent itself, as its executor would have one to another of the machine. Ranks of an MPI world have none to themselves.
 fn own_lane(measures: &Measures, supervisor: &Supervisor) -> Option<PathTimes> {
     /// Its number, which the coordinator gives to none.
     const MEASUREMENT: u64 = u64::MAX;
@@ -246,7 +246,7 @@ impl Identity {
             hardware: Some(self.hardware.clone().into()),
             previous_node: previous.map(|node| node.0),
             sessions: sessions.into_iter().map(Into::into).collect(),
-            job: self.job.clone(),
+            world: self.world.clone(),
             draining: self.draining.load(Ordering::Relaxed),
         }
     }

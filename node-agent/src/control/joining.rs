@@ -1,4 +1,4 @@
-//! An agent that joins an MPI job. Its ranks wait in MPI's start for each other, and not every launcher ends the others when one has ended: so each has
+//! An agent that joins an MPI world. Its ranks wait in MPI's start for each other, and not every launcher ends the others when one has ended: so each has
 //! a connection to the coordinator before it begins, and the coordinator tells the others when one breaks.
 
 use super::connection::{Attendance, CONNECT_TIMEOUT, probed};
@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use tokio::sync::oneshot;
 use v1::{agent_message, coordinator_message};
 
-/// An agent that the coordinator knows as one that joins its job. Dropped without [`Joining::complete`], it counts as a rank that is lost.
+/// An agent that the coordinator knows as one that joins its world. Dropped without [`Joining::complete`], it counts as a rank that is lost.
 pub(crate) struct Joining {
     complete: oneshot::Sender<()>,
 }
@@ -19,14 +19,14 @@ pub(crate) struct Joining {
 impl Joining {
     /// Tells the coordinator, and ends this process once that says that another rank has died. Returns when it is told. None if that can't be
     /// reached: then a rank that dies early is missed when time is up.
-    pub(crate) fn begin(coordinator: Coordinator, node_name: String, job: String) -> Option<Self> {
-        let join = v1::JoinJob { version: VERSION, node_name, job, run: run() };
+    pub(crate) fn begin(coordinator: Coordinator, node_name: String, world: String) -> Option<Self> {
+        let join = v1::JoinWorld { version: VERSION, node_name, world, run: run() };
         let (complete, completed) = oneshot::channel();
         let (told, is_told) = mpsc::channel();
         let attend = async move {
             let connect = async {
                 let channel = coordinator.connect(probed).await?;
-                Attendance::begin(channel, agent_message::Body::JoinJob(join)).await
+                Attendance::begin(channel, agent_message::Body::JoinWorld(join)).await
             };
             match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
                 Ok(Ok(connection)) => {
@@ -56,12 +56,12 @@ impl Joining {
     }
 }
 
-/// Which run of the job this is, as the launcher tells all ranks; 0 if it does not.
+/// Which run of the world this is, as the launcher tells all ranks; 0 if it does not.
 fn run() -> u64 {
     Rank::of_environment(|name| std::env::var(name).ok()).map_or(0, |rank| rank.job)
 }
 
-const NOT_TOLD: &str = "the coordinator is not told that this agent joins its job";
+const NOT_TOLD: &str = "the coordinator is not told that this agent joins its world";
 
 async fn listen(mut connection: Attendance, completed: oneshot::Receiver<()>) {
     let watch = async {
@@ -71,13 +71,13 @@ async fn listen(mut connection: Attendance, completed: oneshot::Receiver<()>) {
                     give_up(&lost.node_name);
                 }
                 Ok(_) => {}
-                // It has been stopped, or can't be reached: the job may go on.
+                // It has been stopped, or can't be reached: the world may go on.
                 Err(Disconnect::Unreachable(why) | Disconnect::Refused(why) | Disconnect::Replaced(why)) => return why,
             }
         }
     };
     tokio::select! {
-        why = watch => tracing::info!("the coordinator does not say any more whether a rank dies while the job begins: {why}"),
+        why = watch => tracing::info!("the coordinator does not say any more whether a rank dies while the world begins: {why}"),
         // The connection ends without a goodbye if this agent fails before: so the other ranks learn of it.
         completed = completed => if completed.is_ok() {
             connection.say_goodbye().await;
@@ -87,7 +87,7 @@ async fn listen(mut connection: Attendance, completed: oneshot::Receiver<()>) {
 
 /// MPI's start waits for a rank that does not come, and can't be called off.
 fn give_up(node_name: &str) -> ! {
-    let why = "has ended while the MPI job began, which is of all its nodes; its own messages say why";
+    let why = "has ended while the MPI world began, which is of all its nodes; its own messages say why";
     // In one piece: the others say it too.
     let _ = io::stderr().write_all(format!("accord-node-agent: the agent of node {node_name} {why}\n").as_bytes());
     std::process::exit(1)

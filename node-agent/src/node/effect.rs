@@ -47,8 +47,8 @@ pub enum Ending {
     Stopped,
     /// The coordinator told it to.
     StoppedByCoordinator,
-    /// A node of its MPI job is gone.
-    JobLost(String),
+    /// A node of its MPI world is gone.
+    WorldLost(String),
     /// The coordinator does not take it.
     Refused(String),
 }

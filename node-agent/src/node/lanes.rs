@@ -17,8 +17,8 @@ const REPLACE_MAX: Duration = Duration::from_secs(8);
 pub struct Way {
     /// From another machine.
     pub leaves_machine: bool,
-    /// Over the MPI of the agent's own job.
-    pub is_of_job: bool,
+    /// Over the MPI of the agent's own world.
+    pub is_of_world: bool,
 }
 
 /// A command lane on its way to an executor of its own.
@@ -85,8 +85,8 @@ impl Node {
         if hello.to.is_some() && hello.to != own {
             return Err(refused(format!("this is node {}, and another one is meant", self.name)));
         }
-        // The agent was told to be of an MPI job, whose messages are MPI's.
-        let may_be_plain = way.is_of_job || self.plain_tcp && grant.plain_tcp;
+        // The agent was told to be of an MPI world, whose messages are MPI's.
+        let may_be_plain = way.is_of_world || self.plain_tcp && grant.plain_tcp;
         check_secure(hello, way.leaves_machine, may_be_plain)
             .inspect_err(|error| tracing::warn!("session {} is refused: {}", hello.session, error.cause()))?;
         Ok(grant)

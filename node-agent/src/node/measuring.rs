@@ -85,7 +85,7 @@ impl Node {
             let why = format!("this is node {}, and another one is meant", self.name);
             return Err(Error::new(ErrorCode::DeviceUnavailable, why));
         }
-        check_secure(hello, way.leaves_machine, way.is_of_job || self.plain_tcp)?;
+        check_secure(hello, way.leaves_machine, way.is_of_world || self.plain_tcp)?;
         let is_it = |known: &Expected| known.measurement == hello.session.0 && now < known.end;
         let at = self.measuring.expected.iter().position(is_it).ok_or_else(not_expected)?;
         self.measuring.expected.remove(at);
@@ -136,7 +136,7 @@ mod tests {
     use accord_types::NodeId;
 
     const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
-    const HERE: Way = Way { leaves_machine: false, is_of_job: false };
+    const HERE: Way = Way { leaves_machine: false, is_of_world: false };
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)

@@ -55,10 +55,10 @@ impl Node {
         }
     }
 
-    /// A node of the cluster is gone. An MPI job ends with any of its nodes.
-    pub fn node_lost(&mut self, name: &str, is_of_job: bool) {
-        if is_of_job {
-            self.leave(Ending::JobLost(name.to_owned()));
+    /// A node of the cluster is gone. An MPI world ends with any of its nodes.
+    pub fn node_lost(&mut self, name: &str, is_of_world: bool) {
+        if is_of_world {
+            self.leave(Ending::WorldLost(name.to_owned()));
         }
     }
 

@@ -309,22 +309,22 @@ pub mod agent_message {
         #[prost(message, tag = "7")]
         PathMeasured(super::PathMeasured),
         #[prost(message, tag = "8")]
-        JoinJob(super::JoinJob),
+        JoinWorld(super::JoinWorld),
     }
 }
-/// The agent is about to join an MPI job, whose ranks wait for each other. On this stream it says nothing else but Goodbye, when all ranks have
-/// registered. If the stream ends before, the job's others are told RankLost.
+/// The agent is about to join an MPI world, whose ranks wait for each other. On this stream it says nothing else but Goodbye, when all ranks have
+/// registered. If the stream ends before, the world's others are told RankLost.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct JoinJob {
+pub struct JoinWorld {
     /// Version of this contract.
     #[prost(uint32, tag = "1")]
     pub version: u32,
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
-    pub job: ::prost::alloc::string::String,
-    /// Another one in each run of a job with this name, as its launcher tells the ranks; 0 if that tells nothing.
+    pub world: ::prost::alloc::string::String,
+    /// Another one in each run of a world with this name, as its launcher tells the ranks; 0 if that tells nothing.
     #[prost(uint64, tag = "4")]
     pub run: u64,
 }
@@ -354,9 +354,9 @@ pub struct Register {
     /// Sessions with an executor here.
     #[prost(message, repeated, tag = "8")]
     pub sessions: ::prost::alloc::vec::Vec<SessionGrant>,
-    /// The MPI job that this agent is a rank of; empty: none. It ends with any of its agents.
+    /// The MPI world that this agent is a rank of; empty: none. It ends with any of its agents.
     #[prost(string, tag = "9")]
-    pub job: ::prost::alloc::string::String,
+    pub world: ::prost::alloc::string::String,
     /// An earlier coordinator has said that the node takes part in no new session.
     #[prost(bool, tag = "10")]
     pub draining: bool,
@@ -385,7 +385,7 @@ pub struct SessionEnded {
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
 }
-/// The agent stops; its node leaves the cluster. On a stream of JoinJob: all ranks have registered.
+/// The agent stops; its node leaves the cluster. On a stream of JoinWorld: all ranks have registered.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Goodbye {}
@@ -477,7 +477,7 @@ pub struct NodeLost {
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
 }
-/// To an agent that joins an MPI job: another one's agent has ended before all had registered.
+/// To an agent that joins an MPI world: another one's agent has ended before all had registered.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RankLost {
@@ -616,7 +616,7 @@ pub mod registry_client {
             self
         }
         /// One stream for the life of an agent's connection. The agent's first message is Register, or on a stream of its own, before its MPI
-        /// starts, JoinJob.
+        /// starts, JoinWorld.
         pub async fn attend(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::AgentMessage>,
@@ -662,7 +662,7 @@ pub mod registry_server {
             + std::marker::Send
             + 'static;
         /// One stream for the life of an agent's connection. The agent's first message is Register, or on a stream of its own, before its MPI
-        /// starts, JoinJob.
+        /// starts, JoinWorld.
         async fn attend(
             &self,
             request: tonic::Request<tonic::Streaming<super::AgentMessage>>,

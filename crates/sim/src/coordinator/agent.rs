@@ -201,7 +201,7 @@ impl Agent {
             previous,
             sessions,
             // The next run of a job may have the name of the one before.
-            job: self.job.map(|job| format!("job-{job}")).unwrap_or_default(),
+            world: self.job.map(|job| format!("job-{job}")).unwrap_or_default(),
             draining: false,
         }
     }

@@ -21,7 +21,7 @@ const END_MAX: u64 = 1_100;
 /// One in a hundred takes so long: its driver does not let it go.
 const STUCK_MAX: u64 = 12_000;
 /// Lanes come over one network.
-const HERE: Way = Way { leaves_machine: false, is_of_job: false };
+const HERE: Way = Way { leaves_machine: false, is_of_world: false };
 
 impl World {
     pub(super) fn start_agent(&mut self, agent: usize) {
@@ -123,8 +123,8 @@ impl World {
                     rules.closed(session, &mut ends);
                 }
                 AgentOrder::NodeLost(id, name) => {
-                    let is_of_job = state.job.is_some_and(|job| self.jobs[job].nodes.contains(&id));
-                    rules.node_lost(&name, is_of_job);
+                    let is_of_world = state.job.is_some_and(|job| self.jobs[job].nodes.contains(&id));
+                    rules.node_lost(&name, is_of_world);
                 }
                 AgentOrder::RankLost(_) | AgentOrder::Drain(_) => {}
                 AgentOrder::MeasureNode => rules.measure_soon(),
@@ -223,7 +223,7 @@ impl World {
                 }
                 // Its job or its name is lost.
                 Effect::Leave(why) => {
-                    if matches!(why, Ending::JobLost(_)) {
+                    if matches!(why, Ending::WorldLost(_)) {
                         self.check_leaves(agent)?;
                     }
                     self.stop_agent(agent, true);

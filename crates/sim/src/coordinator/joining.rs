@@ -53,7 +53,7 @@ impl World {
         let link = LinkId(self.connections);
         let incarnation = state.incarnation;
         let run = state.job.map_or(0, |job| self.jobs[job].run);
-        let joiner = Joiner { node_name: state.name.clone(), job: format!("job-{:?}", state.job), run };
+        let joiner = Joiner { node_name: state.name.clone(), world: format!("job-{:?}", state.job), run };
         let connection = AgentConnection { agent, incarnation, open: true, registered: false, last: [0; 2] };
         self.links.insert(link, connection);
         (self.agents[agent].joining, self.agents[agent].joined_by) = (Some(link), Some(link));

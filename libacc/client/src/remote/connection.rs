@@ -193,7 +193,7 @@ impl Connection {
                 Some(end) => self.lose_to(&end),
             };
         }
-        let news = self.spec.job_news.of_a_lane_that_ended();
+        let news = self.spec.world_news.of_a_lane_that_ended();
         if news.is_none()
             && let Some(end) = self.spec.executor_ends.of_session()
         {

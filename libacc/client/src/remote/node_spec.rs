@@ -1,8 +1,8 @@
 //! What is known of a node before it is connected.
 
 use crate::executor_ends::ExecutorEnds;
-use crate::job_news::JobNews;
 use crate::watchdog::Watchdog;
+use crate::world_news::WorldNews;
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
 use accord_fabric::route::{Endpoint, LaneTerms};
@@ -35,7 +35,7 @@ pub(crate) struct NodeSpec {
     /// Looks whether executors live.
     pub(crate) watchdog: Arc<Watchdog>,
     /// Which node of an MPI job has died.
-    pub(crate) job_news: Arc<JobNews>,
+    pub(crate) world_news: Arc<WorldNews>,
     /// Why executors have ended.
     pub(crate) executor_ends: Arc<ExecutorEnds>,
     /// Transfers are numbered through the whole session.

@@ -217,8 +217,8 @@ impl Connection {
     /// that. Waits for the coordinator's word.
     fn news_of(&self, event: &Event) -> Option<String> {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return None };
-        let may_be_the_jobs_end = failure.is_lane_end() && self.goes_by_mpi();
-        may_be_the_jobs_end.then(|| self.spec.job_news.of_a_lane_that_ended()).flatten()
+        let may_be_the_worlds_end = failure.is_lane_end() && self.goes_by_mpi();
+        may_be_the_worlds_end.then(|| self.spec.world_news.of_a_lane_that_ended()).flatten()
     }
 
     fn spans(&self, payload: &[u8]) -> Result<()> {

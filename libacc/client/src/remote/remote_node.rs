@@ -297,7 +297,7 @@ mod tests {
             trace: None,
             same_host: None,
             watchdog: Watchdog::new(None),
-            job_news: Arc::default(),
+            world_news: Arc::default(),
             executor_ends: Arc::default(),
             transfers: Arc::default(),
         };

@@ -1,4 +1,4 @@
-//! Which node of an MPI job has died, as the coordinator says it. The lanes of all of the job's nodes end then, one after the other, and
+//! Which node of an MPI world has died, as the coordinator says it. The lanes of all of the world's nodes end then, one after the other, and
 //! the one that a program waits on is most often another node's.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -12,7 +12,7 @@ const COUNTS: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct JobNews {
+pub(crate) struct WorldNews {
     word: ShortLock<Word>,
     changed: Condvar,
 }
@@ -30,7 +30,7 @@ impl Word {
     }
 }
 
-impl JobNews {
+impl WorldNews {
     /// The coordinator has lost the agent of a node.
     pub(crate) fn has_died(&self, node_name: &str) {
         let mut word = self.word.lock();
@@ -48,7 +48,8 @@ impl JobNews {
         word.awaited = Some(awaited);
         let left = WORD_MAX.saturating_sub(awaited.elapsed());
         let (word, _) = ShortGuard::wait_timeout_while(word, &self.changed, left, |word| word.known().is_none());
-        word.known().map(|name| format!("the agent of node {name} has died, and an MPI job ends with any of its nodes"))
+        word.known()
+            .map(|name| format!("the agent of node {name} has died, and an MPI world ends with any of its nodes"))
     }
 }
 
@@ -59,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_first_node_is_named_also_if_its_name_comes_late() {
-        let news = Arc::<JobNews>::default();
+        let news = Arc::<WorldNews>::default();
         let later = news.clone();
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn who_has_waited_in_vain_does_not_wait_again() {
-        let news = JobNews::default();
+        let news = WorldNews::default();
         let begun = Instant::now();
         for _ in 0..20 {
             assert_eq!(news.of_a_lane_that_ended(), None);

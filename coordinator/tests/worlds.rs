@@ -1,4 +1,4 @@
-//! MPI jobs: ranks that were away when another one died hear of it, and runs of a job with the same name are told apart.
+//! MPI worlds: ranks that were away when another one died hear of it, and runs of a world with the same name are told apart.
 
 #[allow(dead_code)]
 mod bench;
@@ -12,7 +12,7 @@ const GONE: u64 = 1_000;
 const NOT_YET: u64 = 9_750;
 
 fn rank(bench: &mut Bench, link: u64, name: &str, incarnation: u64) {
-    let registration = Registration { job: "job".into(), incarnation, ..registration(name) };
+    let registration = Registration { world: "world".into(), incarnation, ..registration(name) };
     bench.give(Input::Register { link: LinkId(link), registration });
 }
 
@@ -95,7 +95,7 @@ fn whom_a_coordinator_does_not_reach_for_a_while_is_told_of_nobody() {
 }
 
 #[test]
-fn the_next_run_of_a_job_is_not_told_of_the_last_ones_losses() {
+fn the_next_run_of_a_world_is_not_told_of_the_last_ones_losses() {
     let mut bench = Bench::new();
     rank(&mut bench, 1, "h1", 10);
     rank(&mut bench, 2, "h2", 10);
@@ -121,8 +121,8 @@ fn told(effects: Vec<Effect>) -> Vec<(u64, String)> {
 fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
     let mut bench = Bench::new();
     let lost = |bench: &mut Bench, link| told(bench.give(Input::LinkLost { link: LinkId(link) }));
-    for (link, name, job) in [(1, "h1", "job"), (2, "h2", "job"), (3, "h3", "job"), (4, "h4", "other")] {
-        let joiner = Joiner { node_name: name.into(), job: job.into(), run: 0 };
+    for (link, name, world) in [(1, "h1", "world"), (2, "h2", "world"), (3, "h3", "world"), (4, "h4", "other")] {
+        let joiner = Joiner { node_name: name.into(), world: world.into(), run: 0 };
         bench.give(Input::Join { link: LinkId(link), joiner });
     }
     // h1 has registered, and h2 dies in MPI's start.
@@ -141,9 +141,9 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
 #[test]
 fn ranks_that_join_are_not_told_of_those_of_another_run() {
     let mut bench = Bench::new();
-    // The machine of the first run's h2 has been turned off, and that is noticed when the job is there again.
+    // The machine of the first run's h2 has been turned off, and that is noticed when the world is there again.
     for (link, name, run) in [(1, "h1", 7), (2, "h2", 7), (3, "h1", 8), (4, "h2", 8)] {
-        let joiner = Joiner { node_name: name.into(), job: "job".into(), run };
+        let joiner = Joiner { node_name: name.into(), world: "world".into(), run };
         bench.give(Input::Join { link: LinkId(link), joiner });
     }
     assert_eq!(told(bench.give(Input::LinkLost { link: LinkId(2) })), [(1, "h2".into())]);
@@ -154,8 +154,8 @@ fn ranks_that_join_are_not_told_of_those_of_another_run() {
 fn whoever_joins_twice_or_nothing_or_is_one_too_many_is_refused() {
     let cluster = Cluster::new(Limits { nodes_max: 2, ..Limits::default() }, 1_000);
     let mut bench = Bench { cluster, now: 0 };
-    let mut join = |link, name: &str, job: &str| {
-        let joiner = Joiner { node_name: name.into(), job: job.into(), run: 0 };
+    let mut join = |link, name: &str, world: &str| {
+        let joiner = Joiner { node_name: name.into(), world: world.into(), run: 0 };
         let effects = bench.give(Input::Join { link: LinkId(link), joiner });
         bench.cluster.check_invariants().unwrap();
         match &effects[..] {
@@ -164,10 +164,10 @@ fn whoever_joins_twice_or_nothing_or_is_one_too_many_is_refused() {
             effects => panic!("{effects:?}"),
         }
     };
-    assert_eq!(join(1, "h1", "job"), None);
-    assert!(join(1, "h1", "job").is_some_and(|why| why.contains("joins twice")));
-    assert!(join(2, "h2", "").is_some_and(|why| why.contains("joins no job")));
-    assert!(join(2, "", "job").is_some_and(|why| why.contains("name")));
-    assert_eq!(join(2, "h2", "job"), None);
-    assert!(join(3, "h3", "job").is_some_and(|why| why.contains("2 agents that join MPI jobs")));
+    assert_eq!(join(1, "h1", "world"), None);
+    assert!(join(1, "h1", "world").is_some_and(|why| why.contains("joins twice")));
+    assert!(join(2, "h2", "").is_some_and(|why| why.contains("joins no world")));
+    assert!(join(2, "", "world").is_some_and(|why| why.contains("name")));
+    assert_eq!(join(2, "h2", "world"), None);
+    assert!(join(3, "h3", "world").is_some_and(|why| why.contains("2 agents that join MPI worlds")));
 }

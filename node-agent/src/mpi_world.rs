@@ -1,6 +1,6 @@
-//! An agent that is a rank of an MPI job: takes lanes of the job's other agents, and is the gateway of its machine's processes to them.
+//! An agent that is a rank of an MPI world: takes lanes of the world's other agents, and is the gateway of its machine's processes to them.
 
-use crate::accept_of_job::accept_of_job;
+use crate::accept_of_world::accept_of_world;
 use crate::config::Config;
 use crate::control::Joining;
 use crate::cores;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 const OBJECT: &str = "libaccord_mpi.so";
 /// How long an agent waits for the one before it, which registers first: the coordinator numbers nodes as they come.
 const TURN_MAX: Duration = Duration::from_secs(20);
-/// How long the agents of a job of the same name may take to end, which was run just before.
+/// How long the agents of a world of the same name may take to end, which was run just before.
 const GATEWAY_MAX: Duration = Duration::from_secs(5);
 const GATEWAY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
 }
 
 /// See the module.
-pub(crate) struct MpiJob {
+pub(crate) struct MpiWorld {
     fabric: Arc<MpiFabric>,
     /// The machine's processes' way, unless another agent of the machine has it.
     name: GatewayName,
@@ -59,8 +59,8 @@ pub(crate) struct MpiJob {
     leaving: Arc<AtomicBool>,
 }
 
-impl MpiJob {
-    /// Joins the job that this process was started in; `program` is this one. With `gpus` it is seen whether MPI reaches these, by a process that sees
+impl MpiWorld {
+    /// Joins the world that this process was started in; `program` is this one. With `gpus` it is seen whether MPI reaches these, by a process that sees
     /// those that are `shown`, or what this one sees.
     pub(crate) fn join(config: &Config, program: &Path, gpus: bool, shown: Option<&str>) -> Result<Self, String> {
         let path = config.mpi.clone().map_or_else(|| find(program), Ok)?;
@@ -100,7 +100,7 @@ impl MpiJob {
             Some(GpuAware::Untried) => tracing::info!("MPI is not to get GPUs' memory (--mpi-gpus off): {STAGED}"),
             None => {}
         }
-        let name = config.job.parse().map_err(|why| format!("--job {}: {why}", config.job))?;
+        let name = config.world.parse().map_err(|why| format!("--world {}: {why}", config.world))?;
         let fabric = Arc::new(fabric);
         mpi::belong_to(&fabric);
         Ok(Self { fabric, name, gpu_aware, leaving: Arc::default() })
@@ -111,8 +111,8 @@ impl MpiJob {
         self.gpu_aware.clone()
     }
 
-    /// The world of its ranks.
-    pub(crate) fn world(&self) -> Arc<MpiFabric> {
+    /// The fabric between its ranks.
+    pub(crate) fn fabric(&self) -> Arc<MpiFabric> {
         self.fabric.clone()
     }
 
@@ -122,7 +122,7 @@ impl MpiJob {
     }
 
     /// Is the gateway of this machine's processes, unless another agent of the machine is. Its ranks come one after the other
-    /// ([`MpiJob::await_turn`]), so that it is the first one's; whoever is the gateway before the job's first rank comes is of another job.
+    /// ([`MpiWorld::await_turn`]), so that it is the first one's; whoever is the gateway before the world's first rank comes is of another world.
     pub(crate) fn open_gateway(&self) -> Result<(), String> {
         let (is_first, begun) = (self.fabric.rank() == 0, Instant::now());
         loop {
@@ -134,25 +134,25 @@ impl MpiJob {
                 Err(error) => error,
             };
             if error.kind() != ErrorKind::AddrInUse {
-                return Err(format!("cannot be the gateway {}: {error}; choose another --job", self.name));
+                return Err(format!("cannot be the gateway {}: {error}; choose another --world", self.name));
             }
             if !is_first {
                 return Ok(());
             }
             if begun.elapsed() >= GATEWAY_MAX {
                 let name = self.name;
-                return Err(format!("another job {name} runs on this machine; end it, or choose another --job"));
+                return Err(format!("another world {name} runs on this machine; end it, or choose another --world"));
             }
             std::thread::sleep(GATEWAY_PAUSE);
         }
     }
 
-    /// Takes lanes of other agents. The job has begun when all ranks are nodes of the cluster: `joining` ends then.
+    /// Takes lanes of other agents. The world has begun when all ranks are nodes of the cluster: `joining` ends then.
     pub(crate) fn serve(&self, supervisor: &Arc<Supervisor>, joining: Option<Joining>) -> Result<(), String> {
         let (fabric, lanes_to) = (self.fabric.clone(), supervisor.clone());
         let leaving = self.leaving.clone();
         start("accord-accept", move || {
-            let why = accept_of_job(&fabric, &lanes_to);
+            let why = accept_of_world(&fabric, &lanes_to);
             if !leaving.load(Ordering::Acquire) {
                 // Nobody can be reached any more, and a world that has failed can't be joined again.
                 let _ = writeln!(io::stderr(), "accord-node-agent: {why}");
@@ -180,7 +180,7 @@ impl MpiJob {
         Err(format!("the agent of rank {before} has not registered in {} s", TURN_MAX.as_secs()))
     }
 
-    /// Leaves the job, as far as its other agents let it.
+    /// Leaves the world, as far as its other agents let it.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         self.fabric.stop();

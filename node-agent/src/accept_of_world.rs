@@ -1,4 +1,4 @@
-//! Lanes of an MPI job's other agents, and of their machines' processes. Nobody can wait for several of them at once, so that each has a thread
+//! Lanes of an MPI world's other agents, and of their machines' processes. Nobody can wait for several of them at once, so that each has a thread
 //! until its key is proven, too.
 
 use crate::accept::{self, WELCOME_TIMEOUT, admit, check_purpose, hand_over, refused};
@@ -25,7 +25,7 @@ const THREADS_MAX: usize = 512;
 const PROVEN_MAX: usize = 1_024;
 
 /// Takes lanes until there are none any more; why.
-pub(crate) fn accept_of_job(fabric: &MpiFabric, supervisor: &Arc<Supervisor>) -> std::io::Error {
+pub(crate) fn accept_of_world(fabric: &MpiFabric, supervisor: &Arc<Supervisor>) -> std::io::Error {
     let (handshakes, spare) = (Arc::new(Handshakes::default()), Spare::start());
     loop {
         let (lane, rank) = match fabric.accept() {
