@@ -194,6 +194,14 @@ fn obstacle(list: &[Statement], promised: bool) -> Option<Obstacle> {
         }
         match &statement.kind {
             Kind::Obstacle { obstacle, .. } if !(promised && obstacle.promised_away) => found = Some(obstacle.clone()),
+            Kind::Jump { innermost: false } if !promised => {
+                found = Some(Obstacle {
+                    span: statement.span.clone(),
+                    reason: "cycle of another loop than the innermost one".into(),
+                    remedy: None,
+                    promised_away: true,
+                });
+            }
             Kind::Effect(effect) if !promised => {
                 if let Some(call) = effect.calls.iter().find(|call| call.kind != CallKind::Pure) {
                     found = Some(Obstacle {
@@ -271,4 +279,22 @@ pub(crate) fn is_contiguous(construct: &Construct, of: &Loop) -> bool {
         last.and_then(|poly| poly.split(of.variable)).is_some_and(|(factor, _)| factor.as_constant() == Some(1))
             || last == Some(&variable)
     })
+}
+
+/// How many accesses have neighbouring elements for neighbouring values of a loop's variable, less those that have distant ones.
+pub(crate) fn contiguity(body: &[Statement], variable: VarId) -> i64 {
+    let mut score = 0;
+    walk::accesses(body, &mut |access| {
+        let Some((last, others)) = access.subscripts.split_last() else { return };
+        let factor = last.as_ref().and_then(|last| Some(last.split(variable)?.0));
+        score += match factor {
+            Some(factor) if factor == Poly::default() => {
+                -i64::from(others.iter().flatten().any(|other| other.variables().contains(&variable)))
+            }
+            Some(factor) if factor.as_constant().is_some_and(|factor| factor.abs() == 1) => 1,
+            Some(_) => -1,
+            None => 0,
+        };
+    });
+    score
 }

@@ -1,8 +1,9 @@
 //! Clauses of the parts of a construct.
 
-use crate::clause::named;
-use crate::ir::{Construct, Shape, VarId};
+use crate::clause::{kind, moves, named, path};
+use crate::ir::{Construct, Loop, Shape, VarId};
 use crate::plan::{Nest, Note, Part, Plan, Planned, collapse, has_clause, mapped};
+use crate::walk;
 use std::collections::BTreeSet;
 
 /// Clauses that go from the construct to each of its parts.
@@ -68,7 +69,9 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
             maps.push(("copy".into(), variable.name.clone()));
         }
     }
-    maps.retain(|(name, _)| name != "deviceptr");
+    // The compiler finds present what a `data` construct around maps.
+    let is_present = |name: &str, element: &str| moves(name) && construct.present.contains(path(element));
+    maps.retain(|(name, element)| name != "deviceptr" && !is_present(name, element));
     if maps.iter().all(|(name, _)| matches!(name.as_str(), "present" | "no_create")) {
         return Ok(Around::Nothing);
     }
@@ -96,15 +99,9 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
     Ok(Around::Dynamic { enter: enter + &with(&["if", "async", "wait"]), exit: exit + &with(&["if", "async"]) })
 }
 
-/// A data clause without its older spellings.
-fn kind(name: &str) -> &str {
-    let short = name.strip_prefix("present_or_").or_else(|| name.strip_prefix('p').filter(|_| name != "present"));
-    short.unwrap_or(name)
-}
-
 fn written(construct: &Construct) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
-    crate::walk::accesses(&construct.body, &mut |access| {
+    walk::accesses(&construct.body, &mut |access| {
         let variable = &construct.variables[access.variable.0];
         if access.write && variable.shape == Shape::Scalar {
             found.insert(variable.name.as_str());
@@ -230,7 +227,7 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
     // Arrays that the source names.
     let clauses = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
     for name in clauses.filter(|clause| clause.name == "private").flat_map(|clause| clause.list()) {
-        if !private.contains(&name) {
+        if !private.contains(&name) && !is_only_read(construct, planned.of, name) {
             private.push(name);
         }
     }
@@ -241,6 +238,15 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
         text += &format!(" reduction({operator}:{})", construct.variables[id.0].name);
     }
     text
+}
+
+/// Whether a loop reads a scalar and never writes it: a private copy would have no value.
+fn is_only_read(construct: &Construct, of: &Loop, name: &str) -> bool {
+    let Some(at) = construct.variables.iter().position(|variable| variable.name == name) else { return false };
+    let mut written = of.variable == VarId(at) || construct.variables[at].shape != Shape::Scalar;
+    walk::accesses(&of.body, &mut |access| written |= access.write && access.variable == VarId(at));
+    walk::loops(&of.body, &mut |inner| written |= inner.variable == VarId(at));
+    !written
 }
 
 fn contains(outer: &Planned<'_>, inner: &Planned<'_>) -> bool {

@@ -1,7 +1,8 @@
 //! Loops inside of nests.
 
-use super::{Frame, Note, Planned, Planner, collapse as collapse_of, is_worth_it};
-use crate::analysis::{Parallel, judge};
+use super::loops::{collapse as collapse_of, is_worth_it};
+use super::{Frame, Note, Planned, Planner};
+use crate::analysis::{Parallel, contiguity, judge};
 use crate::ir::{Kind, Loop, Statement};
 
 impl<'a> Planner<'a> {
@@ -48,7 +49,7 @@ impl<'a> Planner<'a> {
                 }
                 Kind::Block(body) => self.inner(body, (around, &frames), collapse, loops),
                 Kind::Branch { arms, .. } => arms.iter().for_each(|arm| self.inner(arm, (around, &frames), 0, loops)),
-                Kind::Effect(_) | Kind::Obstacle { .. } => {}
+                Kind::Effect(_) | Kind::Obstacle { .. } | Kind::Jump { .. } => {}
             }
         }
     }
@@ -58,5 +59,25 @@ impl<'a> Planner<'a> {
         let own = Some(of.variable).filter(|_| !of.declares);
         let mut left = parallel.scalars.private.iter().copied().chain(own);
         left.any(|variable| self.is_read(variable, frames) == Some(true))
+    }
+
+    /// Leaves inner loops without a directive to run in order where an inner loop around them has neighbouring elements in its lanes
+    /// more often: `j` in the product of two matrices, rather than the sum over `k`.
+    pub(super) fn keep_contiguous(loops: &mut Vec<Planned<'_>>) {
+        for at in (2..loops.len()).rev() {
+            let inner = &loops[at];
+            if inner.of.directive.is_some() || inner.collapsed || inner.parallel.is_none() {
+                continue;
+            }
+            let is_better = |outer: &Planned<'_>| {
+                let score = |variable| contiguity(&outer.of.body, variable);
+                outer.parallel.is_some()
+                    && (outer.span.start < inner.span.start && inner.span.end <= outer.span.end)
+                    && score(outer.of.variable) > score(inner.of.variable)
+            };
+            if loops[1..at].iter().any(is_better) {
+                loops.remove(at);
+            }
+        }
     }
 }

@@ -184,3 +184,73 @@ fn directives_of_parts_have_all_attributes() {
     let at = new.find("s += a[i]").unwrap();
     assert_eq!(source.place(at).0.number, 12);
 }
+
+fn directives(text: &str) -> Vec<String> {
+    let new = rewrite_c(text, "a.c", false, Mode::Parallel, RULES);
+    let new = new.text.unwrap_or_else(|| panic!("{:?}", new.messages));
+    new.lines().filter_map(|line| line.trim().strip_prefix("#pragma acc ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn loops_without_iterations_leave_the_device() {
+    let text = "void f(int *a)\n{\n    int i;\n#pragma acc kernels copy(a[0:9])\n    for (i = 2; i < 1; i++)\n        a[i] = 1;\n    a[i] = i;\n}\n";
+    assert_eq!(directives(text), ["data copy(a[0:9])"]);
+}
+
+/// A part must not hold the `continue` of a loop around it.
+#[test]
+fn a_loop_whose_part_would_leave_it_stays_whole() {
+    let body = |condition: &str| {
+        format!(
+            "#pragma acc kernels\nfor (l = 1; l < n; l++) {{ for (j = 0; j < n; j++) a[j] = l; if ({condition}) continue; for (j = 0; j < n; j++) b[j] = l; }}"
+        )
+    };
+    refuses(&body("a[3] > 1"), "loop carried dependence of a prevents parallelization");
+    let opened = messages(&body("l > 1"), RULES, false);
+    assert_eq!(opened.iter().filter(|message| message.text == "loop is parallelizable").count(), 2, "{opened:?}");
+}
+
+/// A value that an iteration leaves behind when `continue` skips what would set it.
+#[test]
+fn a_scalar_that_continue_leaves_is_live() {
+    let text = "double f(double *restrict a, const double *restrict b, int n)\n{\n    int i, l;\n    double t = 0;\n#pragma acc kernels\n    for (l = 0; l < 9; l++) {\n        \
+                for (i = 0; i < n; i++) { t = b[i]; a[i] = t; }\n        if (l == 7) continue;\n        t = 5;\n    }\n    return t;\n}\n";
+    let new = rewrite_c(text, "a.c", false, Mode::Parallel, RULES);
+    assert_eq!(new.text, None);
+}
+
+/// Names of data clauses elsewhere mean other variables.
+#[test]
+fn clauses_of_another_function_say_nothing_of_a_local() {
+    let text = "void g(double *t)\n{\n#pragma acc enter data copyin(t[0:3])\n}\nvoid f(double *restrict a, int n)\n{\n    for (int t = 0; t < 3; t++) {\n\
+                #pragma acc kernels\n        for (int i = 0; i < n; i++)\n            a[i] = t;\n    }\n}\n";
+    assert_eq!(directives(text)[1..], ["parallel loop firstprivate(n, t)"]);
+}
+
+#[test]
+fn parts_in_a_data_construct_need_none_of_their_own() {
+    let within = |clauses: &str| {
+        let text = format!(
+            "double a[9], b[9];\nvoid f(int n)\n{{\n#pragma acc data {clauses}\n    {{\n#pragma acc kernels\n        {{\n            \
+             for (int i = 0; i < 9; i++)\n                a[i] = 1;\n            for (int i = 0; i < 9; i++)\n                b[i] = 2;\n        }}\n    }}\n}}\n"
+        );
+        directives(&text).into_iter().filter(|one| one.starts_with("data")).collect::<Vec<_>>()
+    };
+    assert_eq!(within("copy(a, b[0:9])"), ["data copy(a, b[0:9])"]);
+    assert_eq!(within("copy(a)"), ["data copy(a)", "data copy(b)"]);
+    assert_eq!(within("copy(a, b) if(n)"), ["data copy(a, b) if(n)", "data copy(a) copy(b)"]);
+}
+
+/// Lanes run over neighbouring elements: over `j`, though the sum over `k` could run in parallel too.
+#[test]
+fn the_inner_loop_with_neighbouring_elements_gets_the_lanes() {
+    let product = |element: &str| {
+        directives(&format!(
+            "void f(double *restrict a, double *restrict b, double *restrict c, int n)\n{{\n#pragma acc kernels\n    for (int i = 0; i < n; i++)\n        \
+             for (int j = 0; j < n; j++) {{\n            double t = 0;\n            for (int k = 0; k < n; k++)\n                \
+             t += a[i * n + k] * {element};\n            c[i * n + j] = t;\n        }}\n}}\n"
+        ))
+    };
+    assert_eq!(product("b[k * n + j]"), ["parallel loop firstprivate(n)", "loop"]);
+    assert_eq!(product("b[j * n + k]"), ["parallel loop firstprivate(n)", "loop", "loop reduction(+:t)"]);
+}
