@@ -76,6 +76,8 @@ pub struct Variable {
     pub volatile: bool,
     /// Whether its value may be read after the construct before it is written. Always true of static storage and dummy arguments.
     pub live_after: bool,
+    /// Whether a statement stores to all of it though it is no scalar: a reference, a structure, what the source does not declare.
+    pub stored_whole: bool,
     /// Whether a data clause elsewhere names it, or `declare` does: a copy on the device may differ from the host's.
     pub mapped: bool,
 }

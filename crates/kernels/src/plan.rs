@@ -368,7 +368,7 @@ impl<'a> Planner<'a> {
         let mut loops = vec![Planned { of, span: statement.span.clone(), parallel: Some(parallel), collapsed: false }];
         let inner: Vec<&Loop> = self::loops(around).into_iter().chain([of]).collect();
         self.inner(&of.body, (&inner, &[]), collapse - 1, &mut loops);
-        Self::keep_contiguous(&mut loops);
+        Self::keep_contiguous(self.construct, &mut loops);
         let apart = self.apart(statement, of, around, overlaps, &mut loops)?;
         Ok(Nest { apart, loops, read, arrays, last_value })
     }

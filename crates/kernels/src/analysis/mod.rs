@@ -99,6 +99,10 @@ pub fn judge(
     if let Some(carried) = scalars.carried {
         return refuse(carries(construct, carried));
     }
+    if let Some(variable) = stored_whole(construct, of, &named) {
+        let name = &construct.variables[variable.0].name;
+        return refuse(format!("each iteration stores to {name}, a reference, a structure or an unknown variable"));
+    }
     let recognised: BTreeSet<VarId> =
         scalars.reductions.keys().copied().filter(|variable| !named.reductions.contains_key(variable)).collect();
     if let Some(variable) = recognised.first().filter(|_| !rules.implicit_reductions) {
@@ -218,20 +222,34 @@ fn obstacle(list: &[Statement], promised: bool) -> Option<Obstacle> {
     found
 }
 
+/// What all iterations store to as a whole though it is no scalar, that is neither theirs nor named in a clause.
+fn stored_whole(construct: &Construct, of: &Loop, named: &Named) -> Option<VarId> {
+    let mut found = None;
+    walk::accesses(&of.body, &mut |access| {
+        let id = access.variable;
+        let shared = construct.variables[id.0].stored_whole && named_outside(construct, of, id);
+        if access.write && shared && !named.private.contains(&id) && !named.reductions.contains_key(&id) {
+            found.get_or_insert(id);
+        }
+    });
+    found
+}
+
+/// Whether anything outside of a loop's body names a variable, or something outside of the construct may.
+fn named_outside(construct: &Construct, of: &Loop, id: VarId) -> bool {
+    let (mut all, mut inside) = (0usize, 0usize);
+    walk::accesses(&construct.body, &mut |access| all += usize::from(access.variable == id));
+    walk::accesses(&of.body, &mut |access| inside += usize::from(access.variable == id));
+    construct.variables[id.0].storage != Storage::Inside || all != inside
+}
+
 /// Whether each iteration has the array for itself.
 fn is_own(construct: &Construct, of: &Loop, reference: &Reference, private: &BTreeSet<VarId>) -> bool {
     let variable = &construct.variables[reference.variable.0];
     if private.contains(&reference.variable) {
         return true;
     }
-    if variable.storage != Storage::Inside || variable.shape != Shape::Array {
-        return false;
-    }
-    // Declared in the loop's body: nothing outside of it names the array.
-    let (mut all, mut inside) = (0usize, 0usize);
-    walk::accesses(&construct.body, &mut |access| all += usize::from(access.variable == reference.variable));
-    walk::accesses(&of.body, &mut |access| inside += usize::from(access.variable == reference.variable));
-    all == inside
+    variable.shape == Shape::Array && !named_outside(construct, of, reference.variable)
 }
 
 enum Relation {

@@ -1,5 +1,6 @@
 //! The front end for C and C++ after the preprocessor, by tree-sitter's grammars.
 
+mod calls;
 mod expressions;
 mod liveness;
 mod loops;
@@ -30,7 +31,7 @@ pub(crate) fn constructs(source: &Source<'_>, cxx: bool) -> Vec<Construct> {
     // Keywords of GCC that the grammar lacks, as long as they were.
     let code = source.code.replace("__restrict__", "restrict    ").replace("__restrict", "restrict  ");
     let Some(tree) = parse(&code, cxx) else { return Vec::new() };
-    let symbols = Symbols::new(tree.root_node(), &code);
+    let symbols = Symbols::new(tree.root_node(), &code, cxx);
     let routines = routines(source, &code);
     let mapped = mapped(source);
     let mut found: Vec<Construct> = Vec::new();
@@ -102,7 +103,8 @@ fn statement_at(root: Node<'_>, at: usize) -> Option<Node<'_>> {
         }
         node = parent;
     }
-    (node.start_byte() == at && (node.kind().ends_with("statement"))).then_some(node)
+    let is_statement = node.kind().ends_with("statement") || node.kind() == "for_range_loop";
+    (node.start_byte() == at && is_statement).then_some(node)
 }
 
 fn construct(

@@ -59,6 +59,7 @@ impl Statements<'_, '_> {
             },
             "continue_statement" => Kind::Jump { innermost: true },
             "break_statement" => Kind::Effect(Effect::default()),
+            "for_range_loop" => self.obstacle(node, "a loop over a range, which counts no iterations", false),
             "return_statement" => self.obstacle(node, "return leaves the construct", false),
             "goto_statement" | "labeled_statement" => self.obstacle(node, "goto and labels", false),
             _ => self.obstacle(node, "a statement that is not understood", false),

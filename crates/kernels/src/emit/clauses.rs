@@ -126,6 +126,17 @@ fn nest_scalars(nest: &Nest<'_>) -> BTreeSet<VarId> {
 pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
     let mut text = String::from("parallel loop");
     text += &of_loop(plan.construct, nest, 0);
+    // GCC passes a reference's own address to the device otherwise.
+    let referred: BTreeSet<&str> = nest
+        .loops
+        .iter()
+        .flat_map(|planned| reductions_of_references(plan.construct, planned.of))
+        .map(|(_, name)| name)
+        .filter(|name| mapped(plan.construct).iter().all(|(_, element)| named(element) != *name))
+        .collect();
+    for name in referred {
+        text += &format!(" copy({name})");
+    }
     text += &shared(plan, around, &nest_scalars(nest), &nest.arrays, "firstprivate", true);
     text
 }
@@ -237,7 +248,25 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
     for (id, operator) in &parallel.scalars.reductions {
         text += &format!(" reduction({operator}:{})", construct.variables[id.0].name);
     }
+    // References of C++ that the source names.
+    for (operator, name) in reductions_of_references(construct, planned.of) {
+        text += &format!(" reduction({operator}:{name})");
+    }
     text
+}
+
+/// Reductions of a loop's directive over what is no scalar, with their operators.
+fn reductions_of_references<'a>(construct: &'a Construct, of: &'a Loop) -> Vec<(&'a str, &'a str)> {
+    let clauses = of.directive.iter().flat_map(|directive| &directive.clauses);
+    let lists = clauses.filter(|clause| clause.name == "reduction").filter_map(|clause| clause.argument.as_deref());
+    let pairs = lists
+        .filter_map(|list| list.split_once(':'))
+        .flat_map(|(operator, list)| list.split(',').map(move |name| (operator.trim(), name.trim())));
+    let is_other = |name: &str| {
+        let mut named = construct.variables.iter().filter(|variable| variable.name == name);
+        named.any(|variable| variable.shape == Shape::Other)
+    };
+    pairs.filter(|(_, name)| is_other(name)).collect()
 }
 
 /// Whether a loop reads a scalar and never writes it: a private copy would have no value.

@@ -1,7 +1,6 @@
 //! What a loop's header and directive say of its iterations.
 
-use crate::analysis;
-use crate::ir::{Construct, Loop};
+use crate::ir::Loop;
 
 /// Inner loops with fewer iterations than this are no work for a vector of their own.
 const TRIPS_MIN: i64 = 16;
@@ -24,7 +23,7 @@ pub(super) fn has_no_iterations(of: &Loop) -> bool {
     distance(of).is_some_and(|trips| if of.step > 0 { trips < 0 } else { trips > 0 })
 }
 
-/// Whether an inner loop without directive is worth a level of its own.
-pub(super) fn is_worth_it(construct: &Construct, of: &Loop) -> bool {
-    distance(of).is_none_or(|trips| trips.abs() >= TRIPS_MIN) && analysis::is_contiguous(construct, of)
+/// Whether an inner loop without directive has enough iterations for a level of its own.
+pub(super) fn has_work(of: &Loop) -> bool {
+    distance(of).is_none_or(|trips| trips.abs() >= TRIPS_MIN)
 }

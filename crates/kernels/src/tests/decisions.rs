@@ -147,6 +147,42 @@ fn loops_of_cxx_need_a_promise() {
     assert!(promised.iter().all(|message| !message.refused), "{promised:?}");
 }
 
+/// What iterations may share is not taken for theirs, though the loop is promised.
+#[test]
+fn promised_loops_of_cxx_share_no_temporaries() {
+    let refused = |parameters: &str, statement: &str| {
+        let text = format!(
+            "struct part {{ double v; }};\nvoid store(double &to, double x);\ndouble twice(const double &x);\ntemplate <class T>\n\
+             void f(double *a, int n, {parameters})\n{{\n    double t = 0;\n#pragma acc kernels loop independent\n    \
+             for (int i = 0; i < n; i++) {{ {statement} }}\n}}\n"
+        );
+        let new = rewrite_c(&text, "a.cpp", true, Mode::Parallel, Rules { prove: false, ..RULES });
+        new.messages.into_iter().filter(|message| message.refused).map(|message| message.text).collect::<Vec<_>>()
+    };
+    let shared =
+        |name: &str| vec![format!("each iteration stores to {name}, a reference, a structure or an unknown variable")];
+    assert_eq!(refused("double &r", "r = a[i]; a[i] = r;"), shared("r"));
+    assert_eq!(refused("part p", "p = part(); a[i] = p.v;"), shared("p"));
+    assert_eq!(refused("int", "global = a[i]; a[i] = global;"), shared("global"));
+    assert_eq!(refused("int", "store(t, a[i]); a[i] = t;"), ["loop carried dependence of t prevents parallelization"]);
+    assert_eq!(
+        refused("int", "unknown(t, a[i]); a[i] = t;"),
+        ["loop carried dependence of t prevents parallelization"]
+    );
+    // Each iteration has its own, or only reads.
+    assert_eq!(refused("T s", "T x = a[i]; s = x; a[i] = s;"), Vec::<String>::new());
+    assert_eq!(refused("double &r", "part p; p = part(); a[i] = r + p.v;"), Vec::<String>::new());
+    assert_eq!(refused("int", "a[i] = twice(t) + this->x[i] + std::max(t, a[i]);"), Vec::<String>::new());
+}
+
+#[test]
+fn reductions_of_references_keep_their_clause() {
+    let text = "void f(const double *a, int n, double &s)\n{\n#pragma acc kernels loop independent reduction(+:s)\n    \
+                for (int i = 0; i < n; i++)\n        s += a[i];\n}\n";
+    let new = rewrite_c(text, "a.cpp", true, Mode::Parallel, Rules { prove: false, ..RULES }).text.unwrap();
+    assert!(new.contains("#pragma acc parallel loop reduction(+:s) copy(s) firstprivate(n)"), "{new}");
+}
+
 #[test]
 fn ranges_of_pointers_are_compared_at_run_time() {
     let nest = "#pragma acc kernels\nfor (i = 0; i < n; i++)\nfor (j = 0; j < 3; j++) p[i * 3 + j] = q[i + 2];";
@@ -253,4 +289,11 @@ fn the_inner_loop_with_neighbouring_elements_gets_the_lanes() {
     };
     assert_eq!(product("b[k * n + j]"), ["parallel loop firstprivate(n)", "loop"]);
     assert_eq!(product("b[j * n + k]"), ["parallel loop firstprivate(n)", "loop", "loop reduction(+:t)"]);
+}
+
+#[test]
+fn loops_around_that_with_neighbouring_elements_get_a_level() {
+    let text = "void f(double *restrict a, double *restrict b, int n)\n{\n#pragma acc kernels\n    for (int i = 0; i < n; i++)\n        for (int j = 0; j < n; j++)\n            \
+                for (int k = 0; k < n; k++)\n                a[(i * n + j) * n + k] = b[(i * n + j) * n + k];\n}\n";
+    assert_eq!(directives(text), ["parallel loop firstprivate(n)", "loop", "loop"]);
 }
