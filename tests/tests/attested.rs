@@ -181,8 +181,6 @@ fn request() -> SessionRequest {
         rank: None,
         kind: None,
         order: OrderPolicy::Local,
-        devices: None,
-        job: None,
     }
 }
 

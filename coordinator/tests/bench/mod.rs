@@ -50,7 +50,6 @@ pub(crate) fn registration(name: &str) -> Registration {
         hardware: Hardware::default(),
         previous: None,
         sessions: Vec::new(),
-        jobs: Vec::new(),
         world: String::new(),
         draining: false,
     }
@@ -72,6 +71,5 @@ pub(crate) fn grant(session: SessionId, key: SessionKey, user: &str) -> SessionG
         stream_quota: 3,
         plain_tcp: false,
         opened_unix_ms: 5,
-        job: None,
     }
 }

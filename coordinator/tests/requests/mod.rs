@@ -14,8 +14,6 @@ pub(crate) fn request(node_name: &str) -> SessionRequest {
         rank: None,
         kind: None,
         order: OrderPolicy::Local,
-        devices: None,
-        job: None,
     }
 }
 

@@ -71,6 +71,10 @@ pub(crate) struct AccountUse {
     pub(crate) most: Vec<Bound>,
     /// Thousandths of devices by class.
     pub(crate) held: Vec<u64>,
+    /// Those of `held` that jobs with a limit longer than the quantum hold.
+    pub(crate) long: Vec<u64>,
+    /// What the reserved starts of its first jobs take, by class.
+    pub(crate) claimed: Vec<u64>,
     /// Decayed thousandths of devices times milliseconds, by class.
     used: Vec<u64>,
     pub(crate) total: Usage,
@@ -94,8 +98,12 @@ pub(crate) struct Accounts {
     ageing_ms: u64,
     /// Accounts by name.
     by_name: BTreeMap<String, u32>,
-    /// Accounts with guarantees.
+    /// Accounts with guarantees that have none above them.
     pub(crate) guaranteed: Vec<u32>,
+    /// The sets of classes that guarantees are about.
+    pub(crate) guaranteed_sets: BTreeSet<u128>,
+    /// Leaves whose first job is beyond every guarantee, by that job's level.
+    pub(crate) firsts: BTreeSet<(i64, u32)>,
     /// Billing weights by class.
     billing: Vec<u32>,
     /// Installed devices by class.
@@ -117,6 +125,8 @@ impl Accounts {
             ageing_ms: policy.ageing_ms.max(1),
             by_name: BTreeMap::new(),
             guaranteed: Vec::new(),
+            guaranteed_sets: BTreeSet::new(),
+            firsts: BTreeSet::new(),
             billing: Vec::new(),
             installed: Vec::new(),
             steps: 0,
@@ -140,6 +150,8 @@ impl Accounts {
                 guaranteed: Vec::new(),
                 most: Vec::new(),
                 held: Vec::new(),
+                long: Vec::new(),
+                claimed: Vec::new(),
                 used: Vec::new(),
                 total: Usage::default(),
                 month: 0,
@@ -183,16 +195,15 @@ impl Accounts {
             };
             quotas.iter().map(bound).collect()
         };
-        self.guaranteed.clear();
-        for (at, (account, described)) in self.all.iter_mut().zip(&policy.accounts).enumerate() {
+        for (account, described) in self.all.iter_mut().zip(&policy.accounts) {
             account.held.resize(classes.len(), 0);
+            account.long.resize(classes.len(), 0);
+            account.claimed.resize(classes.len(), 0);
             account.used.resize(classes.len(), 0);
             account.guaranteed = bounds(&described.guaranteed);
             account.most = bounds(&described.most);
-            if !account.guaranteed.is_empty() {
-                self.guaranteed.push(u32::try_from(at).unwrap_or(u32::MAX));
-            }
         }
+        self.note_guarantees();
     }
 
     /// Returns the account with this name.
@@ -239,13 +250,16 @@ impl Accounts {
         usage
     }
 
-    /// Adds to, or takes from, what a leaf and its ancestors hold.
-    pub(crate) fn hold(&mut self, now: Millis, leaf: u32, class: ClassId, milli: u64, more: bool) {
+    /// Adds to, or takes from, what a leaf and its ancestors hold. `long`: for a job with a limit longer than the quantum.
+    pub(crate) fn hold(&mut self, now: Millis, leaf: u32, class: ClassId, milli: u64, long: bool, more: bool) {
         for at in 0..self.all[leaf as usize].path.len() {
             let account = self.all[leaf as usize].path[at];
             self.settle(now, account);
-            let held = &mut self.all[account as usize].held[class.index()];
-            *held = if more { *held + milli } else { *held - milli };
+            let of = &mut self.all[account as usize];
+            change(&mut of.held[class.index()], milli, more);
+            if long {
+                change(&mut of.long[class.index()], milli, more);
+            }
         }
     }
 
@@ -280,34 +294,7 @@ impl Accounts {
 
     /// Returns what an account holds of a set of classes, in thousandths.
     pub(crate) fn held_of(&self, account: u32, classes: u128) -> u64 {
-        let held = self.all[account as usize].held.iter().enumerate();
-        held.filter(|(at, _)| classes >> at & 1 == 1).map(|(_, held)| held).sum()
-    }
-
-    /// Whether what a job takes is within the guarantee of its account or of one above.
-    pub(crate) fn is_entitled(&self, leaf: u32, demand: &[(ClassId, u64)]) -> bool {
-        self.get(leaf).path.iter().any(|&account| {
-            let bounds = &self.get(account).guaranteed;
-            let covered = |&(class, _): &(ClassId, u64)| bounds.iter().any(|bound| contains(bound.classes, class));
-            !demand.is_empty()
-                && demand.iter().all(covered)
-                && bounds.iter().all(|bound| {
-                    let taken = taken_of(demand, bound.classes);
-                    taken == 0 || self.held_of(account, bound.classes) + taken <= bound.milli
-                })
-        })
-    }
-
-    /// Whether what an account holds of a set of classes is within its guarantee or that of one above.
-    pub(crate) fn is_within_guarantee(&self, leaf: u32, classes: u128) -> bool {
-        self.get(leaf).path.iter().any(|&account| {
-            let bounds = &self.get(account).guaranteed;
-            let covered = bounds.iter().fold(0, |set, bound| set | bound.classes);
-            classes & !covered == 0
-                && bounds
-                    .iter()
-                    .all(|bound| bound.classes & classes == 0 || self.held_of(account, bound.classes) <= bound.milli)
-        })
+        sum_of(&self.all[account as usize].held, classes)
     }
 
     /// Returns an account that would have more than its most with a demand.
@@ -329,31 +316,6 @@ impl Accounts {
         bounds.min().unwrap_or(u64::MAX)
     }
 
-    /// Returns the sets of classes that guarantees are about.
-    pub(crate) fn guaranteed_sets(&self) -> BTreeSet<u128> {
-        let accounts = self.guaranteed.iter().flat_map(|&account| &self.get(account).guaranteed);
-        accounts.map(|bound| bound.classes).collect()
-    }
-
-    /// Returns how many thousandths of a set of classes are guaranteed to other accounts and not held by these.
-    pub(crate) fn idle_guarantees(&self, leaf: u32, classes: u128) -> u64 {
-        let own = &self.get(leaf).path;
-        let mut idle = 0;
-        for &account in &self.guaranteed {
-            // What is guaranteed below a guarantee is part of it.
-            let below = self.get(account).path.iter().any(|above| *above != account && self.guaranteed.contains(above));
-            if below || own.contains(&account) {
-                continue;
-            }
-            for bound in &self.get(account).guaranteed {
-                if bound.classes & !classes == 0 {
-                    idle += bound.milli.saturating_sub(self.held_of(account, bound.classes));
-                }
-            }
-        }
-        idle
-    }
-
     /// Computes the place of a leaf and of those above anew, after its first job, its usage or the time has changed.
     pub(crate) fn rank(&mut self, now: Millis, leaf: u32, head: Option<&Head>) {
         let mut below = head.map(|head| {
@@ -361,6 +323,12 @@ impl Accounts {
             let aged = i64::try_from(now.since(since) / self.ageing_ms).unwrap_or(i64::MAX);
             (!self.is_entitled(leaf, &head.demand), -i64::from(head.priority).saturating_add(aged))
         });
+        if let Some(old) = self.get(leaf).standing.filter(|old| old.beyond) {
+            self.firsts.remove(&(old.lowness, leaf));
+        }
+        if let Some((true, lowness)) = below {
+            self.firsts.insert((lowness, leaf));
+        }
         let mut account = leaf;
         loop {
             self.steps += 1;
@@ -376,6 +344,27 @@ impl Accounts {
             below = self.get(parent).children.first().map(|first| (first.beyond, first.lowness));
             account = parent;
         }
+    }
+
+    /// Returns the level of a leaf's first job, negated; none if it has none.
+    pub(crate) fn lowness(&self, leaf: u32) -> Option<i64> {
+        self.get(leaf).standing.map(|standing| standing.lowness)
+    }
+
+    /// Visits the leaves in order whose first job is within a guarantee, until `visit` says that it is enough.
+    pub(crate) fn visit_entitled(&self, visit: &mut impl FnMut(u32) -> bool) {
+        self.visit_entitled_below(AccountId::SITE.0, visit);
+    }
+
+    fn visit_entitled_below(&self, account: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
+        let of = self.get(account);
+        if of.is_leaf {
+            return of.standing.is_none_or(|standing| standing.beyond) || visit(account);
+        }
+        of.children
+            .iter()
+            .take_while(|child| !child.beyond)
+            .all(|child| self.visit_entitled_below(child.account, visit))
     }
 
     /// Returns an account's dominant share over its weight.
@@ -413,6 +402,15 @@ pub(crate) fn contains(classes: u128, class: ClassId) -> bool {
     classes >> class.index() & 1 == 1
 }
 
-fn taken_of(demand: &[(ClassId, u64)], classes: u128) -> u64 {
+pub(crate) fn change(of: &mut u64, by: u64, more: bool) {
+    *of = if more { *of + by } else { *of - by };
+}
+
+pub(crate) fn sum_of(by_class: &[u64], classes: u128) -> u64 {
+    let members = by_class.iter().enumerate().filter(|(at, _)| classes >> at & 1 == 1);
+    members.map(|(_, of)| of).sum()
+}
+
+pub(crate) fn taken_of(demand: &[(ClassId, u64)], classes: u128) -> u64 {
     demand.iter().filter(|&&(class, _)| contains(classes, class)).map(|(_, milli)| milli).sum()
 }

@@ -50,6 +50,17 @@ pub(crate) struct Grant {
     pub(crate) hold: Hold,
 }
 
+/// Which reserved starts give way to which.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Rank {
+    /// Gives way to the others.
+    Later,
+    /// Of the first job in order that is beyond every guarantee. It gives way to jobs within a guarantee that could not start in time beside it.
+    First,
+    /// Of a job within a guarantee. It gives way to none.
+    Entitled,
+}
+
 /// A reserved start.
 #[derive(Clone, Debug)]
 pub(crate) struct Promise {
@@ -57,6 +68,11 @@ pub(crate) struct Promise {
     pub(crate) spots: Vec<Spot>,
     /// The choice of classes that it is for.
     pub(crate) choice: Vec<PartDemand>,
+    pub(crate) rank: Rank,
+    /// What it takes, in thousandths by class.
+    pub(crate) demand: Vec<(ClassId, u64)>,
+    /// Its first time, before devices that were released late moved it.
+    pub(crate) planned: Millis,
 }
 
 /// One job.
@@ -90,8 +106,14 @@ pub(crate) struct Job {
     pub(crate) promise: Option<Promise>,
     /// The reserved start that it has lost, and why.
     pub(crate) slipped: Option<(Millis, SlipCause)>,
-    /// The pool's stamp when no start could be planned.
-    pub(crate) unplanned: Option<u64>,
+    /// The reserved start that was last announced.
+    pub(crate) announced: Option<Millis>,
+    /// The pool's stamp when no start could be planned, for each [`Rank`].
+    pub(crate) unplanned: [Option<u64>; 3],
+    /// Whether it runs with a limit longer than the quantum.
+    pub(crate) long: bool,
+    /// The end of its lease that planning counts on; [`Millis::NEVER`] for one without a limit.
+    pub(crate) planned_end: Millis,
     pub(crate) sessions: u32,
 }
 
@@ -99,5 +121,10 @@ impl Job {
     /// Returns how long its lease is at first, in milliseconds.
     pub(crate) fn lease_ms(&self, quantum_ms: u64) -> u64 {
         self.limit_ms.unwrap_or(quantum_ms)
+    }
+
+    /// Whether its limit is longer than the quantum, so that it can't give devices back in time.
+    pub(crate) fn is_long(&self, quantum_ms: u64) -> bool {
+        self.limit_ms.is_some_and(|limit| limit > quantum_ms)
     }
 }

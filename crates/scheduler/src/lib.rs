@@ -27,13 +27,16 @@
 //! # How it decides
 //!
 //! After each input the first job in order that can start is started, until none can. The order: jobs that an administrator put first; then
-//! accounts, level by level of their tree: first those whose first job is within a guarantee, then by the priority of the first job (one more
-//! for each ageing time in which the account had no start), then by dominant share over weight; within an account by priority, which counts
-//! as an earlier request, and number. Usage enters the order when a job of the account starts or ends, and each [`SETTLE_MS`].
+//! accounts, level by level of their tree: first those whose first job is within a guarantee, then by the level of the first job (its
+//! priority, and one more for each ageing time for which it has been first), then by dominant share over weight; within an account by
+//! priority, which counts as an earlier request, and number. Usage enters the order when a job of the account starts or ends, and each [`SETTLE_MS`].
 //!
 //! The first jobs that can't start have reserved starts on given devices. Others are placed there only if they end before. A reserved start is
-//! kept until the job starts, or devices, leases or the policy change ([`SlipCause`]). A limit longer than the quantum does not go on
-//! devices that are guaranteed to others and idle; shorter ones, and jobs without a limit, do, until their quantum ends.
+//! kept until the job starts, or devices, leases, the policy or the order change ([`SlipCause`]). Reserved starts give way to those of jobs
+//! within a guarantee, and those beyond guarantees to that of the first of them.
+//!
+//! Jobs with limits longer than the quantum leave all that is guaranteed to others, free or held by shorter jobs. Those, and jobs without a
+//! limit, use idle guarantees until their quantum ends.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -51,6 +54,7 @@ mod bitset;
 pub mod class;
 mod demand;
 pub mod effect;
+mod guarantees;
 pub mod ids;
 pub mod input;
 mod job;

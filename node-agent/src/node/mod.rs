@@ -13,7 +13,6 @@ mod effect;
 mod executors;
 mod grants;
 mod invariants;
-mod jobs;
 mod lanes;
 mod lifecycle;
 mod measurements;

@@ -3,7 +3,6 @@
 use super::effect::{Effect, Ending};
 use super::executors::{ExecutorId, Executors};
 use super::grants::Grants;
-use super::jobs::Jobs;
 use super::measurements::Measuring;
 use super::quota::Quota;
 use accord_fabric::ending::ExecutorEnding;
@@ -51,7 +50,6 @@ pub struct Node {
     pub(super) told: BTreeSet<SessionId>,
     /// Why executors of such sessions have ended, as far as it was not to be expected.
     pub(super) reasons: BTreeMap<SessionId, String>,
-    pub(super) jobs: Jobs,
     pub(super) measuring: Measuring,
 }
 
@@ -72,7 +70,6 @@ impl Node {
             period: Duration::ZERO,
             told: BTreeSet::new(),
             reasons: BTreeMap::new(),
-            jobs: Jobs::default(),
             measuring: Measuring::new(measures),
         }
     }

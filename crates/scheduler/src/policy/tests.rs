@@ -321,8 +321,9 @@ fn the_longest_wait_follows_from_ageing_limits_and_others() {
     let text = "ageing = \"1d\"\nquantum = \"1h\"\ngrace = \"1m\"\nsite.longest = \"10h\"\n[account.a]\nusers = [\"x\", \"y\"]\n\
                 guaranteed = { nvidia = 2 }\n[account.b]\npriorities = [-1, 3]\nusers = [\"z\"]\nlongest = \"4h\"\n";
     let waits = read(text).longest_waits();
-    let turn = 10 * HOUR + 120_000;
-    let at_most = |levels: u64| Bound::AtMost { ms: levels * 24 * HOUR + 3 * turn, each_further_user_ms: turn };
+    let turn = 11 * HOUR + 120_000;
+    let at_most =
+        |levels: u64| Bound::AtMost { ms: levels * 24 * HOUR + 60_000 + 3 * turn, each_further_user_ms: turn };
     assert_eq!(waits[0].first, at_most(4), "0 below 3, and once more");
     assert_eq!(waits[1].first, at_most(5), "-1 below 3");
     assert_eq!((waits[0].guaranteed_ms, waits[1].guaranteed_ms), (Some(HOUR + 120_000), None));

@@ -3,6 +3,7 @@
 use super::site::SitePolicy;
 use super::{Account, AccountId, SITE};
 use crate::request::words::PRIORITY_MAX;
+use crate::scheduler::SETTLE_MS;
 
 /// How long the devices of an ended job take to be free at most, in milliseconds, where no node is lost.
 pub const RELEASE_MS: u64 = 60_000;
@@ -41,7 +42,8 @@ impl SitePolicy {
     /// Returns the longest waits of each account's jobs, in the order of the file.
     ///
     /// A job within a guarantee waits for at most a quantum: longer jobs don't get idle guarantees. Any other waits until its
-    /// priority by age is above all others, and then for one job of each other user, each as long as the longest limit.
+    /// priority by age is above all others, and then for one job of each other user. Each of these has a reserved start to which all but
+    /// guarantees give way: it waits for jobs with the longest limit, and for what is lent for a quantum in place of its devices.
     #[must_use]
     pub fn longest_waits(&self) -> Vec<LongestWait> {
         let users = |at: usize| self.rules[at].users.len().max(1);
@@ -51,11 +53,11 @@ impl SitePolicy {
         let endless = accounts.iter().find(|&&at| self.limit_of(at).is_none());
         let longest = accounts.iter().filter_map(|&at| self.limit_of(at)).max().unwrap_or(0);
         let highest = accounts.iter().map(|&at| self.core.accounts[at].priorities.1).max().unwrap_or(PRIORITY_MAX);
-        let turn = longest.saturating_add(self.core.grace_ms).saturating_add(RELEASE_MS);
+        let turn = longest.saturating_add(self.core.quantum()).saturating_add(2 * RELEASE_MS);
         let wait = |at: usize| {
             let account = &self.core.accounts[at];
             let levels = u64::try_from(i64::from(highest) - i64::from(account.priorities.0) + 1).unwrap_or(1);
-            let ageing = levels.saturating_mul(self.core.ageing_ms);
+            let ageing = levels.saturating_mul(self.core.ageing_ms).saturating_add(SETTLE_MS);
             let others = leaves - 1;
             let turns = u64::try_from(others + 1).unwrap_or(u64::MAX);
             let ms = ageing.saturating_add(turns.saturating_mul(turn));
@@ -65,7 +67,7 @@ impl SitePolicy {
             };
             let guaranteed_ms = self
                 .is_guaranteed(at)
-                .then(|| self.core.quantum_ms.saturating_add(self.core.grace_ms).saturating_add(RELEASE_MS));
+                .then(|| self.core.quantum().saturating_add(self.core.grace_ms).saturating_add(RELEASE_MS));
             LongestWait { account: account.name.clone(), guaranteed_ms, first, others }
         };
         accounts.iter().map(|&at| wait(at)).collect()

@@ -1,6 +1,6 @@
 //! The devices of one class, by what they have for new jobs, now and later.
 
-use super::device::{Spot, Vacancy};
+use super::device::{Spot, Use, Vacancy};
 use crate::amount::Amount;
 use crate::bitset::BitSet;
 use crate::time::Millis;
@@ -14,6 +14,10 @@ pub(crate) const CHUNK_MAX: usize = 16;
 pub(crate) struct ClassIndex {
     /// Devices of known nodes, up or not.
     pub(crate) installed: u32,
+    /// Devices that work and are not to be drained.
+    pub(crate) sound: u64,
+    /// Those of them that jobs with limits longer than the quantum hold.
+    pub(crate) long: u64,
     /// Free devices, set aside later or not.
     pub(crate) whole: u64,
     /// Free devices that are not set aside.
@@ -82,6 +86,11 @@ impl ClassIndex {
             }
             Vacancy::None => {}
         }
+    }
+
+    pub(super) fn count_use(&mut self, old: Use, new: Use) {
+        self.sound = self.sound - u64::from(old.sound) + u64::from(new.sound);
+        self.long = self.long - u64::from(old.long) + u64::from(new.long);
     }
 
     /// Whether there are so many free devices for a job that lasts until a time.

@@ -18,6 +18,8 @@ pub(crate) struct Holder {
     pub(crate) job: JobId,
     pub(crate) amount: Amount,
     pub(crate) exclusive: bool,
+    /// Whether its limit is longer than the quantum.
+    pub(crate) long: bool,
     /// The end that planning counts on; [`Millis::NEVER`] for a lease without a limit.
     pub(crate) ends: Millis,
 }
@@ -69,6 +71,16 @@ pub(crate) struct Device {
     /// As the index has it.
     pub(super) filed: Vacancy,
     pub(super) filed_available: Millis,
+    pub(super) filed_use: Use,
+}
+
+/// What a device counts for when long jobs are to leave room for guarantees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Use {
+    /// It works, and is not to be drained.
+    pub(super) sound: bool,
+    /// It works, and a job with a limit longer than the quantum holds it.
+    pub(super) long: bool,
 }
 
 impl Device {
@@ -85,7 +97,13 @@ impl Device {
             windows: Vec::new(),
             filed: Vacancy::None,
             filed_available: Millis::NEVER,
+            filed_use: Use::default(),
         }
+    }
+
+    pub(super) fn usage(&self, node_drained: Option<Millis>) -> Use {
+        let sound = !self.faulty && !self.absent && self.drained.is_none() && node_drained.is_none();
+        Use { sound, long: sound && self.holders.iter().any(|holder| holder.long) }
     }
 
     /// Returns what is left beside its holders; none if one of them is exclusive, or nothing is left.

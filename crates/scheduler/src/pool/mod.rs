@@ -11,6 +11,7 @@ use crate::node::NodeDescription;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use class_index::ClassIndex;
+use device::Use;
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,6 +59,14 @@ impl Node {
     pub(crate) fn host_memory_free(&self) -> u64 {
         self.host_memory.saturating_sub(self.host_memory_held)
     }
+}
+
+/// What a pool notes of its changes.
+pub(crate) struct Changes {
+    /// When each class had more than before, and a device that was to be available sooner.
+    stamps: Vec<(u64, u64)>,
+    grown_nodes: BTreeSet<u32>,
+    touched: Vec<JobId>,
 }
 
 /// All nodes.
@@ -220,6 +229,11 @@ impl Pool {
                     Vacancy::None => {}
                 }
                 let spot = Spot { node: at, device: u32::try_from(position).unwrap_or(u32::MAX) };
+                let in_use = if up { device.usage(drained) } else { Use::default() };
+                if in_use != device.filed_use {
+                    index.count_use(device.filed_use, in_use);
+                    device.filed_use = in_use;
+                }
                 if vacancy != device.filed {
                     grown |= class_index::grows(device.filed, vacancy);
                     index.refile(spot, device.filed, vacancy);
@@ -252,6 +266,28 @@ impl Pool {
             index.file_bounded(at, on.bounded, bounded);
             index.file_partial(at, partial);
             (on.open, on.bounded, on.partial) = (open, bounded, partial);
+        }
+    }
+
+    /// Returns what the pool has noted of changes since the last pass, for [`Self::forget_changes`].
+    pub(crate) fn changes(&mut self) -> Changes {
+        let stamps = self.index.iter().map(|index| (index.grown, index.sooner)).collect();
+        Changes { stamps, grown_nodes: self.grown_nodes.clone(), touched: self.touched.clone() }
+    }
+
+    /// Forgets changes that were taken back since.
+    pub(crate) fn forget_changes(&mut self, before: Changes) {
+        for (index, stamps) in self.index.iter_mut().zip(before.stamps) {
+            (index.grown, index.sooner) = stamps;
+        }
+        (self.grown_nodes, self.touched) = (before.grown_nodes, before.touched);
+    }
+
+    /// Says that starts on devices of a set of classes may be planned sooner, because a reserved start gives way to more others.
+    pub(crate) fn note_sooner(&mut self, classes: u128) {
+        self.stamp += 1;
+        for (_, index) in self.index.iter_mut().enumerate().filter(|(at, _)| classes >> at & 1 == 1) {
+            index.sooner = self.stamp;
         }
     }
 
@@ -315,15 +351,17 @@ impl Pool {
         }
     }
 
-    /// Returns the free devices of the classes in a set, set aside later or not.
-    pub(crate) fn free_of(&self, classes: u128) -> u64 {
-        let mut free = 0;
-        for (at, index) in self.index.iter().enumerate() {
-            if classes >> at & 1 == 1 {
-                free += index.whole;
-            }
+    /// Returns the devices of a set of classes that work, and those of them that long jobs hold.
+    pub(crate) fn in_use(&self, classes: u128) -> (u64, u64) {
+        let members = self.index.iter().enumerate().filter(|(at, _)| classes >> at & 1 == 1);
+        members.fold((0, 0), |(sound, long), (_, index)| (sound + index.sound, long + index.long))
+    }
+
+    /// Says whether a job's limit is longer than the quantum. The caller refreshes the node.
+    pub(crate) fn set_long(&mut self, spot: Spot, job: JobId, long: bool) {
+        for holder in self.device_mut(spot).holders.iter_mut().filter(|holder| holder.job == job) {
+            holder.long = long;
         }
-        free
     }
 
     /// Returns how many devices of a class are free until a time.
@@ -345,11 +383,13 @@ impl Pool {
         }
     }
 
-    /// Whether a device is free for a job from now until a time, its own claim left out.
+    /// Whether a device is free for a job from now until a time. Of reserved starts those count that are before its own.
     pub(crate) fn is_free_for(&self, spot: Spot, job: JobId, now: Millis, until: Millis) -> bool {
         let node = self.node(spot.node);
         let device = &node.devices[spot.device as usize];
-        let claims = device.claims.iter().filter(|claim| claim.job != job).map(|claim| claim.starts);
+        let own = device.claims.iter().find(|claim| claim.job == job).map_or(Millis::NEVER, |claim| claim.starts);
+        let before = device.claims.iter().filter(|claim| claim.job != job && claim.starts <= own);
+        let claims = before.map(|claim| claim.starts);
         let windows = device.windows.iter().filter(|window| window.ends > now).map(|window| window.starts);
         node.up
             && device.holders.is_empty()

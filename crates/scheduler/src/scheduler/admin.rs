@@ -22,6 +22,7 @@ impl Scheduler {
         for id in self.promised.clone() {
             self.lose_promise(id, SlipCause::Policy);
         }
+        self.head = None;
         let mut accounts = Accounts::new(&policy);
         let old_at: BTreeMap<&str, usize> =
             self.policy.accounts.iter().enumerate().map(|(at, account)| (account.name.as_str(), at)).collect();
@@ -61,7 +62,7 @@ impl Scheduler {
                 let turn = self.accounts.turn(id, job.submitted, job.request.priority);
                 let shape = self.shapes.of(&key, &self.pool);
                 let Some(job) = self.jobs.get_mut(&id) else { return true };
-                (job.account, job.shape, job.turn, job.unplanned) = (at, shape, turn, None);
+                (job.account, job.shape, job.turn, job.unplanned) = (at, shape, turn, [None; 3]);
                 self.accounts.count(at, 0, 1);
                 self.enqueue(id);
                 return account.is_some();
@@ -69,10 +70,19 @@ impl Scheduler {
             Phase::Running => self.accounts.count(at, 1, 0),
             Phase::Releasing => {}
         }
+        let quantum = self.policy.quantum();
         let Some(job) = self.jobs.get_mut(&id) else { return true };
-        job.account = at;
-        for grant in job.grants.iter().filter(|grant| matches!(grant.hold, Hold::Held | Hold::Releasing)) {
-            self.accounts.hold(self.now, at, grant.class, grant.milli, true);
+        (job.account, job.long) = (at, job.is_long(quantum));
+        let mut nodes = BTreeSet::new();
+        for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
+            if matches!(grant.hold, Hold::Held | Hold::Releasing) {
+                self.accounts.hold(self.now, at, grant.class, grant.milli, job.long, true);
+            }
+            self.pool.set_long(grant.spot, id, job.long);
+            nodes.insert(grant.spot.node);
+        }
+        for node in nodes {
+            self.pool.refresh(self.now, node);
         }
         true
     }

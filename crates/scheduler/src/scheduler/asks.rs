@@ -148,7 +148,10 @@ impl Scheduler {
             grants: Vec::new(),
             promise: None,
             slipped: None,
-            unplanned: None,
+            announced: None,
+            unplanned: [None; 3],
+            long: false,
+            planned_end: Millis::NEVER,
             sessions: 0,
         };
         if let Some(until) = waits_until {

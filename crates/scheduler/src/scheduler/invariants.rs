@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::amount::{Amount, WHOLE};
 use crate::ids::{AccountId, JobId};
-use crate::job::{Hold, Phase};
+use crate::job::{Hold, Phase, Rank};
 use crate::pool::Spot;
 use std::collections::BTreeSet;
 
@@ -73,6 +73,17 @@ impl Scheduler {
             if (account.running as usize, account.waiting as usize) != (running, waiting) {
                 return Err(format!("account {at} counts its jobs wrongly"));
             }
+            let claimed = jobs().filter_map(|job| job.promise.as_ref()).filter(|promise| promise.rank != Rank::Later);
+            let claimed: u64 = claimed.flat_map(|promise| &promise.demand).map(|(_, milli)| milli).sum();
+            if account.claimed.iter().sum::<u64>() != claimed {
+                return Err(format!("account {at} counts reserved starts of first jobs wrongly"));
+            }
+            let charged = |hold: Hold| matches!(hold, Hold::Held | Hold::Releasing);
+            let long = jobs().filter(|job| job.long).flat_map(|job| &job.grants);
+            let long: u64 = long.filter(|grant| charged(grant.hold)).map(|grant| grant.milli).sum();
+            if account.long.iter().sum::<u64>() != long {
+                return Err(format!("account {at} counts what jobs with long limits hold wrongly"));
+            }
             for (class, &held) in account.held.iter().enumerate() {
                 let grants = jobs().flat_map(|job| &job.grants);
                 let charged = grants
@@ -94,8 +105,13 @@ impl Scheduler {
     }
 
     fn check_promises_made(&self) -> Result<(), String> {
-        if self.promised.len() > self.policy.backfill_depth {
-            return Err(format!("{} reserved starts", self.promised.len()));
+        let of_rank = |rank: Rank| {
+            let promises = self.jobs.values().filter_map(|job| job.promise.as_ref());
+            promises.filter(|promise| promise.rank == rank).count()
+        };
+        let (later, first, entitled) = (of_rank(Rank::Later), of_rank(Rank::First), of_rank(Rank::Entitled));
+        if later > self.policy.backfill_depth || first > 1 || entitled != self.entitled.len() {
+            return Err(format!("{later} reserved starts, {first} of first jobs, {entitled} within guarantees"));
         }
         let mut claims = 0;
         for (job, promise) in self.jobs.values().filter_map(|job| Some((job, job.promise.as_ref()?))) {

@@ -3,7 +3,7 @@
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, EndCause, LeasedDevice};
 use crate::ids::JobId;
-use crate::job::{Grant, Hold, Phase};
+use crate::job::{Grant, Hold, Job, Phase};
 use crate::pool::Holder;
 use crate::search::{PartDemand, Pick};
 use crate::time::Millis;
@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Scheduler {
     /// Gives a waiting job its devices.
     pub(super) fn start(&mut self, id: JobId, choice: &[PartDemand], picks: &[Pick], effects: &mut Vec<Effect>) {
+        let first_of = |job: &Job| self.accounts.get(job.account).queue.first() == Some(&job.turn);
+        let is_first = self.jobs.get(&id).is_some_and(first_of);
         self.dequeue(id);
         let Some(mut job) = self.jobs.remove(&id) else { return };
         self.forget_waiting(&job);
@@ -21,14 +23,21 @@ impl Scheduler {
         job.started = self.now;
         job.ends = self.now.plus(job.lease_ms(quantum));
         job.warned = self.warning_time(job.ends);
-        let planned_end = limit.map_or(Millis::NEVER, |_| job.ends);
+        job.planned_end = limit.map_or(Millis::NEVER, |_| job.ends);
+        job.long = job.is_long(quantum);
+        let (planned_end, long) = (job.planned_end, job.long);
+        if planned_end == Millis::NEVER {
+            self.endless.insert(id);
+        } else {
+            self.ends.insert((planned_end, id));
+        }
         let mut nodes = BTreeSet::new();
         let mut held: BTreeMap<_, u64> = BTreeMap::new();
         for pick in picks {
             let part = &choice[pick.part];
             let class = &self.pool.classes[part.class.index()];
             let milli = u64::from(crate::arithmetic::charge(pick.amount, pick.exclusive, class));
-            let holder = Holder { job: id, amount: pick.amount, exclusive: pick.exclusive, ends: planned_end };
+            let holder = Holder { job: id, amount: pick.amount, exclusive: pick.exclusive, long, ends: planned_end };
             self.pool.hold(pick.spot, holder, part.cores, part.host_memory);
             nodes.insert(pick.spot.node);
             *held.entry(part.class).or_default() += milli;
@@ -48,10 +57,12 @@ impl Scheduler {
             self.pool.refresh(self.now, node);
         }
         for (class, milli) in held {
-            self.accounts.hold(self.now, job.account, class, milli, true);
+            self.accounts.hold(self.now, job.account, class, milli, long, true);
         }
         self.accounts.count(job.account, 1, -1);
-        self.accounts.started(self.now, job.account);
+        if is_first {
+            self.accounts.started(self.now, job.account);
+        }
         self.shapes.leave(job.shape);
         let leased =
             |grant: &Grant| LeasedDevice { device: grant.device, amount: grant.amount, exclusive: grant.exclusive };
@@ -85,7 +96,15 @@ impl Scheduler {
 
     /// Says by when planning counts on a job's devices.
     pub(super) fn set_planned_end(&mut self, id: JobId, planned: Millis) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        self.ends.remove(&(job.planned_end, id));
+        self.endless.remove(&id);
+        job.planned_end = planned;
+        if planned == Millis::NEVER {
+            self.endless.insert(id);
+        } else {
+            self.ends.insert((planned, id));
+        }
         let mut nodes = BTreeSet::new();
         for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
             self.pool.set_end(grant.spot, id, planned);
@@ -120,9 +139,24 @@ impl Scheduler {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.limit_ms = Some(limit_ms);
                 }
+                self.note_long(id);
                 self.move_end(id, ends, effects);
             }
             Phase::Releasing => {}
+        }
+    }
+
+    /// Takes over whether a job's limit is longer than the quantum, after one of them has changed.
+    fn note_long(&mut self, id: JobId) {
+        let quantum = self.policy.quantum();
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.long != job.is_long(quantum)) else { return };
+        job.long = !job.long;
+        let (account, long) = (job.account, job.long);
+        for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
+            self.pool.set_long(grant.spot, id, long);
+            if matches!(grant.hold, Hold::Held | Hold::Releasing) {
+                self.accounts.change_long(account, grant.class, grant.milli, long);
+            }
         }
     }
 
@@ -178,7 +212,7 @@ impl Scheduler {
     /// Changes what a job has of a node's devices. What is free stays so.
     pub(super) fn change_grants(&mut self, id: JobId, node: NodeId, to: impl Fn(DeviceId, Hold) -> Hold) {
         let (Some(at), Some(job)) = (self.pool.node_at(node), self.jobs.get_mut(&id)) else { return };
-        let (mut changed, account) = (false, job.account);
+        let (mut changed, account, long) = (false, job.account, job.long);
         for grant in job.grants.iter_mut().filter(|grant| grant.device.node == node && grant.hold != Hold::Freed) {
             let (old, new) = (grant.hold, to(grant.device, grant.hold));
             if old == new {
@@ -188,7 +222,7 @@ impl Scheduler {
             grant.hold = new;
             let charged = |hold: Hold| matches!(hold, Hold::Held | Hold::Releasing);
             if charged(old) && !charged(new) {
-                self.accounts.hold(self.now, account, grant.class, grant.milli, false);
+                self.accounts.hold(self.now, account, grant.class, grant.milli, long, false);
             }
             if new == Hold::Freed {
                 self.pool.free(grant.spot, id, grant.cores, grant.host_memory);
@@ -203,8 +237,10 @@ impl Scheduler {
     /// Forgets a job that is over once all its devices are free.
     pub(super) fn forget_if_free(&mut self, id: JobId) {
         let is_free = |grant: &Grant| grant.hold == Hold::Freed;
-        if self.jobs.get(&id).is_some_and(|job| job.phase == Phase::Releasing && job.grants.iter().all(is_free)) {
-            self.jobs.remove(&id);
+        if self.jobs.get(&id).is_some_and(|job| job.phase == Phase::Releasing && job.grants.iter().all(is_free))
+            && let Some(job) = self.jobs.remove(&id)
+        {
+            self.ends.remove(&(job.planned_end, id));
         }
     }
 

@@ -3,6 +3,7 @@
 mod admin;
 mod asks;
 mod explain;
+mod first;
 mod forecast;
 mod invariants;
 mod leases;
@@ -78,7 +79,15 @@ pub struct Scheduler {
     settling: BTreeSet<u32>,
     /// Jobs with a reserved start.
     promised: BTreeSet<JobId>,
-    /// Those of them whose devices were all free when they last changed.
+    /// Those of them within a guarantee, to which others give way.
+    entitled: BTreeSet<JobId>,
+    /// The first job beyond all guarantees, to which other reserved starts give way.
+    head: Option<JobId>,
+    /// Running jobs without a limit that planning expects no end of.
+    endless: BTreeSet<JobId>,
+    /// Ends of leases that planning counts on.
+    ends: BTreeSet<(Millis, JobId)>,
+    /// Those of `promised` whose devices were all free when they last changed.
     ready: BTreeSet<JobId>,
     /// Shapes that are to be tested, and those that fit while their jobs may not start.
     candidates: BTreeSet<usize>,
@@ -114,6 +123,10 @@ impl Scheduler {
             timers: BTreeSet::new(),
             settling: BTreeSet::new(),
             promised: BTreeSet::new(),
+            entitled: BTreeSet::new(),
+            head: None,
+            endless: BTreeSet::new(),
+            ends: BTreeSet::new(),
             ready: BTreeSet::new(),
             candidates: BTreeSet::new(),
             passed: 0,
@@ -236,6 +249,7 @@ impl Scheduler {
         let (account, turn) = (job.account, job.turn);
         self.accounts.all[account as usize].queue.remove(&turn);
         self.drop_promise(id);
+        self.head = self.head.filter(|&head| head != id);
         self.touch(account);
     }
 }

@@ -1,9 +1,11 @@
 //! The pass after each input: starts the first job in order that can start, until none can.
 
 use super::Scheduler;
+use crate::amount::WHOLE;
 use crate::effect::Effect;
 use crate::ids::{ClassId, JobId};
 use crate::job::Job;
+use crate::request::Take;
 use crate::search::{PartDemand, Pick};
 use crate::shapes::each;
 use std::cmp::Ordering;
@@ -254,25 +256,32 @@ impl Scheduler {
         if let Some(account) = self.accounts.beyond_most(job.account, &demand) {
             return Err(Stop::Most(account));
         }
-        let is_long = job.limit_ms.is_some_and(|limit| limit > self.policy.quantum());
-        if !is_long || self.accounts.is_entitled(job.account, &demand) {
+        if !job.is_long(self.policy.quantum()) || self.accounts.is_entitled(job.account, &demand) {
             return Ok(());
         }
-        for set in self.accounts.guaranteed_sets() {
-            let takes_whole = |pick: &&Pick| {
-                let class = self.pool.device(pick.spot).class;
-                crate::accounts::contains(set, class) && self.pool.device(pick.spot).holders.is_empty()
-            };
-            let taken = picks.iter().filter(takes_whole).count() as u64;
-            if taken == 0 {
-                continue;
-            }
-            let left = (self.pool.free_of(set) - taken) * u64::from(crate::amount::WHOLE);
-            if left < self.accounts.idle_guarantees(job.account, set) {
-                return Err(Stop::Guarantee);
+        let mut taken: Vec<(ClassId, u64)> = Vec::new();
+        for pick in picks.iter().filter(|pick| !self.pool.is_held(pick.spot)) {
+            let class = self.pool.device(pick.spot).class;
+            match taken.iter_mut().find(|(of, _)| *of == class) {
+                Some((_, milli)) => *milli += u64::from(WHOLE),
+                None => taken.push((class, u64::from(WHOLE))),
             }
         }
-        Ok(())
+        if self.leaves_guarantees(job, &taken) { Ok(()) } else { Err(Stop::Guarantee) }
+    }
+
+    /// Whether what a job's first choice takes at least, of whole devices, is not left to it by guarantees.
+    pub(super) fn is_stopped_by_guarantees(&self, job: &Job) -> bool {
+        let shape = self.shapes.get(job.shape);
+        let demand = &shape.first_demand;
+        if self.accounts.guaranteed_sets.is_empty()
+            || !job.is_long(self.policy.quantum())
+            || self.accounts.is_entitled(job.account, demand)
+        {
+            return false;
+        }
+        let whole = shape.choices.first().is_some_and(|parts| parts.iter().all(|part| part.take == Take::Exclusive));
+        whole && !self.leaves_guarantees(job, demand)
     }
 }
 

@@ -3,19 +3,22 @@
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, SlipCause};
 use crate::ids::JobId;
-use crate::job::{Job, Promise};
+use crate::job::{Job, Promise, Rank};
 use crate::plan::{Plan, Planner};
-use crate::pool::{Claim, Spot};
+use crate::pool::Spot;
 use crate::search::{PartDemand, Pick};
-use crate::shapes::classes_of;
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::collections::BTreeSet;
 
 impl Scheduler {
-    /// Gives reserved starts to those of the first jobs in order that have none.
+    /// Gives reserved starts to the jobs that others give way to, and to those of the first jobs in order that have none.
     pub(super) fn reserve_starts(&mut self, effects: &mut Vec<Effect>) {
         let depth = self.policy.backfill_depth;
-        if self.promised.len() >= depth || self.waiting == 0 {
+        if self.waiting == 0 || depth == 0 {
+            return;
+        }
+        self.reserve_first(effects);
+        if self.promised.len() >= depth {
             return;
         }
         for id in self.first_jobs(depth) {
@@ -23,18 +26,12 @@ impl Scheduler {
                 return;
             }
             let Some(job) = self.jobs.get(&id).filter(|job| job.promise.is_none()) else { continue };
-            let grown = classes_of(self.shapes.get(job.shape).classes).map(|class| self.pool.index[class].sooner);
-            let grown = grown.max().unwrap_or(0);
-            if job.unplanned.is_some_and(|stamp| stamp >= grown) {
+            if self.is_unplanned(job, Rank::Later) {
                 continue;
             }
             match self.plan(id) {
-                Some((choice, plan)) => self.promise(id, choice, plan, effects),
-                None => {
-                    if let Some(job) = self.jobs.get_mut(&id) {
-                        job.unplanned = Some(grown);
-                    }
-                }
+                Some((choice, plan)) => self.promise(id, choice, plan, Rank::Later, effects),
+                None => self.note_unplanned(id, Rank::Later),
             }
         }
     }
@@ -46,7 +43,7 @@ impl Scheduler {
             self.pool.step();
             let Some(job) = self.jobs.get(&id).filter(|job| is_front || job.front.is_none()) else { return true };
             seen += 1;
-            if self.stopped_by(account, job).is_none() {
+            if self.stopped_by(account, job).is_none() && !self.is_stopped_by_guarantees(job) {
                 found.push(id);
             }
             found.len() < depth && seen < 2 * depth
@@ -62,7 +59,7 @@ impl Scheduler {
     }
 
     /// Returns the earliest start of all choices; the first choice among equals.
-    fn plan(&mut self, id: JobId) -> Option<(Vec<PartDemand>, Plan)> {
+    pub(super) fn plan(&mut self, id: JobId) -> Option<(Vec<PartDemand>, Plan)> {
         self.pool.settle_chunks();
         let job = self.jobs.get(&id)?;
         let shape = self.shapes.get(job.shape);
@@ -76,23 +73,33 @@ impl Scheduler {
         Some((shape.choices[choice].clone(), plan))
     }
 
-    fn promise(&mut self, id: JobId, choice: Vec<PartDemand>, plan: Plan, effects: &mut Vec<Effect>) {
+    /// Gives a job a reserved start.
+    pub(super) fn promise(
+        &mut self,
+        id: JobId,
+        choice: Vec<PartDemand>,
+        plan: Plan,
+        rank: Rank,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let starts = plan.starts;
-        let ends = job.limit_ms.map_or(Millis::NEVER, |limit| starts.plus(limit));
+        let (starts, account) = (plan.starts, job.account);
+        let demand = self.shapes.get(job.shape).demand(&choice, &self.pool.classes);
         let slipped = job.slipped.take().filter(|&(before, _)| before < starts).map(|(_, cause)| cause);
-        job.promise = Some(Promise { starts, spots: plan.spots.clone(), choice });
-        for &spot in &plan.spots {
-            self.pool.device_mut(spot).claims.push(Claim { job: id, starts, ends });
-        }
-        self.refresh_all(&plan.spots);
+        let is_known = job.announced.replace(starts) == Some(starts) && slipped.is_none();
+        let planned = starts;
+        job.promise = Some(Promise { starts, spots: plan.spots, choice, rank, demand: demand.clone(), planned });
+        self.count_rank(id, account, &demand, rank, true);
+        self.set_claims(id, true);
         self.promised.insert(id);
         self.pool.touched.push(id);
-        self.timers.insert((starts.plus(RELEASE_EXPECTED_MS), Timer::Promise(id)));
-        effects.push(Effect::Reserved { job: id, starts, slipped });
+        self.timers.insert((due(starts), Timer::Promise(id)));
+        if !is_known {
+            effects.push(Effect::Reserved { job: id, starts, slipped });
+        }
     }
 
-    fn refresh_all(&mut self, spots: &[Spot]) {
+    pub(super) fn refresh_all(&mut self, spots: &[Spot]) {
         let nodes: BTreeSet<u32> = spots.iter().map(|spot| spot.node).collect();
         for node in nodes {
             self.pool.refresh(self.now, node);
@@ -101,7 +108,9 @@ impl Scheduler {
 
     /// Takes a job's reserved start back.
     pub(super) fn drop_promise(&mut self, id: JobId) {
-        let Some(promise) = self.jobs.get_mut(&id).and_then(|job| job.promise.take()) else { return };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let (account, Some(promise)) = (job.account, job.promise.take()) else { return };
+        self.count_rank(id, account, &promise.demand, promise.rank, false);
         for &spot in &promise.spots {
             self.pool.device_mut(spot).claims.retain(|claim| claim.job != id);
         }
@@ -111,7 +120,7 @@ impl Scheduler {
         }
         self.promised.remove(&id);
         self.ready.remove(&id);
-        self.timers.remove(&(promise.starts.plus(RELEASE_EXPECTED_MS), Timer::Promise(id)));
+        self.timers.remove(&(due(promise.starts), Timer::Promise(id)));
     }
 
     /// Takes a job's reserved start back, and records why. The earliest one that it lost counts.
@@ -169,4 +178,9 @@ impl Scheduler {
         picks.sort_by_key(|pick| (pick.part, pick.spot));
         crate::search::carries(&self.pool, choice, &picks).then_some(picks)
     }
+}
+
+/// Returns when a reserved start is missed.
+pub(super) fn due(starts: Millis) -> Millis {
+    starts.plus(RELEASE_EXPECTED_MS)
 }

@@ -1,7 +1,7 @@
 //! What happens because time has passed.
 
 use super::{Scheduler, Timer};
-use crate::effect::{Effect, EndCause, SlipCause};
+use crate::effect::{Effect, EndCause};
 use crate::ids::JobId;
 use crate::job::Hold;
 use crate::shapes::classes_of;
@@ -25,7 +25,7 @@ impl Scheduler {
                 Timer::Warn(job) => self.warn(job, effects),
                 Timer::Wait(job) => self.withdraw(job, EndCause::WaitOver, effects),
                 Timer::Keep(job) => self.withdraw(job, EndCause::Abandoned, effects),
-                Timer::Promise(job) => self.lose_promise(job, SlipCause::Leases),
+                Timer::Promise(job) => self.promise_is_due(job, effects),
             }
         }
     }

@@ -32,16 +32,7 @@ impl Program {
             local_size: 2,
             job: 0,
         });
-        let request = SessionRequest {
-            node_name,
-            pid: place,
-            program: "app".into(),
-            rank,
-            kind,
-            order,
-            devices: None,
-            job: None,
-        };
+        let request = SessionRequest { node_name, pid: place, program: "app".into(), rank, kind, order };
         Self {
             request,
             alive: true,

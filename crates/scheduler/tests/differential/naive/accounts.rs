@@ -108,6 +108,19 @@ impl Naive {
         })
     }
 
+    /// Whether what a job's accounts hold of the classes that it holds is within a guarantee.
+    pub(super) fn is_within_guarantee(&self, job: &NJob, mine: &BTreeSet<usize>) -> bool {
+        self.path(job.account).into_iter().any(|account| {
+            let quotas = &self.policy.accounts[account].guaranteed;
+            let covered = mine.iter().all(|&class| quotas.iter().any(|quota| self.is_of(quota, class)));
+            let within = |quota: &Quota| {
+                !mine.iter().any(|&class| self.is_of(quota, class))
+                    || self.held(account, quota) <= u64::from(quota.devices) * 1_000
+            };
+            covered && quotas.iter().all(within)
+        })
+    }
+
     pub(super) fn beyond_most(&self, leaf: usize, demand: &BTreeMap<usize, u64>) -> bool {
         self.path(leaf).into_iter().any(|account| {
             self.policy.accounts[account].most.iter().any(|quota| {
@@ -132,13 +145,16 @@ impl Naive {
             (None, Some(_)) => return Ordering::Greater,
             (None, None) => {}
         }
-        let (mine, theirs) = (self.path(one.account), self.path(other.account));
-        for (&mine, &theirs) in mine.iter().zip(&theirs) {
+        self.order_of_accounts(one.account, other.account).then_with(|| self.turn(one).cmp(&self.turn(other)))
+    }
+
+    pub(super) fn order_of_accounts(&self, one: usize, other: usize) -> Ordering {
+        for (mine, theirs) in self.path(one).into_iter().zip(self.path(other)) {
             if mine != theirs {
                 return (self.accounts[mine].standing, mine).cmp(&(self.accounts[theirs].standing, theirs));
             }
         }
-        self.turn(one).cmp(&self.turn(other))
+        Ordering::Equal
     }
 
     pub(super) fn apply_policy(&mut self, policy: Policy, effects: &mut Vec<Effect>) {
@@ -146,6 +162,7 @@ impl Naive {
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
             self.lose(id, SlipCause::Policy);
         }
+        self.head = None;
         let old = std::mem::replace(&mut self.policy, policy);
         let old_accounts = std::mem::take(&mut self.accounts);
         for account in &self.policy.accounts {

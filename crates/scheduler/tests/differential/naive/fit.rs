@@ -61,6 +61,16 @@ impl Naive {
         self.free_until_but(at, but, None)
     }
 
+    /// The same for a job's reserved start: of others those count that are before it.
+    fn free_until_before(&self, at: At, job: JobId, starts: Millis) -> Millis {
+        let others = self.jobs.values().filter(|other| other.id != job).filter_map(|other| other.promise.as_ref());
+        let before = others.filter(|promise| promise.places.contains(&at) && promise.starts <= starts);
+        let device = self.device_id(at);
+        let windows = self.reservations.values().filter(|of| of.ends > self.now && Self::is_reserved(of, device));
+        let limits = windows.map(|of| of.starts).chain(before.map(|promise| promise.starts));
+        limits.chain([self.deadline(device)]).min().unwrap_or(Millis::NEVER)
+    }
+
     /// The same, one reservation left out too.
     fn free_until_but(&self, at: At, but: Option<JobId>, within: Option<ReservationId>) -> Millis {
         let device = self.device_id(at);
@@ -231,7 +241,9 @@ impl Naive {
         let promise = job.promise.as_ref()?;
         let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
         let free = |at: &At| {
-            self.is_sound(*at) && self.holders_of(*at).next().is_none() && until <= self.free_until(*at, Some(job.id))
+            self.is_sound(*at)
+                && self.holders_of(*at).next().is_none()
+                && until <= self.free_until_before(*at, job.id, promise.starts)
         };
         if !promise.places.iter().all(free) {
             return None;
@@ -253,39 +265,18 @@ impl Naive {
         if self.beyond_most(job.account, &demand) {
             return false;
         }
-        if job.limit.is_none_or(|limit| limit <= self.policy.quantum()) || self.entitled(job.account, &demand) {
+        if !self.is_long(job) || self.entitled(job.account, &demand) {
             return true;
         }
-        let sets: BTreeSet<Vec<usize>> =
-            self.policy.accounts.iter().flat_map(|account| &account.guaranteed).map(|quota| self.set(quota)).collect();
-        sets.into_iter().all(|set| {
-            let class = |at: At| self.nodes[at.0].devices[at.1].class;
-            let whole = |at: At| set.contains(&class(at)) && self.holders_of(at).next().is_none();
-            let taken = picks.iter().filter(|(_, at)| whole(*at)).count();
-            let free = self.places().into_iter().filter(|&at| whole(at) && self.is_sound(at)).count();
-            taken == 0 || (free - taken) as u64 * 1_000 >= self.idle(job.account, &set)
-        })
+        let mut taken = BTreeMap::new();
+        for (_, at) in picks.iter().filter(|(_, at)| self.holders_of(*at).next().is_none()) {
+            *taken.entry(self.nodes[at.0].devices[at.1].class).or_default() += 1_000;
+        }
+        self.leaves_guarantees(job, &taken)
     }
 
     pub(super) fn set(&self, quota: &Quota) -> Vec<usize> {
         (0..self.classes.len()).filter(|&class| self.is_of(quota, class)).collect()
-    }
-
-    pub(super) fn idle(&self, leaf: usize, set: &[usize]) -> u64 {
-        let mut idle = 0;
-        for (at, account) in self.policy.accounts.iter().enumerate() {
-            let path = self.path(at);
-            let below = path.iter().any(|&above| above != at && !self.policy.accounts[above].guaranteed.is_empty());
-            if below || self.path(leaf).contains(&at) {
-                continue;
-            }
-            for quota in &account.guaranteed {
-                if self.set(quota).iter().all(|class| set.contains(class)) {
-                    idle += (u64::from(quota.devices) * 1_000).saturating_sub(self.held(at, quota));
-                }
-            }
-        }
-        idle
     }
 
     pub(super) fn waiting_in_order(&self) -> Vec<JobId> {
@@ -318,6 +309,8 @@ impl Naive {
 
     pub(super) fn start(&mut self, id: JobId, choice: &[Want], picks: &[(usize, At)], effects: &mut Vec<Effect>) {
         let account = self.jobs[&id].account;
+        let is_first = self.leaf_first(account).is_some_and(|first| first.id == id);
+        self.head = self.head.filter(|&head| head != id);
         self.path(account).into_iter().for_each(|account| self.settle(account));
         let grants: Vec<NGrant> = picks
             .iter()
@@ -345,7 +338,9 @@ impl Naive {
         let leased =
             |grant: &NGrant| LeasedDevice { device: grant.device, amount: grant.amount, exclusive: grant.exclusive };
         effects.push(Effect::Started { job: id, devices: job.grants.iter().map(leased).collect(), ends: job.ends });
-        self.accounts[account].last_start = now;
+        if is_first {
+            self.accounts[account].last_start = now;
+        }
         self.touch(account);
     }
 

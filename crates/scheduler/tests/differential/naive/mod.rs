@@ -10,7 +10,7 @@ use accord_scheduler::amount::{Amount, WHOLE};
 use accord_scheduler::arithmetic::{charge, decayed, share};
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::input::Reservation;
-use accord_scheduler::policy::Quota;
+use accord_scheduler::policy::{Quota, RELEASE_MS};
 use accord_scheduler::request::{Locality, Part, Take};
 use accord_scheduler::{
     DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Millis, Policy, RELEASE_EXPECTED_MS, Refusal, Request,
@@ -54,6 +54,9 @@ pub(crate) struct NPromise {
     pub(crate) ends: Millis,
     pub(crate) places: Vec<At>,
     pub(crate) choice: Vec<Want>,
+    /// 0 gives way to the others, 1 is the first job's, 2 of a job within a guarantee.
+    pub(crate) rank: u8,
+    pub(crate) planned: Millis,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +80,7 @@ pub(crate) struct NJob {
     pub(crate) grants: Vec<NGrant>,
     pub(crate) promise: Option<NPromise>,
     pub(crate) slipped: Option<(Millis, SlipCause)>,
+    pub(crate) announced: Option<Millis>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -107,6 +111,8 @@ pub(crate) struct Naive {
     last: u64,
     last_front: u64,
     paused: bool,
+    /// The first job beyond all guarantees.
+    head: Option<JobId>,
     reservations: BTreeMap<ReservationId, Reservation>,
     drains: BTreeMap<DrainTarget, (Millis, bool)>,
     due_drains: BTreeSet<DrainTarget>,
@@ -126,6 +132,7 @@ impl Naive {
             last: 0,
             last_front: 0,
             paused: false,
+            head: None,
             reservations: BTreeMap::new(),
             drains: BTreeMap::new(),
             due_drains: BTreeSet::new(),
@@ -151,6 +158,7 @@ impl Naive {
                         of.promise = None;
                     }
                     let account = of.account;
+                    self.head = self.head.filter(|&head| !held || head != job);
                     self.touch(account);
                 }
             }
@@ -262,7 +270,7 @@ impl Naive {
                 4 => self.warn(job, effects),
                 5 => self.finish(job, EndCause::WaitOver, effects),
                 6 => self.finish(job, EndCause::Abandoned, effects),
-                _ => self.lose(job, SlipCause::Leases),
+                _ => self.promise_is_due(job, effects),
             }
         }
     }
@@ -299,16 +307,7 @@ impl Naive {
             return true;
         }
         let mine: BTreeSet<usize> = held().map(|grant| grant.class).collect();
-        let within = self.path(job.account).into_iter().any(|account| {
-            let quotas = &self.policy.accounts[account].guaranteed;
-            let covered = mine.iter().all(|&class| quotas.iter().any(|quota| self.is_of(quota, class)));
-            let within = |quota: &Quota| {
-                !mine.iter().any(|&class| self.is_of(quota, class))
-                    || self.held(account, quota) <= u64::from(quota.devices) * 1_000
-            };
-            covered && quotas.iter().all(within)
-        });
-        if within {
+        if self.is_within_guarantee(job, &mine) {
             return false;
         }
         self.jobs.values().filter(|other| other.phase == NPhase::Waiting && !other.on_hold).any(|other| {
@@ -383,6 +382,7 @@ impl Naive {
                 grants: Vec::new(),
                 promise: None,
                 slipped: None,
+                announced: None,
             },
         );
         self.touch(at);
@@ -410,6 +410,7 @@ impl Naive {
         match self.jobs.get(&id).map(|job| job.phase) {
             Some(NPhase::Waiting) => {
                 let account = self.jobs.remove(&id).unwrap().account;
+                self.head = self.head.filter(|&head| head != id);
                 self.touch(account);
                 effects.push(Effect::Ended { job: id, cause });
             }
@@ -456,6 +457,7 @@ impl Naive {
                 job.limit = Some(limit);
                 job.promise = None;
                 let account = job.account;
+                self.head = self.head.filter(|&head| head != id);
                 self.touch(account);
             }
             NPhase::Running => {

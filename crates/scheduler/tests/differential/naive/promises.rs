@@ -38,59 +38,427 @@ impl Naive {
         }
     }
 
+    pub(super) fn promise_is_due(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        let promise = self.jobs[&id].promise.clone().unwrap();
+        let holders: BTreeSet<JobId> =
+            promise.places.iter().flat_map(|&at| self.holders_of(at).map(|(job, _)| job.id)).collect();
+        let is_held = !holders.is_empty();
+        let later = self.now.plus(RELEASE_EXPECTED_MS);
+        let is_kept = if is_held { self.now < promise.planned.plus(RELEASE_MS) } else { promise.rank == 1 };
+        if is_kept {
+            let job = self.jobs.get_mut(&id).unwrap();
+            let ends = job.limit.map_or(Millis::NEVER, |limit| later.plus(limit));
+            job.promise = Some(NPromise { starts: later, ends, ..promise });
+            job.announced = Some(later);
+            effects.push(Effect::Reserved { job: id, starts: later, slipped: Some(SlipCause::Leases) });
+            return;
+        }
+        for other in holders {
+            let other = self.jobs.get_mut(&other).unwrap();
+            if other.planned_end <= self.now {
+                other.planned_end = later;
+            }
+        }
+        self.lose(id, SlipCause::Leases);
+    }
+
     pub(super) fn reserve_starts(&mut self, effects: &mut Vec<Effect>) -> bool {
         let depth = self.policy.backfill_depth;
+        if depth == 0 || self.waiting_in_order().is_empty() {
+            return false;
+        }
+        let mut changed = self.reserve_first(effects);
         let mut first = Vec::new();
         for id in self.waiting_in_order().into_iter().take(2 * depth) {
             let job = &self.jobs[&id];
-            if !self.too_many_run(job.account)
-                && !self.beyond_most(job.account, &self.first_demand(job))
-                && first.len() < depth
-            {
+            if !self.is_stopped(job) && !self.is_stopped_by_guarantees(job) && first.len() < depth {
                 first.push(id);
             }
         }
-        let mut changed = false;
         for id in first {
             let promised = self.jobs.values().filter(|job| job.promise.is_some()).count();
             if promised >= depth || self.jobs[&id].promise.is_some() {
                 continue;
             }
-            let Some((mut starts, places, choice)) = self.plan(&self.jobs[&id]) else { continue };
-            if starts <= self.now {
-                starts = self.now.plus(RELEASE_EXPECTED_MS);
-            }
-            let job = self.jobs.get_mut(&id).unwrap();
-            let ends = job.limit.map_or(Millis::NEVER, |limit| starts.plus(limit));
-            let slipped = job.slipped.take().filter(|&(before, _)| before < starts).map(|(_, cause)| cause);
-            job.promise = Some(NPromise { starts, ends, places, choice });
-            effects.push(Effect::Reserved { job: id, starts, slipped });
+            let Some((starts, places, choice)) = self.plan(&self.jobs[&id], 0, &[]) else { continue };
+            self.promise(id, starts, places, choice, 0, effects);
             changed = true;
         }
         changed
     }
 
+    fn promise(
+        &mut self,
+        id: JobId,
+        starts: Millis,
+        places: Vec<At>,
+        choice: Vec<Want>,
+        rank: u8,
+        effects: &mut Vec<Effect>,
+    ) {
+        let job = self.jobs.get_mut(&id).unwrap();
+        let ends = job.limit.map_or(Millis::NEVER, |limit| starts.plus(limit));
+        let slipped = job.slipped.take().filter(|&(before, _)| before < starts).map(|(_, cause)| cause);
+        job.promise = Some(NPromise { starts, ends, places, choice, rank, planned: starts });
+        if slipped.is_some() || job.announced != Some(starts) {
+            effects.push(Effect::Reserved { job: id, starts, slipped });
+        }
+        job.announced = Some(starts);
+    }
+
+    pub(super) fn is_stopped(&self, job: &NJob) -> bool {
+        self.too_many_run(job.account) || self.beyond_most(job.account, &self.first_demand(job))
+    }
+
+    /// Reserved starts to which others give way. Returns whether anything has changed.
+    fn reserve_first(&mut self, effects: &mut Vec<Effect>) -> bool {
+        let mut changed = false;
+        for id in self.jobs.keys().copied().collect::<Vec<_>>() {
+            let job = &self.jobs[&id];
+            if job.promise.as_ref().is_some_and(|promise| promise.rank == 2)
+                && !self.entitled(job.account, &self.first_demand(job))
+            {
+                self.set_rank(id, u8::from(self.head == Some(id)));
+                self.leave_first(Some(id));
+                changed = true;
+            }
+        }
+        changed |= self.reserve_entitled(effects);
+        let mut refused = BTreeSet::new();
+        loop {
+            let (before, first) = (self.head, self.first_of_all(&refused));
+            let is_first = |id: &JobId| self.jobs[id].promise.as_ref().is_some_and(|promise| promise.rank == 1);
+            let demoted = before.filter(|before| first != Some(*before) && is_first(before));
+            if let Some(before) = demoted {
+                self.set_rank(before, 0);
+            }
+            self.head = first;
+            let Some(id) = first else { return self.leave_first(demoted) || changed };
+            let ends = self.jobs.values().map(|job| job.planned_end).filter(|&end| end != Millis::NEVER);
+            let horizon = ends.max().unwrap_or(Millis(0)).max(self.now.plus(RELEASE_EXPECTED_MS));
+            match self.jobs[&id].promise.as_ref().map(|promise| (promise.rank, promise.starts)) {
+                Some((1 | 2, _)) => return self.leave_first(demoted) || changed,
+                Some((_, starts)) if starts <= horizon => {
+                    self.set_rank(id, 1);
+                    self.leave_first(demoted);
+                    return true;
+                }
+                _ if self.plan_before(id, 1, horizon, effects) => {
+                    self.leave_first(demoted);
+                    return true;
+                }
+                _ => {
+                    refused.insert(id);
+                    self.head = before;
+                }
+            }
+            if let Some(before) = demoted {
+                self.set_rank(before, 1);
+            }
+        }
+    }
+
+    /// Takes back the reserved start of a job that gives way now, if there are too many. Returns whether there is such a job.
+    fn leave_first(&mut self, demoted: Option<JobId>) -> bool {
+        let promised = self.jobs.values().filter(|job| job.promise.is_some()).count();
+        if let Some(id) = demoted
+            && promised > self.policy.backfill_depth
+            && self.jobs[&id].promise.as_ref().is_some_and(|promise| promise.rank == 0)
+        {
+            self.lose(id, SlipCause::Order);
+        }
+        demoted.is_some()
+    }
+
+    fn set_rank(&mut self, id: JobId, rank: u8) {
+        self.jobs.get_mut(&id).unwrap().promise.as_mut().unwrap().rank = rank;
+    }
+
+    /// The first job of a leaf.
+    pub(super) fn leaf_first(&self, leaf: usize) -> Option<&NJob> {
+        let waiting =
+            self.jobs.values().filter(|job| job.account == leaf && job.phase == NPhase::Waiting && !job.on_hold);
+        waiting.min_by_key(|job| self.turn(job))
+    }
+
+    fn reserve_entitled(&mut self, effects: &mut Vec<Effect>) -> bool {
+        let firsts = (0..self.accounts.len()).filter(|&leaf| self.is_leaf(leaf));
+        let firsts = firsts.filter(|&leaf| self.accounts[leaf].standing.is_some_and(|standing| !standing.0));
+        let mut firsts: Vec<&NJob> = firsts.filter_map(|leaf| self.leaf_first(leaf)).collect();
+        firsts.sort_by(|one, other| self.order_of_accounts(one.account, other.account));
+        let firsts: Vec<JobId> = firsts.into_iter().map(|job| job.id).take(self.policy.backfill_depth).collect();
+        let latest = self.policy.quantum() + self.policy.grace_ms;
+        let latest = self.now.plus(latest.max(RELEASE_EXPECTED_MS));
+        let mut changed = false;
+        for id in firsts {
+            let job = &self.jobs[&id];
+            let is_done = job.promise.as_ref().is_some_and(|promise| promise.rank == 2);
+            if is_done || self.is_stopped(job) || !self.first_entitled(job) {
+                continue;
+            }
+            if job.promise.as_ref().is_some_and(|promise| promise.starts <= latest) {
+                self.set_rank(id, 2);
+                changed = true;
+            } else {
+                changed |= self.plan_before(id, 2, latest, effects);
+            }
+        }
+        changed
+    }
+
+    /// Whether a job is within a guarantee, with reserved starts to which others give way counted as held.
+    fn first_entitled(&self, job: &NJob) -> bool {
+        let demand = self.first_demand(job);
+        self.path(job.account).into_iter().any(|account| {
+            let quotas = &self.policy.accounts[account].guaranteed;
+            let covered = demand.keys().all(|&class| quotas.iter().any(|quota| self.is_of(quota, class)));
+            let within = |quota: &Quota| {
+                let of = |demand: &BTreeMap<usize, u64>| -> u64 {
+                    demand.iter().filter(|(class, _)| self.is_of(quota, **class)).map(|(_, milli)| milli).sum()
+                };
+                let claimed = self.below(account).filter(|other| other.id != job.id);
+                let claimed = claimed.filter_map(|other| Some((other, other.promise.as_ref()?)));
+                let claimed = claimed.filter(|(_, promise)| promise.rank > 0);
+                let claimed: u64 = claimed.map(|(other, promise)| of(&self.demand(other, &promise.choice))).sum();
+                of(&demand) == 0
+                    || self.held(account, quota) + claimed + of(&demand) <= u64::from(quota.devices) * 1_000
+            };
+            !demand.is_empty() && covered && quotas.iter().all(within)
+        })
+    }
+
+    fn first_of_all(&self, refused: &BTreeSet<JobId>) -> Option<JobId> {
+        let suits = |job: &NJob| !refused.contains(&job.id) && !self.is_stopped(job);
+        let waiting: Vec<&NJob> =
+            self.jobs.values().filter(|job| job.phase == NPhase::Waiting && !job.on_hold).collect();
+        let front = waiting.iter().filter(|job| job.front.is_some() && suits(job)).min_by_key(|job| job.front);
+        if let Some(front) = front {
+            return Some(front.id);
+        }
+        let is_first = |job: &NJob| self.leaf_first(job.account).is_some_and(|first| first.id == job.id);
+        let standing = |job: &NJob| self.accounts[job.account].standing.unwrap();
+        let present = waiting.iter().find(|job| Some(job.id) == self.head && is_first(job) && suits(job));
+        let mut firsts: Vec<&NJob> =
+            waiting.iter().copied().filter(|job| is_first(job) && suits(job) && standing(job).0).collect();
+        firsts.sort_by(|one, other| {
+            standing(one).1.cmp(&standing(other).1).then(self.order_of_accounts(one.account, other.account))
+        });
+        let above = |job: &&NJob| present.is_none_or(|present| standing(job).1 + 2 <= standing(present).1);
+        firsts.first().filter(|job| above(job)).or(present).map(|job| job.id)
+    }
+
+    /// Plans a job's start before those of lower ranks, as few of them as make it start until `latest`.
+    fn plan_before(&mut self, id: JobId, rank: u8, latest: Millis, effects: &mut Vec<Effect>) -> bool {
+        let job = &self.jobs[&id];
+        if rank == 1 && !self.may_fit_beside_guarantees(job, &self.first_demand(job)) {
+            return false;
+        }
+        let mut best: Option<Planned> = None;
+        for ignored in 0..=rank {
+            // The job's own reserved start is left out in any case.
+            let found = self.plan(&self.jobs[&id], ignored, &[]);
+            if let Some(found) = found
+                && best.as_ref().is_none_or(|best| found.0 < best.0)
+            {
+                best = Some(found);
+            }
+            if best.as_ref().is_some_and(|best| best.0 <= latest) {
+                break;
+            }
+        }
+        if rank == 2 && best.as_ref().is_none_or(|best| best.0 > latest) {
+            let lent = self.lent_to(&self.jobs[&id]);
+            let found = self.plan(&self.jobs[&id], 2, &lent);
+            if let Some(found) = found
+                && best.as_ref().is_none_or(|best| found.0 < best.0)
+            {
+                best = Some(found);
+            }
+            let places = best.as_ref().map_or(Vec::new(), |best| best.1.clone());
+            for other in lent {
+                let other = self.jobs.get_mut(&other).unwrap();
+                let mut held = other.grants.iter().filter(|grant| grant.hold == NHold::Held);
+                if held.any(|grant| places.contains(&grant.at)) {
+                    other.planned_end = other.ends;
+                }
+            }
+        }
+        let Some((mut starts, places, choice)) = best else { return false };
+        if rank == 1 {
+            match self.beside_guarantees(&self.jobs[&id], &choice) {
+                Some(time) => starts = starts.max(time),
+                None => return false,
+            }
+        }
+        self.lose(id, SlipCause::Order);
+        let ends = self.jobs[&id].limit.map_or(Millis::NEVER, |limit| starts.plus(limit));
+        for other in self.jobs.keys().copied().collect::<Vec<_>>() {
+            let Some(promise) = &self.jobs[&other].promise else { continue };
+            let meets = promise.places.iter().any(|at| places.contains(at));
+            if promise.rank < rank && meets && promise.starts < ends && starts < promise.ends {
+                self.lose(other, SlipCause::Order);
+            }
+        }
+        self.promise(id, starts, places, choice, rank, effects);
+        true
+    }
+
+    /// Running jobs without a limit and beyond their guarantees that hold devices of a job's classes.
+    fn lent_to(&self, job: &NJob) -> Vec<JobId> {
+        let wanted: BTreeSet<usize> = self.choices(job).iter().flatten().map(|want| want.class).collect();
+        let running = self.jobs.values().filter(|job| job.phase == NPhase::Running && job.planned_end == Millis::NEVER);
+        let lent = running.filter(|other| {
+            let held = other.grants.iter().filter(|grant| grant.hold == NHold::Held);
+            let held: BTreeSet<usize> = held.map(|grant| grant.class).collect();
+            held.iter().any(|class| wanted.contains(class)) && !self.is_within_guarantee(other, &held)
+        });
+        lent.map(|job| job.id).collect()
+    }
+
+    /// When jobs with long limits leave room for the first job beside all guarantees.
+    fn beside_guarantees(&self, job: &NJob, choice: &[Want]) -> Option<Millis> {
+        let demand = self.demand(job, choice);
+        if !self.is_long(job) || self.entitled(job.account, &demand) {
+            return Some(Millis(0));
+        }
+        if !self.may_fit_beside_guarantees(job, &demand) {
+            return None;
+        }
+        let mut ends: Vec<(Millis, JobId)> = self
+            .jobs
+            .values()
+            .filter(|job| self.is_long(job) && job.phase != NPhase::Waiting && job.planned_end != Millis::NEVER)
+            .map(|job| (job.planned_end, job.id))
+            .collect();
+        ends.sort_unstable();
+        for count in 0..=ends.len() {
+            let gone: Vec<JobId> = ends[..count].iter().map(|(_, job)| *job).collect();
+            if self.fits_beside_guarantees(job, &demand, Some(&gone)) {
+                return Some(ends[..count].last().map_or(Millis(0), |(time, _)| *time));
+            }
+        }
+        None
+    }
+
+    /// What ended jobs held of a set of classes, all or those below an account.
+    fn charged_of(&self, gone: &[JobId], account: Option<usize>, set: &[usize]) -> u64 {
+        let there = self.jobs.values().filter(|job| {
+            gone.contains(&job.id) && account.is_none_or(|account| self.path(job.account).contains(&account))
+        });
+        let grants = there.flat_map(|job| &job.grants);
+        let grants = grants.filter(|grant| matches!(grant.hold, NHold::Held | NHold::Releasing));
+        grants.filter(|grant| set.contains(&grant.class)).map(|grant| grant.milli).sum()
+    }
+
+    fn may_fit_beside_guarantees(&self, job: &NJob, demand: &BTreeMap<usize, u64>) -> bool {
+        !self.is_long(job) || self.entitled(job.account, demand) || self.fits_beside_guarantees(job, demand, None)
+    }
+
+    /// Whether a demand fits beside all guarantees once some jobs with long limits have ended; none: all of them.
+    fn fits_beside_guarantees(&self, job: &NJob, demand: &BTreeMap<usize, u64>, gone: Option<&[JobId]>) -> bool {
+        self.guaranteed_sets().into_iter().all(|set| {
+            let taken: u64 = set.iter().filter_map(|class| demand.get(class)).sum();
+            let (sound, long) = self.in_use(&set);
+            let left = |gone| (long * 1_000).saturating_sub(self.charged_of(gone, None, &set));
+            let mut needed = taken + gone.map_or(0, left);
+            for (at, bound) in self.bounds_within(&set) {
+                let own = if self.path(job.account).contains(&at) { demand } else { &BTreeMap::new() };
+                let more: u64 = self.set(bound).iter().filter_map(|class| own.get(class)).sum();
+                let left = gone.map_or(0, |gone| {
+                    self.long_held(at, bound).saturating_sub(self.charged_of(gone, Some(at), &self.set(bound)))
+                });
+                needed += (u64::from(bound.devices) * 1_000).saturating_sub(left + more);
+            }
+            taken == 0 || needed <= sound * 1_000
+        })
+    }
+
+    /// Whether a job with a long limit may have more devices: all guarantees can be had within a quantum still.
+    pub(super) fn leaves_guarantees(&self, job: &NJob, taken: &BTreeMap<usize, u64>) -> bool {
+        let head = self.head.filter(|&head| head != job.id).map(|head| &self.jobs[&head]);
+        let head = head.and_then(|head| Some((head.account, self.demand(head, &head.promise.as_ref()?.choice))));
+        let mut takes = vec![(job.account, taken.clone())];
+        takes.extend(head);
+        let of = |demand: &BTreeMap<usize, u64>, set: &[usize]| -> u64 {
+            set.iter().filter_map(|class| demand.get(class)).sum()
+        };
+        self.guaranteed_sets().into_iter().all(|set| {
+            let (sound, long) = self.in_use(&set);
+            let mut needed = long * 1_000 + takes.iter().map(|(_, demand)| of(demand, &set)).sum::<u64>();
+            for (at, bound) in self.bounds_within(&set) {
+                let own = takes.iter().filter(|(leaf, _)| self.path(*leaf).contains(&at));
+                let more: u64 = own.map(|(_, demand)| of(demand, &self.set(bound))).sum();
+                needed += (u64::from(bound.devices) * 1_000).saturating_sub(self.long_held(at, bound) + more);
+            }
+            of(taken, &set) == 0 || needed <= sound * 1_000
+        })
+    }
+
+    pub(super) fn is_stopped_by_guarantees(&self, job: &NJob) -> bool {
+        let demand = self.first_demand(job);
+        let whole = self.choices(job).first().is_some_and(|of| of.iter().all(|want| want.take == Take::Exclusive));
+        whole && self.is_long(job) && !self.entitled(job.account, &demand) && !self.leaves_guarantees(job, &demand)
+    }
+
+    pub(super) fn is_long(&self, job: &NJob) -> bool {
+        job.limit.is_some_and(|limit| limit > self.policy.quantum())
+    }
+
+    fn guaranteed_sets(&self) -> BTreeSet<Vec<usize>> {
+        self.policy.accounts.iter().flat_map(|account| &account.guaranteed).map(|quota| self.set(quota)).collect()
+    }
+
+    /// Guarantees without any above them, of classes of a set only.
+    fn bounds_within(&self, set: &[usize]) -> Vec<(usize, &Quota)> {
+        let accounts = self.policy.accounts.iter().enumerate().filter(|(at, _)| {
+            self.path(*at).iter().all(|above| above == at || self.policy.accounts[*above].guaranteed.is_empty())
+        });
+        let bounds = accounts.flat_map(|(at, account)| account.guaranteed.iter().map(move |quota| (at, quota)));
+        bounds.filter(|(_, quota)| self.set(quota).iter().all(|class| set.contains(class))).collect()
+    }
+
+    /// Devices that work and are not to be drained, and those of them that jobs with long limits hold.
+    fn in_use(&self, set: &[usize]) -> (u64, u64) {
+        let places = self.places().into_iter().filter(|at| {
+            set.contains(&self.nodes[at.0].devices[at.1].class)
+                && self.is_sound(*at)
+                && self.deadline(self.device_id(*at)) == Millis::NEVER
+        });
+        let places: Vec<At> = places.collect();
+        let long = places.iter().filter(|&&at| self.holders_of(at).any(|(job, _)| self.is_long(job))).count();
+        (places.len() as u64, long as u64)
+    }
+
+    fn long_held(&self, account: usize, quota: &Quota) -> u64 {
+        let grants = self.below(account).filter(|job| self.is_long(job)).flat_map(|job| &job.grants);
+        let charged = grants.filter(|grant| matches!(grant.hold, NHold::Held | NHold::Releasing));
+        charged.filter(|grant| self.is_of(quota, grant.class)).map(|grant| grant.milli).sum()
+    }
+
     /// From when on nothing that is known of is on a device.
-    pub(super) fn available(&self, at: At) -> Millis {
+    fn available(&self, at: At, but: JobId, ignored: u8, lent: &[JobId]) -> Millis {
         let device = self.device_id(at);
         if !self.is_sound(at) || self.deadline(device) != Millis::NEVER {
             return Millis::NEVER;
         }
-        let holders = self.holders_of(at).map(|(job, _)| job.planned_end);
-        let promises = self.jobs.values().filter_map(|job| job.promise.as_ref());
+        let end = |job: &NJob| if lent.contains(&job.id) { job.ends } else { job.planned_end };
+        let holders = self.holders_of(at).map(|(job, _)| end(job));
+        let others = self.jobs.values().filter(|job| job.id != but);
+        let promises = others.filter_map(|job| job.promise.as_ref()).filter(|promise| promise.rank >= ignored);
         let claims = promises.filter(|promise| promise.places.contains(&at)).map(|promise| promise.ends);
         let windows = self.reservations.values().filter(|reservation| Self::is_reserved(reservation, device));
         holders.chain(claims).chain(windows.map(|reservation| reservation.ends)).max().unwrap_or(Millis(0))
     }
 
-    pub(super) fn plan(&self, job: &NJob) -> Option<Planned> {
+    /// The earliest start of a job beside the reserved starts of others, lower ranks than `ignored` left out. Jobs in `lent` end with their quantum.
+    fn plan(&self, job: &NJob, ignored: u8, lent: &[JobId]) -> Option<Planned> {
         let mut best: Option<Planned> = None;
         for choice in self.choices(job) {
             let times: BTreeMap<At, Millis> = self
                 .places()
                 .into_iter()
                 .filter(|at| self.is_allowed(job, at.0))
-                .map(|at| (at, self.available(at)))
+                .map(|at| (at, self.available(at, job.id, ignored, lent)))
                 .filter(|(_, time)| *time != Millis::NEVER)
                 .collect();
             let found = crate::naive_place::plan(&self.nodes, &times, &choice, &job.request, job.origin);
@@ -99,6 +467,11 @@ impl Naive {
             {
                 best = Some((starts, places, choice));
             }
+        }
+        if let Some(best) = &mut best
+            && best.0 <= self.now
+        {
+            best.0 = self.now.plus(RELEASE_EXPECTED_MS);
         }
         best
     }

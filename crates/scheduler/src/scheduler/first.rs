@@ -1,0 +1,469 @@
+//! Reserved starts that others give way to: of jobs within a guarantee, and of the first job beyond all guarantees.
+//!
+//! They make the longest wait of a job hold (`docs/shared-cluster.md`). The first job beyond all guarantees is the first of an account with
+//! the highest level. It stays first until it starts, unless an administrator puts another one first, or one is two levels higher.
+
+use super::Scheduler;
+use crate::accounts::taken_of;
+use crate::amount::WHOLE;
+use crate::demand::PartDemand;
+use crate::effect::{Effect, SlipCause};
+use crate::ids::{ClassId, JobId};
+use crate::job::{Hold, Job, Phase, Promise, Rank};
+use crate::plan::Plan;
+use crate::policy::RELEASE_MS;
+use crate::pool::Spot;
+use crate::shapes::classes_of;
+use crate::time::{Millis, RELEASE_EXPECTED_MS};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+/// Levels by which a job is above the first one to take its place: ageing alone moves two jobs by one level against each other.
+pub(super) const LEVELS_ABOVE: i64 = 2;
+
+/// Accounts that are looked at for the first job, those left out whose own limits stop them.
+const ACCOUNTS_MAX: usize = 256;
+
+impl Scheduler {
+    /// Gives reserved starts to the jobs that others give way to.
+    pub(super) fn reserve_first(&mut self, effects: &mut Vec<Effect>) {
+        for id in self.entitled.clone() {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            if !self.accounts.is_entitled(job.account, &self.shapes.get(job.shape).first_demand) {
+                let classes = self.shapes.get(job.shape).classes;
+                self.set_rank(id, if self.head == Some(id) { Rank::First } else { Rank::Later });
+                self.pool.note_sooner(classes);
+                self.leave_first(Some(id));
+            }
+        }
+        self.reserve_entitled(effects);
+        self.reserve_head(effects);
+    }
+
+    fn reserve_entitled(&mut self, effects: &mut Vec<Effect>) {
+        let (depth, mut leaves) = (self.policy.backfill_depth, Vec::new());
+        self.accounts.visit_entitled(&mut |leaf| {
+            leaves.push(leaf);
+            leaves.len() < depth
+        });
+        let soon = self.now.plus(RELEASE_EXPECTED_MS);
+        let latest = self.now.plus(self.policy.quantum()).plus(self.policy.grace_ms).max(soon);
+        for leaf in leaves {
+            self.pool.step();
+            let Some(turn) = self.accounts.get(leaf).queue.first() else { continue };
+            let Some(job) = self.jobs.get(&turn.job) else { continue };
+            let (id, promise) = (job.id, job.promise.as_ref());
+            let own = promise.filter(|promise| promise.rank == Rank::First).map_or(&[][..], |promise| &promise.demand);
+            let demand = &self.shapes.get(job.shape).first_demand;
+            let is_done = promise.is_some_and(|promise| promise.rank == Rank::Entitled);
+            if is_done || self.stopped_by(leaf, job).is_some() || !self.accounts.is_first_entitled(leaf, demand, own) {
+                continue;
+            }
+            if promise.is_some_and(|promise| promise.starts <= latest) {
+                self.set_rank(id, Rank::Entitled);
+                self.pool.touched.push(id);
+            } else if !self.is_unplanned(job, Rank::Entitled) {
+                self.plan_before(id, Rank::Entitled, latest, effects);
+            }
+        }
+    }
+
+    fn reserve_head(&mut self, effects: &mut Vec<Effect>) {
+        let mut refused = BTreeSet::new();
+        loop {
+            let (before, first) = (self.head, self.first_of_all(&refused));
+            // While its successor's start is planned, the reserved start of the job that was the first one gives way.
+            let demoted = before.filter(|&before| first != Some(before) && self.has_rank(before, Rank::First));
+            if let Some(before) = demoted {
+                self.set_rank(before, Rank::Later);
+            }
+            self.head = first;
+            let Some(id) = first else {
+                self.leave_first(demoted);
+                return;
+            };
+            let promise = self.jobs.get(&id).and_then(|job| job.promise.as_ref());
+            let soon = self.now.plus(RELEASE_EXPECTED_MS);
+            let horizon = self.ends.last().map_or(soon, |&(ends, _)| ends.max(soon));
+            match promise.map(|promise| (promise.rank, promise.starts)) {
+                Some((Rank::First | Rank::Entitled, _)) => {
+                    self.leave_first(demoted);
+                    return;
+                }
+                Some((Rank::Later, starts)) if starts <= horizon => {
+                    self.set_rank(id, Rank::First);
+                    self.pool.touched.push(id);
+                    self.leave_first(demoted);
+                    return;
+                }
+                _ if self.plan_before(id, Rank::First, horizon, effects) => {
+                    self.leave_first(demoted);
+                    return;
+                }
+                _ => {
+                    refused.insert(id);
+                    self.head = before;
+                }
+            }
+            if let Some(before) = demoted {
+                self.set_rank(before, Rank::First);
+            }
+        }
+    }
+
+    /// Takes back the reserved start of a job that gives way now, if there are more than the policy allows.
+    fn leave_first(&mut self, demoted: Option<JobId>) {
+        let Some(id) = demoted else { return };
+        self.pool.touched.push(id);
+        if self.promised.len() > self.policy.backfill_depth && self.has_rank(id, Rank::Later) {
+            self.lose_promise(id, SlipCause::Order);
+        }
+    }
+
+    /// Returns the job that is to be the first one: the present one, unless another one takes its place.
+    fn first_of_all(&self, refused: &BTreeSet<JobId>) -> Option<JobId> {
+        let suits = |job: &&Job| {
+            self.pool.step();
+            !refused.contains(&job.id)
+                && self.stopped_by(job.account, job).is_none()
+                && (job.promise.is_some() || !self.is_unplanned(job, Rank::First))
+        };
+        let front = self.front.values().filter_map(|id| self.jobs.get(id)).find(suits);
+        if let Some(front) = front {
+            return Some(front.id);
+        }
+        let is_first = |job: &&Job| {
+            let first = self.accounts.get(job.account).queue.first();
+            job.phase == Phase::Waiting && first.is_some_and(|turn| turn.job == job.id)
+        };
+        let present = self.head.and_then(|id| self.jobs.get(&id)).filter(is_first).filter(suits);
+        let level = present.and_then(|job| self.accounts.lowness(job.account));
+        let mut best: Option<(i64, &Job)> = None;
+        for &(lowness, leaf) in self.accounts.firsts.iter().take(ACCOUNTS_MAX) {
+            let is_above = level.is_none_or(|level| lowness.saturating_add(LEVELS_ABOVE) <= level);
+            if !is_above || best.is_some_and(|(of_best, _)| of_best < lowness) {
+                break;
+            }
+            let first = self.accounts.get(leaf).queue.first().and_then(|turn| self.jobs.get(&turn.job));
+            let Some(job) = first.filter(suits) else { continue };
+            let is_better = |(_, best): (i64, &Job)| self.accounts.compare(leaf, best.account) == Ordering::Less;
+            if best.is_none_or(is_better) {
+                best = Some((lowness, job));
+            }
+        }
+        best.map(|(_, job)| job).or(present).map(|job| job.id)
+    }
+
+    /// Whether no start of a rank could be planned, and no device of the job's classes was to be available sooner since.
+    pub(super) fn is_unplanned(&self, job: &Job, rank: Rank) -> bool {
+        job.unplanned[rank as usize].is_some_and(|stamp| stamp >= self.sooner(job))
+    }
+
+    /// Notes that no start of a rank could be planned.
+    pub(super) fn note_unplanned(&mut self, id: JobId, rank: Rank) {
+        let Some(sooner) = self.jobs.get(&id).map(|job| self.sooner(job)) else { return };
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.unplanned[rank as usize] = Some(sooner);
+        }
+    }
+
+    /// Returns the stamp when a device of a job's classes was to be available sooner than before.
+    fn sooner(&self, job: &Job) -> u64 {
+        let classes = classes_of(self.shapes.get(job.shape).classes);
+        classes.map(|class| self.pool.index[class].sooner).max().unwrap_or(0)
+    }
+
+    /// Plans a job's start before those that give way to it, as few of them as make it start until `latest`; one within a guarantee
+    /// also when quanta of jobs without a limit end. Returns whether there is one.
+    fn plan_before(&mut self, id: JobId, rank: Rank, latest: Millis, effects: &mut Vec<Effect>) -> bool {
+        if rank == Rank::First && !self.may_fit_beside_guarantees(id) {
+            return false;
+        }
+        let changes = self.pool.changes();
+        let mut aside: Vec<JobId> = Vec::new();
+        let mut best: Option<(Vec<PartDemand>, Plan)> = None;
+        // First beside all others, then also on the devices of the first ranks.
+        for ignored in [None, Some(Rank::Later), Some(Rank::First)] {
+            if ignored.is_some_and(|ignored| ignored >= rank) {
+                break;
+            }
+            let of_rank: Vec<JobId> = match ignored {
+                None => vec![id],
+                Some(ignored) => self.promised.iter().copied().filter(|&other| self.has_rank(other, ignored)).collect(),
+            };
+            for other in of_rank {
+                if !aside.contains(&other) {
+                    self.set_claims(other, false);
+                    aside.push(other);
+                }
+            }
+            let plan = self.plan(id);
+            if plan.as_ref().is_some_and(|(_, plan)| best.as_ref().is_none_or(|(_, best)| plan.starts < best.starts)) {
+                best = plan;
+            }
+            if best.as_ref().is_some_and(|(_, best)| best.starts <= latest) {
+                break;
+            }
+        }
+        let mut lent = Vec::new();
+        if rank == Rank::Entitled && best.as_ref().is_none_or(|(_, best)| best.starts > latest) {
+            lent = self.lent_to(id);
+            self.end_lent(&lent, |_| true);
+            let plan = self.plan(id);
+            if plan.as_ref().is_some_and(|(_, plan)| best.as_ref().is_none_or(|(_, best)| plan.starts < best.starts)) {
+                best = plan;
+            }
+        }
+        for other in aside {
+            self.set_claims(other, true);
+        }
+        self.pool.forget_changes(changes);
+        let spots = best.as_ref().map_or(&[][..], |(_, plan)| &plan.spots);
+        let spots: BTreeSet<Spot> = spots.iter().copied().collect();
+        let classes = self.end_lent(&lent, |spot| spots.contains(&spot));
+        if classes != 0 {
+            self.pool.note_sooner(classes);
+        }
+        if best.is_none() {
+            self.note_unplanned(id, rank);
+        }
+        if rank == Rank::First {
+            best = best.and_then(|(choice, plan)| self.beside_guarantees(id, choice, plan));
+        }
+        let Some((choice, plan)) = best else { return false };
+        self.lose_promise(id, SlipCause::Order);
+        self.make_way(id, rank, &plan);
+        self.promise(id, choice, plan, rank, effects);
+        true
+    }
+
+    /// Returns running jobs without a limit beyond their guarantees that hold devices of a job's classes.
+    fn lent_to(&self, id: JobId) -> Vec<JobId> {
+        let Some(job) = self.jobs.get(&id) else { return Vec::new() };
+        let wanted = self.shapes.get(job.shape).classes;
+        let is_lent = |other: &&Job| {
+            self.pool.step();
+            let held = other.grants.iter().filter(|grant| grant.hold == Hold::Held);
+            let held = held.fold(0u128, |set, grant| set | 1 << grant.class.index());
+            held & wanted != 0 && !self.accounts.is_within_guarantee(other.account, held)
+        };
+        let endless = self.endless.iter().filter_map(|other| self.jobs.get(other));
+        endless.filter(is_lent).map(|other| other.id).collect()
+    }
+
+    /// Has planning count on the end of each job's quantum, if it holds a device that is `needed`, or on no end if not. Returns the classes
+    /// that the needed ones hold.
+    fn end_lent(&mut self, lent: &[JobId], needed: impl Fn(Spot) -> bool) -> u128 {
+        let mut classes = 0;
+        for &id in lent {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            let is_needed = job.grants.iter().any(|grant| grant.hold == Hold::Held && needed(grant.spot));
+            let planned = if is_needed { job.ends } else { Millis::NEVER };
+            if is_needed {
+                classes = job.grants.iter().fold(classes, |set, grant| set | 1 << grant.class.index());
+            }
+            if job.planned_end != planned {
+                self.set_planned_end(id, planned);
+            }
+        }
+        classes
+    }
+
+    fn has_rank(&self, id: JobId, rank: Rank) -> bool {
+        self.jobs.get(&id).and_then(|job| job.promise.as_ref()).is_some_and(|promise| promise.rank == rank)
+    }
+
+    /// Takes back the reserved starts of lower ranks that a plan overlaps.
+    fn make_way(&mut self, id: JobId, rank: Rank, plan: &Plan) {
+        let limit = self.jobs.get(&id).and_then(|job| job.limit_ms);
+        let ends = limit.map_or(Millis::NEVER, |limit| plan.starts.plus(limit));
+        let mut overlapped = BTreeSet::new();
+        for &spot in &plan.spots {
+            let claims = self.pool.device(spot).claims.iter();
+            let overlapping = claims.filter(|claim| claim.starts < ends && plan.starts < claim.ends);
+            overlapped.extend(overlapping.map(|claim| claim.job));
+        }
+        for other in overlapped {
+            if self.jobs.get(&other).and_then(|job| job.promise.as_ref()).is_some_and(|promise| promise.rank < rank) {
+                self.lose_promise(other, SlipCause::Order);
+            }
+        }
+    }
+
+    /// Changes which reserved starts give way to that of a job.
+    fn set_rank(&mut self, id: JobId, rank: Rank) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(promise) = job.promise.as_mut() else { return };
+        let (account, demand) = (job.account, promise.demand.clone());
+        let before = std::mem::replace(&mut promise.rank, rank);
+        self.count_rank(id, account, &demand, before, false);
+        self.count_rank(id, account, &demand, rank, true);
+    }
+
+    /// Counts what a reserved start takes for its accounts if others give way to it, or no longer.
+    pub(super) fn count_rank(&mut self, id: JobId, account: u32, demand: &[(ClassId, u64)], rank: Rank, more: bool) {
+        if rank == Rank::Entitled && more {
+            self.entitled.insert(id);
+        } else if rank == Rank::Entitled {
+            self.entitled.remove(&id);
+        }
+        if rank != Rank::Later {
+            self.accounts.claim(account, demand, more);
+        }
+    }
+
+    /// Whether a job may take devices besides what jobs with long limits have: all guarantees can be had within a quantum still. What the
+    /// first job is to take counts as taken.
+    pub(super) fn leaves_guarantees(&self, job: &Job, taken: &[(ClassId, u64)]) -> bool {
+        let head = self.head.filter(|&head| head != job.id).and_then(|head| self.jobs.get(&head));
+        let head = head.and_then(|head| Some((head.account, &head.promise.as_ref()?.demand[..])));
+        let mut takes = vec![(job.account, taken)];
+        takes.extend(head);
+        self.accounts.guaranteed_sets.iter().all(|&set| {
+            let (sound, long) = self.pool.in_use(set);
+            let more: u64 = takes.iter().map(|(_, demand)| taken_of(demand, set)).sum();
+            taken_of(taken, set) == 0
+                || long * u64::from(WHOLE) + more + self.accounts.unused_guarantees(set, &takes)
+                    <= sound * u64::from(WHOLE)
+        })
+    }
+
+    /// Whether a job's first choice fits beside all guarantees once no job with a long limit runs.
+    fn may_fit_beside_guarantees(&self, id: JobId) -> bool {
+        let Some(job) = self.jobs.get(&id) else { return false };
+        let demand = &self.shapes.get(job.shape).first_demand;
+        !job.is_long(self.policy.quantum())
+            || self.accounts.is_entitled(job.account, demand)
+            || Future::new(self, job.account, demand).fits_without_long()
+    }
+
+    /// Moves a plan of the first job to when jobs with long limits leave so much beside all guarantees; none if they never do.
+    fn beside_guarantees(&self, id: JobId, choice: Vec<PartDemand>, mut plan: Plan) -> Option<(Vec<PartDemand>, Plan)> {
+        let job = self.jobs.get(&id)?;
+        let demand = self.shapes.get(job.shape).demand(&choice, &self.pool.classes);
+        if !job.is_long(self.policy.quantum()) || self.accounts.is_entitled(job.account, &demand) {
+            return Some((choice, plan));
+        }
+        let mut future = Future::new(self, job.account, &demand);
+        if !future.fits_without_long() {
+            return None;
+        }
+        let mut ends = self.ends.iter();
+        while !future.fits() {
+            self.pool.step();
+            let &(time, other) = ends.next()?;
+            if let Some(other) = self.jobs.get(&other).filter(|other| other.long) {
+                future.end(other);
+                plan.starts = plan.starts.max(time);
+            }
+        }
+        Some((choice, plan))
+    }
+
+    /// Puts the devices of a job's reserved start on its devices' lists, or takes them off these.
+    pub(super) fn set_claims(&mut self, id: JobId, on: bool) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(promise) = &job.promise else { return };
+        let ends = job.limit_ms.map_or(Millis::NEVER, |limit| promise.starts.plus(limit));
+        let (claim, spots) = (crate::pool::Claim { job: id, starts: promise.starts, ends }, promise.spots.clone());
+        for &spot in &spots {
+            let claims = &mut self.pool.device_mut(spot).claims;
+            claims.retain(|claim| claim.job != id);
+            if on {
+                claims.push(claim);
+            }
+        }
+        self.refresh_all(&spots);
+    }
+
+    /// A reserved start is missed. Devices that are released late move it; the first job keeps its devices also where it waits for
+    /// other jobs with long limits.
+    pub(super) fn promise_is_due(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        let Some(promise) = self.jobs.get(&id).and_then(|job| job.promise.as_ref()) else { return };
+        let Promise { rank, planned, spots, starts, .. } = promise.clone();
+        let is_held = spots.iter().any(|&spot| self.pool.is_held(spot));
+        let is_kept = if is_held { self.now < planned.plus(RELEASE_MS) } else { rank == Rank::First };
+        if !is_kept {
+            let holders = spots.iter().flat_map(|&spot| &self.pool.device(spot).holders);
+            let overdue = holders.filter(|holder| holder.ends <= self.now).map(|holder| holder.job);
+            for other in overdue.collect::<BTreeSet<JobId>>() {
+                self.set_planned_end(other, self.now.plus(RELEASE_EXPECTED_MS));
+            }
+            return self.lose_promise(id, SlipCause::Leases);
+        }
+        let later = self.now.plus(RELEASE_EXPECTED_MS);
+        self.timers.remove(&(super::promises::due(starts), super::Timer::Promise(id)));
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.announced = Some(later);
+            if let Some(promise) = &mut job.promise {
+                promise.starts = later;
+            }
+        }
+        self.timers.insert((super::promises::due(later), super::Timer::Promise(id)));
+        self.set_claims(id, true);
+        for spot in spots {
+            self.pool.touch_claims(spot.node);
+        }
+        effects.push(Effect::Reserved { job: id, starts: later, slipped: Some(SlipCause::Leases) });
+    }
+}
+
+/// What jobs with long limits leave, once some of them have ended.
+struct Future<'a> {
+    scheduler: &'a Scheduler,
+    account: u32,
+    demand: &'a [(ClassId, u64)],
+    /// What ended jobs held, by class.
+    gone: Vec<u64>,
+    /// What ended jobs held of accounts with guarantees, by class.
+    gone_of: Vec<Vec<u64>>,
+}
+
+impl<'a> Future<'a> {
+    fn new(scheduler: &'a Scheduler, account: u32, demand: &'a [(ClassId, u64)]) -> Self {
+        let none = vec![0; scheduler.pool.classes.len()];
+        let gone_of = vec![none.clone(); scheduler.accounts.guaranteed.len()];
+        Self { scheduler, account, demand, gone: none, gone_of }
+    }
+
+    fn end(&mut self, job: &Job) {
+        let charged = job.grants.iter().filter(|grant| matches!(grant.hold, Hold::Held | Hold::Releasing));
+        let accounts = &self.scheduler.accounts;
+        for grant in charged {
+            self.gone[grant.class.index()] += grant.milli;
+            for (gone, top) in self.gone_of.iter_mut().zip(&accounts.guaranteed) {
+                if accounts.get(job.account).path.contains(top) {
+                    gone[grant.class.index()] += grant.milli;
+                }
+            }
+        }
+    }
+
+    fn fits(&self) -> bool {
+        self.leaves(
+            |set| self.scheduler.pool.in_use(set).1 * u64::from(WHOLE),
+            |account, classes| crate::accounts::sum_of(&self.scheduler.accounts.get(account).long, classes),
+        )
+    }
+
+    fn fits_without_long(&self) -> bool {
+        self.leaves(|_| 0, |_, _| 0)
+    }
+
+    fn leaves(&self, long: impl Fn(u128) -> u64, long_of: impl Fn(u32, u128) -> u64) -> bool {
+        let accounts = &self.scheduler.accounts;
+        accounts.guaranteed_sets.iter().all(|&set| {
+            let taken = taken_of(self.demand, set);
+            let mut needed = long(set).saturating_sub(crate::accounts::sum_of(&self.gone, set)) + taken;
+            for (gone, &top) in self.gone_of.iter().zip(&accounts.guaranteed) {
+                for bound in accounts.get(top).guaranteed.iter().filter(|bound| bound.classes & !set == 0) {
+                    let own = accounts.get(self.account).path.contains(&top);
+                    let more = if own { taken_of(self.demand, bound.classes) } else { 0 };
+                    let left = long_of(top, bound.classes).saturating_sub(crate::accounts::sum_of(gone, bound.classes));
+                    needed += bound.milli.saturating_sub(left + more);
+                }
+            }
+            taken == 0 || needed <= self.scheduler.pool.in_use(set).0 * u64::from(WHOLE)
+        })
+    }
+}
