@@ -128,6 +128,8 @@ fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: 
         AgentOrder::SessionOpened(grant) => grant.session != session && grant.key == MADE_UP,
         AgentOrder::SessionClosed(closed) => *closed != session,
         AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
+        // No program here asks for devices.
+        AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) => false,
         AgentOrder::Registered(_) | AgentOrder::NodeLost(..) | AgentOrder::RankLost(_) | AgentOrder::Drain(_) => false,
     }
 }

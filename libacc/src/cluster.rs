@@ -35,6 +35,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     let coordinator = coordinator()?;
     let in_cluster = coordinator.is_some();
     let request = requested::request(in_cluster)?;
+    let (asked, request) = if in_cluster { (request, None) } else { (None, request) };
     let requested_cpus = request.as_ref().map(Request::cpu_devices_alone).filter(|count| *count > 0);
     let requested_cpus = requested_cpus.map(|count| count.min(CPU_DEVICES_MAX));
     let config = cpu::CpuConfig { devices: cpu_devices()?.or(requested_cpus), memory: cpu_memory()? };
@@ -48,6 +49,8 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     let connected = accord_client::connect(SessionSettings {
         coordinator,
         kind,
+        request: asked.map(|request| request.to_string()),
+        job: None,
         order: order()?,
         rank: settings::rank(),
         devices,

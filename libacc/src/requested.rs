@@ -1,4 +1,4 @@
-//! Which of this machine's devices the program gets, by the request in `ACCORD_DEVICES`.
+//! The request in `ACCORD_DEVICES`, and which of this machine's devices a program without a coordinator gets by it.
 
 use crate::settings;
 use accord_device::registry;
@@ -12,17 +12,13 @@ use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 /// Reads the request.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for one that makes no sense, or that takes a scheduler, and
-/// `acc_error_device_unavailable` in a cluster, whose coordinator gives every session all devices.
+/// Returns `acc_error_invalid_argument` for one that makes no sense, or that takes a scheduler where there is no coordinator.
 pub(crate) fn request(in_cluster: bool) -> Result<Option<Request>> {
     let Some(text) = settings::value(DEVICES) else { return Ok(None) };
     let request = read(&text)?;
-    if in_cluster {
-        let cause = format!("{} is \"{request}\", and this cluster's coordinator takes no requests", DEVICES.name);
-        let remedy = format!("unset {}: every program has all devices", DEVICES.name);
-        return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy));
+    if !in_cluster {
+        request.check_alone().map_err(|error| refused(&request, &error))?;
     }
-    request.check_alone().map_err(|error| refused(&request, &error))?;
     Ok(Some(request))
 }
 

@@ -195,6 +195,7 @@ pub(crate) mod tests {
             stream_quota: 4,
             plain_tcp: true,
             opened_unix_ms: 0,
+            job: None,
         }
     }
 

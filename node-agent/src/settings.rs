@@ -102,6 +102,7 @@ mod tests {
             stream_quota: 4,
             plain_tcp: true,
             opened_unix_ms: 0,
+            job: None,
         };
         let start = settings.start(&grant, NodeId(5), None);
         let ordinals: Vec<u32> =

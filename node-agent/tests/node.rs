@@ -6,7 +6,7 @@ use accord_fabric::route::Endpoint;
 use accord_node_agent::node::{
     CommandLane, Disconnect, EXECUTORS_MAX, Effect, Ending, ExecutorId, Node, Quota, Way, Word,
 };
-use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
+use accord_types::{HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,6 +30,7 @@ fn grant(session: SessionId, ends_in_ms: Option<u64>) -> SessionGrant {
         stream_quota: 4,
         plain_tcp: false,
         opened_unix_ms: 0,
+        job: None,
     }
 }
 
@@ -433,6 +434,7 @@ impl Around {
                 Effect::Send(Word::Measured(_) | Word::PathMeasured { .. }) | Effect::Measure => {
                     panic!("it was told not to measure: {effect:?}")
                 }
+                Effect::Send(Word::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
                 Effect::Leave(why) => panic!("{why:?}"),
             }
         }
@@ -538,4 +540,43 @@ proptest! {
         around.settle();
         prop_assert!(around.bench.node.is_idle());
     }
+}
+
+#[test]
+fn a_job_is_released_once_its_executors_have_ended() {
+    let (mut bench, job) = (Bench::new(), SessionKey([9; SessionKey::LEN]));
+    let token = JobToken { job: 1, key: job };
+    let grant_of_job = JobGrant {
+        token,
+        user: "alice".to_owned(),
+        account: "site/alice".to_owned(),
+        ends_in_ms: None,
+        devices: vec![HeldDevice { ordinal: 0, milli: 1_000, memory: 0, exclusive: true }],
+    };
+    bench.node.job_started(bench.now, grant_of_job.clone());
+    bench.node.opened(bench.now, SessionGrant { job: Some(job), ..grant(A, None) });
+    bench.node.opened(bench.now, grant(B, None));
+    let (executor, other) = (bench.run(A), bench.run(B));
+    bench.poll();
+    // A coordinator that is started again hears of the job.
+    let pause = bench.lose(unreachable());
+    bench.now += pause;
+    let effects = bench.poll();
+    let jobs = effects.iter().find_map(|effect| match effect {
+        Effect::Connect { jobs, .. } => Some(jobs),
+        _ => None,
+    });
+    assert_eq!(jobs, Some(&vec![grant_of_job]));
+    bench.register();
+
+    let released = |effects: &[Effect]| effects.contains(&Effect::Send(Word::JobReleased(job)));
+    bench.node.release(job, &mut bench.ends);
+    assert_eq!(bench.ends, [executor]);
+    assert!(!released(&bench.poll()));
+    bench.node.ended(A, executor, "");
+    assert!(released(&bench.poll()));
+    // The order may come again: the word may not have reached the coordinator.
+    bench.node.release(job, &mut bench.ends);
+    assert!(released(&bench.poll()) && !released(&bench.poll()));
+    assert_eq!(bench.node.executor_of(bench.now, B).unwrap(), other);
 }

@@ -17,6 +17,10 @@ pub const NODE_DEVICES_MAX: usize = 256;
 pub const DEVICE_PAIRS_MAX: usize = NODE_DEVICES_MAX * NODE_DEVICES_MAX;
 /// Sessions with an executor on a node.
 pub const NODE_SESSIONS_MAX: usize = 1_024;
+/// Jobs that hold devices of a node, in one message.
+pub const NODE_JOBS_MAX: usize = 1_024;
+/// Bytes of an account's name with its user's.
+pub const ACCOUNT_MAX: usize = 2 * NAME_MAX;
 /// Processors of a machine, and its NUMA nodes, and its PCI devices that matter.
 pub const PROCESSORS_MAX: usize = 8_192;
 /// Ways to reach a node.
@@ -78,6 +82,7 @@ without_lists! {
     DeviceRef { node, ordinal }
     Drain { draining }
     Goodbye {}
+    HeldDevice { ordinal, milli, memory, exclusive }
     MeasureNode {}
     PageStart { list, from }
     SessionLimits { memory_quota, stream_quota, session_ms }
@@ -147,12 +152,36 @@ impl Bounded for v1::SessionGrant {
             user,
             ends_in_ms: _,
             plain_tcp: _,
+            job,
         } = self;
+        within(job.as_ref().map_or(0, Vec::len), KEY_MAX, "SessionGrant.job is too long")?;
         within(program.len(), NAME_MAX, "SessionGrant.program is too long")?;
         within(node_name.len(), NAME_MAX, "SessionGrant.node_name is too long")?;
         within(ordinals.len(), NODE_DEVICES_MAX, "SessionGrant.ordinals is too long")?;
         within(key.len(), KEY_MAX, "SessionGrant.key is too long")?;
         within(user.len(), NAME_MAX, "SessionGrant.user is too long")
+    }
+}
+
+impl Bounded for v1::JobGrant {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { job: _, key, user, account, ends_in_ms: _, devices } = self;
+        within(key.len(), KEY_MAX, "JobGrant.key is too long")?;
+        within(user.len(), NAME_MAX, "JobGrant.user is too long")?;
+        within(account.len(), ACCOUNT_MAX, "JobGrant.account is too long")?;
+        within(devices.len(), NODE_DEVICES_MAX, "JobGrant.devices is too long")
+    }
+}
+
+impl Bounded for v1::JobReleased {
+    fn check(&self) -> Result<(), Malformed> {
+        within(self.job.len(), KEY_MAX, "JobReleased.job is too long")
+    }
+}
+
+impl Bounded for v1::ReleaseJob {
+    fn check(&self) -> Result<(), Malformed> {
+        within(self.job.len(), KEY_MAX, "ReleaseJob.job is too long")
     }
 }
 
@@ -182,6 +211,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::Heartbeat(message)) => message.check(),
             Some(Body::SessionStarted(message)) => message.check(),
             Some(Body::SessionEnded(message)) => message.check(),
+            Some(Body::JobReleased(message)) => message.check(),
             Some(Body::Goodbye(message)) => message.check(),
             Some(Body::NodeFigures(message)) => message.check(),
             Some(Body::PathMeasured(message)) => message.check(),
@@ -204,12 +234,14 @@ impl Bounded for v1::Register {
             sessions,
             world,
             draining: _,
+            jobs,
         } = self;
         within(node_name.len(), NAME_MAX, "Register.node_name is too long")?;
         within(address.len(), ADDRESS_MAX, "Register.address is too long")?;
         all(devices, NODE_DEVICES_MAX, "Register.devices is too long")?;
         hardware.check()?;
         all(sessions, NODE_SESSIONS_MAX, "Register.sessions is too long")?;
+        all(jobs, NODE_JOBS_MAX, "Register.jobs is too long")?;
         within(world.len(), NAME_MAX, "Register.world is too long")
     }
 }
@@ -258,6 +290,8 @@ impl Bounded for v1::CoordinatorMessage {
             Some(Body::Registered(message)) => message.check(),
             Some(Body::SessionOpened(message)) => message.check(),
             Some(Body::SessionClosed(message)) => message.check(),
+            Some(Body::JobStarted(message)) => message.check(),
+            Some(Body::ReleaseJob(message)) => message.check(),
             Some(Body::NodeLost(message)) => message.check(),
             Some(Body::Drain(message)) => message.check(),
             Some(Body::Stop(message)) => message.check(),

@@ -3,8 +3,9 @@
 use crate::{VERSION, v1};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{
-    DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, GpuAware, Hardware, NearDevice, NearKind, NodeFigures,
-    NodeId, NumaNode, OrderPolicy, PathTimes, Rank, SessionGrant, SessionId, SessionKey,
+    DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, GpuAware, Hardware, HeldDevice, JobGrant, JobToken,
+    NearDevice, NearKind, NodeFigures, NodeId, NumaNode, OrderPolicy, PathTimes, Rank, SessionGrant, SessionId,
+    SessionKey,
 };
 use std::fmt;
 
@@ -173,6 +174,7 @@ impl From<SessionGrant> for v1::SessionGrant {
             user: grant.user,
             ends_in_ms: grant.ends_in_ms,
             plain_tcp: grant.plain_tcp,
+            job: grant.job.map(|key| key.0.to_vec()),
         }
     }
 }
@@ -183,8 +185,7 @@ impl TryFrom<v1::SessionGrant> for SessionGrant {
     fn try_from(grant: v1::SessionGrant) -> Result<Self, Malformed> {
         Ok(Self {
             session: SessionId(grant.session),
-            key: SessionKey::from_bytes(&grant.key)
-                .ok_or(Malformed("a session's key of another length, or one that was not drawn by chance"))?,
+            key: key_of(&grant.key)?,
             user: grant.user,
             ends_in_ms: grant.ends_in_ms,
             program: grant.program,
@@ -196,6 +197,50 @@ impl TryFrom<v1::SessionGrant> for SessionGrant {
             stream_quota: grant.stream_quota,
             plain_tcp: grant.plain_tcp,
             opened_unix_ms: grant.opened_unix_ms,
+            job: grant.job.map(|key| key_of(&key)).transpose()?,
+        })
+    }
+}
+
+fn key_of(bytes: &[u8]) -> Result<SessionKey, Malformed> {
+    SessionKey::from_bytes(bytes).ok_or(Malformed("a key of another length, or one that was not drawn by chance"))
+}
+
+impl From<JobGrant> for v1::JobGrant {
+    fn from(grant: JobGrant) -> Self {
+        let devices = grant.devices.into_iter().map(|held| v1::HeldDevice {
+            ordinal: held.ordinal,
+            milli: held.milli,
+            memory: held.memory,
+            exclusive: held.exclusive,
+        });
+        Self {
+            job: grant.token.job,
+            key: grant.token.key.0.to_vec(),
+            user: grant.user,
+            account: grant.account,
+            ends_in_ms: grant.ends_in_ms,
+            devices: devices.collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::JobGrant> for JobGrant {
+    type Error = Malformed;
+
+    fn try_from(grant: v1::JobGrant) -> Result<Self, Malformed> {
+        let devices = grant.devices.into_iter().map(|held| HeldDevice {
+            ordinal: held.ordinal,
+            milli: held.milli,
+            memory: held.memory,
+            exclusive: held.exclusive,
+        });
+        Ok(Self {
+            token: JobToken { job: grant.job, key: key_of(&grant.key)? },
+            user: grant.user,
+            account: grant.account,
+            ends_in_ms: grant.ends_in_ms,
+            devices: devices.collect(),
         })
     }
 }

@@ -91,8 +91,8 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
     messages! {
         AgentMessage ClusterView CloseSessionReply CloseSessionRequest CoordinatorMessage DescribeRequest Device DeviceFigures
         DevicePair DeviceRef Drain DrainNodeReply DrainNodeRequest ExecutorStart ExpectMeasurement Goodbye GpuAware Gpus Hardware
-        Heartbeat JoinWorld Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode PageStart Path PathMeasured
-        PathTimes Rank RankLost Register Registered Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
+        HeldDevice Heartbeat JobGrant JobReleased JoinWorld Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode PageStart Path PathMeasured
+        PathTimes Rank RankLost Register Registered ReleaseJob Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
         ShutdownReply ShutdownRequest Stop Viewer
     }
 }

@@ -189,6 +189,14 @@ impl Running {
         })
     }
 
+    /// Waits until its standard error contains `text`.
+    ///
+    /// # Errors
+    /// Names what it said instead, if that takes longer than its time limit.
+    pub fn await_errors(&self, text: &str) -> Result<()> {
+        self.stderr.await_text(text, self.timeout).map_err(|said| format!("waited in vain for {text:?}\n{said}"))
+    }
+
     /// What it has written to its standard output so far.
     pub fn output(&self) -> String {
         self.stdout.so_far()

@@ -181,6 +181,8 @@ fn request() -> SessionRequest {
         rank: None,
         kind: None,
         order: OrderPolicy::Local,
+        devices: None,
+        job: None,
     }
 }
 

@@ -74,6 +74,8 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         rank: None,
         kind: None,
         order: OrderPolicy::Global,
+        devices: None,
+        job: None,
     };
     let (lease, connection) =
         session_endpoint::open(&PeerAddress::new(address), &own, Duration::from_secs(10), &request)?;
@@ -83,6 +85,8 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         coordinator: None,
         kind: None,
         node_name,
+        request: None,
+        job: None,
         order: Order::Global,
         rank: None,
         devices: Vec::new(),

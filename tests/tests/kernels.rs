@@ -95,6 +95,52 @@ fn decisions_are_said_with_file_and_line() {
     assert!(said.contains("kernels.c:28: loop carried dependence of s prevents parallelization"), "{said}");
 }
 
+#[test]
+fn opened_cxx_computes_what_the_source_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for options in ["c++ -O2 -g", "c++ -O0 -std=c++17"] {
+        good(&build(folder.path(), options, &source("kernels.cpp")));
+        passes(folder.path(), false);
+    }
+    // The same program on devices of other nodes.
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.args(["run", "--local-cluster", "2x1", "--loopback", "--remote-only", "--"]);
+    command.arg(folder.path().join("program")).env("ACCORD_CPU_MEMORY", "64M");
+    assert!(good(&command.output().unwrap()).contains("PASS"));
+    good(&build(folder.path(), "c++ -O1 --kernels=check", &source("kernels.cpp")));
+    for seed in ["1", "2", "3"] {
+        let mut command = Command::new(folder.path().join("program"));
+        command.env("KERNELS_CHECK_SEED", seed).env("ACC_DEVICE_TYPE", "host");
+        assert!(good(&command.output().unwrap()).contains("PASS"), "seed {seed}");
+    }
+}
+
+/// Every promised loop is opened; of all others the reason is said.
+#[test]
+fn decisions_of_cxx_are_said_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = good(&build(folder.path(), "c++ -O1 -Minfo", &source("kernels.cpp")));
+    let independent = "loop is parallelizable (independent)";
+    for (line, text) in [
+        (23, independent),
+        (28, independent),
+        (42, independent),
+        (44, "loop is parallelizable"),
+        (63, independent),
+        (73, independent),
+        (78, independent),
+        (78, "reduction of largest recognised"),
+        (87, "each iteration stores to last, a reference, a structure or an unknown variable"),
+        (132, independent),
+        (138, independent),
+        (144, "a loop without independent in C++ stays as it is"),
+        (148, "a loop over a range, which counts no iterations"),
+    ] {
+        let wanted = format!("kernels.cpp:{line}: {text}");
+        assert!(said.lines().any(|one| one.ends_with(&wanted)), "{wanted}\n{said}");
+    }
+}
+
 /// Names and dependencies are the source's, not those of the rewritten text.
 #[test]
 fn messages_and_dependencies_name_the_source() {

@@ -47,12 +47,55 @@ fn a_machine_alone_gives_type_count_and_memory_and_refuses_the_rest() {
     failed(&with_options(&program, &["--devices", "4:cpuu", "--near"]), 2, &[marked]);
 }
 
+/// The program that holds its devices until its input ends, after it has printed how many it has.
+const HOLDS: &str = "cluster/holds_devices.c";
+
 #[test]
-fn a_coordinator_that_takes_no_requests_is_not_asked() {
-    let program = test_program(PROGRAM).unwrap();
-    let cluster = Cluster::builder().hosts(1).devices(1).memory("64M").start().unwrap();
-    let finished = cluster.job(0, &program).unwrap().env("ACCORD_DEVICES", "1:cpu").run().unwrap();
-    failed(&finished, 1, &["this cluster's coordinator takes no requests", "unset ACCORD_DEVICES"]);
-    let local = ["--local-cluster", "1x1", "--loopback", "--devices", "1:cpu"];
-    failed(&with_options(&program, &local), 125, &["a cluster's coordinator takes no requests"]);
+fn a_coordinator_gives_a_request_its_devices_and_lets_the_next_one_wait_for_them() {
+    let (counts, holds) = (test_program(PROGRAM).unwrap(), test_program(HOLDS).unwrap());
+    let cluster = Cluster::builder().hosts(2).devices(2).memory("64M").start().unwrap();
+    let asks = |program, request: &str| cluster.job(0, program).unwrap().env("ACCORD_DEVICES", request);
+    let (input, ends) = std::io::pipe().unwrap();
+    let first = asks(&holds, "3:cpu").stdin(input).start().unwrap();
+    first.await_output("has 3").unwrap();
+    // Who asks for nothing does not see devices that a job has to itself.
+    let other = cluster.job(1, &counts).unwrap().run().unwrap().success().unwrap();
+    assert!(other.stdout.starts_with("devices=1\n"), "{}", other.report());
+    let second = asks(&counts, "2:cpu").start().unwrap();
+    second.await_errors("are free for as long as its limit; it is the next one").unwrap();
+    drop(ends);
+    first.finish().unwrap().success().unwrap();
+    let second = second.finish().unwrap().success().unwrap();
+    assert!(second.stdout.starts_with("devices=2\n"), "{}", second.report());
+    let more = asks(&counts, "1:nvidia wait=1s").run().unwrap();
+    failed(
+        &more,
+        1,
+        &[
+            "waits: the cluster has no such devices now",
+            "job 3 waits no longer: it waited as long as its request allows",
+        ],
+    );
+    let wrong = asks(&counts, "2:cpu account=physics").run().unwrap();
+    failed(&wrong, 1, &["the account \"physics\" is not for this user"]);
+    let run = with_options(&counts, &["--local-cluster", "2x1", "--loopback", "--devices", "1:cpu"]);
+    assert!(run.success().unwrap().stdout.starts_with("devices=1\n"));
+}
+
+#[test]
+fn a_request_that_is_withdrawn_gives_its_place_to_the_next_one() {
+    let (counts, holds) = (test_program(PROGRAM).unwrap(), test_program(HOLDS).unwrap());
+    let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").start().unwrap();
+    let asks = |program, request: &str| cluster.job(0, program).unwrap().env("ACCORD_DEVICES", request);
+    let (input, ends) = std::io::pipe().unwrap();
+    let first = asks(&holds, "1:cpu").stdin(input).start().unwrap();
+    first.await_output("has 1").unwrap();
+    let second = asks(&counts, "2:cpu").start().unwrap();
+    second.await_errors("job 2 waits").unwrap();
+    second.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+    assert!(!second.finish().unwrap().timed_out);
+    let third = asks(&counts, "1:cpu").run().unwrap().success().unwrap();
+    assert!(third.stdout.starts_with("devices=1\n"), "{}", third.report());
+    drop(ends);
+    first.finish().unwrap().success().unwrap();
 }

@@ -52,15 +52,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     supervised(args, over_nodes, request.as_ref())
 }
 
-/// The devices that are asked for, as far as this machine alone can give them.
+/// The devices that are asked for: of a cluster's coordinator, or as far as this machine alone can give them.
 fn request(args: &RunArgs, over_nodes: bool) -> Result<Option<Request>> {
     let lookup = |name: &str| std::env::var(name).ok();
     let Some(request) = args.request.request(lookup)? else { return Ok(None) };
     if args.local_cluster.is_some() || over_nodes || settings::COORDINATOR.find(lookup).is_some() {
-        return Err(Failure::new(format!(
-            "{request} is asked for, and a cluster's coordinator takes no requests; leave --devices and {} out: every program has all devices",
-            settings::DEVICES.name
-        )));
+        return Ok(Some(request));
     }
     request.check_alone().map_err(|error| Failure::usage(format!("{request} is asked for: {error}; leave it out")))?;
     Ok(Some(request))

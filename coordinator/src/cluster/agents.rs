@@ -8,7 +8,7 @@ use super::state::{Cluster, DOUBT};
 use super::time::Millis;
 use accord_types::incarnation::boot_of;
 use accord_types::texts::NAME_MAX;
-use accord_types::{NodeId, SessionGrant, SessionId};
+use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
 use std::collections::BTreeSet;
 
 /// As much of an agent's word on why an executor has ended is passed on, in characters.
@@ -63,6 +63,10 @@ impl Cluster {
             if session.nodes.contains_key(&id) && !session.lost.contains(&id) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, id))));
             }
+        }
+        self.tell_jobs(id, link, out);
+        if let Some(node) = self.nodes.get(&id) {
+            self.allocations.node_joined(node);
         }
         self.paths_changed();
         self.changed(out);
@@ -124,6 +128,9 @@ impl Cluster {
             self.links.remove(&old);
         }
         let same = node.incarnation == registration.incarnation && node.devices.len() == registration.devices.len();
+        if node.incarnation != registration.incarnation {
+            self.allocations.agent_replaced(id);
+        }
         let was_up = node.is_up();
         if same && node.leaves_world().is_some() {
             tracing::warn!("the agent of node {} ({id}) is back: MPI world {} goes on", node.name, node.world);
@@ -138,10 +145,11 @@ impl Cluster {
         }
     }
 
-    /// A node that was silent is back, and has kept what it had.
+    /// A node that was silent is back, and has kept what it had. To jobs its devices stay lost: they are released.
     fn revive(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(&id) else { return };
-        for session in self.sessions.values_mut() {
+        let allocations = &self.allocations;
+        for session in self.sessions.values_mut().filter(|session| allocations.job_of(session.id).is_none()) {
             let there = |ordinals: &Vec<u32>| ordinals.iter().all(|&ordinal| node.device(ordinal).is_some());
             if session.nodes.get(&id).is_some_and(there) {
                 session.lost.remove(&id);
@@ -212,6 +220,12 @@ impl Cluster {
         }
         self.forget_executor(now, id, session, out);
         out.push(Effect::Changed);
+    }
+
+    pub(super) fn job_released(&mut self, now: Millis, link: LinkId, job: SessionKey, out: &mut Vec<Effect>) {
+        if let Some(id) = self.hear(now, link, out) {
+            self.allocations.released(id, job);
+        }
     }
 
     /// The node of a link, which has just shown that it lives.
@@ -364,6 +378,10 @@ impl Cluster {
             _ => tracing::info!("node {name} ({id}) has left: its agent was stopped, or another one took its place"),
         }
         self.executing.remove(&id);
+        match state {
+            NodeState::Lost => self.allocations.node_lost(id),
+            NodeState::Up { .. } | NodeState::Gone => self.allocations.node_left(id),
+        }
         self.forget_paths(id);
 
         let mut peers = BTreeSet::new();
@@ -412,6 +430,7 @@ impl Cluster {
         if let Some(link) = node.link() {
             out.push(Effect::ToAgent(link, AgentOrder::Drain(drain)));
         }
+        self.allocations.node_drained(id, drain);
         self.changed(out);
     }
 }

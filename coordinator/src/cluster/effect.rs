@@ -1,7 +1,7 @@
 //! What the core wants done.
 
 use super::input::{ClientId, LinkId};
-use accord_types::{Error, NodeId, SessionGrant, SessionId, SessionKey};
+use accord_types::{Error, JobGrant, NodeId, QueuedJob, SessionGrant, SessionId, SessionKey};
 use std::fmt;
 
 /// Something to do, in this order.
@@ -47,6 +47,10 @@ pub enum AgentOrder {
     SessionOpened(SessionGrant),
     /// End the session's executor.
     SessionClosed(SessionId),
+    /// A job holds devices of the agent.
+    JobStarted(JobGrant),
+    /// A job holds none of them any more: end its executors, and say when they have ended.
+    ReleaseJob(SessionKey),
     /// Another node is lost.
     NodeLost(NodeId, String),
     /// To one that joins an MPI world: the agent of this node won't come.
@@ -66,6 +70,8 @@ pub enum AgentOrder {
 pub enum ClientPush {
     /// The session is open; [`super::Cluster::lease`] has what to send.
     Granted(SessionId),
+    /// The program's request waits.
+    Queued(QueuedJob),
     /// The program has its session again.
     Attached,
     /// There is no session.

@@ -1,7 +1,9 @@
 //! What can happen to the cluster.
 
 use super::measured_path::MeasuredPath;
-use accord_types::{DeviceInfo, Hardware, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest};
+use accord_types::{
+    DeviceInfo, Hardware, JobGrant, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest,
+};
 
 /// One connection of an agent, numbered by the driver and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,6 +30,8 @@ pub struct Registration {
     pub previous: Option<NodeId>,
     /// Sessions that have an executor there.
     pub sessions: Vec<SessionGrant>,
+    /// Jobs that hold devices there.
+    pub jobs: Vec<JobGrant>,
     /// The MPI world that it is a rank of; empty: none.
     pub world: String,
     /// An earlier coordinator has taken it out of new sessions. One that knows the node knows better.
@@ -58,6 +62,8 @@ pub enum Input {
     ExecutorStarted { link: LinkId, grant: SessionGrant },
     /// An executor ended; why, if that was not to be expected.
     ExecutorEnded { link: LinkId, session: SessionId, why: String },
+    /// Of a job that an agent was told to release no executor is left on its node.
+    JobReleased { link: LinkId, job: SessionKey },
     /// An agent stops.
     Goodbye { link: LinkId },
     /// An agent's connection is gone. It may come back before it counts as lost.

@@ -14,6 +14,7 @@ impl Cluster {
         self.check_bounds()?;
         self.check_paths()?;
         self.sessions.check()?;
+        self.allocations.check()?;
         for node in self.nodes.values() {
             self.check_node(node)?;
         }
@@ -28,6 +29,7 @@ impl Cluster {
         for session in self.sessions.values() {
             self.check_session(session)?;
         }
+        self.check_sessions_of_jobs()?;
         for (client, id) in &self.clients {
             if self.sessions.get(id).and_then(|session| session.client) != Some(*client) {
                 return Err(format!("{client:?} leads to {id}, which has another connection"));
@@ -121,6 +123,21 @@ impl Cluster {
             }
             if !self.executing.get(node).is_some_and(|sessions| sessions.contains(&id)) {
                 return Err(format!("{node} knows nothing of the executor of {id}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A session of a job has devices of that job only.
+    fn check_sessions_of_jobs(&self) -> Result<(), String> {
+        for (id, session) in
+            self.sessions.values().filter_map(|session| Some((self.allocations.job_of(session.id)?, session)))
+        {
+            let is_job = |device: &DeviceId| {
+                self.allocations.job(id).is_some_and(|job| job.devices().iter().any(|of| of.device == *device))
+            };
+            if !session.lease.devices.iter().all(is_job) {
+                return Err(format!("{} has devices that are not of job {id}", session.id));
             }
         }
         Ok(())

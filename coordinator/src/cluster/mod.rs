@@ -9,10 +9,12 @@
 //! ```
 
 mod agents;
+mod allocations;
 mod effect;
 mod held;
 mod input;
 mod invariants;
+mod job;
 mod joining;
 mod measured_path;
 mod node;
@@ -20,11 +22,13 @@ mod order;
 mod path_table;
 mod paths;
 mod returns;
+mod scheduling;
 mod session;
 mod session_table;
 mod sessions;
 mod state;
 mod time;
+mod wait_reason;
 mod worlds;
 
 pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};

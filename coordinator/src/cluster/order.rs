@@ -1,8 +1,7 @@
 //! Device numbers: a contract with programs, who compute them (`local_rank % n`).
 
 use super::node::Node;
-use accord_types::{DeviceId, DeviceKind, NodeId, OrderPolicy, Rank, natural_order};
-use std::collections::BTreeMap;
+use accord_types::{DeviceId, DeviceKind, OrderPolicy, Rank, natural_order};
 
 /// Whose numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,17 +16,22 @@ pub struct Viewer<'a> {
     pub order: OrderPolicy,
 }
 
-/// The devices that take part in new sessions, in the order of the viewer's device numbers.
-pub fn number_devices(nodes: &BTreeMap<NodeId, Node>, viewer: &Viewer<'_>) -> Vec<DeviceId> {
+/// The offered devices of nodes, in the order of the viewer's device numbers.
+pub fn number_devices<'a>(
+    nodes: impl Iterator<Item = &'a Node>,
+    viewer: &Viewer<'_>,
+    is_offered: impl Fn(DeviceId) -> bool,
+) -> Vec<DeviceId> {
     let of_node = |node: &Node| {
         node.devices
             .iter()
             .filter(|device| viewer.kind.is_none_or(|kind| device.kind == kind))
             .map(|device| device.id)
+            .filter(|device| is_offered(*device))
             .collect::<Vec<_>>()
     };
     // By name: the order in which nodes registered differs from one start of the cluster to the next.
-    let mut usable: Vec<&Node> = nodes.values().filter(|node| node.takes_sessions()).collect();
+    let mut usable: Vec<&Node> = nodes.collect();
     usable.sort_by(|a, b| natural_order(&a.name, &b.name));
     let mut first = 0;
     if viewer.order == OrderPolicy::Local {
@@ -57,7 +61,8 @@ mod tests {
     use super::super::input::{LinkId, Registration};
     use super::super::time::Millis;
     use super::*;
-    use accord_types::{DeviceInfo, Hardware};
+    use accord_types::{DeviceInfo, Hardware, NodeId};
+    use std::collections::BTreeMap;
 
     fn cluster(nodes: u32, devices: u32) -> BTreeMap<NodeId, Node> {
         (0..nodes)
@@ -83,6 +88,7 @@ mod tests {
                     hardware: Hardware::default(),
                     previous: None,
                     sessions: Vec::new(),
+                    jobs: Vec::new(),
                     world: String::new(),
                     draining: false,
                 };
@@ -92,7 +98,8 @@ mod tests {
     }
 
     fn numbers(nodes: &BTreeMap<NodeId, Node>, viewer: &Viewer<'_>) -> Vec<(u32, u32)> {
-        number_devices(nodes, viewer).iter().map(|id| (id.node.0, id.ordinal)).collect()
+        let usable = nodes.values().filter(|node| node.takes_sessions());
+        number_devices(usable, viewer, |_| true).iter().map(|id| (id.node.0, id.ordinal)).collect()
     }
 
     fn viewer(node_name: &str, order: OrderPolicy) -> Viewer<'_> {
@@ -140,6 +147,17 @@ mod tests {
         let seen = numbers(&nodes, &Viewer { rank: rank(1, 3), ..viewer("h0", OrderPolicy::Rank) });
         assert_eq!(seen.len(), 6);
         assert_eq!(seen[5], (0, 1));
+    }
+
+    #[test]
+    fn orders_hold_among_the_offered_devices() {
+        let nodes = cluster(3, 2);
+        let seen = |viewer: &Viewer<'_>| {
+            let offered = |device: DeviceId| device.ordinal == 1;
+            number_devices(nodes.values(), viewer, offered).iter().map(|id| id.node.0).collect::<Vec<_>>()
+        };
+        assert_eq!(seen(&viewer("h1", OrderPolicy::Local)), [1, 2, 0]);
+        assert_eq!(seen(&Viewer { rank: rank(2, 3), ..viewer("h0", OrderPolicy::Rank) }), [2, 0, 1]);
     }
 
     #[test]

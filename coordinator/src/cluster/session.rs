@@ -18,8 +18,8 @@ pub struct LeaseTerms {
     pub plain_tcp: bool,
 }
 
-/// What the sessions of one MPI job have in common: the program's name, the number of ranks, and what the launcher calls it.
-pub(super) type Job = (String, u32, u64);
+/// What the ranks of one MPI program have in common: its name, the number of ranks, and what the launcher calls their job.
+pub(super) type Ranks = (String, u32, u64);
 
 /// Whose a session is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,11 +90,13 @@ pub struct Session {
     pub opened_unix_ms: u64,
     /// The device that its program said it uses first.
     pub uses: Option<DeviceId>,
+    /// The key of its job; none: its program has asked for nothing.
+    pub job: Option<SessionKey>,
 }
 
 impl Session {
-    /// Its MPI job, if it is part of one.
-    pub(super) fn job(&self) -> Option<Job> {
+    /// The MPI program that it is a rank of, if it is one.
+    pub(super) fn ranks(&self) -> Option<Ranks> {
         let rank = self.rank?;
         Some((self.program.clone(), rank.size, rank.job))
     }
@@ -105,8 +107,8 @@ impl Session {
         format!("session {id} of user {:?}, program {program:?} (process {pid} on {node_name:?})", owner.user)
     }
 
-    /// Whether it is part of that job.
-    pub(super) fn is_of(&self, (program, ranks, job): &Job) -> bool {
+    /// Whether it is one of these ranks.
+    pub(super) fn is_of(&self, (program, ranks, job): &Ranks) -> bool {
         self.rank.is_some_and(|rank| rank.size == *ranks && rank.job == *job) && self.program == *program
     }
 
@@ -141,6 +143,7 @@ impl Session {
             since,
             opened_unix_ms,
             uses: None,
+            job: None,
         }
     }
 
@@ -170,6 +173,7 @@ impl Session {
             since,
             opened_unix_ms: grant.opened_unix_ms,
             uses: None,
+            job: grant.job,
         }
     }
 
@@ -215,6 +219,7 @@ impl Session {
             stream_quota: self.lease.stream_quota,
             plain_tcp: self.lease.plain_tcp,
             opened_unix_ms: self.opened_unix_ms,
+            job: self.job,
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
+use super::job::Opener;
 use super::node::Node;
 use super::order::Viewer;
 use super::session::{Held, LeaseTerms, Origin, Owner, Session};
 use super::state::{Cluster, Limits};
 use super::time::Millis;
 use accord_types::texts::time_is_over;
-use accord_types::{Count, DeviceId, Error, ErrorCode, SessionId, SessionRequest};
+use accord_types::{Count, DeviceId, Error, ErrorCode, NodeId, SessionId, SessionKey, SessionRequest};
 use std::collections::BTreeSet;
 
 impl Cluster {
@@ -23,8 +24,16 @@ impl Cluster {
         if self.is_worth_waiting(now) {
             return self.held.push(Held { client, request, owner });
         }
+        if let Some(text) = request.devices.clone() {
+            return match self.check_quota(client, &owner.user).and_then(|()| check_alone(&request)) {
+                Ok(()) => self.ask(now, Opener { client, request, owner }, &text, out),
+                Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),
+            };
+        }
         match self.place(client, &request, &owner.user) {
-            Ok(lease) => self.grant(now, client, request, owner, lease, out),
+            Ok(lease) => {
+                self.grant(now, client, request, owner, lease, None, out);
+            }
             Err(error) => {
                 let (user, program) = (&owner.user, &request.program);
                 tracing::info!("user {user:?}, program {program:?} is refused a session: {}", error.cause());
@@ -33,9 +42,9 @@ impl Cluster {
         }
     }
 
-    /// Finds the devices for a request. All devices are shared for now, so all that fit are its.
-    fn place(&self, client: ClientId, request: &SessionRequest, user: &str) -> Result<LeaseTerms, Error> {
-        if self.clients.contains_key(&client) {
+    /// Whether a connection may have a session of this user.
+    fn check_quota(&self, client: ClientId, user: &str) -> Result<(), Error> {
+        if self.clients.contains_key(&client) || self.allocations.waits(client) {
             return Err(Error::new(ErrorCode::InvalidArgument, "this connection has a session already"));
         }
         if self.sessions.len() >= self.limits.sessions_max {
@@ -44,6 +53,12 @@ impl Cluster {
         if self.sessions.of_user(user) >= self.limits.session_quota {
             return Err(self.over_quota(user));
         }
+        Ok(())
+    }
+
+    /// The devices of a program that asks for none: all that fit, but those that a job has to itself.
+    fn place(&self, client: ClientId, request: &SessionRequest, user: &str) -> Result<LeaseTerms, Error> {
+        self.check_quota(client, user)?;
         let viewer =
             Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
         let devices = self.numbering(&viewer);
@@ -83,33 +98,45 @@ impl Cluster {
         .remedy("ask for another device type, or look with `accord info`")
     }
 
-    fn grant(
+    /// Opens a session. One of a job has its key, and the nodes that the job has lost: their devices keep their numbers.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a session")]
+    pub(super) fn grant(
         &mut self,
         now: Millis,
         client: ClientId,
         request: SessionRequest,
         owner: Owner,
         lease: LeaseTerms,
+        job: Option<(SessionKey, BTreeSet<NodeId>)>,
         out: &mut Vec<Effect>,
-    ) {
+    ) -> SessionId {
         let id = self.mint_session();
         let opened = self.started_unix_ms + now.0;
         let mut session = Session::open(id, client, request, owner, lease, now, opened);
         tracing::info!("{} has opened, with {}", session.called(), Count(session.lease.devices.len(), "device"));
         session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
         self.ends.extend(session.ends.map(|end| (end, id)));
-        for node in session.nodes.keys() {
+        if let Some((key, lost)) = job {
+            session.job = Some(key);
+            session.lost = session.nodes.keys().copied().filter(|node| lost.contains(node)).collect();
+        }
+        for node in session.nodes.keys().filter(|node| !session.lost.contains(node)) {
             if let Some(link) = self.nodes.get(node).and_then(Node::link) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, *node))));
             }
         }
         out.push(Effect::ToClient(client, ClientPush::Granted(id)));
+        for node in &session.lost {
+            let name = self.nodes.get(node).map(|node| node.name.clone()).unwrap_or_default();
+            out.push(Effect::ToClient(client, ClientPush::NodeLost(*node, name)));
+        }
         out.push(Effect::Changed);
         self.clients.insert(client, id);
         self.sessions.insert(session);
+        id
     }
 
-    /// Ranks of one job, on whatever nodes, that crowd on one device while others idle are told so, once.
+    /// Ranks of one program, on whatever nodes, that crowd on one device while others idle are told so, once.
     pub(super) fn uses(&mut self, client: ClientId, device: u32, out: &mut Vec<Effect>) {
         let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
         let chosen = usize::try_from(device).ok().and_then(|index| session.lease.devices.get(index));
@@ -119,16 +146,16 @@ impl Cluster {
             return;
         }
         session.uses = Some(chosen);
-        let (Some(rank), Some(job)) = (session.rank, session.job()) else { return };
+        let (Some(rank), Some(ranks)) = (session.rank, session.ranks()) else { return };
         let devices = session.lease.devices.clone();
 
         let crowd: Vec<&Session> =
-            self.sessions.values().filter(|other| other.uses == Some(chosen) && other.is_of(&job)).collect();
+            self.sessions.values().filter(|other| other.uses == Some(chosen) && other.is_of(&ranks)).collect();
         // With more ranks than devices some share.
         let share = usize::try_from(rank.size).unwrap_or(usize::MAX).div_ceil(devices.len());
         let used: BTreeSet<DeviceId> = self.sessions.values().filter_map(|other| other.uses).collect();
         let idle = devices.iter().filter(|device| !used.contains(device)).count();
-        if crowd.len() > share && idle > 0 && self.warned.insert(job) {
+        if crowd.len() > share && idle > 0 && self.warned.insert(ranks) {
             let nodes: BTreeSet<&str> = crowd.iter().map(|session| session.node_name.as_str()).collect();
             let nodes: Vec<&str> = nodes.into_iter().collect();
             let place = self.nodes.get(&chosen.node).map_or("?", |node| node.name.as_str());
@@ -148,6 +175,7 @@ impl Cluster {
 
     pub(super) fn client_gone(&mut self, client: ClientId, out: &mut Vec<Effect>) {
         self.held.retain(|held| held.client != client);
+        self.allocations.client_gone(client);
         if let Some(&id) = self.clients.get(&client) {
             if let Some(session) = self.sessions.get(&id) {
                 tracing::info!("{} has ended: its program has gone", session.called());
@@ -217,6 +245,7 @@ impl Cluster {
     /// Takes a session out of all tables, and closes its program's connection.
     fn remove(&mut self, id: SessionId, out: &mut Vec<Effect>) -> Option<Session> {
         let session = self.sessions.remove(id)?;
+        self.allocations.session_ended(id);
         if let Some(end) = session.ends {
             self.ends.remove(&(end, id));
         }
@@ -232,12 +261,24 @@ impl Cluster {
             self.clients.remove(&client);
             out.push(Effect::CloseClient(client));
         }
-        if let Some(job) = session.job()
-            && !self.sessions.values().any(|other| other.is_of(&job))
+        if let Some(ranks) = session.ranks()
+            && !self.sessions.values().any(|other| other.is_of(&ranks))
         {
-            self.warned.remove(&job);
+            self.warned.remove(&ranks);
         }
         out.push(Effect::Changed);
         Some(session)
+    }
+}
+
+/// Requests are for single programs: ranks that each waited for devices of their own could wait for each other.
+fn check_alone(request: &SessionRequest) -> Result<(), Error> {
+    match request.rank {
+        Some(rank) if rank.size > 1 => {
+            let cause = format!("a request for devices by one of {} ranks of an MPI job", rank.size);
+            Err(Error::new(ErrorCode::InvalidArgument, cause)
+                .remedy("start the job without ACCORD_DEVICES: it has all devices"))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,11 +1,12 @@
 //! The state, the one way in, and the questions that may be asked of it.
 
+use super::allocations::Allocations;
 use super::effect::Effect;
 use super::input::{ClientId, Input, Joiner, LinkId};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::path_table::Paths;
-use super::session::{Held, Job, Owner, Session};
+use super::session::{Held, Owner, Ranks, Session};
 use super::session_table::SessionTable;
 use super::time::Millis;
 use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
@@ -91,10 +92,12 @@ pub struct Cluster {
     pub(super) ends: BTreeSet<(Millis, SessionId)>,
     /// Ended sessions of earlier coordinators, oldest first.
     pub(super) ended: VecDeque<SessionId>,
-    /// Jobs that have been told that their ranks crowd on one device.
-    pub(super) warned: BTreeSet<Job>,
+    /// MPI programs that have been told that their ranks crowd on one device.
+    pub(super) warned: BTreeSet<Ranks>,
     /// The route table.
     pub(super) paths: Paths,
+    /// The scheduler, and its jobs.
+    pub(super) allocations: Allocations,
 }
 
 impl Cluster {
@@ -125,6 +128,7 @@ impl Cluster {
             ended: VecDeque::new(),
             warned: BTreeSet::new(),
             paths: Paths::default(),
+            allocations: Allocations::default(),
         }
     }
 
@@ -136,6 +140,7 @@ impl Cluster {
             Input::Heartbeat { link, sessions } => self.heartbeat(now, link, &sessions, out),
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
             Input::ExecutorEnded { link, session, why } => self.executor_ended(now, link, session, &why, out),
+            Input::JobReleased { link, job } => self.job_released(now, link, job, out),
             Input::Goodbye { link } => self.goodbye(now, link, out),
             Input::LinkLost { link } => self.link_lost(now, link, out),
             Input::Open { client, request, key, user } => self.open(now, client, request, Owner { key, user }, out),
@@ -155,8 +160,10 @@ impl Cluster {
                 self.end_overdue(now, out);
                 self.let_in(now, out);
                 self.look_at_paths(now, out);
+                self.allocations.tick();
             }
         }
+        self.schedule(now, out);
     }
 
     /// When [`Input::Tick`] is due: the time at which the next node would be lost, or the next session's time is over.
@@ -169,7 +176,8 @@ impl Cluster {
         let lost = self.nodes.values().filter(|node| node.is_up()).map(silent).min();
         let held = (!self.held.is_empty()).then(|| self.back_until());
         let left = self.nodes.values().filter(|node| node.is_up()).filter_map(Node::leaves_world).min();
-        lost.into_iter().chain(left).chain(self.ends.first().map(|(end, _)| *end)).chain(held).min()
+        let planned = self.allocations.next_deadline();
+        lost.into_iter().chain(left).chain(self.ends.first().map(|(end, _)| *end)).chain(held).chain(planned).min()
     }
 
     /// Goes up with every change of nodes and devices.
@@ -224,7 +232,8 @@ impl Cluster {
 
     /// How a process would number the devices if it opened a session now.
     pub fn numbering(&self, viewer: &Viewer<'_>) -> Vec<DeviceId> {
-        number_devices(&self.nodes, viewer)
+        let usable = self.nodes.values().filter(|node| node.takes_sessions());
+        number_devices(usable, viewer, |device| self.allocations.is_shared(device))
     }
 
     /// What the program of a session is told.

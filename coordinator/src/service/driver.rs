@@ -218,7 +218,9 @@ impl ClusterAndPeers {
         for effect in effects {
             Metrics::effect(&effect);
             match effect {
-                Effect::ToAgent(link, order @ AgentOrder::SessionClosed(_)) if ends => self.send_later(link, order),
+                Effect::ToAgent(link, order @ (AgentOrder::SessionClosed(_) | AgentOrder::ReleaseJob(_))) if ends => {
+                    self.send_later(link, order);
+                }
                 Effect::ToAgent(link, order) => {
                     let node = self.cluster.node_of(link).map_or_else(String::new, |node| node.name.clone());
                     match self.send_to_agent(link, order) {
@@ -294,6 +296,7 @@ impl ClusterAndPeers {
                 Some(lease) => Message::Granted(lease),
                 None => return,
             },
+            ClientPush::Queued(job) => Message::Queued(job),
             ClientPush::Attached => Message::Attached,
             ClientPush::Refused(error) => Message::Refused(error),
             ClientPush::NodeLost(node, name) => Message::NodeLost { node, name },

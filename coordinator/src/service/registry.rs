@@ -6,7 +6,7 @@ use crate::cluster::{Input, Joiner, LinkId, MeasuredPath, Registration};
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{DeviceInfo, NodeId, SessionId};
+use accord_types::{DeviceInfo, NodeId, SessionId, SessionKey};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,6 +94,10 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 }
                 Input::ExecutorEnded { link, session, why: ended.reason }
             }
+            Body::JobReleased(released) => {
+                let job = SessionKey::from_bytes(&released.job).ok_or(Malformed("a job's key that is none"))?;
+                Input::JobReleased { link, job }
+            }
             Body::Goodbye(_) => Input::Goodbye { link },
             Body::NodeFigures(figures) => Input::NodeMeasured { link, figures: figures.into() },
             Body::PathMeasured(measured) => {
@@ -117,6 +121,7 @@ fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Ma
         hardware: register.hardware.unwrap_or_default().into(),
         previous: register.previous_node.map(NodeId),
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+        jobs: register.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         world: register.world,
         draining: register.draining,
     })

@@ -50,6 +50,7 @@ pub(crate) fn registration(name: &str) -> Registration {
         hardware: Hardware::default(),
         previous: None,
         sessions: Vec::new(),
+        jobs: Vec::new(),
         world: String::new(),
         draining: false,
     }
@@ -71,5 +72,6 @@ pub(crate) fn grant(session: SessionId, key: SessionKey, user: &str) -> SessionG
         stream_quota: 3,
         plain_tcp: false,
         opened_unix_ms: 5,
+        job: None,
     }
 }

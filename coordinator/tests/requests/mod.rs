@@ -14,6 +14,8 @@ pub(crate) fn request(node_name: &str) -> SessionRequest {
         rank: None,
         kind: None,
         order: OrderPolicy::Local,
+        devices: None,
+        job: None,
     }
 }
 

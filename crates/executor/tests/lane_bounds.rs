@@ -9,10 +9,11 @@ use accord_fabric::ending::{ENDING_MAX, ExecutorEnding};
 use accord_fabric::frame::session::{self, Message};
 use accord_fabric::frame::transfer::{self, Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX};
 use accord_fabric::frame::{self, Command, Event, PAYLOAD_MAX};
-use accord_types::texts::{ADDRESS_MAX, NAME_MAX, WORDS_MAX};
+use accord_types::texts::{ADDRESS_MAX, NAME_MAX, REQUEST_TEXT_MAX, WORDS_MAX};
 use accord_types::{
-    ArgBlock, DeviceId, DeviceInfo, DeviceKind, ErrorCode, FunctionSpec, Lease, LeasedDevice, NodeId, ObjectSpec,
-    OrderPolicy, QueueId, Seq, SessionId, SessionKey, SessionRequest, Span, SpanKind, StreamId, TransferId,
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, ErrorCode, FunctionSpec, JobToken, Lease, LeasedDevice, NodeId,
+    ObjectSpec, OrderPolicy, QueueId, QueuedJob, Seq, SessionId, SessionKey, SessionRequest, Span, SpanKind, StreamId,
+    TransferId,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,6 +30,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("fabric/src/transfer/control.rs", &["RoomWord", "ControlMessage"]),
     ("types/src/function.rs", &["ObjectSpec", "FunctionSpec", "GlobalSpec"]),
     ("types/src/session.rs", &["SessionRequest", "Lease", "LeasedDevice"]),
+    ("types/src/job.rs", &["QueuedJob"]),
     ("types/src/device.rs", &["DeviceInfo"]),
     ("types/src/error.rs", &["ErrorParts"]),
     ("device/src/image/mod.rs", &["Image", "ImageFunction", "ImageVariable"]),
@@ -125,6 +127,10 @@ fn refuses_list(message: &Message, before_end: usize, len: usize, bytes: usize) 
     error.cause().contains("at most")
 }
 
+fn token() -> JobToken {
+    JobToken { job: 1, key: SessionKey(std::array::from_fn(|at| (at * at * 7 + 5) as u8)) }
+}
+
 fn request(node_name: &str, program: &str) -> SessionRequest {
     SessionRequest {
         node_name: node_name.into(),
@@ -133,6 +139,8 @@ fn request(node_name: &str, program: &str) -> SessionRequest {
         rank: None,
         kind: None,
         order: OrderPolicy::Local,
+        devices: None,
+        job: None,
     }
 }
 
@@ -229,6 +237,14 @@ fn is_enforced(place: &str) -> Option<bool> {
         "Message.Warning" => is_bounded(&Message::Warning(mark()), WORDS_MAX),
         "Message.Ended" => is_bounded(&Message::Ended(mark()), WORDS_MAX),
         "SessionRequest.node_name" => is_bounded(&Message::Open(request(MARK, "p")), NAME_MAX),
+        "SessionRequest.devices" => {
+            let request = SessionRequest { devices: Some(mark()), ..request("h", "p") };
+            is_bounded(&Message::Open(request), REQUEST_TEXT_MAX)
+        }
+        "QueuedJob.why" => {
+            let queued = QueuedJob { token: token(), position: 0, why: mark(), starts_in_ms: None };
+            is_bounded(&Message::Queued(queued), WORDS_MAX)
+        }
         "SessionRequest.program" => is_bounded(&Message::Open(request("h", MARK)), NAME_MAX),
         "Lease.devices" => refuses_list(&granted(Vec::new()), 0, 1 << 20, 1 << 20),
         "LeasedDevice.address" => {

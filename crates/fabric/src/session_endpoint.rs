@@ -4,6 +4,7 @@
 //! program                                  coordinator
 //!   TLS handshake, with PROTOCOL        <->                   on the coordinator's machine its UNIX socket, and PROTOCOL
 //!   Open(request)                    ->
+//!                                    <-    Queued(job), for a request that waits, and again when that changes
 //!                                    <-    Granted(lease), or Refused(error) and the end
 //!   Uses(device number)              ->                       any time later
 //!                                    <-    NodeLost, Warning  any time later
@@ -21,7 +22,7 @@ use accord_trust::munge::Munge;
 use accord_trust::{Identity, explain, local};
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
-use accord_types::{Error, ErrorCode, Lease, Result, SessionRequest};
+use accord_types::{Count, Error, ErrorCode, Lease, QueuedJob, Result, SessionRequest};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ pub enum Attachment {
 pub struct OpenRetries<'a> {
     /// Since the first try. Zero: there is one only.
     pub time: Duration,
-    /// Takes a line for people, once.
+    /// Takes a line for people: once while the coordinator is away, and each time that a waiting request's state changes.
     pub tell: &'a dyn Fn(&str),
 }
 
@@ -88,7 +89,7 @@ pub fn open_patiently(
     loop {
         let left = retries.time.saturating_sub(begun.elapsed()).max(LAST_TRY);
         let timeout = if retries.time.is_zero() { timeout } else { timeout.min(left) };
-        let error = match attempt(address, identity, timeout, request) {
+        let error = match attempt(address, identity, timeout, request, retries.tell) {
             Ok(opened) => return Ok(opened),
             Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Again(error)) => error,
@@ -113,7 +114,7 @@ pub fn open(
     timeout: Duration,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
-    attempt(address, identity, timeout, request).map_err(|failure| match failure {
+    attempt(address, identity, timeout, request, &|_| ()).map_err(|failure| match failure {
         Failure::Again(error) | Failure::Final(error) => error,
     })
 }
@@ -123,12 +124,46 @@ fn attempt(
     identity: &Identity,
     timeout: Duration,
     request: &SessionRequest,
+    tell: &dyn Fn(&str),
 ) -> Result<(Lease, SessionConnection), Failure> {
-    match ask(address, identity, timeout, &Message::Open(request.clone()))? {
-        (Message::Granted(lease), connection) => Ok((lease, connection)),
-        (Message::Refused(error), _) => Err(Failure::Final(error)),
-        (other, _) => Err(Failure::Final(unavailable(format!("the coordinator at {address} answered {other:?}")))),
+    let (mut answer, connection) = ask(address, identity, timeout, &Message::Open(request.clone()))?;
+    let mut said = String::new();
+    loop {
+        answer = match answer {
+            Message::Granted(lease) => return Ok((lease, connection)),
+            Message::Refused(error) => return Err(Failure::Final(error)),
+            Message::Queued(job) => {
+                let line = waiting_line(&job);
+                if line != said {
+                    tell(&line);
+                    said = line;
+                }
+                let lost = || {
+                    unavailable(format!(
+                        "the coordinator at {address} is gone, and with it the place of job {}",
+                        job.token.job
+                    ))
+                };
+                // As long as the coordinator is there, a request waits as long as it says.
+                connection.next()?.ok_or_else(|| Failure::Again(lost()))?
+            }
+            other => {
+                return Err(Failure::Final(unavailable(format!("the coordinator at {address} answered {other:?}"))));
+            }
+        };
     }
+}
+
+/// What people read of a request that waits.
+fn waiting_line(job: &QueuedJob) -> String {
+    let QueuedJob { token, position, why, starts_in_ms } = job;
+    let before = match position {
+        0 => "it is the next one".to_owned(),
+        jobs => format!("{} before it", Count(usize::try_from(*jobs).unwrap_or(usize::MAX), "job")),
+    };
+    // Minutes: a start that slips by seconds is no news.
+    let start = starts_in_ms.map(|ms| format!(", starts in about {} min", ms.div_ceil(60_000))).unwrap_or_default();
+    format!("job {} waits: {why}; {before}{start}", token.job)
 }
 
 /// Comes back to a session whose connection is gone.

@@ -87,6 +87,31 @@ pub(crate) fn named(element: &str) -> &str {
     element.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(element)
 }
 
+/// A data clause without its older spellings.
+pub(crate) fn kind(name: &str) -> &str {
+    let short = name.strip_prefix("present_or_").or_else(|| name.strip_prefix('p').filter(|_| name != "present"));
+    short.unwrap_or(name)
+}
+
+/// Whether a data clause, without an older spelling, makes a variable present.
+pub(crate) fn moves(kind: &str) -> bool {
+    matches!(kind, "copy" | "copyin" | "copyout" | "create" | "present")
+}
+
+/// An element of a data clause's list without its section: `p->x` of `p->x[0:n]`.
+pub(crate) fn path(element: &str) -> &str {
+    element.split(['(', '[']).next().unwrap_or(element).trim()
+}
+
+/// Paths of what a `data` construct makes present for all that is inside.
+pub(crate) fn made_present(directive: &Directive) -> Vec<&str> {
+    if directive.name != "data" || directive.clause("if").is_some() {
+        return Vec::new();
+    }
+    let clauses = directive.clauses.iter().filter(|clause| moves(kind(&clause.name)));
+    clauses.flat_map(|clause| clause.list()).map(path).collect()
+}
+
 /// Takes the next word.
 fn word<'a>(rest: &mut &'a str) -> &'a str {
     let text = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');

@@ -7,6 +7,7 @@
 
 use crate::poly::Poly;
 pub use crate::poly::VarId;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Bytes of the source's text.
@@ -54,6 +55,8 @@ pub struct Construct {
     pub body: Vec<Statement>,
     /// Why no part of it can be rewritten.
     pub obstacle: Option<Obstacle>,
+    /// Names that `data` constructs around it map, in the same procedure and without a condition.
+    pub present: BTreeSet<String>,
 }
 
 /// A variable, as the construct sees it.
@@ -73,6 +76,8 @@ pub struct Variable {
     pub volatile: bool,
     /// Whether its value may be read after the construct before it is written. Always true of static storage and dummy arguments.
     pub live_after: bool,
+    /// Whether a statement stores to all of it though it is no scalar: a reference, a structure, what the source does not declare.
+    pub stored_whole: bool,
     /// Whether a data clause elsewhere names it, or `declare` does: a copy on the device may differ from the host's.
     pub mapped: bool,
 }
@@ -160,6 +165,11 @@ pub enum Kind {
     Block(Vec<Statement>),
     /// An assignment, an expression, a declaration.
     Effect(Effect),
+    /// `continue` or `cycle`: ends an iteration of a loop around it.
+    Jump {
+        /// Whether that is the innermost loop.
+        innermost: bool,
+    },
     /// A statement that only the compiler may handle. `accesses` name all its variables.
     Obstacle {
         /// The reason.

@@ -1,15 +1,15 @@
 //! Decides what becomes of a construct: which nests run in parallel, what stays on the host, where scalars live.
 
 mod inner;
+mod loops;
 
 use crate::analysis::{self, Extent, Parallel, Rules, judge};
 use crate::clause::{DATA, named};
 use crate::ir::{ATOMIC, Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
 use crate::walk;
+pub(crate) use loops::collapse;
+use loops::has_no_iterations;
 use std::collections::BTreeSet;
-
-/// Inner loops with fewer iterations than this are no work for a vector of their own.
-const TRIPS_MIN: i64 = 16;
 
 /// What becomes of a construct.
 #[derive(Debug)]
@@ -106,10 +106,12 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
             notes: Vec::new(),
             host: Vec::new(),
             failed: None,
+            jumps: false,
+            without_iterations: false,
         };
         let parts = planner.list(&construct.body, &[]);
-        let Planner { on_device, notes, host, failed, .. } = planner;
-        if !parts.iter().any(|part| matches!(part, Part::Nest(_))) {
+        let Planner { on_device, notes, host, failed, without_iterations, .. } = planner;
+        if !parts.iter().any(|part| matches!(part, Part::Nest(_))) && !without_iterations {
             return Err(match notes.is_empty() {
                 true => whole("no loop in it can run in parallel", construct.directive.span.start),
                 false => notes,
@@ -157,6 +159,10 @@ struct Planner<'a> {
     notes: Vec<Note>,
     host: Vec<&'a Loop>,
     failed: Option<(usize, String)>,
+    /// Whether a part ends an iteration of a loop around it, which can't stay on the host then.
+    jumps: bool,
+    /// Whether a loop is left out of the device, as it never has iterations.
+    without_iterations: bool,
 }
 
 impl<'a> Planner<'a> {
@@ -188,6 +194,18 @@ impl<'a> Planner<'a> {
     fn statement(&mut self, statement: &'a Statement, around: &[Frame<'a>]) -> Vec<Part<'a>> {
         let known = self.notes.len();
         match &statement.kind {
+            // GCC passes no arguments to a region that does nothing.
+            Kind::Loop(of) if has_no_iterations(of) && !self.device.contains(&of.variable) => {
+                walk::loops(std::slice::from_ref(statement), &mut |inner| self.host.push(inner));
+                self.without_iterations = true;
+                self.notes.push(Note {
+                    at: statement.span.start,
+                    text: "the loop has no iterations".into(),
+                    refused: false,
+                });
+                Vec::new()
+            }
+            Kind::Jump { .. } => Vec::new(),
             Kind::Loop(of) => match self.nest(statement, of, around) {
                 Ok(nest) => vec![Part::Nest(nest)],
                 Err(obstacle) => {
@@ -197,8 +215,10 @@ impl<'a> Planner<'a> {
                     if on_host && !self.device.contains(&of.variable) {
                         let inner = [around, &[Frame::Loop(of)]].concat();
                         let (kept, hosts) = (self.on_device.clone(), self.host.len());
+                        let jumps = std::mem::take(&mut self.jumps);
                         let parts = self.list(&of.body, &inner);
-                        if parts.iter().any(|part| matches!(part, Part::Nest(_))) {
+                        let leaves_part = std::mem::replace(&mut self.jumps, jumps);
+                        if parts.iter().any(|part| matches!(part, Part::Nest(_))) && !leaves_part {
                             // It runs on the host, around parallel ones.
                             self.notes[known].refused = false;
                             self.host.push(of);
@@ -215,7 +235,7 @@ impl<'a> Planner<'a> {
                 let kept = self.on_device.clone();
                 if condition.iter().all(|access| self.is_on_host(access.variable)) {
                     let parts: Vec<Part<'a>> = arms.iter().flat_map(|arm| self.list(arm, around)).collect();
-                    if parts.iter().any(|part| matches!(part, Part::Nest(_))) {
+                    if parts.is_empty() || parts.iter().any(|part| matches!(part, Part::Nest(_))) {
                         return parts;
                     }
                     self.on_device = kept;
@@ -271,6 +291,7 @@ impl<'a> Planner<'a> {
 
     fn serial(&mut self, statement: &'a Statement, is_loop: bool) -> Vec<Part<'a>> {
         let (mut scalars, mut arrays) = (BTreeSet::new(), BTreeSet::new());
+        self.jumps |= walk::jumps_out(statement);
         let one = std::slice::from_ref(statement);
         let mut written = BTreeSet::new();
         walk::accesses(one, &mut |access| {
@@ -347,6 +368,7 @@ impl<'a> Planner<'a> {
         let mut loops = vec![Planned { of, span: statement.span.clone(), parallel: Some(parallel), collapsed: false }];
         let inner: Vec<&Loop> = self::loops(around).into_iter().chain([of]).collect();
         self.inner(&of.body, (&inner, &[]), collapse - 1, &mut loops);
+        Self::keep_contiguous(self.construct, &mut loops);
         let apart = self.apart(statement, of, around, overlaps, &mut loops)?;
         Ok(Nest { apart, loops, read, arrays, last_value })
     }
@@ -441,20 +463,6 @@ fn loops<'a>(frames: &[Frame<'a>]) -> Vec<&'a Loop> {
         Frame::Before(_) | Frame::Repeat(_) => None,
     };
     frames.iter().filter_map(of).collect()
-}
-
-/// How many loops a directive's `collapse` or `tile` takes.
-pub(crate) fn collapse(of: &Loop) -> usize {
-    let Some(directive) = &of.directive else { return 1 };
-    let collapse = directive.clause("collapse").and_then(|clause| clause.argument.as_ref()?.trim().parse().ok());
-    let tile = directive.clause("tile").map(|clause| clause.list().len());
-    collapse.or(tile).unwrap_or(1).max(1)
-}
-
-/// Whether an inner loop without directive is worth a level of its own.
-fn is_worth_it(construct: &Construct, of: &Loop) -> bool {
-    let trips = of.lower.as_ref().zip(of.last.as_ref()).and_then(|(lower, last)| last.minus(lower)?.as_constant());
-    trips.is_none_or(|trips| trips.abs() >= TRIPS_MIN) && analysis::is_contiguous(construct, of)
 }
 
 /// A variable that a statement declares, if it is a declaration with a value.

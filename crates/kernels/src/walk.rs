@@ -21,6 +21,7 @@ pub(crate) fn accesses<'a>(statements: &'a [Statement], visit: &mut dyn FnMut(&'
             Kind::Block(body) => accesses(body, visit),
             Kind::Effect(effect) => effect.accesses.iter().for_each(&mut *visit),
             Kind::Obstacle { accesses: own, .. } => own.iter().for_each(&mut *visit),
+            Kind::Jump { .. } => {}
         }
     }
 }
@@ -35,7 +36,7 @@ pub(crate) fn loops<'a>(statements: &'a [Statement], visit: &mut dyn FnMut(&'a L
             }
             Kind::Repeat { body, .. } | Kind::Block(body) => loops(body, visit),
             Kind::Branch { arms, .. } => arms.iter().for_each(|arm| loops(arm, visit)),
-            Kind::Effect(_) | Kind::Obstacle { .. } => {}
+            Kind::Effect(_) | Kind::Obstacle { .. } | Kind::Jump { .. } => {}
         }
     }
 }
@@ -48,9 +49,24 @@ pub(crate) fn statements<'a>(all: &'a [Statement], visit: &mut dyn FnMut(&'a Sta
             Kind::Loop(inner) => statements(&inner.body, visit),
             Kind::Repeat { body, .. } | Kind::Block(body) => statements(body, visit),
             Kind::Branch { arms, .. } => arms.iter().for_each(|arm| statements(arm, visit)),
-            Kind::Effect(_) | Kind::Obstacle { .. } => {}
+            Kind::Effect(_) | Kind::Obstacle { .. } | Kind::Jump { .. } => {}
         }
     }
+}
+
+/// Whether a statement ends an iteration of a loop around it.
+pub(crate) fn jumps_out(statement: &Statement) -> bool {
+    fn any(list: &[Statement], in_loop: bool) -> bool {
+        list.iter().any(|statement| match &statement.kind {
+            Kind::Jump { innermost } => !(in_loop && *innermost),
+            Kind::Loop(inner) => any(&inner.body, true),
+            Kind::Repeat { body, .. } => any(body, true),
+            Kind::Block(body) => any(body, in_loop),
+            Kind::Branch { arms, .. } => arms.iter().any(|arm| any(arm, in_loop)),
+            Kind::Effect(_) | Kind::Obstacle { .. } => false,
+        })
+    }
+    any(std::slice::from_ref(statement), false)
 }
 
 /// Calls `visit` with all effects.

@@ -79,6 +79,17 @@ impl DeviceKind {
     }
 }
 
+impl DeviceKind {
+    /// The type of its devices, by which programs and requests name them.
+    pub const fn device_type(self) -> DeviceType {
+        match self {
+            Self::CPU => DeviceType::Cpu,
+            Self::CUDA => DeviceType::Nvidia,
+            Self(_) => DeviceType::None,
+        }
+    }
+}
+
 impl std::fmt::Display for DeviceKind {
     /// As people read it: `CPU device`, `GPU`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,6 +1,6 @@
 //! What a program asks of the cluster, and what it gets.
 
-use crate::{DeviceInfo, DeviceKind, NodeId, SessionId, SessionKey};
+use crate::{DeviceInfo, DeviceKind, JobToken, NodeId, SessionId, SessionKey};
 
 /// In which order a session numbers its devices. Whatever the policy, numbers are dense,
 /// and fixed for the life of the session.
@@ -62,6 +62,10 @@ pub struct SessionRequest {
     pub kind: Option<DeviceKind>,
     /// How to number the devices.
     pub order: OrderPolicy,
+    /// The devices that it asks for, as the text of a request; none: all that there are.
+    pub devices: Option<String>,
+    /// The job that it is of: a running one, or one that waits and that it has asked for.
+    pub job: Option<JobToken>,
 }
 
 /// A session's right to devices.
@@ -122,4 +126,6 @@ pub struct SessionGrant {
     pub plain_tcp: bool,
     /// When it was opened, in milliseconds since 1970 by the coordinator's clock.
     pub opened_unix_ms: u64,
+    /// The key of its job; none: its program has asked for nothing.
+    pub job: Option<SessionKey>,
 }

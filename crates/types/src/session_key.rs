@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A session's secret: made by the coordinator, told to the session's program and to the agents of its lease. Whoever has it may do
 /// in the session what the program may; it opens nothing else.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey(pub [u8; Self::LEN]);
 
 impl SessionKey {

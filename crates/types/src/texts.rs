@@ -8,6 +8,8 @@ pub const NAME_MAX: usize = 255;
 pub const ADDRESS_MAX: usize = 320;
 /// Bytes of a sentence or two for people: why something failed, what to do about it.
 pub const WORDS_MAX: usize = 4 << 10;
+/// Bytes of a request for devices.
+pub const REQUEST_TEXT_MAX: usize = 32 << 10;
 /// Bytes of a path of a file.
 pub const PATH_MAX: usize = 4 << 10;
 

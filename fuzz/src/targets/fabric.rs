@@ -362,6 +362,8 @@ fn session_seeds() -> Vec<Vec<u8>> {
         rank: Some(Rank { rank: 1, size: 4, local_rank: 1, local_size: 2, job: 0 }),
         kind: Some(DeviceKind::CUDA),
         order: OrderPolicy::Rank,
+        devices: None,
+        job: None,
     };
     let device = |ordinal| LeasedDevice {
         info: DeviceInfo {

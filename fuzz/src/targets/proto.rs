@@ -117,6 +117,7 @@ fn seeds() -> Vec<Vec<u8>> {
         stream_quota: 32,
         plain_tcp: true,
         opened_unix_ms: 5,
+        job: None,
     };
     let device = v1::Device::from(info);
     let view = v1::ClusterView {

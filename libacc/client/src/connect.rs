@@ -29,6 +29,8 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         rank: settings.rank,
         kind: settings.kind,
         order,
+        devices: settings.request.take(),
+        job: settings.job,
     };
     let (mut lease, connection) = {
         let Coordinator { address, trust } = &coordinator;

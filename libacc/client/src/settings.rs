@@ -7,7 +7,7 @@ use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
 use accord_trust::Trust;
-use accord_types::{DeviceInfo, DeviceKind, Rank, Result, SpanSink};
+use accord_types::{DeviceInfo, DeviceKind, JobToken, Rank, Result, SpanSink};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +45,10 @@ pub struct SessionSettings {
     pub node_name: String,
     /// Only devices of this kind, of those that the cluster has; none: all.
     pub kind: Option<DeviceKind>,
+    /// The devices that the program asks the coordinator for, as the text of a request; none: all.
+    pub request: Option<String>,
+    /// The job that the program is of.
+    pub job: Option<JobToken>,
     /// How devices are numbered.
     pub order: Order,
     /// This program's rank, if it is part of an MPI job.

@@ -14,7 +14,7 @@ use accord_proto::{VERSION, v1};
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
-    DeviceInfo, GpuAware, Hardware, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
+    DeviceInfo, GpuAware, Hardware, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -153,6 +153,14 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
         Some(Body::SessionClosed(closed)) => {
             supervisor.tell(|node, _, ends| node.closed(SessionId(closed.session), ends));
         }
+        Some(Body::JobStarted(grant)) => match grant.try_into() {
+            Ok(grant) => supervisor.tell(|node, now, _| node.job_started(now, grant)),
+            Err(error) => tracing::warn!("the coordinator announces a job that can't be kept: {error}"),
+        },
+        Some(Body::ReleaseJob(release)) => match SessionKey::from_bytes(&release.job) {
+            Some(job) => supervisor.tell(|node, _, ends| node.release(job, ends)),
+            None => tracing::warn!("the coordinator releases a job without a key"),
+        },
         Some(Body::NodeLost(lost)) => {
             tracing::info!("node {} is lost", lost.node_name);
             let is_rank = |world: &Arc<MpiFabric>| world.rank_of(NodeId(lost.node), Duration::ZERO).is_some();
@@ -184,6 +192,7 @@ pub(super) fn words(word: Word) -> agent_message::Body {
             agent_message::Body::Heartbeat(v1::Heartbeat { sessions })
         }
         Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
+        Word::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
         Word::Measured(figures) => agent_message::Body::NodeFigures(figures.into()),
         Word::PathMeasured { measurement, path } => {
             let (times, transport, why) = match path {
@@ -236,7 +245,12 @@ fn disconnect(status: Status) -> Disconnect {
 
 impl Identity {
     /// What it registers with.
-    pub(super) fn registration(&self, previous: Option<NodeId>, sessions: Vec<SessionGrant>) -> v1::Register {
+    pub(super) fn registration(
+        &self,
+        previous: Option<NodeId>,
+        sessions: Vec<SessionGrant>,
+        jobs: Vec<JobGrant>,
+    ) -> v1::Register {
         v1::Register {
             version: VERSION,
             node_name: self.node_name.clone(),
@@ -248,6 +262,7 @@ impl Identity {
             sessions: sessions.into_iter().map(Into::into).collect(),
             world: self.world.clone(),
             draining: self.draining.load(Ordering::Relaxed),
+            jobs: jobs.into_iter().map(Into::into).collect(),
         }
     }
 

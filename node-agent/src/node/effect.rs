@@ -1,6 +1,6 @@
 //! What the rules want said to the coordinator, and what they hear of the connection.
 
-use accord_types::{NodeFigures, NodeId, PathTimes, SessionGrant, SessionId};
+use accord_types::{JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey};
 
 /// Something to do, in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,6 +11,8 @@ pub enum Effect {
         previous: Option<NodeId>,
         /// What has an executor here.
         sessions: Vec<SessionGrant>,
+        /// Jobs that hold devices here.
+        jobs: Vec<JobGrant>,
     },
     /// Send to the coordinator.
     Send(Word),
@@ -29,6 +31,8 @@ pub enum Word {
     Started(SessionGrant),
     /// A session has none any more. The reason is empty if that was to be expected.
     Ended(SessionId, String),
+    /// No executor of a job is left that was to be released.
+    JobReleased(SessionKey),
     /// What the node has measured within itself.
     Measured(NodeFigures),
     /// What a path takes one way and what carried the bytes, or why it could not be measured.

@@ -2,7 +2,7 @@
 //! has ended.
 
 use accord_fabric::ending::ExecutorEnding;
-use accord_types::SessionId;
+use accord_types::{SessionId, SessionKey};
 use std::collections::BTreeMap;
 
 /// Executors at one time.
@@ -25,6 +25,8 @@ pub(super) struct Executors {
 pub(super) struct SessionExecutor {
     pub(super) executor: ExecutorId,
     user: String,
+    /// The key of its session's job.
+    job: Option<SessionKey>,
     /// Why it was told to end, if its program shall learn that from it.
     ending: Option<ExecutorEnding>,
     pub(super) stage: Stage,
@@ -74,6 +76,11 @@ impl Executors {
         self.places.contains_key(&session)
     }
 
+    /// Whether a session of the job has an executor, or is about to.
+    pub(super) fn has_job(&self, job: SessionKey) -> bool {
+        self.places.values().any(|place| place.job == Some(job))
+    }
+
     pub(super) fn place(&mut self, session: SessionId) -> Option<&mut SessionExecutor> {
         self.places.get_mut(&session)
     }
@@ -95,13 +102,13 @@ impl Executors {
     }
 
     /// Another one, where there is none.
-    pub(super) fn make(&mut self, session: SessionId, user: &str) -> ExecutorId {
+    pub(super) fn make(&mut self, session: SessionId, user: &str, job: Option<SessionKey>) -> ExecutorId {
         self.made += 1;
         let executor = ExecutorId(self.made);
         let successors = self.places.get(&session).map_or(0, |place| place.successors);
         let user = user.to_owned();
         self.places
-            .insert(session, SessionExecutor { executor, user, ending: None, stage: Stage::Starting, successors });
+            .insert(session, SessionExecutor { executor, user, job, ending: None, stage: Stage::Starting, successors });
         executor
     }
 

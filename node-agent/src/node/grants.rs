@@ -1,6 +1,6 @@
 //! What the coordinator has told of sessions: whose they are, what they may use here, and until when.
 
-use accord_types::{SessionGrant, SessionId};
+use accord_types::{SessionGrant, SessionId, SessionKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -70,6 +70,12 @@ impl Grants {
         Some(SessionGrant { ends_in_ms, ..grant.clone() })
     }
 
+    /// Sessions of a job.
+    pub(super) fn of_job(&self, job: SessionKey) -> Vec<SessionId> {
+        let is_of_job = |known: &Known| known.grant.job == Some(job);
+        self.known.iter().filter(|(_, known)| is_of_job(known)).map(|(session, _)| *session).collect()
+    }
+
     /// An executor of the session has ended; why, if that was no orderly end.
     pub(super) fn note_end(&mut self, session: SessionId, why: &str) {
         if let Some(known) = self.known.get_mut(&session) {
@@ -109,7 +115,6 @@ impl Grants {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_types::SessionKey;
 
     const A: SessionId = SessionId(1);
 
@@ -132,6 +137,7 @@ mod tests {
             stream_quota: 4,
             plain_tcp: false,
             opened_unix_ms: 0,
+            job: None,
         }
     }
 

@@ -14,6 +14,7 @@ impl Node {
             return Err(format!("{} executors, {} told of", self.executors.count(), self.told.len()));
         }
         self.grants.check_bounds()?;
+        self.jobs.check_bounds()?;
         self.check_measuring()?;
         if let Some(session) = self.reasons.keys().find(|session| !self.told.contains(session)) {
             return Err(format!("why {session} has ended is nobody to be told"));

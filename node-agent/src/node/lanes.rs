@@ -149,10 +149,13 @@ impl Node {
         let grant = self.grant(now, session)?;
         self.check_quota(&grant)?;
         let user = &grant.user;
-        let Some(place) = self.executors.place(session) else { return Ok(Some(self.executors.make(session, user))) };
+        let job = grant.job;
+        let Some(place) = self.executors.place(session) else {
+            return Ok(Some(self.executors.make(session, user, job)));
+        };
         let is_anothers = lane.behind.is_some_and(|before| before != place.executor);
         match place.stage {
-            Stage::Over if !is_anothers => Ok(Some(self.executors.make(session, user))),
+            Stage::Over if !is_anothers => Ok(Some(self.executors.make(session, user, job))),
             Stage::Runs | Stage::Ending if !is_anothers && now < Self::begun_within(lane) => {
                 place.end(ends);
                 Ok(None)

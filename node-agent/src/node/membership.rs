@@ -5,7 +5,7 @@ use super::executors::ExecutorId;
 use super::state::{Membership, Node, PAUSE_MIN};
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
-use accord_types::{SessionGrant, SessionId};
+use accord_types::{JobGrant, SessionGrant, SessionId, SessionKey};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -73,6 +73,19 @@ impl Node {
         self.end_session(session, None, ends);
     }
 
+    /// A job holds devices here.
+    pub fn job_started(&mut self, now: Duration, grant: JobGrant) {
+        self.jobs.announce(now, grant);
+    }
+
+    /// A job holds nothing here any more: its sessions end, and the coordinator is told when their executors have.
+    pub fn release(&mut self, job: SessionKey, ends: &mut Vec<ExecutorId>) {
+        self.jobs.release(job);
+        for session in self.grants.of_job(job) {
+            self.end_session(session, None, ends);
+        }
+    }
+
     pub(super) fn end_session(
         &mut self,
         session: SessionId,
@@ -97,10 +110,11 @@ impl Node {
                 self.link = Membership::Connecting;
                 let sessions = self.told.iter().filter_map(|session| self.grants.find(now, *session)).collect();
                 let previous = self.endpoint.as_ref().map(|endpoint| endpoint.node);
-                effects.push(Effect::Connect { previous, sessions });
+                effects.push(Effect::Connect { previous, sessions, jobs: self.jobs.held(now) });
             }
             Membership::In { beat } => {
                 self.tell_of_sessions(now, &mut effects);
+                self.confirm_releases(&mut effects);
                 if beat <= now {
                     self.link = Membership::In { beat: now + self.period };
                     effects.push(Effect::Send(Word::Heartbeat(self.told.iter().copied().collect())));
@@ -111,6 +125,12 @@ impl Node {
         self.attend_measuring(now, &mut effects);
         effects.extend(self.ending.take().map(Effect::Leave));
         effects
+    }
+
+    /// Jobs to release that have no executor here are released.
+    fn confirm_releases(&mut self, effects: &mut Vec<Effect>) {
+        let Self { jobs, executors, .. } = self;
+        effects.extend(jobs.released(|job| executors.has_job(job)).map(|job| Effect::Send(Word::JobReleased(job))));
     }
 
     /// What has changed since the coordinator was told last: a heartbeat names nothing that it does not know yet.

@@ -13,6 +13,7 @@ mod effect;
 mod executors;
 mod grants;
 mod invariants;
+mod jobs;
 mod lanes;
 mod lifecycle;
 mod measurements;

@@ -3,6 +3,7 @@
 use super::effect::{Effect, Ending};
 use super::executors::{ExecutorId, Executors};
 use super::grants::Grants;
+use super::jobs::Jobs;
 use super::measurements::Measuring;
 use super::quota::Quota;
 use accord_fabric::ending::ExecutorEnding;
@@ -50,6 +51,7 @@ pub struct Node {
     pub(super) told: BTreeSet<SessionId>,
     /// Why executors of such sessions have ended, as far as it was not to be expected.
     pub(super) reasons: BTreeMap<SessionId, String>,
+    pub(super) jobs: Jobs,
     pub(super) measuring: Measuring,
 }
 
@@ -70,6 +72,7 @@ impl Node {
             period: Duration::ZERO,
             told: BTreeSet::new(),
             reasons: BTreeMap::new(),
+            jobs: Jobs::default(),
             measuring: Measuring::new(measures),
         }
     }

@@ -139,6 +139,8 @@ impl Cluster {
             rank: None,
             kind: None,
             order: OrderPolicy::Local,
+            devices: None,
+            job: None,
         };
         let own = self.authority.identity(Role::Tenant(user_name()), HOUR).unwrap();
         session_endpoint::open(&PeerAddress::new(self.coordinator.address()), &own, SOON, &request).unwrap()

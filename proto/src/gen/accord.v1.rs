@@ -136,6 +136,46 @@ pub struct SessionGrant {
     /// Its lanes may leave a machine in clear.
     #[prost(bool, tag = "13")]
     pub plain_tcp: bool,
+    /// The key of its job; absent: its program has asked for nothing.
+    #[prost(bytes = "vec", optional, tag = "14")]
+    pub job: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+}
+/// What a job holds of one device.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeldDevice {
+    #[prost(uint32, tag = "1")]
+    pub ordinal: u32,
+    /// Thousandths of the device's time.
+    #[prost(uint32, tag = "2")]
+    pub milli: u32,
+    /// Bytes of its memory.
+    #[prost(uint64, tag = "3")]
+    pub memory: u64,
+    /// No other job has any of it.
+    #[prost(bool, tag = "4")]
+    pub exclusive: bool,
+}
+/// A job as an agent knows it: what it holds there. It is enough to rebuild a coordinator's memory.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobGrant {
+    /// Its number, for people.
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    /// Its secret, which identifies it: 32 bytes.
+    #[prost(bytes = "vec", tag = "2")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    /// Its user, as the coordinator attests it.
+    #[prost(string, tag = "3")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub account: ::prost::alloc::string::String,
+    /// How long it may still last when this is sent; absent: no end is set.
+    #[prost(uint64, optional, tag = "5")]
+    pub ends_in_ms: ::core::option::Option<u64>,
+    #[prost(message, repeated, tag = "6")]
+    pub devices: ::prost::alloc::vec::Vec<HeldDevice>,
 }
 /// What it takes to bring bytes over a path, one way.
 #[allow(clippy::all)]
@@ -286,7 +326,7 @@ impl OrderPolicy {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentMessage {
-    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub body: ::core::option::Option<agent_message::Body>,
 }
 /// Nested message and enum types in `AgentMessage`.
@@ -310,6 +350,8 @@ pub mod agent_message {
         PathMeasured(super::PathMeasured),
         #[prost(message, tag = "8")]
         JoinWorld(super::JoinWorld),
+        #[prost(message, tag = "9")]
+        JobReleased(super::JobReleased),
     }
 }
 /// The agent is about to join an MPI world, whose ranks wait for each other. On this stream it says nothing else but Goodbye, when all ranks have
@@ -360,6 +402,9 @@ pub struct Register {
     /// An earlier coordinator has said that the node takes part in no new session.
     #[prost(bool, tag = "10")]
     pub draining: bool,
+    /// Jobs that hold devices here.
+    #[prost(message, repeated, tag = "11")]
+    pub jobs: ::prost::alloc::vec::Vec<JobGrant>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -385,6 +430,14 @@ pub struct SessionEnded {
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
 }
+/// No executor of the job is left here: its devices may go to another one.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobReleased {
+    /// The job's key.
+    #[prost(bytes = "vec", tag = "1")]
+    pub job: ::prost::alloc::vec::Vec<u8>,
+}
 /// The agent stops; its node leaves the cluster. On a stream of JoinWorld: all ranks have registered.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -406,15 +459,18 @@ pub struct PathMeasured {
     pub why: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CoordinatorMessage {
-    #[prost(oneof = "coordinator_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(
+        oneof = "coordinator_message::Body",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+    )]
     pub body: ::core::option::Option<coordinator_message::Body>,
 }
 /// Nested message and enum types in `CoordinatorMessage`.
 pub mod coordinator_message {
     #[allow(clippy::all)]
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Body {
         #[prost(message, tag = "1")]
         Registered(super::Registered),
@@ -436,6 +492,10 @@ pub mod coordinator_message {
         ExpectMeasurement(super::ExpectMeasurement),
         #[prost(message, tag = "10")]
         RankLost(super::RankLost),
+        #[prost(message, tag = "11")]
+        JobStarted(super::JobGrant),
+        #[prost(message, tag = "12")]
+        ReleaseJob(super::ReleaseJob),
     }
 }
 #[allow(clippy::all)]
@@ -468,6 +528,14 @@ pub struct SessionOpened {
 pub struct SessionClosed {
     #[prost(uint64, tag = "1")]
     pub session: u64,
+}
+/// The job holds nothing here any more: the agent ends its executors, and says JobReleased when they have ended.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseJob {
+    /// The job's key.
+    #[prost(bytes = "vec", tag = "1")]
+    pub job: ::prost::alloc::vec::Vec<u8>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -109,7 +109,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "accord-coordinator",
-        &["accord-types", "accord-fabric", "accord-monitoring", "accord-proto", "accord-telemetry", "accord-trust"],
+        &[
+            "accord-types",
+            "accord-fabric",
+            "accord-monitoring",
+            "accord-proto",
+            "accord-scheduler",
+            "accord-telemetry",
+            "accord-trust",
+        ],
     ),
     ("accord-openacc", &[]),
     (

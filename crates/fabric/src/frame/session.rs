@@ -1,9 +1,9 @@
 //! Messages between a program and the coordinator's session endpoint as bytes: little-endian numbers, texts and lists with their length before them.
 
-use accord_types::texts::{ADDRESS_MAX, NAME_MAX, WORDS_MAX, cut};
+use accord_types::texts::{ADDRESS_MAX, NAME_MAX, REQUEST_TEXT_MAX, WORDS_MAX, cut};
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, OrderPolicy, Rank, Result,
-    SessionId, SessionKey, SessionRequest,
+    DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, HeldJob, JobToken, Lease, LeasedDevice, NodeId, OrderPolicy,
+    QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
 };
 
 /// Bytes before each message: length of the rest (u32), kind (u8), zeros.
@@ -24,10 +24,16 @@ pub enum Message {
     Open(SessionRequest),
     /// Program: it had this session of an earlier connection, and goes on with it.
     Attach(Claim),
+    /// A command: have a job of these devices, for as long as the connection lasts.
+    Hold(SessionRequest),
     /// Program: this device number is now in use.
     Uses(u32),
     /// Coordinator: the session is open.
     Granted(Lease),
+    /// Coordinator: the request waits. Comes again when that changes.
+    Queued(QueuedJob),
+    /// Coordinator: the job has its devices.
+    Held(HeldJob),
     /// Coordinator: the session is the program's again.
     Attached,
     /// Coordinator: there is no session.
@@ -97,6 +103,7 @@ impl Message {
 const OPEN: u8 = 1;
 const USES: u8 = 2;
 const ATTACH: u8 = 3;
+const HOLD: u8 = 4;
 const GRANTED: u8 = 16;
 const REFUSED: u8 = 17;
 const NODE_LOST: u8 = 18;
@@ -105,6 +112,8 @@ const ENDED: u8 = 20;
 const ATTACHED: u8 = 21;
 const EXECUTOR_ENDED: u8 = 22;
 const NODE_LEFT: u8 = 23;
+const QUEUED: u8 = 24;
+const HELD: u8 = 25;
 
 fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_LEN]);
@@ -120,6 +129,22 @@ fn encode(message: &Message) -> Vec<u8> {
             ATTACH
         }
         Message::Attached => ATTACHED,
+        Message::Hold(request) => {
+            out.request(request);
+            HOLD
+        }
+        Message::Held(held) => {
+            out.token(&held.token);
+            out.u32(held.devices);
+            HELD
+        }
+        Message::Queued(queued) => {
+            out.token(&queued.token);
+            out.u32(queued.position);
+            out.text(&queued.why, WORDS_MAX);
+            out.option(queued.starts_in_ms, Writer::u64);
+            QUEUED
+        }
         Message::Uses(device) => {
             out.u32(*device);
             USES
@@ -191,6 +216,14 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
         WARNING => Message::Warning(reader.text(WORDS_MAX)?),
         ENDED => Message::Ended(reader.text(WORDS_MAX)?),
         ATTACHED => Message::Attached,
+        HOLD => Message::Hold(reader.request()?),
+        HELD => Message::Held(HeldJob { token: reader.token()?, devices: reader.u32()? }),
+        QUEUED => Message::Queued(QueuedJob {
+            token: reader.token()?,
+            position: reader.u32()?,
+            why: reader.text(WORDS_MAX)?,
+            starts_in_ms: reader.option(Reader::u64)?,
+        }),
         _ => return Err(malformed(&format!("message kind {kind} does not exist"))),
     };
     if reader.0.is_empty() { Ok(message) } else { Err(malformed("bytes after the message's end")) }
@@ -250,6 +283,16 @@ impl Writer {
             OrderPolicy::Global => 1,
             OrderPolicy::Rank => 2,
         });
+        // The end of a message. A program that asks for nothing leaves it out, as those of the release before do.
+        if request.devices.is_some() || request.job.is_some() {
+            self.text(request.devices.as_deref().unwrap_or_default(), REQUEST_TEXT_MAX);
+            self.option(request.job.as_ref(), Self::token);
+        }
+    }
+
+    fn token(&mut self, token: &JobToken) {
+        self.u64(token.job);
+        self.0.extend_from_slice(&token.key.0);
     }
 
     fn lease(&mut self, lease: &Lease) {
@@ -367,8 +410,12 @@ impl<'a> Reader<'a> {
         (0..length).map(|_| read(self)).collect()
     }
 
+    fn token(&mut self) -> Result<JobToken> {
+        Ok(JobToken { job: self.u64()?, key: self.key()? })
+    }
+
     fn request(&mut self) -> Result<SessionRequest> {
-        Ok(SessionRequest {
+        let mut request = SessionRequest {
             node_name: self.text(NAME_MAX)?,
             pid: self.u32()?,
             program: self.text(NAME_MAX)?,
@@ -388,7 +435,14 @@ impl<'a> Reader<'a> {
                 2 => OrderPolicy::Rank,
                 _ => return Err(malformed("unknown order of devices")),
             },
-        })
+            devices: None,
+            job: None,
+        };
+        if !self.0.is_empty() {
+            request.devices = Some(self.text(REQUEST_TEXT_MAX)?).filter(|text| !text.is_empty());
+            request.job = self.option(Self::token)?;
+        }
+        Ok(request)
     }
 
     fn kind(&mut self) -> Result<DeviceKind> {
@@ -485,6 +539,8 @@ mod tests {
             rank: Some(Rank { rank: 1, size: 4, local_rank: 1, local_size: 2, job: 0 }),
             kind: Some(DeviceKind::CUDA),
             order: OrderPolicy::Rank,
+            devices: None,
+            job: None,
         };
         vec![
             Message::Open(request.clone()),
@@ -564,6 +620,8 @@ mod tests {
             rank: None,
             kind: None,
             order: OrderPolicy::Local,
+            devices: None,
+            job: None,
         };
         // Writers cut, so that each message comes back shorter.
         let mut wide = lease(1);

@@ -99,6 +99,10 @@ pub fn judge(
     if let Some(carried) = scalars.carried {
         return refuse(carries(construct, carried));
     }
+    if let Some(variable) = stored_whole(construct, of, &named) {
+        let name = &construct.variables[variable.0].name;
+        return refuse(format!("each iteration stores to {name}, a reference, a structure or an unknown variable"));
+    }
     let recognised: BTreeSet<VarId> =
         scalars.reductions.keys().copied().filter(|variable| !named.reductions.contains_key(variable)).collect();
     if let Some(variable) = recognised.first().filter(|_| !rules.implicit_reductions) {
@@ -194,6 +198,14 @@ fn obstacle(list: &[Statement], promised: bool) -> Option<Obstacle> {
         }
         match &statement.kind {
             Kind::Obstacle { obstacle, .. } if !(promised && obstacle.promised_away) => found = Some(obstacle.clone()),
+            Kind::Jump { innermost: false } if !promised => {
+                found = Some(Obstacle {
+                    span: statement.span.clone(),
+                    reason: "cycle of another loop than the innermost one".into(),
+                    remedy: None,
+                    promised_away: true,
+                });
+            }
             Kind::Effect(effect) if !promised => {
                 if let Some(call) = effect.calls.iter().find(|call| call.kind != CallKind::Pure) {
                     found = Some(Obstacle {
@@ -210,20 +222,34 @@ fn obstacle(list: &[Statement], promised: bool) -> Option<Obstacle> {
     found
 }
 
+/// What all iterations store to as a whole though it is no scalar, that is neither theirs nor named in a clause.
+fn stored_whole(construct: &Construct, of: &Loop, named: &Named) -> Option<VarId> {
+    let mut found = None;
+    walk::accesses(&of.body, &mut |access| {
+        let id = access.variable;
+        let shared = construct.variables[id.0].stored_whole && named_outside(construct, of, id);
+        if access.write && shared && !named.private.contains(&id) && !named.reductions.contains_key(&id) {
+            found.get_or_insert(id);
+        }
+    });
+    found
+}
+
+/// Whether anything outside of a loop's body names a variable, or something outside of the construct may.
+fn named_outside(construct: &Construct, of: &Loop, id: VarId) -> bool {
+    let (mut all, mut inside) = (0usize, 0usize);
+    walk::accesses(&construct.body, &mut |access| all += usize::from(access.variable == id));
+    walk::accesses(&of.body, &mut |access| inside += usize::from(access.variable == id));
+    construct.variables[id.0].storage != Storage::Inside || all != inside
+}
+
 /// Whether each iteration has the array for itself.
 fn is_own(construct: &Construct, of: &Loop, reference: &Reference, private: &BTreeSet<VarId>) -> bool {
     let variable = &construct.variables[reference.variable.0];
     if private.contains(&reference.variable) {
         return true;
     }
-    if variable.storage != Storage::Inside || variable.shape != Shape::Array {
-        return false;
-    }
-    // Declared in the loop's body: nothing outside of it names the array.
-    let (mut all, mut inside) = (0usize, 0usize);
-    walk::accesses(&construct.body, &mut |access| all += usize::from(access.variable == reference.variable));
-    walk::accesses(&of.body, &mut |access| inside += usize::from(access.variable == reference.variable));
-    all == inside
+    variable.shape == Shape::Array && !named_outside(construct, of, reference.variable)
 }
 
 enum Relation {
@@ -271,4 +297,22 @@ pub(crate) fn is_contiguous(construct: &Construct, of: &Loop) -> bool {
         last.and_then(|poly| poly.split(of.variable)).is_some_and(|(factor, _)| factor.as_constant() == Some(1))
             || last == Some(&variable)
     })
+}
+
+/// How many accesses have neighbouring elements for neighbouring values of a loop's variable, less those that have distant ones.
+pub(crate) fn contiguity(body: &[Statement], variable: VarId) -> i64 {
+    let mut score = 0;
+    walk::accesses(body, &mut |access| {
+        let Some((last, others)) = access.subscripts.split_last() else { return };
+        let factor = last.as_ref().and_then(|last| Some(last.split(variable)?.0));
+        score += match factor {
+            Some(factor) if factor == Poly::default() => {
+                -i64::from(others.iter().flatten().any(|other| other.variables().contains(&variable)))
+            }
+            Some(factor) if factor.as_constant().is_some_and(|factor| factor.abs() == 1) => 1,
+            Some(_) => -1,
+            None => 0,
+        };
+    });
+    score
 }

@@ -92,6 +92,7 @@ impl References {
                         values.insert(variable, Some(value));
                     }
                 }
+                Kind::Jump { .. } => {}
                 Kind::Obstacle { accesses, .. } => {
                     self.accesses(construct, accesses, values, loops);
                     for access in accesses.iter().filter(|access| access.write) {

@@ -121,11 +121,12 @@ pub(crate) fn exposed(construct: &Construct, list: &[Statement]) -> BTreeSet<Var
     walk.exposed
 }
 
-/// Scalars that are written on each path.
+/// Scalars that are written on each path, also on those that end an iteration of a loop around.
 pub(crate) fn definitely_written(construct: &Construct, list: &[Statement]) -> BTreeSet<VarId> {
-    let mut walk = Assigned { construct, exposed: BTreeSet::new() };
+    let mut all = Assigned { construct, exposed: BTreeSet::new() };
     let mut assigned = BTreeSet::new();
-    walk.statements(list, &mut assigned);
+    let jump = list.iter().position(walk::jumps_out).unwrap_or(list.len());
+    all.statements(&list[..jump], &mut assigned);
     assigned
 }
 
@@ -177,6 +178,7 @@ impl Assigned<'_> {
                 }
                 Kind::Block(body) => self.statements(body, assigned),
                 Kind::Effect(effect) => self.accesses(&effect.accesses, assigned),
+                Kind::Jump { .. } => {}
                 Kind::Obstacle { accesses, .. } => {
                     // Reads and writes in an order that is not known.
                     let (writes, reads): (Vec<Access>, Vec<Access>) =

@@ -3,59 +3,10 @@
 use super::liveness::operator;
 use super::symbols::{Declared, Symbols};
 use super::types::{Derived, Type};
-use crate::ir::{Access, Call, CallKind, Element, Shape, Span, Storage, VarId, Variable};
+use crate::ir::{Access, Call, Element, Shape, Span, Storage, VarId, Variable};
 use crate::poly::Poly;
 use std::collections::{HashMap, HashSet};
 use tree_sitter::Node;
-
-/// Functions of `math.h` and `stdlib.h` that only compute, without `f` or `l` at their end.
-const PURE: &[&str] = &[
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "copysign",
-    "cos",
-    "cosh",
-    "erf",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "fabs",
-    "fdim",
-    "floor",
-    "fma",
-    "fmax",
-    "fmin",
-    "fmod",
-    "hypot",
-    "labs",
-    "llabs",
-    "ldexp",
-    "lgamma",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "nearbyint",
-    "pow",
-    "rint",
-    "round",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "tgamma",
-    "trunc",
-];
 
 /// What tells variables of a construct apart.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -156,7 +107,7 @@ impl<'s> Expressions<'s> {
             (Some(Derived::Array | Derived::Pointer { .. }), Key::Path(_)) => Shape::Other,
             (Some(Derived::Array), _) => Shape::Array,
             (Some(Derived::Pointer { restrict }), _) => Shape::Pointer { restrict: *restrict },
-            (None, Key::Declared(_)) if r#type.element != Element::Other => Shape::Scalar,
+            (None, Key::Declared(_)) if r#type.element != Element::Other || r#type.is_parameter => Shape::Scalar,
             _ => Shape::Other,
         };
         let id = VarId(self.variables.len());
@@ -168,6 +119,7 @@ impl<'s> Expressions<'s> {
             address_taken: self.symbols.address_taken(name),
             volatile: r#type.volatile,
             live_after: true,
+            stored_whole: false,
             mapped: false,
         });
         self.types.push(r#type);
@@ -188,7 +140,9 @@ impl<'s> Expressions<'s> {
                 };
                 found.accesses.push(access);
             }
-            "subscript_expression" | "field_expression" => self.lvalue_access(node, false, found),
+            "subscript_expression" | "field_expression" | "qualified_identifier" | "this" => {
+                self.lvalue_access(node, false, found);
+            }
             "pointer_expression" if self.text(node).starts_with('*') => self.lvalue_access(node, false, found),
             "pointer_expression" => {
                 // An address: what is done with it is not known.
@@ -257,36 +211,6 @@ impl<'s> Expressions<'s> {
         self.mentions(node, &mut found.accesses);
     }
 
-    fn call(&mut self, node: Node<'_>, found: &mut Found) {
-        let function = node.child_by_field_name("function");
-        let name = function.map_or("", |function| self.text(function));
-        let plain = name.strip_prefix("__builtin_").unwrap_or(name);
-        let is_pure =
-            PURE.contains(&plain) || plain.strip_suffix(['f', 'l']).is_some_and(|plain| PURE.contains(&plain));
-        let kind = match self.routines.get(name) {
-            Some(true) => CallKind::Level,
-            Some(false) => CallKind::Sequential,
-            None if is_pure => CallKind::Pure,
-            None => CallKind::Unknown,
-        };
-        if function.is_none_or(|function| function.kind() != "identifier") {
-            found.opaque = Some("a call by a pointer");
-        }
-        let Some(arguments) = node.child_by_field_name("arguments") else { return };
-        let mut cursor = arguments.walk();
-        for argument in arguments.named_children(&mut cursor) {
-            if argument.kind() == "identifier" {
-                let variable = self.variable(argument);
-                if self.variables[variable.0].shape != Shape::Scalar {
-                    self.escape(argument, found);
-                    continue;
-                }
-            }
-            self.read(argument, found);
-        }
-        found.calls.push(Call { name: name.to_owned(), kind, span: node.byte_range() });
-    }
-
     /// The access of an lvalue, after those of its subscripts.
     pub(super) fn lvalue_access(&mut self, node: Node<'_>, write: bool, found: &mut Found) {
         let Some(lvalue) = self.lvalue(node, found) else {
@@ -299,6 +223,10 @@ impl<'s> Expressions<'s> {
         let pointer = matches!(self.variables[variable.0].shape, Shape::Pointer { .. }) && lvalue.subscripts.is_empty();
         if pointer && write {
             self.stored_pointers.insert(variable);
+        }
+        let plain = matches!(node.kind(), "identifier" | "qualified_identifier");
+        if write && plain && self.variables[variable.0].shape == Shape::Other {
+            self.variables[variable.0].stored_whole = true;
         }
         let subscripts = match lvalue.subscripts.is_empty() && !scalar {
             true => vec![None],
@@ -320,6 +248,7 @@ impl<'s> Expressions<'s> {
                     followed: false,
                 })
             }
+            "this" | "qualified_identifier" => Some(self.undeclared(self.text(node))),
             "parenthesized_expression" => self.lvalue(node.named_child(0)?, found),
             "subscript_expression" => {
                 let base = self.lvalue(node.child_by_field_name("argument")?, found)?;
@@ -364,8 +293,24 @@ impl<'s> Expressions<'s> {
         }
     }
 
+    /// What the text does not declare: it may be anything.
+    fn undeclared(&mut self, name: &str) -> Lvalue {
+        let key = Key::Path(name.to_owned());
+        let known = self.ids.get(&key).copied();
+        let variable = known.unwrap_or_else(|| self.add(key, name, Type::UNKNOWN, Storage::Static, None));
+        Lvalue { variable, subscripts: Vec::new(), rest: Type::UNKNOWN, path: name.to_owned(), followed: false }
+    }
+
     /// `base[index]`
     fn element(&mut self, mut base: Lvalue, index: Option<Poly>, span: Span, found: &mut Found) -> Option<Lvalue> {
+        let is_unknown = matches!(base.rest.derived.first(), None | Some(Derived::Function));
+        if is_unknown && self.symbols.cxx {
+            // An operator of a class, or what a reference stands for.
+            if base.subscripts.is_empty() {
+                base.subscripts.push(None);
+            }
+            return Some(Lvalue { rest: Type::UNKNOWN, followed: true, ..base });
+        }
         match base.rest.derived.first()? {
             Derived::Array => {
                 base.rest.derived.remove(0);

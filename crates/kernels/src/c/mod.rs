@@ -1,5 +1,6 @@
 //! The front end for C and C++ after the preprocessor, by tree-sitter's grammars.
 
+mod calls;
 mod expressions;
 mod liveness;
 mod loops;
@@ -9,13 +10,13 @@ mod symbols;
 mod types;
 mod updates;
 
-use crate::clause::{DATA, named};
+use crate::clause::{DATA, made_present, named};
 use crate::ir::{Construct, Directive, Kind, Obstacle, Shape, Storage};
 use crate::source::Source;
 use expressions::Expressions;
 use liveness::{Liveness, has};
 use statements::Statements;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use symbols::Symbols;
 use tree_sitter::{Node, Parser, Tree};
 
@@ -30,16 +31,18 @@ pub(crate) fn constructs(source: &Source<'_>, cxx: bool) -> Vec<Construct> {
     // Keywords of GCC that the grammar lacks, as long as they were.
     let code = source.code.replace("__restrict__", "restrict    ").replace("__restrict", "restrict  ");
     let Some(tree) = parse(&code, cxx) else { return Vec::new() };
-    let symbols = Symbols::new(tree.root_node(), &code);
+    let symbols = Symbols::new(tree.root_node(), &code, cxx);
     let routines = routines(source, &code);
     let mapped = mapped(source);
     let mut found: Vec<Construct> = Vec::new();
     for directive in kernels {
-        let start =
-            directive.span.end + code[directive.span.end..].len() - code[directive.span.end..].trim_start().len();
+        let start = after(&code, directive.span.end);
         let body = statement_at(tree.root_node(), start);
         found.push(match body {
-            Some(body) => construct(source, directive, body, &code, &symbols, &routines, &mapped),
+            Some(body) => Construct {
+                present: present(source, tree.root_node(), &code, body),
+                ..construct(source, directive, body, &code, &symbols, &routines, &mapped)
+            },
             None => unreadable(directive, start, "the construct's statement is not understood"),
         });
     }
@@ -62,7 +65,33 @@ fn unreadable(directive: &Directive, at: usize, reason: &str) -> Construct {
         variables: Vec::new(),
         body: Vec::new(),
         obstacle: Some(obstacle),
+        present: BTreeSet::new(),
     }
+}
+
+/// Where the text goes on after a directive.
+fn after(code: &str, end: usize) -> usize {
+    code.len() - code[end..].trim_start().len()
+}
+
+/// What `data` constructs around a statement map.
+fn present(source: &Source<'_>, root: Node<'_>, code: &str, body: Node<'_>) -> BTreeSet<String> {
+    let before = source.directives.iter().filter(|directive| directive.span.end <= body.start_byte());
+    let around = before.filter(|directive| {
+        directive.name == "data"
+            && statement_at(root, after(code, directive.span.end))
+                .is_some_and(|data| data.end_byte() >= body.end_byte())
+    });
+    around.flat_map(made_present).map(str::to_owned).collect()
+}
+
+/// The function around a node.
+fn function(node: Node<'_>) -> Option<Node<'_>> {
+    let mut next = Some(node);
+    while let Some(node) = next.filter(|node| node.kind() != "function_definition") {
+        next = node.parent();
+    }
+    next
 }
 
 /// The statement that starts at a byte.
@@ -74,7 +103,8 @@ fn statement_at(root: Node<'_>, at: usize) -> Option<Node<'_>> {
         }
         node = parent;
     }
-    (node.start_byte() == at && (node.kind().ends_with("statement"))).then_some(node)
+    let is_statement = node.kind().ends_with("statement") || node.kind() == "for_range_loop";
+    (node.start_byte() == at && is_statement).then_some(node)
 }
 
 fn construct(
@@ -98,8 +128,13 @@ fn construct(
         first.directive = Some(directive.clone());
     }
     let Expressions { mut variables, declared, stored_pointers, .. } = statements.expressions;
+    let function = function(body).map(|function| function.byte_range());
     for (variable, declared) in variables.iter_mut().zip(&declared) {
-        variable.mapped = mapped.get(&variable.name).is_some_and(|at| at.iter().any(|at| *at != directive.span.start));
+        // A local name means another variable elsewhere.
+        let everywhere = variable.storage == Storage::Static;
+        let is_seen = |at: &usize| everywhere || function.as_ref().is_none_or(|function| function.contains(at));
+        let seen = |at: &usize| *at != directive.span.start && is_seen(at);
+        variable.mapped = mapped.get(&variable.name).is_some_and(|at| at.iter().any(seen));
         let Some(declared) = declared else { continue };
         if matches!(variable.storage, Storage::Local | Storage::Parameter)
             && !variable.address_taken
@@ -130,7 +165,15 @@ fn construct(
     };
     let obstacle =
         reason.map(|reason| Obstacle { span: body.byte_range(), reason, remedy: None, promised_away: false });
-    Construct { directive: directive.clone(), end: None, span: body.byte_range(), variables, body: list, obstacle }
+    Construct {
+        directive: directive.clone(),
+        end: None,
+        span: body.byte_range(),
+        variables,
+        body: list,
+        obstacle,
+        present: BTreeSet::new(),
+    }
 }
 
 /// Whether a directive outside of the construct reads a variable, as in `copy(a[0:n])` or `if(n)`.

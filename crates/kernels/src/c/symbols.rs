@@ -27,12 +27,15 @@ pub(super) struct Symbols<'s> {
     fields: HashMap<&'s str, Option<Type>>,
     /// Constants of enumerations, with their values as far as they are numbers.
     enumerators: HashMap<&'s str, Option<i64>>,
-    /// Names whose address is taken somewhere.
+    /// Names whose address is taken somewhere, that a reference of C++ stands for, or that a lambda captures.
     taken: HashSet<&'s str>,
+    /// Positions of functions' parameters that are references to what is no constant.
+    references: HashMap<&'s str, HashSet<usize>>,
+    pub(super) cxx: bool,
 }
 
 impl<'s> Symbols<'s> {
-    pub(super) fn new(root: Node<'_>, code: &'s str) -> Self {
+    pub(super) fn new(root: Node<'_>, code: &'s str, cxx: bool) -> Self {
         let mut symbols = Self {
             code,
             file: HashMap::new(),
@@ -40,6 +43,8 @@ impl<'s> Symbols<'s> {
             fields: HashMap::new(),
             enumerators: HashMap::new(),
             taken: HashSet::new(),
+            references: HashMap::new(),
+            cxx,
         };
         symbols.top(root);
         symbols.inner(root);
@@ -80,6 +85,15 @@ impl<'s> Symbols<'s> {
                 }
             }
             "enumerator_list" => self.enumerators_of(node),
+            "lambda_expression" => self.captured(node),
+            "function_declarator" => self.references_of(node),
+            "init_declarator"
+                if node.child_by_field_name("declarator").is_some_and(|one| one.kind() == "reference_declarator") =>
+            {
+                if let Some(value) = node.child_by_field_name("value").filter(|value| value.kind() == "identifier") {
+                    self.taken.insert(&self.code[value.byte_range()]);
+                }
+            }
             "pointer_expression" if self.code[node.byte_range()].starts_with('&') => {
                 let mut inner = node.child_by_field_name("argument");
                 while let Some(node) = inner {
@@ -100,6 +114,40 @@ impl<'s> Symbols<'s> {
         for child in node.named_children(&mut cursor) {
             self.inner(child);
         }
+    }
+
+    /// A lambda may run when its text is past.
+    fn captured(&mut self, node: Node<'_>) {
+        if node.kind() == "identifier" {
+            self.taken.insert(&self.code[node.byte_range()]);
+        }
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor) {
+            self.captured(child);
+        }
+    }
+
+    fn references_of(&mut self, node: Node<'_>) {
+        let (Some(name), Some(parameters)) =
+            (node.child_by_field_name("declarator"), node.child_by_field_name("parameters"))
+        else {
+            return;
+        };
+        let name = self.code[name.byte_range()].rsplit("::").next().unwrap_or_default();
+        let entry = self.references.entry(name).or_default();
+        let mut cursor = parameters.walk();
+        for (at, parameter) in parameters.named_children(&mut cursor).enumerate() {
+            let text = &self.code[parameter.byte_range()];
+            if text.contains('&') && !text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "const")
+            {
+                entry.insert(at);
+            }
+        }
+    }
+
+    /// Whether a function may change an argument that is a variable; `true` of functions whose declaration is not in the text.
+    pub(super) fn changes_argument(&self, function: &str, at: usize) -> bool {
+        self.cxx && self.references.get(function).is_none_or(|references| references.contains(&at))
     }
 
     fn enumerators_of(&mut self, list: Node<'_>) {
@@ -140,11 +188,24 @@ impl<'s> Symbols<'s> {
             let mut derived = Vec::new();
             let Some(name) = declarator(node, self.code, &mut derived) else { continue };
             let mut r#type = base.clone();
+            if base.is_deduced && derived.is_empty() {
+                let value = node.child_by_field_name("value");
+                r#type.element = value.map_or(Element::Other, |value| self.deduced(value));
+            }
             derived.append(&mut r#type.derived);
             r#type.derived = derived;
             found.push((name, r#type));
         }
         found
+    }
+
+    /// The type that `auto` has by its value: that of a number without a point or a suffix.
+    fn deduced(&self, value: Node<'_>) -> Element {
+        let digits = self.code[value.byte_range()].bytes().all(|byte| byte.is_ascii_digit());
+        match digits && value.kind() == "number_literal" {
+            true => Element::Integer { signed: true, bits: 32 },
+            false => Element::Other,
+        }
     }
 
     /// The type before a declaration's declarators.
@@ -160,15 +221,43 @@ impl<'s> Symbols<'s> {
     /// What a type specifier says.
     pub(super) fn specified(&self, node: Node<'_>, depth: usize) -> Type {
         let text = self.code[node.byte_range()].split_whitespace().collect::<Vec<_>>().join(" ");
+        if node.kind() == "placeholder_type_specifier" {
+            return Type { is_deduced: true, ..Type::UNKNOWN };
+        }
         if node.kind() == "enum_specifier" {
             return Type { element: Element::Integer { signed: true, bits: 32 }, ..Type::UNKNOWN };
         }
+        let text = text.strip_prefix("std::").or_else(|| text.strip_prefix("::")).unwrap_or(&text);
         if depth < TYPEDEFS_MAX
-            && let Some(known) = self.typedefs.get(text.as_str())
+            && let Some(known) = self.typedefs.get(text)
         {
             return known.clone();
         }
-        Type { element: named(&text).unwrap_or(Element::Other), ..Type::UNKNOWN }
+        let is_parameter = self.cxx && self.is_template_parameter(node, text);
+        Type { element: named(text).unwrap_or(Element::Other), is_parameter, ..Type::UNKNOWN }
+    }
+
+    /// Whether a template around has a type parameter of this name.
+    fn is_template_parameter(&self, node: Node<'_>, name: &str) -> bool {
+        let mut next = node.parent();
+        while let Some(around) = next {
+            if around.kind() == "template_declaration"
+                && let Some(parameters) = around.child_by_field_name("parameters")
+            {
+                let mut cursor = parameters.walk();
+                let mut all = parameters.named_children(&mut cursor);
+                let is_it = |one: Node<'_>| {
+                    let mut cursor = one.walk();
+                    one.kind().contains("type_parameter")
+                        && one.named_children(&mut cursor).any(|child| &self.code[child.byte_range()] == name)
+                };
+                if all.any(is_it) {
+                    return true;
+                }
+            }
+            next = around.parent();
+        }
+        false
     }
 
     /// The variable that an identifier names; `None` if the source does not declare it.
@@ -182,13 +271,27 @@ impl<'s> Symbols<'s> {
                     let initializer = parent.child_by_field_name("initializer");
                     initializer.and_then(|node| self.local(node, name, identifier.start_byte()))
                 }
-                "function_definition" => self.parameter(parent, name),
+                "function_definition" => {
+                    let declarator = parent.child_by_field_name("declarator")?;
+                    let found = self.parameter(declarator, name);
+                    // A member of the class, if no parameter has its name.
+                    let is_member = || {
+                        let head = self.code[declarator.byte_range()].split('(').next().unwrap_or_default();
+                        head.contains("::") && self.fields.contains_key(name)
+                    };
+                    if found.is_none() && is_member() {
+                        return None;
+                    }
+                    found
+                }
                 "translation_unit" => {
                     let all = self.file.get(name)?;
                     // An earlier declaration may leave out an array's bounds.
                     return all.first().cloned();
                 }
-                "lambda_expression" | "class_specifier" => return None,
+                // What a lambda captures is a member of it.
+                "lambda_expression" => return self.parameter(parent.child_by_field_name("declarator")?, name),
+                "class_specifier" | "struct_specifier" => return None,
                 _ => None,
             };
             if found.is_some() {
@@ -219,10 +322,12 @@ impl<'s> Symbols<'s> {
         found.map(|(node, r#type)| Declared { at: node.start_byte(), r#type, storage })
     }
 
-    fn parameter(&self, function: Node<'_>, name: &str) -> Option<Declared> {
-        let mut node = function.child_by_field_name("declarator")?;
-        while node.kind() != "function_declarator" {
-            node = node.child_by_field_name("declarator")?;
+    fn parameter(&self, mut node: Node<'_>, name: &str) -> Option<Declared> {
+        while !matches!(node.kind(), "function_declarator" | "abstract_function_declarator") {
+            node = match node.kind() {
+                "reference_declarator" => node.named_child(0)?,
+                _ => node.child_by_field_name("declarator")?,
+            };
         }
         let parameters = node.child_by_field_name("parameters")?;
         let mut cursor = parameters.walk();

@@ -12,6 +12,10 @@ pub(super) struct Type {
     pub(super) derived: Vec<Derived>,
     /// `volatile` or `_Atomic` anywhere in it.
     pub(super) volatile: bool,
+    /// A template's type parameter.
+    pub(super) is_parameter: bool,
+    /// `auto`
+    pub(super) is_deduced: bool,
 }
 
 /// How a type is derived.
@@ -29,7 +33,8 @@ pub(super) enum Derived {
 }
 
 impl Type {
-    pub(super) const UNKNOWN: Self = Self { element: Element::Other, derived: Vec::new(), volatile: false };
+    pub(super) const UNKNOWN: Self =
+        Self { element: Element::Other, derived: Vec::new(), volatile: false, is_parameter: false, is_deduced: false };
 
     /// An integer that can count iterations and index arrays.
     pub(super) fn is_integer(&self) -> bool {

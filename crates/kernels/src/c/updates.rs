@@ -27,7 +27,11 @@ impl Statements<'_, '_> {
             }
             "call_expression" => {
                 let name = self.text(right.child_by_field_name("function")?);
-                let operator = match name.trim_start_matches("__builtin_").trim_end_matches(['f', 'l']) {
+                let operator = match name
+                    .trim_start_matches("__builtin_")
+                    .trim_start_matches("std::")
+                    .trim_end_matches(['f', 'l'])
+                {
                     "max" | "fmax" => "max",
                     "min" | "fmin" => "min",
                     _ => return None,

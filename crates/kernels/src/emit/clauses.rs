@@ -1,8 +1,9 @@
 //! Clauses of the parts of a construct.
 
-use crate::clause::named;
-use crate::ir::{Construct, Shape, VarId};
+use crate::clause::{kind, moves, named, path};
+use crate::ir::{Construct, Loop, Shape, VarId};
 use crate::plan::{Nest, Note, Part, Plan, Planned, collapse, has_clause, mapped};
+use crate::walk;
 use std::collections::BTreeSet;
 
 /// Clauses that go from the construct to each of its parts.
@@ -68,7 +69,9 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
             maps.push(("copy".into(), variable.name.clone()));
         }
     }
-    maps.retain(|(name, _)| name != "deviceptr");
+    // The compiler finds present what a `data` construct around maps.
+    let is_present = |name: &str, element: &str| moves(name) && construct.present.contains(path(element));
+    maps.retain(|(name, element)| name != "deviceptr" && !is_present(name, element));
     if maps.iter().all(|(name, _)| matches!(name.as_str(), "present" | "no_create")) {
         return Ok(Around::Nothing);
     }
@@ -96,15 +99,9 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
     Ok(Around::Dynamic { enter: enter + &with(&["if", "async", "wait"]), exit: exit + &with(&["if", "async"]) })
 }
 
-/// A data clause without its older spellings.
-fn kind(name: &str) -> &str {
-    let short = name.strip_prefix("present_or_").or_else(|| name.strip_prefix('p').filter(|_| name != "present"));
-    short.unwrap_or(name)
-}
-
 fn written(construct: &Construct) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
-    crate::walk::accesses(&construct.body, &mut |access| {
+    walk::accesses(&construct.body, &mut |access| {
         let variable = &construct.variables[access.variable.0];
         if access.write && variable.shape == Shape::Scalar {
             found.insert(variable.name.as_str());
@@ -129,6 +126,17 @@ fn nest_scalars(nest: &Nest<'_>) -> BTreeSet<VarId> {
 pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
     let mut text = String::from("parallel loop");
     text += &of_loop(plan.construct, nest, 0);
+    // GCC passes a reference's own address to the device otherwise.
+    let referred: BTreeSet<&str> = nest
+        .loops
+        .iter()
+        .flat_map(|planned| reductions_of_references(plan.construct, planned.of))
+        .map(|(_, name)| name)
+        .filter(|name| mapped(plan.construct).iter().all(|(_, element)| named(element) != *name))
+        .collect();
+    for name in referred {
+        text += &format!(" copy({name})");
+    }
     text += &shared(plan, around, &nest_scalars(nest), &nest.arrays, "firstprivate", true);
     text
 }
@@ -230,7 +238,7 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
     // Arrays that the source names.
     let clauses = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
     for name in clauses.filter(|clause| clause.name == "private").flat_map(|clause| clause.list()) {
-        if !private.contains(&name) {
+        if !private.contains(&name) && !is_only_read(construct, planned.of, name) {
             private.push(name);
         }
     }
@@ -240,7 +248,34 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
     for (id, operator) in &parallel.scalars.reductions {
         text += &format!(" reduction({operator}:{})", construct.variables[id.0].name);
     }
+    // References of C++ that the source names.
+    for (operator, name) in reductions_of_references(construct, planned.of) {
+        text += &format!(" reduction({operator}:{name})");
+    }
     text
+}
+
+/// Reductions of a loop's directive over what is no scalar, with their operators.
+fn reductions_of_references<'a>(construct: &'a Construct, of: &'a Loop) -> Vec<(&'a str, &'a str)> {
+    let clauses = of.directive.iter().flat_map(|directive| &directive.clauses);
+    let lists = clauses.filter(|clause| clause.name == "reduction").filter_map(|clause| clause.argument.as_deref());
+    let pairs = lists
+        .filter_map(|list| list.split_once(':'))
+        .flat_map(|(operator, list)| list.split(',').map(move |name| (operator.trim(), name.trim())));
+    let is_other = |name: &str| {
+        let mut named = construct.variables.iter().filter(|variable| variable.name == name);
+        named.any(|variable| variable.shape == Shape::Other)
+    };
+    pairs.filter(|(_, name)| is_other(name)).collect()
+}
+
+/// Whether a loop reads a scalar and never writes it: a private copy would have no value.
+fn is_only_read(construct: &Construct, of: &Loop, name: &str) -> bool {
+    let Some(at) = construct.variables.iter().position(|variable| variable.name == name) else { return false };
+    let mut written = of.variable == VarId(at) || construct.variables[at].shape != Shape::Scalar;
+    walk::accesses(&of.body, &mut |access| written |= access.write && access.variable == VarId(at));
+    walk::loops(&of.body, &mut |inner| written |= inner.variable == VarId(at));
+    !written
 }
 
 fn contains(outer: &Planned<'_>, inner: &Planned<'_>) -> bool {

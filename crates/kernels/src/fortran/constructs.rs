@@ -7,9 +7,9 @@ use super::source::{Placed, Source};
 use super::statements::Statements;
 use super::tree::children;
 use super::{Input, parse};
-use crate::clause::{DATA, named};
+use crate::clause::{DATA, made_present, named};
 use crate::ir::{Construct, Kind, Obstacle, Shape, Span, Storage, Variable};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tree_sitter::Node;
 
 /// All `kernels` constructs of a source, in order. A construct whose text is not understood has an obstacle.
@@ -87,7 +87,23 @@ fn construct(
         variables,
         body: list,
         obstacle,
+        present: present(source, at),
     }
+}
+
+/// What `data` constructs around a directive map.
+fn present(source: &Source<'_>, at: usize) -> BTreeSet<String> {
+    let mut around: Vec<Vec<&str>> = Vec::new();
+    for Placed { directive, .. } in &source.directives[..at] {
+        match directive.name.as_str() {
+            "data" => around.push(made_present(directive)),
+            "end data" => {
+                around.pop();
+            }
+            _ => {}
+        }
+    }
+    around.into_iter().flatten().map(str::to_ascii_lowercase).collect()
 }
 
 /// What no part of a construct may be rewritten with.
@@ -109,6 +125,7 @@ fn unreadable(source: &Source<'_>, placed: &Placed, end: Option<&Placed>, reason
         variables: Vec::new(),
         body: Vec::new(),
         obstacle: Some(obstacle(at..at, reason.into())),
+        present: BTreeSet::new(),
     }
 }
 

@@ -343,6 +343,7 @@ fn described(name: &str, entity: Option<&Entity>) -> Variable {
         address_taken: true,
         volatile: false,
         live_after: true,
+        stored_whole: false,
         mapped: false,
     };
     let Some(entity) = entity else { return new };

@@ -138,7 +138,7 @@ impl Statements<'_> {
             "continue" => return None,
             // The loop around it is a `Repeat`.
             _ if text.starts_with("exit") => Kind::Effect(Effect { only_scalars: true, ..Effect::default() }),
-            _ if text.starts_with("cycle") => self.obstacle(node, "cycle stands in a nested block", true),
+            _ if text.starts_with("cycle") => Kind::Jump { innermost: self.cycles(node) },
             _ if text.starts_with("return") => self.obstacle(node, "return leaves the construct", false),
             _ => self.obstacle(node, "goto", false),
         })
@@ -160,7 +160,10 @@ impl Statements<'_> {
         let mut read = Vec::new();
         for (arm, cycles) in arms.iter().zip(cycles) {
             if cycles {
-                read.push(self.list(&arm[..arm.len() - 1], false));
+                let mut ending = self.list(&arm[..arm.len() - 1], false);
+                let span = arm.last().map_or_else(|| self.span(node), |last| self.span(*last));
+                ending.push(Statement { span, kind: Kind::Jump { innermost: true } });
+                read.push(ending);
             } else {
                 let all: Vec<Node<'_>> = arm.iter().chain(rest).copied().collect();
                 read.push(self.list(&all, true));

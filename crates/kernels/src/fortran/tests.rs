@@ -183,7 +183,7 @@ fn scalars_are_live_as_the_procedure_reads_them() {
 fn loops_with_a_cycle_are_branches() {
     let construct = read(&procedure("", "do i = 1, n\n if (a(i) > 0) cycle\n t = a(i)\n b(i) = t\nend do"), Form::Free);
     let Kind::Branch { arms, .. } = &first_loop(&construct.body).body[0].kind else { panic!("{construct:?}") };
-    assert_eq!((arms[0].len(), arms[1].len()), (0, 2));
+    assert_eq!((arms[0].len(), arms[1].len()), (1, 2));
 }
 
 #[test]
@@ -218,6 +218,59 @@ fn fixed_form_stays_in_its_columns() {
         let new = rewritten(text, FIXED, mode).text.unwrap();
         assert!(new.lines().all(|line| line.len() <= 72), "{new}");
         assert!(!new.contains("DO 10"), "{new}");
+    }
+}
+
+/// The value of the outer loop's variable is the only one that a private copy could have meant.
+#[test]
+fn a_variable_that_is_only_read_is_not_private() {
+    let text = parallel(
+        "",
+        "!$acc loop independent\ndo j = 1, 2\n!$acc loop independent private(i, j, t)\n do i = 1, n\n  t = b(i)\n  c(i, j) = t\n end do\nend do",
+    );
+    assert_eq!(directives(&text), ["parallel loop private(i, t) firstprivate(n)", "loop private(t, i)"], "{text}");
+}
+
+/// No `data` construct: what one around maps is found present by each part.
+#[test]
+fn parts_in_a_data_construct_need_none_of_their_own() {
+    let body = "do i = 1, n\n a(i) = 1\nend do\ndo i = 1, n\n b(i) = a(i)\nend do";
+    let within = |clauses: &str| {
+        let text = procedure("", body).replace("!$acc kernels", &format!("!$acc data {clauses}\n!$acc kernels"));
+        let text = text.replace("!$acc end kernels", "!$acc end kernels\n!$acc end data");
+        let new = rewritten(&text, Form::Free, Mode::Parallel).text.unwrap();
+        directives(&new).into_iter().filter(|one| one.starts_with("data")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(within("present(A) copyin(b(0:n))"), ["data present(A) copyin(b(0:n))"]);
+    assert_eq!(within("present(a)"), ["data present(a)", "data copy(b)"]);
+    assert_eq!(within("copy(a, b) if(n > 3)"), ["data copy(a, b) if(n > 3)", "data copy(a) copy(b)"]);
+    assert_eq!(within("no_create(a, b)"), ["data no_create(a, b)", "data copy(a) copy(b)"]);
+}
+
+/// GCC passes no arguments to a region that does nothing.
+#[test]
+fn loops_without_iterations_leave_the_device() {
+    let text =
+        parallel("", "do i = 3, 2\n!$acc loop independent\n do j = 1, 2\n  c(i, j) = 1\n end do\nend do\nb(1) = i");
+    assert_eq!(
+        directives(&text),
+        ["data copy(b)", "parallel num_gangs(1) num_workers(1) firstprivate(i)", "end parallel", "end data"]
+    );
+    let text = parallel("", "do i = 1, 9, -1\n a(i) = 1\nend do");
+    assert_eq!(directives(&text), Vec::<&str>::new(), "{text}");
+}
+
+/// A part must not hold the `cycle` of a loop around it.
+#[test]
+fn a_loop_whose_part_would_leave_it_stays_whole() {
+    let nest = "do j = 1, n\n  b(j) = a(i) + j\n end do";
+    for jump in ["if (a(i) > 1) cycle", "if (a(i) > 1) then\n a(i) = 0\n cycle\n end if\n t = 1"] {
+        let body = format!("do i = 2, n\n {nest}\n a(i) = a(i - 1)\n {jump}\nend do");
+        assert_eq!(reasons("", &body).len(), 1, "{body}");
+        let host =
+            format!("do i = 2, n\n {nest}\n {jump}\nend do").replace("a(i) > 1", "i > 1").replace("a(i) = 0\n", "");
+        let text = parallel("", &format!("{host}\nb(1) = 2"));
+        assert!(directives(&text).contains(&"parallel loop firstprivate(i, n)"), "{text}");
     }
 }
 
@@ -293,7 +346,12 @@ fn each_kind_of_refusal_has_its_reason() {
         ("", "!$acc wait(1)\n a(i) = 1", "\"acc wait\" is inside of the construct"),
         ("", "associate (y => a(i))\n y = 1\n end associate", "names of a block or associate"),
         ("", "block\n integer :: k\n k = 1\n a(i) = k\n end block", "names of a block or associate"),
-        ("", "if (i > 3) then\n if (a(i) > 0) cycle\n b(i) = 1\n end if\n a(i) = 2", "cycle stands in a nested block"),
+        ("", "if (i > 3) then\n if (a(i) > 0) cycle\n b(i) = 1\n end if\n a(i) = 2", ""),
+        (
+            "integer :: k",
+            "inner: do j = 1, 2\n do k = 1, 2\n if (c(i, j) > 0) cycle inner\n c(i, j) = k\n end do\n end do inner",
+            "cycle of another loop than the innermost one",
+        ),
         ("", "a(i) = y", "what y means is not known"),
     ];
     for (declarations, statement, reason) in cases {

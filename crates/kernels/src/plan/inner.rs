@@ -1,8 +1,9 @@
 //! Loops inside of nests.
 
-use super::{Frame, Note, Planned, Planner, collapse as collapse_of, is_worth_it};
-use crate::analysis::{Parallel, judge};
-use crate::ir::{Kind, Loop, Statement};
+use super::loops::{collapse as collapse_of, has_work};
+use super::{Frame, Note, Planned, Planner};
+use crate::analysis::{Parallel, contiguity, is_contiguous, judge};
+use crate::ir::{Construct, Kind, Loop, Statement};
 
 impl<'a> Planner<'a> {
     /// Loops in a nest's body. `collapse` loops more belong to the one around.
@@ -19,7 +20,7 @@ impl<'a> Planner<'a> {
                 Kind::Loop(of) => {
                     let promised = collapse > 0;
                     let judged = judge(self.construct, of, self.rules, promised, around);
-                    let wanted = of.directive.is_some() || promised || is_worth_it(self.construct, of);
+                    let wanted = of.directive.is_some() || promised || has_work(of);
                     let parallel = judged.ok().filter(|parallel| wanted && !self.is_read_after(of, parallel, &frames));
                     if parallel.is_some() || of.directive.is_some() {
                         if let Some(parallel) = &parallel {
@@ -48,7 +49,7 @@ impl<'a> Planner<'a> {
                 }
                 Kind::Block(body) => self.inner(body, (around, &frames), collapse, loops),
                 Kind::Branch { arms, .. } => arms.iter().for_each(|arm| self.inner(arm, (around, &frames), 0, loops)),
-                Kind::Effect(_) | Kind::Obstacle { .. } => {}
+                Kind::Effect(_) | Kind::Obstacle { .. } | Kind::Jump { .. } => {}
             }
         }
     }
@@ -58,5 +59,28 @@ impl<'a> Planner<'a> {
         let own = Some(of.variable).filter(|_| !of.declares);
         let mut left = parallel.scalars.private.iter().copied().chain(own);
         left.any(|variable| self.is_read(variable, frames) == Some(true))
+    }
+
+    /// Leaves inner loops without a directive to run in order where their lanes would have distant elements: those that run through no
+    /// neighbouring elements, unless a parallel loop inside does, and those of which an inner loop around has them more often: `j` in
+    /// the product of two matrices, rather than the sum over `k`.
+    pub(super) fn keep_contiguous(construct: &Construct, loops: &mut Vec<Planned<'_>>) {
+        let inside = |outer: &Planned<'_>, inner: &Planned<'_>| {
+            outer.span.start < inner.span.start && inner.span.end <= outer.span.end && outer.parallel.is_some()
+        };
+        for at in (1..loops.len()).rev() {
+            let inner = &loops[at];
+            if inner.of.directive.is_some() || inner.collapsed || inner.parallel.is_none() {
+                continue;
+            }
+            let is_better = |outer: &Planned<'_>| {
+                let score = |variable| contiguity(&outer.of.body, variable);
+                inside(outer, inner) && score(outer.of.variable) > score(inner.of.variable)
+            };
+            let is_around = loops[at + 1..].iter().any(|other| inside(inner, other) && other.parallel.is_some());
+            if loops[1..at].iter().any(is_better) || !is_around && !is_contiguous(construct, inner.of) {
+                loops.remove(at);
+            }
+        }
     }
 }

@@ -147,6 +147,42 @@ fn loops_of_cxx_need_a_promise() {
     assert!(promised.iter().all(|message| !message.refused), "{promised:?}");
 }
 
+/// What iterations may share is not taken for theirs, though the loop is promised.
+#[test]
+fn promised_loops_of_cxx_share_no_temporaries() {
+    let refused = |parameters: &str, statement: &str| {
+        let text = format!(
+            "struct part {{ double v; }};\nvoid store(double &to, double x);\ndouble twice(const double &x);\ntemplate <class T>\n\
+             void f(double *a, int n, {parameters})\n{{\n    double t = 0;\n#pragma acc kernels loop independent\n    \
+             for (int i = 0; i < n; i++) {{ {statement} }}\n}}\n"
+        );
+        let new = rewrite_c(&text, "a.cpp", true, Mode::Parallel, Rules { prove: false, ..RULES });
+        new.messages.into_iter().filter(|message| message.refused).map(|message| message.text).collect::<Vec<_>>()
+    };
+    let shared =
+        |name: &str| vec![format!("each iteration stores to {name}, a reference, a structure or an unknown variable")];
+    assert_eq!(refused("double &r", "r = a[i]; a[i] = r;"), shared("r"));
+    assert_eq!(refused("part p", "p = part(); a[i] = p.v;"), shared("p"));
+    assert_eq!(refused("int", "global = a[i]; a[i] = global;"), shared("global"));
+    assert_eq!(refused("int", "store(t, a[i]); a[i] = t;"), ["loop carried dependence of t prevents parallelization"]);
+    assert_eq!(
+        refused("int", "unknown(t, a[i]); a[i] = t;"),
+        ["loop carried dependence of t prevents parallelization"]
+    );
+    // Each iteration has its own, or only reads.
+    assert_eq!(refused("T s", "T x = a[i]; s = x; a[i] = s;"), Vec::<String>::new());
+    assert_eq!(refused("double &r", "part p; p = part(); a[i] = r + p.v;"), Vec::<String>::new());
+    assert_eq!(refused("int", "a[i] = twice(t) + this->x[i] + std::max(t, a[i]);"), Vec::<String>::new());
+}
+
+#[test]
+fn reductions_of_references_keep_their_clause() {
+    let text = "void f(const double *a, int n, double &s)\n{\n#pragma acc kernels loop independent reduction(+:s)\n    \
+                for (int i = 0; i < n; i++)\n        s += a[i];\n}\n";
+    let new = rewrite_c(text, "a.cpp", true, Mode::Parallel, Rules { prove: false, ..RULES }).text.unwrap();
+    assert!(new.contains("#pragma acc parallel loop reduction(+:s) copy(s) firstprivate(n)"), "{new}");
+}
+
 #[test]
 fn ranges_of_pointers_are_compared_at_run_time() {
     let nest = "#pragma acc kernels\nfor (i = 0; i < n; i++)\nfor (j = 0; j < 3; j++) p[i * 3 + j] = q[i + 2];";
@@ -183,4 +219,81 @@ fn directives_of_parts_have_all_attributes() {
     assert_eq!(source.place(at).0.number, 15);
     let at = new.find("s += a[i]").unwrap();
     assert_eq!(source.place(at).0.number, 12);
+}
+
+fn directives(text: &str) -> Vec<String> {
+    let new = rewrite_c(text, "a.c", false, Mode::Parallel, RULES);
+    let new = new.text.unwrap_or_else(|| panic!("{:?}", new.messages));
+    new.lines().filter_map(|line| line.trim().strip_prefix("#pragma acc ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn loops_without_iterations_leave_the_device() {
+    let text = "void f(int *a)\n{\n    int i;\n#pragma acc kernels copy(a[0:9])\n    for (i = 2; i < 1; i++)\n        a[i] = 1;\n    a[i] = i;\n}\n";
+    assert_eq!(directives(text), ["data copy(a[0:9])"]);
+}
+
+/// A part must not hold the `continue` of a loop around it.
+#[test]
+fn a_loop_whose_part_would_leave_it_stays_whole() {
+    let body = |condition: &str| {
+        format!(
+            "#pragma acc kernels\nfor (l = 1; l < n; l++) {{ for (j = 0; j < n; j++) a[j] = l; if ({condition}) continue; for (j = 0; j < n; j++) b[j] = l; }}"
+        )
+    };
+    refuses(&body("a[3] > 1"), "loop carried dependence of a prevents parallelization");
+    let opened = messages(&body("l > 1"), RULES, false);
+    assert_eq!(opened.iter().filter(|message| message.text == "loop is parallelizable").count(), 2, "{opened:?}");
+}
+
+/// A value that an iteration leaves behind when `continue` skips what would set it.
+#[test]
+fn a_scalar_that_continue_leaves_is_live() {
+    let text = "double f(double *restrict a, const double *restrict b, int n)\n{\n    int i, l;\n    double t = 0;\n#pragma acc kernels\n    for (l = 0; l < 9; l++) {\n        \
+                for (i = 0; i < n; i++) { t = b[i]; a[i] = t; }\n        if (l == 7) continue;\n        t = 5;\n    }\n    return t;\n}\n";
+    let new = rewrite_c(text, "a.c", false, Mode::Parallel, RULES);
+    assert_eq!(new.text, None);
+}
+
+/// Names of data clauses elsewhere mean other variables.
+#[test]
+fn clauses_of_another_function_say_nothing_of_a_local() {
+    let text = "void g(double *t)\n{\n#pragma acc enter data copyin(t[0:3])\n}\nvoid f(double *restrict a, int n)\n{\n    for (int t = 0; t < 3; t++) {\n\
+                #pragma acc kernels\n        for (int i = 0; i < n; i++)\n            a[i] = t;\n    }\n}\n";
+    assert_eq!(directives(text)[1..], ["parallel loop firstprivate(n, t)"]);
+}
+
+#[test]
+fn parts_in_a_data_construct_need_none_of_their_own() {
+    let within = |clauses: &str| {
+        let text = format!(
+            "double a[9], b[9];\nvoid f(int n)\n{{\n#pragma acc data {clauses}\n    {{\n#pragma acc kernels\n        {{\n            \
+             for (int i = 0; i < 9; i++)\n                a[i] = 1;\n            for (int i = 0; i < 9; i++)\n                b[i] = 2;\n        }}\n    }}\n}}\n"
+        );
+        directives(&text).into_iter().filter(|one| one.starts_with("data")).collect::<Vec<_>>()
+    };
+    assert_eq!(within("copy(a, b[0:9])"), ["data copy(a, b[0:9])"]);
+    assert_eq!(within("copy(a)"), ["data copy(a)", "data copy(b)"]);
+    assert_eq!(within("copy(a, b) if(n)"), ["data copy(a, b) if(n)", "data copy(a) copy(b)"]);
+}
+
+/// Lanes run over neighbouring elements: over `j`, though the sum over `k` could run in parallel too.
+#[test]
+fn the_inner_loop_with_neighbouring_elements_gets_the_lanes() {
+    let product = |element: &str| {
+        directives(&format!(
+            "void f(double *restrict a, double *restrict b, double *restrict c, int n)\n{{\n#pragma acc kernels\n    for (int i = 0; i < n; i++)\n        \
+             for (int j = 0; j < n; j++) {{\n            double t = 0;\n            for (int k = 0; k < n; k++)\n                \
+             t += a[i * n + k] * {element};\n            c[i * n + j] = t;\n        }}\n}}\n"
+        ))
+    };
+    assert_eq!(product("b[k * n + j]"), ["parallel loop firstprivate(n)", "loop"]);
+    assert_eq!(product("b[j * n + k]"), ["parallel loop firstprivate(n)", "loop", "loop reduction(+:t)"]);
+}
+
+#[test]
+fn loops_around_that_with_neighbouring_elements_get_a_level() {
+    let text = "void f(double *restrict a, double *restrict b, int n)\n{\n#pragma acc kernels\n    for (int i = 0; i < n; i++)\n        for (int j = 0; j < n; j++)\n            \
+                for (int k = 0; k < n; k++)\n                a[(i * n + j) * n + k] = b[(i * n + j) * n + k];\n}\n";
+    assert_eq!(directives(text), ["parallel loop firstprivate(n)", "loop", "loop"]);
 }

@@ -76,7 +76,7 @@ pub(super) fn file(cases: &[Case]) -> String {
         let _ = writeln!(
             text,
             "    for (round = 0; round < 2; round++) {{ int n = {n} + round; fill({at} + round); serial_{at}({x}, {y}, {z}, n, n + 1); keep(); \
-             fill({at} + round); kernels_{at}({x}, {y}, {z}, n, n + 1); if (!same()) {{ printf(\"case {at}\\n\"); bad = 1; break; }} }}\n",
+             fill({at} + round);\n_Pragma(\"acc data copy(buffer, ga, gb, rows, cols)\")\nkernels_{at}({x}, {y}, {z}, n, n + 1);\nif (!same()) {{ printf(\"case {at}\\n\"); bad = 1; break; }} }}\n",
             n = case.trips
         );
     }

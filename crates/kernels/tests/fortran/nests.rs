@@ -1,11 +1,12 @@
 //! Random nests of Fortran: the host loops of a plan, in another order, compute what the source does.
 //!
 //! All values are integers, so that sums don't depend on their order. `ACCORD_TEST_PROGRAMS` sets the number of nests,
-//! `ACCORD_TEST_SEED` the first seed.
+//! `ACCORD_TEST_SEED` the first seed. With `ACCORD_TEST_WRITE` the sources are written into that folder, for `accord fc` and a GPU, and not run.
 
 use crate::built::{compiled, printed, rewritten};
 use accord_kernels::{Form, Mode};
 use std::fmt::Write;
+use std::path::Path;
 
 /// Nests of one file.
 const NESTS: usize = 50;
@@ -247,6 +248,12 @@ fn plans_of_random_nests_compute_what_the_source_does() {
     let nests = number("ACCORD_TEST_PROGRAMS").unwrap_or(accord_test_tier::pick(100, 5_000));
     let files = nests.div_ceil(NESTS as u64);
     let first = number("ACCORD_TEST_SEED").unwrap_or_else(|| accord_test_tier::first_seed(files));
+    if let Some(folder) = std::env::var_os("ACCORD_TEST_WRITE") {
+        for seed in first..first + files {
+            std::fs::write(Path::new(&folder).join(format!("kernels_{seed}.f90")), source(seed)).unwrap();
+        }
+        return;
+    }
     let mut opened = 0;
     for seed in first..first + files {
         let text = source(seed);

@@ -3,7 +3,7 @@
 use accord_coordinator::cluster::{AgentOrder, LinkId, Registration};
 use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
 use accord_types::incarnation::incarnation;
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, JobGrant, NodeId, SessionGrant, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(super) struct Agent {
     pub(super) executors: BTreeMap<ExecutorId, Executor>,
     /// The coordinator has announced these to this process.
     pub(super) opened: BTreeSet<SessionId>,
+    /// Their jobs.
+    pub(super) grants: BTreeMap<SessionId, Option<SessionKey>>,
     /// The coordinator has told this process to end these.
     pub(super) closed: BTreeSet<SessionId>,
     /// Of these it had an executor when the coordinator of that life told it so, and whether their program was there to be told too.
@@ -125,6 +127,7 @@ impl Agent {
             starting: BTreeMap::new(),
             executors: BTreeMap::new(),
             opened: BTreeSet::new(),
+            grants: BTreeMap::new(),
             closed: BTreeSet::new(),
             cut_short: BTreeMap::new(),
         }
@@ -156,6 +159,7 @@ impl Agent {
         self.starting.clear();
         self.executors.clear();
         self.opened.clear();
+        self.grants.clear();
         self.closed.clear();
     }
 
@@ -178,7 +182,12 @@ impl Agent {
         self.executors.values().filter(|executor| !executor.ends).map(|executor| executor.session)
     }
 
-    pub(super) fn registration(&self, previous: Option<NodeId>, sessions: Vec<SessionGrant>) -> Registration {
+    pub(super) fn registration(
+        &self,
+        previous: Option<NodeId>,
+        sessions: Vec<SessionGrant>,
+        jobs: Vec<JobGrant>,
+    ) -> Registration {
         let device = |ordinal| DeviceInfo {
             id: DeviceId { node: NodeId(0), ordinal },
             node_name: String::new(),
@@ -200,6 +209,7 @@ impl Agent {
             hardware: Hardware::default(),
             previous,
             sessions,
+            jobs,
             // The next run of a job may have the name of the one before.
             world: self.job.map(|job| format!("job-{job}")).unwrap_or_default(),
             draining: false,

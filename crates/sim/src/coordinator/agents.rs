@@ -111,6 +111,7 @@ impl World {
                 }
                 AgentOrder::SessionOpened(grant) => {
                     state.opened.insert(grant.session);
+                    state.grants.insert(grant.session, grant.job);
                     rules.opened(time, grant);
                 }
                 AgentOrder::SessionClosed(session) => {
@@ -121,6 +122,12 @@ impl World {
                         state.cut_short.insert(session, (self.life, told));
                     }
                     rules.closed(session, &mut ends);
+                }
+                AgentOrder::JobStarted(grant) => rules.job_started(time, grant),
+                AgentOrder::ReleaseJob(job) => {
+                    let of_job = state.grants.iter().filter(|(_, of)| **of == Some(job)).map(|(session, _)| *session);
+                    state.closed.extend(of_job);
+                    rules.release(job, &mut ends);
                 }
                 AgentOrder::NodeLost(id, name) => {
                     let is_of_world = state.job.is_some_and(|job| self.jobs[job].nodes.contains(&id));
@@ -197,8 +204,8 @@ impl World {
         self.end_executors(agent, ends)?;
         for effect in effects {
             match effect {
-                Effect::Connect { previous, sessions } => {
-                    let registration = self.agents[agent].registration(previous, sessions);
+                Effect::Connect { previous, sessions, jobs } => {
+                    let registration = self.agents[agent].registration(previous, sessions, jobs);
                     self.connect(agent, registration)?;
                 }
                 Effect::Send(word) => {
@@ -207,6 +214,7 @@ impl World {
                         Word::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
                         Word::Started(grant) => Input::ExecutorStarted { link, grant },
                         Word::Ended(session, why) => Input::ExecutorEnded { link, session, why },
+                        Word::JobReleased(job) => Input::JobReleased { link, job },
                         Word::Measured(figures) => Input::NodeMeasured { link, figures },
                         Word::PathMeasured { measurement, path } => {
                             let path = path.map(|(times, transport)| MeasuredPath { times, transport });

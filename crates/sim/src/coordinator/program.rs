@@ -32,7 +32,16 @@ impl Program {
             local_size: 2,
             job: 0,
         });
-        let request = SessionRequest { node_name, pid: place, program: "app".into(), rank, kind, order };
+        let request = SessionRequest {
+            node_name,
+            pid: place,
+            program: "app".into(),
+            rank,
+            kind,
+            order,
+            devices: None,
+            job: None,
+        };
         Self {
             request,
             alive: true,

@@ -343,6 +343,8 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalDevic
         coordinator: None,
         node_name: "h0".to_owned(),
         kind: None,
+        request: None,
+        job: None,
         order: Order::Local,
         rank: None,
         devices: Vec::new(),

@@ -1,0 +1,186 @@
+//! Programs that ask for devices: the scheduler decides when each starts and with which devices, and its decisions are carried out here.
+
+use super::effect::{AgentOrder, ClientPush, Effect};
+use super::input::{ClientId, LinkId};
+use super::job::{Job, Opener, Stage};
+use super::node::Node;
+use super::order::{Viewer, number_devices};
+use super::session::LeaseTerms;
+use super::state::Cluster;
+use super::time::Millis;
+use super::wait_reason::why;
+use accord_scheduler::units::time_text;
+use accord_scheduler::{EndCause, JobId, LeasedDevice, Request, TextError};
+use accord_types::{DeviceId, Error, ErrorCode, NodeId, QueuedJob};
+use std::collections::BTreeSet;
+
+impl Cluster {
+    /// A program asks for devices by the text of a request.
+    pub(super) fn ask(&mut self, now: Millis, opener: Opener, text: &str, out: &mut Vec<Effect>) {
+        let client = opener.client;
+        let wanted: Request = match text.parse() {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                let error: TextError = error;
+                let cause = format!("the request {text:?} is wrong: {}", error.message());
+                return out.push(refusal(client, Error::new(ErrorCode::InvalidArgument, cause)));
+            }
+        };
+        // What has happened before counts before.
+        self.schedule(now, out);
+        let origin = self.by_name.get(&opener.request.node_name).copied();
+        let mut decided = Vec::new();
+        let (user, program) = (opener.owner.user.clone(), opener.request.program.clone());
+        let answer = self.allocations.ask(now, opener, origin, wanted, &mut decided);
+        match &answer {
+            Ok(job) => tracing::info!("job {job} of user {user:?}, program {program:?}, asks for {text}"),
+            Err(error) => {
+                tracing::info!("user {user:?}, program {program:?} is refused {text}: {}", error.cause());
+            }
+        }
+        for effect in decided {
+            self.obey(now, effect, out);
+        }
+        match answer {
+            Ok(job) => self.tell_queued(now, job, out),
+            Err(error) => out.push(refusal(client, error)),
+        }
+    }
+
+    /// Gives the scheduler what has happened, and carries its decisions out.
+    pub(super) fn schedule(&mut self, now: Millis, out: &mut Vec<Effect>) {
+        let mut decided = Vec::new();
+        while self.allocations.advance(now, &mut decided) {
+            for effect in decided.drain(..) {
+                self.obey(now, effect, out);
+            }
+        }
+    }
+
+    fn obey(&mut self, now: Millis, effect: accord_scheduler::Effect, out: &mut Vec<Effect>) {
+        use accord_scheduler::Effect as Decided;
+        match effect {
+            // The asker's answer.
+            Decided::Queued { .. } | Decided::Refused(_) => {}
+            Decided::Started { job, devices, .. } => self.start_job(now, job, devices, out),
+            Decided::Warning { job, ends, cause } => {
+                let left = time_text(ends.0.saturating_sub(now.0));
+                self.tell_job(job, &ClientPush::Warning(format!("job {job} ends in {left}: {cause}")), out);
+            }
+            Decided::Ended { job, cause } => self.end_job(job, &cause, out),
+            Decided::Changed { job } | Decided::Reserved { job, .. } => self.tell_queued(now, job, out),
+            // Their programs hear of lost nodes by their sessions.
+            Decided::DevicesLost { job, devices } => self.allocations.lost(job, &devices),
+            Decided::LeaseEnds { .. } => {}
+            Decided::Release { job, node } => self.release(job, node, out),
+            Decided::Audit(text) => tracing::info!("scheduler: {text}"),
+        }
+    }
+
+    /// Opens the sessions of the programs that waited for a job.
+    fn start_job(&mut self, now: Millis, job: JobId, devices: Vec<LeasedDevice>, out: &mut Vec<Effect>) {
+        let openers = self.allocations.started(job, devices);
+        let started = self.allocations.job(job);
+        for (node, grant) in
+            started.into_iter().flat_map(|job| job.nodes().into_iter().map(|node| (node, job.grant(node))))
+        {
+            let link = self.nodes.get(&node).and_then(Node::link);
+            out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
+        }
+        for opener in openers {
+            self.open_in_job(now, job, opener, out);
+        }
+    }
+
+    /// Opens a session in a running job. Its devices are those of the job, in the order of the program's numbers.
+    fn open_in_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
+        let Opener { client, request, owner } = opener;
+        let devices = self.allocations.job(id).map_or(&[][..], Job::devices);
+        let given: BTreeSet<DeviceId> = devices.iter().map(|leased| leased.device).collect();
+        let nodes: BTreeSet<NodeId> = given.iter().map(|device| device.node).collect();
+        let nodes = nodes.iter().filter_map(|node| self.nodes.get(node));
+        let viewer =
+            Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
+        let devices = number_devices(nodes, &viewer, |device| given.contains(&device));
+        if devices.is_empty() {
+            let kind = request.kind.map_or_else(|| "device".to_owned(), |kind| kind.to_string());
+            let cause = format!("job {id} has no {kind} that the program can use");
+            let error = Error::new(ErrorCode::DeviceTypeUnavailable, cause).remedy("ask for other devices");
+            return out.push(refusal(client, error));
+        }
+        let lease = LeaseTerms {
+            devices,
+            memory_quota: self.limits.memory_quota,
+            stream_quota: self.limits.stream_quota,
+            plain_tcp: self.limits.plain_tcp,
+        };
+        let Some(key) = self.allocations.job(id).map(|job| job.token.key) else { return };
+        let lost = self.lost_nodes(id);
+        let session = self.grant(now, client, request, owner, lease, Some((key, lost)), out);
+        self.allocations.session_opened(id, session);
+    }
+
+    /// Nodes of a job that are lost to it: their devices keep their numbers.
+    fn lost_nodes(&self, id: JobId) -> BTreeSet<NodeId> {
+        let Some(job) = self.allocations.job(id) else { return BTreeSet::new() };
+        let is_up = |node: &NodeId| self.nodes.get(node).is_some_and(Node::is_up);
+        let nodes = job.devices().iter().map(|leased| leased.device.node);
+        nodes.filter(|node| !is_up(node) || job.lost.contains(node)).collect()
+    }
+
+    /// Tells the programs that wait for a job why it waits.
+    fn tell_queued(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
+        let Some(job) = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Waiting)) else { return };
+        let Some(explained) = self.allocations.scheduler().explain(id) else { return };
+        let queued = QueuedJob {
+            token: job.token,
+            position: u32::try_from(explained.position).unwrap_or(u32::MAX),
+            why: explained.reason.map(|reason| why(&reason)).unwrap_or_default(),
+            starts_in_ms: explained.starts.map(|at| at.0.saturating_sub(now.0)),
+        };
+        let waiting = job.openers.iter().map(|opener| opener.client);
+        out.extend(waiting.map(|client| Effect::ToClient(client, ClientPush::Queued(queued.clone()))));
+    }
+
+    /// Tells the programs of a job, those that wait and those that have sessions.
+    fn tell_job(&self, id: JobId, push: &ClientPush, out: &mut Vec<Effect>) {
+        let Some(job) = self.allocations.job(id) else { return };
+        let open = job.sessions.iter().filter_map(|session| self.sessions.get(session)?.client);
+        let clients = job.openers.iter().map(|opener| opener.client).chain(open);
+        out.extend(clients.map(|client| Effect::ToClient(client, push.clone())));
+    }
+
+    fn end_job(&mut self, id: JobId, cause: &EndCause, out: &mut Vec<Effect>) {
+        let told =
+            ClientPush::Ended(format!("job {id} has ended: {cause}; ask for a longer limit, or divide the work"));
+        let (openers, sessions) = self.allocations.ended(id);
+        tracing::info!("job {id} has ended: {cause}");
+        for opener in openers {
+            let cause = format!("job {id} waits no longer: {cause}");
+            out.push(refusal(opener.client, Error::new(ErrorCode::DeviceUnavailable, cause).remedy("ask again")));
+        }
+        for session in sessions {
+            let client = self.sessions.get(&session).and_then(|session| session.client);
+            out.extend(client.map(|client| Effect::ToClient(client, told.clone())));
+            self.end(session, out);
+        }
+    }
+
+    /// A job's devices on a node become free when the node's agent confirms that no executor of the job is left there.
+    fn release(&mut self, id: JobId, node: NodeId, out: &mut Vec<Effect>) {
+        let Some(key) = self.allocations.release(id, node) else { return };
+        let link = self.nodes.get(&node).and_then(Node::link);
+        out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
+    }
+
+    /// Tells a node's agent, which has registered, of the jobs there.
+    pub(super) fn tell_jobs(&self, id: NodeId, link: LinkId, out: &mut Vec<Effect>) {
+        out.extend(self.allocations.releasing_on(id).map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
+        let jobs = self.allocations.jobs_on(id).map(|job| job.grant(id));
+        out.extend(jobs.map(|grant| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
+    }
+}
+
+fn refusal(client: ClientId, error: Error) -> Effect {
+    Effect::ToClient(client, ClientPush::Refused(error))
+}

@@ -1,0 +1,29 @@
+//! What a loop's header and directive say of its iterations.
+
+use crate::ir::Loop;
+
+/// Inner loops with fewer iterations than this are no work for a vector of their own.
+const TRIPS_MIN: i64 = 16;
+
+/// How many loops a directive's `collapse` or `tile` takes.
+pub(crate) fn collapse(of: &Loop) -> usize {
+    let Some(directive) = &of.directive else { return 1 };
+    let collapse = directive.clause("collapse").and_then(|clause| clause.argument.as_ref()?.trim().parse().ok());
+    let tile = directive.clause("tile").map(|clause| clause.list().len());
+    collapse.or(tile).unwrap_or(1).max(1)
+}
+
+/// How far a loop's last value is from its first, if that is a constant.
+fn distance(of: &Loop) -> Option<i64> {
+    of.last.as_ref()?.minus(of.lower.as_ref()?)?.as_constant()
+}
+
+/// Whether a loop's bounds are constants between which there is nothing.
+pub(super) fn has_no_iterations(of: &Loop) -> bool {
+    distance(of).is_some_and(|trips| if of.step > 0 { trips < 0 } else { trips > 0 })
+}
+
+/// Whether an inner loop without directive has enough iterations for a level of its own.
+pub(super) fn has_work(of: &Loop) -> bool {
+    distance(of).is_none_or(|trips| trips.abs() >= TRIPS_MIN)
+}

@@ -1,0 +1,118 @@
+//! Jobs: requests for devices, and the allocations that they become.
+
+use crate::SessionKey;
+use std::fmt;
+use std::str::FromStr;
+
+/// The right to open sessions in a job, and to hold its place while it waits. It counts only for the job's user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobToken {
+    /// The job's number, for people.
+    pub job: u64,
+    /// The job's secret, which identifies it.
+    pub key: SessionKey,
+}
+
+impl JobToken {
+    /// Bytes of its text at most: 20 digits, a colon, and two digits for each byte of the key.
+    const TEXT_MAX: usize = 21 + 2 * SessionKey::LEN;
+
+    /// Returns its text, as programs have it in their environment.
+    pub fn to_text(&self) -> String {
+        let hex: String = self.key.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}:{hex}", self.job)
+    }
+}
+
+/// A text that is no job's token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoToken;
+
+impl fmt::Display for NoToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a job's token is its number, a colon and 64 hexadecimal digits, as accord run sets it")
+    }
+}
+
+impl FromStr for JobToken {
+    type Err = NoToken;
+
+    fn from_str(text: &str) -> Result<Self, NoToken> {
+        if text.len() > Self::TEXT_MAX {
+            return Err(NoToken);
+        }
+        let (job, hex) = text.trim().split_once(':').ok_or(NoToken)?;
+        let byte = |at: usize| hex.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+        let key = bytes.and_then(|bytes| SessionKey::from_bytes(&bytes)).ok_or(NoToken)?;
+        Ok(Self { job: job.parse().map_err(|_| NoToken)?, key })
+    }
+}
+
+/// A request that waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueuedJob {
+    /// The job. Who loses its connection takes its place again by the token.
+    pub token: JobToken,
+    /// Jobs before it.
+    pub position: u32,
+    /// Why it waits, in words.
+    pub why: String,
+    /// Milliseconds until its reserved start, if it has one.
+    pub starts_in_ms: Option<u64>,
+}
+
+/// A job that has started, for the command that holds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeldJob {
+    /// The job. Programs open sessions in it by the token.
+    pub token: JobToken,
+    /// Its devices.
+    pub devices: u32,
+}
+
+/// What a job holds of one device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeldDevice {
+    /// The device's ordinal on its node.
+    pub ordinal: u32,
+    /// Thousandths of the device's time.
+    pub milli: u32,
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// No other job has any of it.
+    pub exclusive: bool,
+}
+
+/// A job as an agent knows it: what it holds there. It is enough to rebuild a coordinator's memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobGrant {
+    /// The job.
+    pub token: JobToken,
+    /// Its user, as attested.
+    pub user: String,
+    /// Its account.
+    pub account: String,
+    /// How long it may still last, from the moment that it is told; none: no end is set.
+    pub ends_in_ms: Option<u64>,
+    /// The agent's devices that it holds.
+    pub devices: Vec<HeldDevice>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_is_written() {
+        let key = SessionKey(std::array::from_fn(|at| (at * at * 7) as u8));
+        let token = JobToken { job: u64::MAX, key };
+        assert_eq!(token.to_text().parse(), Ok(token));
+        assert!(token.to_text().len() <= JobToken::TEXT_MAX);
+        for wrong in
+            ["", "17", "17:", "17:00", "x:00", &format!("17:{}", "0".repeat(64)), &format!("17:{}", "ß".repeat(32))]
+        {
+            assert_eq!(wrong.parse::<JobToken>(), Err(NoToken), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Jobs that hold devices of this node, as the coordinator has told: a coordinator that is started again learns of them from here.
+
+use accord_types::{JobGrant, SessionKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Jobs that hold devices here, and as many that are being released.
+const JOBS_MAX: usize = 1_024;
+
+/// Jobs by their keys.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    known: BTreeMap<SessionKey, Known>,
+    /// Jobs that hold nothing any more, and may have executors that have not ended.
+    releasing: BTreeSet<SessionKey>,
+}
+
+#[derive(Debug)]
+struct Known {
+    grant: JobGrant,
+    /// None: no end is set.
+    end: Option<Duration>,
+}
+
+impl Jobs {
+    /// The coordinator announces a job, or a later or earlier end of one.
+    pub(super) fn announce(&mut self, now: Duration, grant: JobGrant) {
+        let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
+        let key = grant.token.key;
+        if self.known.len() >= JOBS_MAX && !self.known.contains_key(&key) {
+            tracing::warn!("job {} is one more than the {JOBS_MAX} that may hold devices here", grant.token.job);
+            return;
+        }
+        self.known.insert(key, Known { grant, end });
+    }
+
+    /// A job holds nothing here any more.
+    pub(super) fn release(&mut self, job: SessionKey) {
+        self.known.remove(&job);
+        if self.releasing.len() < JOBS_MAX {
+            self.releasing.insert(job);
+        }
+    }
+
+    /// Takes out the jobs to release that have no executor any more.
+    pub(super) fn released(&mut self, has_executor: impl Fn(SessionKey) -> bool) -> impl Iterator<Item = SessionKey> {
+        let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(|job| has_executor(*job));
+        self.releasing = left;
+        let released: BTreeSet<SessionKey> = released;
+        released.into_iter()
+    }
+
+    /// Jobs that hold devices here, with the time that they have left.
+    pub(super) fn held(&self, now: Duration) -> Vec<JobGrant> {
+        let left = |end: Duration| u64::try_from(end.saturating_sub(now).as_millis()).unwrap_or(u64::MAX);
+        let known = self.known.values();
+        known.map(|job| JobGrant { ends_in_ms: job.end.map(left), ..job.grant.clone() }).collect()
+    }
+
+    /// # Errors
+    /// If there are more than there may be.
+    pub(super) fn check_bounds(&self) -> Result<(), String> {
+        let counts = (self.known.len(), self.releasing.len());
+        let is_bounded = counts.0 <= JOBS_MAX && counts.1 <= JOBS_MAX;
+        is_bounded.then_some(()).ok_or_else(|| format!("jobs and jobs to release: {counts:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{HeldDevice, JobToken};
+
+    fn grant(job: u8, ends_in_ms: Option<u64>) -> JobGrant {
+        let key = SessionKey([job; SessionKey::LEN]);
+        let device = HeldDevice { ordinal: 0, milli: 1_000, memory: 0, exclusive: true };
+        JobGrant {
+            token: JobToken { job: job.into(), key },
+            user: "alice".to_owned(),
+            account: "site/alice".to_owned(),
+            ends_in_ms,
+            devices: vec![device],
+        }
+    }
+
+    #[test]
+    fn a_job_is_kept_with_its_latest_end_until_it_is_released() {
+        let (mut jobs, second) = (Jobs::default(), Duration::from_secs(1));
+        jobs.announce(Duration::ZERO, grant(1, Some(5_000)));
+        jobs.announce(Duration::ZERO, grant(2, None));
+        jobs.announce(second, grant(1, Some(9_000)));
+        assert_eq!(jobs.held(second * 2), [grant(1, Some(8_000)), grant(2, None)]);
+        let key = grant(1, None).token.key;
+        jobs.release(key);
+        assert_eq!(jobs.held(second), [grant(2, None)]);
+        assert_eq!(jobs.released(|_| true).count(), 0);
+        assert_eq!(jobs.released(|_| false).collect::<Vec<_>>(), [key]);
+        assert_eq!(jobs.released(|_| false).count(), 0);
+    }
+
+    #[test]
+    fn one_job_too_many_is_not_kept() {
+        let mut jobs = Jobs::default();
+        for job in 0..=JOBS_MAX {
+            let mut grant = grant(0, None);
+            grant.token.key.0[..8].copy_from_slice(&job.to_le_bytes());
+            jobs.announce(Duration::ZERO, grant);
+        }
+        assert_eq!(jobs.known.len(), JOBS_MAX);
+        jobs.check_bounds().unwrap();
+    }
+}
