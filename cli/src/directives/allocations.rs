@@ -1,12 +1,13 @@
 //! `allocate` and `deallocate` of allocatables with `declare create`, which make them present and no longer so (OpenACC 3.3, 2.13.2):
 //! GCC leaves that out, and an `enter data` or `exit data` beside the statement does it.
 
-use super::clause::{Parsed, split};
+use super::clause::Parsed;
 use super::components::word;
 use super::declared::Declared;
 use super::fortran::{self, Statement};
 use super::pieces::{Edit, Piece};
 use super::{Directive, Language};
+use accord_kernels::text::split;
 
 /// One of the statements, with the variables that matter.
 struct Allocation<'a> {

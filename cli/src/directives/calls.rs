@@ -1,7 +1,8 @@
 //! Directives that GCC doesn't know (`init`, `shutdown`, `set`, forms of `wait`), as calls of the routines that do the same
 //! (OpenACC 3.3, 2.14.1 to 2.14.3, 2.16.3).
 
-use super::clause::{Parsed, split};
+use super::clause::Parsed;
+use accord_kernels::text::split;
 use std::fmt::Write;
 
 /// Calls that do what a directive says.

@@ -1,5 +1,6 @@
 //! A directive's name and clauses.
 
+use accord_kernels::text::{closing, split};
 /// A clause: `copy(a, b)`, or a name alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Clause {
@@ -138,42 +139,6 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// Where the parenthesis that opens `text` closes; the end if it doesn't.
-fn closing(text: &str) -> usize {
-    let mut depth = 0usize;
-    for (at, c) in outside_of_strings(text) {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return at;
-                }
-            }
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-/// Splits at `separator` where no parenthesis, bracket or string is open.
-pub(super) fn split(text: &str, separator: char) -> Vec<&str> {
-    let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
-    for (at, c) in outside_of_strings(text) {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            c if c == separator && depth == 0 => {
-                parts.push(text[start..at].trim());
-                start = at + c.len_utf8();
-            }
-            _ => {}
-        }
-    }
-    parts.push(text[start..].trim());
-    parts
-}
-
 /// Whether a Fortran section has elements between its own: a stride, or an index ahead of a range.
 pub(super) fn is_scattered(variable: &str) -> bool {
     let Some((_, inside)) = variable.strip_suffix(')').and_then(|variable| variable.split_once('(')) else {
@@ -183,27 +148,6 @@ pub(super) fn is_scattered(variable: &str) -> bool {
     let strided = dimensions.iter().any(|dimension| dimension.len() == 3 && dimension[2] != "1");
     let last_range = dimensions.iter().rposition(|dimension| dimension.len() > 1);
     strided || last_range.is_some_and(|last| dimensions[..last].iter().any(|dimension| dimension.len() == 1))
-}
-
-fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
-    let (mut quote, mut escaped) = (None, false);
-    text.char_indices().filter(move |&(_, c)| match quote {
-        Some(open) => {
-            if escaped {
-                escaped = false;
-            } else if c == '\\' {
-                escaped = true;
-            } else if c == open {
-                quote = None;
-            }
-            false
-        }
-        None if c == '"' || c == '\'' => {
-            quote = Some(c);
-            false
-        }
-        None => true,
-    })
 }
 
 #[cfg(test)]
@@ -231,11 +175,5 @@ mod tests {
         assert_eq!(shown("set"), "set(-)");
         assert_eq!(shown(""), "(-)");
         assert_eq!(shown("init if(x"), "init(-) if(x)");
-    }
-
-    #[test]
-    fn splitting_looks_at_depth() {
-        assert_eq!(split("a[0:n], b(1,2), 'x,y'", ','), ["a[0:n]", "b(1,2)", "'x,y'"]);
-        assert_eq!(split("devnum:n[a:b]:queues:1", ':'), ["devnum", "n[a:b]", "queues", "1"]);
     }
 }

@@ -1,7 +1,8 @@
 //! What GCC makes of single clauses, as far as their text shows it.
 
-use super::clause::{Clause, DATA_CLAUSES, Parsed, split};
+use super::clause::{Clause, DATA_CLAUSES, Parsed};
 use super::finding::Severity;
+use accord_kernels::text::split;
 use std::collections::BTreeMap;
 
 /// The largest constant number of gangs that an image has room for.

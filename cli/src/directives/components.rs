@@ -1,6 +1,6 @@
 //! Fortran pointers to a component of an allocatable or pointer array (`p => cells%value`), whose elements GCC describes as whole ones.
 
-use super::clause::split;
+use accord_kernels::text::split;
 use std::collections::BTreeMap;
 
 /// A pointer assignment whose pointer has its array's descriptor.

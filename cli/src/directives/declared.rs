@@ -1,9 +1,10 @@
 //! Variables with `declare`, as far as a source and what it uses show them (OpenACC 3.3, 2.13).
 
-use super::clause::{Parsed, split};
+use super::clause::Parsed;
 use super::components::word;
 use super::variables::{UnitKind, Variables};
 use super::{Directive, Language, scan};
+use accord_kernels::text::split;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Clauses of `declare` that make a variable resident.

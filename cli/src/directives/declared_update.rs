@@ -4,10 +4,11 @@
 //! In C and C++ what GCC gets is the bytes at the variable's address. In Fortran an array or a derived type is named in an
 //! `associate` construct, where GCC does not know that it is a `declare` variable; any other scalar is copied by a routine.
 
-use super::clause::{Clause, Parsed, split};
+use super::clause::{Clause, Parsed};
 use super::declared::Declared;
 use super::pieces::Piece;
 use super::{Directive, Language, repeated};
+use accord_kernels::text::split;
 use std::fmt::Write;
 
 /// Clauses that say which way the bytes go.

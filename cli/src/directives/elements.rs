@@ -1,10 +1,11 @@
 //! Data clauses that name one element of an array (`create(image[N])`), where the whole array is meant.
 
-use super::clause::{Clause, DATA_CLAUSES, Parsed, split};
+use super::clause::{Clause, DATA_CLAUSES, Parsed};
 use super::finding::{Finding, Severity};
 use super::sections::{array, element};
 use super::variables::Variables;
 use super::{Directive, Language};
+use accord_kernels::text::split;
 
 /// All of a source.
 pub(super) fn findings(source: &str, language: Language, all: &[(&Directive, &Parsed)]) -> Vec<Finding> {

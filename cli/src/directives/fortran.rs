@@ -1,7 +1,7 @@
 //! Directives and statements in Fortran, in free and fixed form, with continuation.
 
-use super::clause::split;
 use super::{Directive, Form};
+use accord_kernels::text::{split, without_comment};
 use std::ops::Range;
 
 /// A line of the source, without its end.
@@ -208,20 +208,6 @@ fn marker(line: &str) -> Option<(i64, Option<String>)> {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let name = rest[end..].trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
     Some((rest[..end].parse().ok()?, name.map(str::to_owned)))
-}
-
-/// Up to a `!` that is in no string.
-fn without_comment(text: &str) -> &str {
-    let mut quote = None;
-    for (at, c) in text.char_indices() {
-        match (quote, c) {
-            (None, '!') => return &text[..at],
-            (None, '\'' | '"') => quote = Some(c),
-            (Some(open), c) if c == open => quote = None,
-            _ => {}
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! References of C++ in reductions, as far as the lines above a directive show them.
 
 use super::Directive;
-use super::clause::{DATA_CLAUSES, Parsed, split};
+use super::clause::{DATA_CLAUSES, Parsed};
 use super::finding::{Finding, Severity};
+use accord_kernels::text::split;
 
 /// Words that a name follows without being declared.
 const NO_TYPES: &[&str] = &["return", "else", "case", "goto", "throw", "new", "delete", "sizeof", "in", "do"];

@@ -4,9 +4,10 @@
 //! clauses are put together into one that has all sections and what lies between them.
 
 use super::Language;
-use super::clause::{Clause, DATA_CLAUSES, Parsed, split};
+use super::clause::{Clause, DATA_CLAUSES, Parsed};
 use super::pieces::Piece;
 use super::sections;
+use accord_kernels::text::split;
 
 /// Directives that may stand several times for one.
 const STANDALONE: &[&str] = &["update", "enter data", "exit data"];

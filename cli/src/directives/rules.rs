@@ -1,11 +1,12 @@
 //! What GCC silently drops, gets wrong or refuses, and what to write instead. docs/gcc.md has the table.
 
 use super::calls::{WaitList, calls_for};
-use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered, split};
+use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered};
 use super::declared::{Declared, Outside};
 use super::declared_update::{WAYS, is_left_out};
 use super::finding::{Finding, Severity};
 use super::{Directive, Language, clause_findings, components, elements, repeated, scan, source_findings};
+use accord_kernels::text::split;
 use std::collections::{BTreeMap, BTreeSet};
 
 const NAMES: &[&str] = &[

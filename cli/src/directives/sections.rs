@@ -1,7 +1,7 @@
 //! Sections of arrays in clauses.
 
 use super::Language;
-use super::clause::split;
+use accord_kernels::text::split;
 
 /// What a variable of a clause is a section or an element of; Fortran's in lower case.
 pub(super) fn array(variable: &str, language: Language) -> String {

@@ -1,12 +1,13 @@
 //! What GCC makes of directives and calls, as far as declarations and the statements around show it.
 
 use super::allocations;
-use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered, split};
+use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered};
 use super::components::word;
 use super::declared::Declared;
 use super::finding::{Finding, Severity};
 use super::variables::Variables;
 use super::{Directive, Language};
+use accord_kernels::text::split;
 
 /// Routines whose Fortran interface gets a packed copy of an array that may have gaps.
 const ROUTINES: &[&str] = &[

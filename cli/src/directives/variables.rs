@@ -1,7 +1,7 @@
 //! Variables of a Fortran source, as far as their declarations show: by name and program unit.
 
-use super::clause::split;
 use super::components::{statements, word};
+use accord_kernels::text::split;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 

@@ -2,6 +2,7 @@
 
 use crate::ir::Span;
 pub(crate) use crate::ir::{Clause, Directive};
+use crate::text::{closing, split};
 
 /// Names of two words.
 const PAIRS: &[(&str, &str)] = &[
@@ -123,38 +124,13 @@ fn word<'a>(rest: &mut &'a str) -> &'a str {
 
 /// Takes what is in the parentheses that open here, if any do.
 fn argument(rest: &mut &str) -> Option<String> {
-    let inner = rest.strip_prefix('(')?;
-    let mut depth = 1usize;
-    let end = inner.char_indices().find_map(|(at, c)| {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        (depth == 0).then_some(at)
-    });
-    let end = end.unwrap_or(inner.len());
-    let text = inner[..end].trim().to_owned();
-    *rest = inner.get(end + 1..).unwrap_or("").trim_start();
-    Some(text)
-}
-
-/// Splits at `separator` where no parenthesis or bracket is open.
-pub(crate) fn split(text: &str, separator: char) -> Vec<&str> {
-    let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            c if c == separator && depth == 0 => {
-                parts.push(text[start..at].trim());
-                start = at + c.len_utf8();
-            }
-            _ => {}
-        }
+    if !rest.starts_with('(') {
+        return None;
     }
-    parts.push(text[start..].trim());
-    parts
+    let close = closing(rest);
+    let text = rest[1..close].trim().to_owned();
+    *rest = rest.get(close + 1..).unwrap_or("").trim_start();
+    Some(text)
 }
 
 #[cfg(test)]
@@ -171,5 +147,7 @@ mod tests {
         );
         assert_eq!(directive.clauses[0].list(), ["a[0:n]", "b"]);
         assert_eq!(named("p->x[0:n]"), "p");
+        let directive = Directive::new("kernels if(g(\")\")) copy(a)", 0..0);
+        assert_eq!(directive.clause("copy").unwrap().list(), ["a"]);
     }
 }

@@ -17,12 +17,14 @@ pub mod poly;
 pub mod source;
 #[cfg(test)]
 mod tests;
+pub mod text;
 mod walk;
 
 use analysis::Rules;
 use edits::Edits;
-use emit::clauses::around;
-use plan::Note;
+use emit::clauses::{Around, around};
+use ir::Construct;
+use plan::{Note, Plan};
 use source::{Line, Source};
 
 pub use fortran::{Form, Input, Module};
@@ -60,34 +62,15 @@ pub struct Rewritten {
 pub fn rewrite_c(text: &str, name: &str, cxx: bool, mode: Mode, rules: Rules) -> Rewritten {
     let source = Source::c(text, name);
     let constructs = c::constructs(&source, cxx);
-    let (mut edits, mut notes, mut opened) = (Edits::default(), Vec::<Note>::new(), false);
-    for construct in &constructs {
-        let planned = plan::plan(construct, rules).and_then(|plan| match around(&plan) {
-            Ok(around) => Ok((plan, around)),
-            Err(note) => Err(vec![note]),
-        });
-        match planned {
-            Ok((plan, around)) => {
-                opened = true;
-                notes.extend(plan.notes.iter().cloned());
-                match mode {
-                    Mode::Parallel => emit::c::emit(&source, &plan, &around, &mut edits),
-                    Mode::Check => emit::check::emit(&source, &plan, &mut edits),
-                }
-            }
-            Err(reasons) => notes.extend(reasons),
-        }
-    }
+    let mut edits = Edits::default();
+    let (opened, notes) = decide(&constructs, rules, &mut |plan, around| match mode {
+        Mode::Parallel => emit::c::emit(&source, plan, around, &mut edits),
+        Mode::Check => emit::check::emit(&source, plan, &mut edits),
+    });
     if opened && mode == Mode::Check {
         edits.insert(0, format!("{}# 1 \"{name}\"\n", emit::check::PROLOGUE));
     }
-    let messages = notes.into_iter().map(|note| Message {
-        place: source.place(note.at).0,
-        text: note.text,
-        refused: note.refused,
-    });
-    let messages = messages.collect();
-    Rewritten { text: opened.then(|| edits.apply(text)), messages }
+    Rewritten { text: opened.then(|| edits.apply(text)), messages: messages(notes, |at| source.place(at).0) }
 }
 
 /// Rewrites Fortran after the preprocessor.
@@ -96,8 +79,19 @@ pub fn rewrite_fortran(input: &Input<'_>, mode: Mode, rules: Rules) -> Rewritten
     let input = Input { text: expanded.as_deref().unwrap_or(input.text), ..*input };
     let source = fortran::source::Source::new(input.text, input.form, input.name);
     let constructs = fortran::constructs::constructs(&source, &input);
-    let (mut edits, mut notes, mut opened) = (Edits::default(), Vec::<Note>::new(), false);
-    for construct in &constructs {
+    let mut edits = Edits::default();
+    let (opened, notes) = decide(&constructs, rules, &mut |plan, around| match mode {
+        Mode::Parallel => emit::fortran::emit(&source, plan, around, &mut edits),
+        Mode::Check => emit::fortran_check::emit(&source, plan, &mut edits),
+    });
+    let text = opened.then(|| format!("# 1 \"{}\"\n{}", input.name, edits.apply(input.text)));
+    Rewritten { text, messages: messages(notes, |at| source.place(at).0) }
+}
+
+/// Plans all constructs and emits those that are opened; whether there is one, and what is said of all.
+fn decide(constructs: &[Construct], rules: Rules, emit: &mut dyn FnMut(&Plan<'_>, &Around)) -> (bool, Vec<Note>) {
+    let (mut opened, mut notes) = (false, Vec::new());
+    for construct in constructs {
         let planned = plan::plan(construct, rules).and_then(|plan| match around(&plan) {
             Ok(around) => Ok((plan, around)),
             Err(note) => Err(vec![note]),
@@ -106,20 +100,14 @@ pub fn rewrite_fortran(input: &Input<'_>, mode: Mode, rules: Rules) -> Rewritten
             Ok((plan, around)) => {
                 opened = true;
                 notes.extend(plan.notes.iter().cloned());
-                match mode {
-                    Mode::Parallel => emit::fortran::emit(&source, &plan, &around, &mut edits),
-                    Mode::Check => emit::fortran_check::emit(&source, &plan, &mut edits),
-                }
+                emit(&plan, &around);
             }
             Err(reasons) => notes.extend(reasons),
         }
     }
-    let messages = notes.into_iter().map(|note| Message {
-        place: source.place(note.at).0,
-        text: note.text,
-        refused: note.refused,
-    });
-    let messages = messages.collect();
-    let text = opened.then(|| format!("# 1 \"{}\"\n{}", input.name, edits.apply(input.text)));
-    Rewritten { text, messages }
+    (opened, notes)
+}
+
+fn messages(notes: Vec<Note>, place: impl Fn(usize) -> Line) -> Vec<Message> {
+    notes.into_iter().map(|note| Message { place: place(note.at), text: note.text, refused: note.refused }).collect()
 }

@@ -6,6 +6,7 @@
 use super::Form;
 use crate::ir::{Directive, Span};
 use crate::source::{Line, marker};
+use crate::text::without_comment;
 use std::collections::BTreeMap;
 
 /// A source after the preprocessor.
@@ -401,20 +402,6 @@ fn fixed_fields(line: &str) -> Option<(Option<Span>, usize, bool)> {
     };
     let goes_on = sixth != ' ' && sixth != '0' && head.trim().is_empty();
     Some((digits(head), 5 + sixth.len_utf8(), goes_on))
-}
-
-/// Up to a `!` that is in no string.
-fn without_comment(text: &str) -> &str {
-    let mut quote = None;
-    for (at, c) in text.char_indices() {
-        match (quote, c) {
-            (None, '!') => return &text[..at],
-            (None, '\'' | '"') => quote = Some(c),
-            (Some(open), c) if c == open => quote = None,
-            _ => {}
-        }
-    }
-    text
 }
 
 #[cfg(test)]

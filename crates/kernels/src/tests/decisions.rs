@@ -297,3 +297,11 @@ fn loops_around_that_with_neighbouring_elements_get_a_level() {
                 for (int k = 0; k < n; k++)\n                a[(i * n + j) * n + k] = b[(i * n + j) * n + k];\n}\n";
     assert_eq!(directives(text), ["parallel loop firstprivate(n)", "loop", "loop"]);
 }
+
+/// A temporary of the inner loop's iterations is private in both loops.
+#[test]
+fn temporaries_of_inner_loops_are_private_in_each() {
+    let text = "void f(double *restrict a, const double *restrict b, int n)\n{\n    int i, j;\n    double t;\n#pragma acc kernels\n    for (i = 0; i < n; i++)\n        \
+                for (j = 0; j < n; j++) {\n            t = b[i * n + j];\n            a[i * n + j] = t * t;\n        }\n}\n";
+    assert_eq!(directives(text), ["parallel loop private(j, t) firstprivate(n)", "loop private(t)"]);
+}
