@@ -44,6 +44,12 @@ fn opened_regions_compute_what_the_source_says() {
         good(&build(folder.path(), options, &source("kernels.c")));
         passes(folder.path(), false);
     }
+    let support = root().join("tests/programs/support");
+    for mode in ["parallel", "check"] {
+        let options = format!("cc -O2 --kernels={mode} -I {}", support.display());
+        good(&build(folder.path(), &options, &root().join("tests/programs/c/kernels_last_values.c")));
+        passes(folder.path(), mode == "check");
+    }
 }
 
 #[test]
@@ -167,7 +173,8 @@ fn build_fortran(folder: &Path, words: &str, names: &[&str]) -> Output {
 #[test]
 fn opened_fortran_computes_what_the_source_says() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["fortran/kernels_advection.f90", "fortran/kernels_array_statements.f90"] {
+    for name in ["advection", "array_statements", "last_values"] {
+        let name = &*format!("fortran/kernels_{name}.f90");
         good(&build_fortran(folder.path(), "-O1 -g", &[name]));
         passes(folder.path(), false);
         good(&build_fortran(folder.path(), "-O1 --kernels=check", &[name]));

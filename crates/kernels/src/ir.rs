@@ -208,6 +208,8 @@ pub struct Loop {
     pub body: Vec<Statement>,
     /// Text of the body: in C a statement or a block with braces.
     pub body_span: Span,
+    /// Where a statement can be added at the body's end; `None` if the text has no place for it.
+    pub open_end: Option<usize>,
 }
 
 /// A statement without control flow.

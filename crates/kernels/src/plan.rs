@@ -70,6 +70,8 @@ pub struct Nest<'a> {
     pub arrays: BTreeSet<VarId>,
     /// The value of the loop's variable is used afterwards.
     pub last_value: bool,
+    /// Private scalars whose last value is used afterwards: the last iteration stores it.
+    pub stored: BTreeSet<VarId>,
     /// Ranges that must not overlap: else the nest runs in order.
     pub apart: BTreeSet<(Extent, Extent)>,
 }
@@ -327,13 +329,13 @@ impl<'a> Planner<'a> {
         let refuse =
             |reason: String| Err(Obstacle { span: statement.span.clone(), reason, remedy: None, promised_away: false });
         // What is used afterwards has to be the last iteration's.
-        for variable in &parallel.scalars.private {
-            if self.is_live(*variable, around) {
-                let name = &self.construct.variables[variable.0].name;
-                return refuse(format!(
-                    "the value of {name} is used after the loop: last value needed prevents parallelization"
-                ));
-            }
+        let private = parallel.scalars.private.iter().copied();
+        let stored: BTreeSet<VarId> = private.filter(|variable| self.is_live(*variable, around)).collect();
+        if let Some(variable) = stored.iter().find(|variable| !self.can_be_stored(**variable, of)) {
+            let name = &self.construct.variables[variable.0].name;
+            return refuse(format!(
+                "the value of {name} is used after the loop: last value needed prevents parallelization"
+            ));
         }
         let last_value = !of.declares && self.is_live(of.variable, around);
         if last_value
@@ -370,7 +372,17 @@ impl<'a> Planner<'a> {
         self.inner(&of.body, (&inner, &[]), collapse - 1, &mut loops);
         Self::keep_contiguous(self.construct, &mut loops);
         let apart = self.apart(statement, of, around, overlaps, &mut loops)?;
-        Ok(Nest { apart, loops, read, arrays, last_value })
+        for variable in &stored {
+            let name = &self.construct.variables[variable.0].name;
+            if !apart.is_empty() {
+                return refuse(format!(
+                    "the value of {name} is used after the loop: last value needed prevents parallelization"
+                ));
+            }
+            let text = format!("the last iteration stores {name}");
+            self.notes.push(Note { at: statement.span.start, text, refused: false });
+        }
+        Ok(Nest { apart, loops, read, arrays, last_value, stored })
     }
 
     /// What is compared ahead of a nest.

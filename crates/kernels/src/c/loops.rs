@@ -104,6 +104,7 @@ impl Statements<'_, '_> {
             header: found.accesses,
             body: statements,
             body_span: body.byte_range(),
+            open_end: Some(body.end_byte()),
         })
     }
 

@@ -1,6 +1,6 @@
 //! C and C++: `parallel loop` in place of `kernels`.
 
-use super::clauses::{Around, in_order, of_loop, of_nest, of_serial};
+use super::clauses::{Around, in_order, kept, of_loop, of_nest, of_serial};
 use crate::analysis::Extent;
 use crate::edits::Edits;
 use crate::ir::{Span, VarId};
@@ -66,9 +66,26 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, 
         };
         let open = if at == 0 { opening(plan, nest) } else { String::new() };
         edits.insert(planned.span.start, format!("{open}{}", pragma(source, planned.span.start, &text)));
+        if at == 0 && !nest.stored.is_empty() {
+            edits.insert(planned.of.body_span.start, "{ ");
+        }
     }
     let in_order = in_order(plan, nest, around);
-    edits.close(nest.loops[0].span.end, closing(source, nest, Some(&in_order)));
+    edits.close(nest.loops[0].span.end, closing(source, plan, nest, Some(&in_order)));
+    if !nest.stored.is_empty() {
+        edits.close(nest.loops[0].of.body_span.end, format!("{} }}", storing(source, plan, nest)));
+    }
+}
+
+/// What the last iteration of a nest does at its end.
+pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> String {
+    let of = nest.loops[0].of;
+    let name = |id: VarId| plan.construct.variables[id.0].name.as_str();
+    let bound = source.code[of.bound.clone()].replace('\n', " ");
+    let (i, relation) = (name(of.variable), if of.exclusive { "<=" } else { "<" });
+    let left = if of.step > 0 { format!("({bound}) - {i}") } else { format!("{i} - ({bound})") };
+    let stores = nest.stored.iter().map(|id| format!("{} = {}; ", kept(name(*id)), name(*id))).collect::<String>();
+    format!(" if ({left} {relation} {}) {{ {stores}}}", of.step.abs())
 }
 
 /// What stands ahead of a nest: the comparison of its pointers' ranges.
@@ -82,12 +99,16 @@ pub(super) fn opening(plan: &Plan<'_>, nest: &Nest<'_>) -> String {
         format!("({} <= {} || {} <= {})", end(one, true), end(other, false), end(other, true), end(one, false))
     };
     let condition = nest.apart.iter().map(pair).collect::<Vec<_>>().join(" && ");
-    let open = if nest.last_value { "{" } else { "" };
-    if condition.is_empty() { open.to_owned() } else { format!("{open}if ({condition}) {{") }
+    let mut open = if nest.last_value { "{".to_owned() } else { String::new() };
+    if !nest.stored.is_empty() {
+        let declares = |id: &VarId| format!("__typeof__({0}) {1} = {0}; ", name(*id), kept(&name(*id)));
+        open += &format!("{{ {}", nest.stored.iter().map(declares).collect::<String>());
+    }
+    if condition.is_empty() { open } else { format!("{open}if ({condition}) {{") }
 }
 
 /// What stands behind a nest: the same in order, where ranges overlap, and the last value of its variable.
-pub(super) fn closing(source: &Source<'_>, nest: &Nest<'_>, in_order: Option<&str>) -> String {
+pub(super) fn closing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, in_order: Option<&str>) -> String {
     let span = nest.loops[0].span.clone();
     let mut text = String::new();
     if !nest.apart.is_empty() {
@@ -97,6 +118,11 @@ pub(super) fn closing(source: &Source<'_>, nest: &Nest<'_>, in_order: Option<&st
         };
         text +=
             &format!(" }} else {{{directive}{{ {} }} }}{}", without_directives(source, &span), back(source, span.end));
+    }
+    if !nest.stored.is_empty() {
+        let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
+        let restores = nest.stored.iter().map(|id| format!(" {} = {};", name(id), kept(name(id))));
+        text += &format!("{} }}", restores.collect::<String>());
     }
     if nest.last_value {
         text += &last_value(source, nest);

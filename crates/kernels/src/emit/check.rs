@@ -3,7 +3,7 @@
 //! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration,
 //! scalars that are only read have a copy in each iteration that must not change, and reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
 
-use super::c::{closing, opening};
+use super::c::{closing, opening, storing};
 use crate::edits::Edits;
 use crate::ir::{Shape, VarId};
 use crate::plan::{Nest, Part, Plan, Planned};
@@ -108,6 +108,9 @@ fn one(source: &Source<'_>, plan: &Plan<'_>, planned: &Planned<'_>, outermost: O
     let kept = if breaks > 0 { super::c::back(source, of.body_span.start) } else { String::new() };
     edits.replace(planned.span.start..of.body_span.start, text + &kept);
     let mut end = String::from(" while (0); ");
+    if let Some(nest) = outermost.filter(|nest| !nest.stored.is_empty()) {
+        end += &storing(source, plan, nest);
+    }
     let line = source.place(planned.span.start).0;
     let place = format!("{}:{}", line.file, line.number);
     for name in &read {
@@ -132,7 +135,7 @@ fn one(source: &Source<'_>, plan: &Plan<'_>, planned: &Planned<'_>, outermost: O
     }
     end += "}";
     if let Some(nest) = outermost {
-        end += &closing(source, nest, None);
+        end += &closing(source, plan, nest, None);
     }
     edits.close(of.body_span.end, end);
 }

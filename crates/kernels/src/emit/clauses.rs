@@ -137,8 +137,16 @@ pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> Stri
     for name in referred {
         text += &format!(" copy({name})");
     }
+    for id in &nest.stored {
+        text += &format!(" copy({})", kept(&plan.construct.variables[id.0].name));
+    }
     text += &shared(plan, around, &nest_scalars(nest), &nest.arrays, "firstprivate", true);
     text
+}
+
+/// The variable that the last iteration of a nest stores a private scalar to.
+pub(super) fn kept(name: &str) -> String {
+    format!("accord_l_{name}")
 }
 
 /// The directive of a nest that runs in order after all, as pointers overlap.

@@ -1,9 +1,10 @@
 //! Fortran: `parallel loop` in place of `kernels`.
 
-use super::clauses::{Around, of_loop, of_nest, of_serial};
+use super::clauses::{Around, kept, of_loop, of_nest, of_serial};
 use crate::edits::Edits;
 use crate::fortran::lines::{Line, directive, insert_after, insert_before, insert_before_as};
 use crate::fortran::source::Source;
+use crate::ir::{Construct, Element, VarId};
 use crate::plan::{Nest, Part, Plan};
 
 /// Edits for one construct.
@@ -53,11 +54,76 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, 
             _ => format!("loop{}", of_loop(plan.construct, nest, at)),
         };
         let place = source.place(own.map_or(planned.span.start, |own| own.span.start)).0;
+        if at == 0 {
+            insert_before_as(source, planned.span.start, &declaring(source, plan, nest), &place, edits);
+        }
         insert_before_as(source, planned.span.start, &[Line::Directive(text)], &place, edits);
+    }
+    if let Some(end) = nest.loops[0].of.open_end.filter(|_| !nest.stored.is_empty()) {
+        insert_before(source, end, &storing(source, plan, nest), edits);
+        insert_after(source, nest.loops[0].span.end, &restoring(plan, nest), edits);
     }
     if nest.last_value {
         insert_after(source, nest.loops[0].span.end, &[Line::Code(last_value(source, plan, nest))], edits);
     }
+}
+
+/// What stands ahead of a nest whose last iteration stores values.
+pub(super) fn declaring(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
+    if nest.stored.is_empty() {
+        return Vec::new();
+    }
+    let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
+    let declared = nest.stored.iter().map(|id| declared(source, plan.construct, *id, &kept(name(id))));
+    let values = nest.stored.iter().map(|id| format!("{} = {}", kept(name(id)), name(id)));
+    ["block".to_owned()].into_iter().chain(declared).chain(values).map(Line::Code).collect()
+}
+
+/// What the last iteration of a nest does at its end.
+pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
+    let of = nest.loops[0].of;
+    let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
+    let (i, bound) = (name(&of.variable), source.statement(&of.bound));
+    let left = if of.step > 0 { format!("({bound}) - {i}") } else { format!("{i} - ({bound})") };
+    let stores = nest.stored.iter().map(|id| format!("{} = {}", kept(name(id)), name(id)));
+    let condition = format!("if ({left} < {}) then", of.step.abs());
+    [condition].into_iter().chain(stores).chain(["end if".to_owned()]).map(Line::Code).collect()
+}
+
+/// What stands behind a nest whose last iteration stores values.
+pub(super) fn restoring(plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
+    if nest.stored.is_empty() {
+        return Vec::new();
+    }
+    let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
+    let values = nest.stored.iter().map(|id| format!("{} = {}", name(id), kept(name(id))));
+    values.chain(["end block".to_owned()]).map(Line::Code).collect()
+}
+
+/// A variable's declaration with another name.
+pub(super) fn declared(source: &Source<'_>, construct: &Construct, id: VarId, as_name: &str) -> String {
+    let variable = &construct.variables[id.0];
+    let name = &variable.name;
+    let (r#type, bits) = match variable.element {
+        Element::Real(bits) => ("real", bits),
+        Element::Complex(bits) => ("complex", bits / 2),
+        Element::Logical => ("logical", 0),
+        Element::Integer { bits, .. } => ("integer", bits),
+        Element::Other => ("integer", 0),
+    };
+    // The intrinsic function, unless a variable has its name.
+    if bits > 0 && declares_kind(&source.code) {
+        return format!("{type}({}) :: {as_name}", bits / 8);
+    }
+    format!("{type}(kind({name})) :: {as_name}")
+}
+
+/// Whether a list of names has `kind`.
+fn declares_kind(code: &str) -> bool {
+    code.match_indices("kind").any(|(at, word)| {
+        let (before, after) = (&code[..at], &code[at + word.len()..]);
+        before.trim_end_matches(' ').ends_with([',', ':']) && after.trim_start_matches(' ').starts_with([',', '\n'])
+    })
 }
 
 /// The value that the outermost loop leaves in its variable.

@@ -3,7 +3,7 @@
 //! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration and their
 //! old one after the loop, scalars that are only read must not change, and reductions are put together from groups. Data clauses are left out.
 
-use super::fortran::last_value;
+use super::fortran::{declared, declaring, last_value, restoring, storing};
 use crate::edits::Edits;
 use crate::fortran::lines::{Line, directive, insert_after, insert_before};
 use crate::fortran::source::Source;
@@ -27,37 +27,17 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
         let Part::Nest(nest) = part else { continue };
         for (at, planned) in nest.loops.iter().enumerate() {
             if planned.parallel.is_some() {
-                let last = (at == 0 && nest.last_value).then(|| last_value(source, plan, nest));
-                one(source, plan.construct, planned, last, edits);
+                let mut around = AroundLoop::default();
+                if at == 0 {
+                    around.ahead = declaring(source, plan, nest);
+                    around.at_end = if nest.stored.is_empty() { Vec::new() } else { storing(source, plan, nest) };
+                    around.behind = restoring(plan, nest);
+                    around.behind.extend(nest.last_value.then(|| Line::Code(last_value(source, plan, nest))));
+                }
+                one(source, plan.construct, planned, around, edits);
             }
         }
     }
-}
-
-/// A variable's declaration with another name.
-fn declared(source: &Source<'_>, construct: &Construct, id: VarId, as_name: &str) -> String {
-    let variable = &construct.variables[id.0];
-    let name = &variable.name;
-    let (r#type, bits) = match variable.element {
-        Element::Real(bits) => ("real", bits),
-        Element::Complex(bits) => ("complex", bits / 2),
-        Element::Logical => ("logical", 0),
-        Element::Integer { bits, .. } => ("integer", bits),
-        Element::Other => ("integer", 0),
-    };
-    // The intrinsic function, unless a variable has its name.
-    if bits > 0 && declares_kind(&source.code) {
-        return format!("{type}({}) :: {as_name}", bits / 8);
-    }
-    format!("{type}(kind({name})) :: {as_name}")
-}
-
-/// Whether a list of names has `kind`.
-fn declares_kind(code: &str) -> bool {
-    code.match_indices("kind").any(|(at, word)| {
-        let (before, after) = (&code[..at], &code[at + word.len()..]);
-        before.trim_end_matches(' ').ends_with([',', ':']) && after.trim_start_matches(' ').starts_with([',', '\n'])
-    })
 }
 
 /// A value that no right program depends on.
@@ -71,7 +51,16 @@ fn poison(construct: &Construct, id: VarId) -> String {
     }
 }
 
-fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, last: Option<String>, edits: &mut Edits) {
+/// Lines of a nest's outermost loop.
+#[derive(Default)]
+struct AroundLoop {
+    ahead: Vec<Line>,
+    /// In each iteration.
+    at_end: Vec<Line>,
+    behind: Vec<Line>,
+}
+
+fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, around: AroundLoop, edits: &mut Edits) {
     let (of, Some(parallel)) = (planned.of, &planned.parallel) else { return };
     let name = |id: &VarId| construct.variables[id.0].name.as_str();
     let (first, bound, step) = (source.statement(&of.first), source.statement(&of.bound), of.step);
@@ -151,7 +140,7 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, last: 
     }
     lines.extend(reductions.iter().map(|(id, _)| format!("{0} = accord_r_{0}(accord_g)", name(id))));
     lines.push(format!("{} = accord_f + accord_o * ({step})", name(&of.variable)));
-    insert_before(source, planned.span.start, &joined(lines), edits);
+    insert_before(source, planned.span.start, &[around.ahead, joined(lines)].concat(), edits);
     // `cycle` ends the inner loop, which has one iteration.
     let header = source.text[planned.span.start..of.body_span.start].to_owned();
     let label = header
@@ -187,8 +176,7 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, last: 
         }
     }
     end.push("end block".into());
-    end.extend(last);
-    insert_after(source, planned.span.end, &joined(end), edits);
+    insert_after(source, planned.span.end, &[around.at_end, joined(end), around.behind].concat(), edits);
 }
 
 /// A next random number in `accord_b`, not negative.

@@ -332,6 +332,10 @@ impl Statements<'_> {
             header: found.accesses,
             body,
             body_span: start..end.max(last).max(start),
+            open_end: Some(end).filter(|end| {
+                let text = self.expressions.source.text.get(*end..*end + 3);
+                text.is_some_and(|text| text.eq_ignore_ascii_case("end"))
+            }),
         })))
     }
 

@@ -382,8 +382,35 @@ fn loops_without_a_known_trip_count_are_refused() {
 fn last_values_are_kept_or_the_loop_is_refused() {
     let text = parallel("", "do i = 1, n\n a(i) = 1\nend do\nb(0) = i");
     assert!(text.contains("i = (1) + max(0, ((n) - (1) + (1)) / (1)) * (1)"), "{text}");
-    let found = reasons("", "do i = 1, n\n t = a(i)\n a(i) = t + 1\nend do\nb(0) = t");
-    assert_eq!(found, ["the value of t is used after the loop: last value needed prevents parallelization"]);
+    let text = procedure("", "do i = 1, n\n t = a(i)\n a(i) = t + 1\nend do")
+        .replace("end subroutine", "b(0) = t\nend subroutine");
+    let new = rewritten(&text, Form::Free, Mode::Parallel).text.unwrap();
+    let lines: Vec<&str> = new.lines().filter(|line| !line.starts_with('#')).collect();
+    let expected = [
+        "block",
+        "real(kind(t)) :: accord_l_t",
+        "accord_l_t = t",
+        "!$acc parallel loop private(t) copy(accord_l_t) firstprivate(n)",
+        "do i = 1, n",
+        " t = a(i)",
+        " a(i) = t + 1",
+        "if ((n) - i < 1) then",
+        "accord_l_t = t",
+        "end if",
+        "end do",
+        "t = accord_l_t",
+        "end block",
+    ];
+    assert!(lines.windows(expected.len()).any(|window| window == expected), "{new}");
+    for body in ["if (a(i) > 1) then\n t = 2\n a(i) = t\n end if", "t = 1\n do j = 1, n\n t = j\n c(i, j) = t\n end do"]
+    {
+        let text = procedure("", &format!("do i = 1, n\n {body}\nend do"))
+            .replace("end subroutine", "b(0) = t\nend subroutine");
+        let found: Vec<String> =
+            rewritten(&text, Form::Free, Mode::Parallel).messages.into_iter().map(|one| one.text).collect();
+        let reason = "the value of t is used after the loop: last value needed prevents parallelization".to_owned();
+        assert!(found.contains(&reason), "{found:?}");
+    }
 }
 
 #[test]

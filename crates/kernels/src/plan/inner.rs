@@ -2,8 +2,9 @@
 
 use super::loops::{collapse as collapse_of, has_work};
 use super::{Frame, Note, Planned, Planner};
-use crate::analysis::{Parallel, contiguity, is_contiguous, judge};
-use crate::ir::{Construct, Kind, Loop, Statement};
+use crate::analysis::{Parallel, contiguity, definitely_written, is_contiguous, judge};
+use crate::ir::{Access, Construct, Element, Kind, Loop, Shape, Statement, VarId};
+use crate::walk;
 
 impl<'a> Planner<'a> {
     /// Loops in a nest's body. `collapse` loops more belong to the one around.
@@ -59,6 +60,28 @@ impl<'a> Planner<'a> {
         let own = Some(of.variable).filter(|_| !of.declares);
         let mut left = parallel.scalars.private.iter().copied().chain(own);
         left.any(|variable| self.is_read(variable, frames) == Some(true))
+    }
+
+    /// Whether the last iteration of a nest can hand a private scalar's value to the host: each iteration sets it, and the host knows
+    /// which one is the last.
+    pub(super) fn can_be_stored(&self, variable: VarId, of: &Loop) -> bool {
+        let construct = self.construct;
+        let is_scalar = |access: &Access| construct.variables[access.variable.0].shape == Shape::Scalar;
+        // An inner loop that runs in parallel has the scalar for its iterations.
+        let mut in_inner = false;
+        walk::loops(&of.body, &mut |inner| {
+            in_inner |= inner.variable == variable;
+            walk::accesses(&inner.body, &mut |access| in_inner |= access.write && access.variable == variable);
+        });
+        of.open_end.is_some()
+            && !in_inner
+            && collapse_of(of) == 1
+            && construct.directive.clause("async").is_none()
+            && of.header.iter().all(is_scalar)
+            && !self.device.contains(&variable)
+            && construct.variables[variable.0].element != Element::Other
+            && !of.body.iter().any(walk::jumps_out)
+            && definitely_written(construct, &of.body).contains(&variable)
     }
 
     /// Leaves inner loops without a directive to run in order where their lanes would have distant elements: those that run through no

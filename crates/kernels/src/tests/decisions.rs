@@ -101,7 +101,7 @@ fn what_stands_in_the_way_is_said() {
     refuses(&kernels("for (i = 0; i < n; i++) p[i] = q[k[i]];"), "q and p may overlap");
     refuses(&kernels("for (i = 0; i < n; i++) s->v[i] = p[i];"), "may overlap");
     refuses(
-        "#pragma acc kernels\nfor (i = 0; i < n; i++) { sum = b[i]; a[i] = sum; }",
+        "#pragma acc kernels\nfor (i = 0; i < n; i++) { if (b[i] > 0) { sum = b[i]; a[i] = sum; } }",
         "the value of sum is used after the loop",
     );
     refuses(&kernels("for (i = 0; i < n; i++) { if (b[i] > 3) break; a[i] = 1; }"), "trip count is not known");
@@ -252,7 +252,7 @@ fn a_scalar_that_continue_leaves_is_live() {
     let text = "double f(double *restrict a, const double *restrict b, int n)\n{\n    int i, l;\n    double t = 0;\n#pragma acc kernels\n    for (l = 0; l < 9; l++) {\n        \
                 for (i = 0; i < n; i++) { t = b[i]; a[i] = t; }\n        if (l == 7) continue;\n        t = 5;\n    }\n    return t;\n}\n";
     let new = rewrite_c(text, "a.c", false, Mode::Parallel, RULES);
-    assert_eq!(new.text, None);
+    assert!(new.text.as_ref().is_some_and(|text| text.contains("t = accord_l_t;")), "{new:?}");
 }
 
 /// Names of data clauses elsewhere mean other variables.
@@ -304,4 +304,37 @@ fn temporaries_of_inner_loops_are_private_in_each() {
     let text = "void f(double *restrict a, const double *restrict b, int n)\n{\n    int i, j;\n    double t;\n#pragma acc kernels\n    for (i = 0; i < n; i++)\n        \
                 for (j = 0; j < n; j++) {\n            t = b[i * n + j];\n            a[i * n + j] = t * t;\n        }\n}\n";
     assert_eq!(directives(text), ["parallel loop private(j, t) firstprivate(n)", "loop private(t)"]);
+}
+
+/// The last iteration hands the value on; without iterations the old one stays.
+#[test]
+fn values_that_are_used_afterwards_are_stored_by_the_last_iteration() {
+    let function = |clauses: &str, header: &str, body: &str| {
+        format!(
+            "double f(double *restrict a, const double *restrict b, int n)\n{{\n    double t = 3;\n#pragma acc kernels{clauses}\n    \
+             for ({header})\n        {body}\n    return t;\n}}\n"
+        )
+    };
+    let opened = |header: &str, body: &str| {
+        rewrite_c(&function("", header, body), "a.c", false, Mode::Parallel, RULES).text.unwrap()
+    };
+    let up = opened("int i = 0; i < n; i++", "{ t = b[i]; a[i] = t; }");
+    assert!(
+        up.contains(
+            "{ __typeof__(t) accord_l_t = t; \n#pragma acc parallel loop private(t) copy(accord_l_t) firstprivate(n)"
+        ),
+        "{up}"
+    );
+    assert!(up.contains("if ((n) - i <= 1) { accord_l_t = t; } } t = accord_l_t; }"), "{up}");
+    let down = opened("int i = n; i >= 3; i -= 2", "{ t = b[i]; a[i] = t; }");
+    assert!(down.contains("if (i - (3) < 2) { accord_l_t = t; }"), "{down}");
+    for (clauses, body) in [
+        ("", "{ if (b[i] > 1) t = b[i]; a[i] = 1; }"),
+        ("", "{ if (b[i] > 1) { t = 1; continue; } t = b[i]; a[i] = t; }"),
+        (" async(1)", "{ t = b[i]; a[i] = t; }"),
+    ] {
+        let text = function(clauses, "int i = 0; i < n; i++", body);
+        let new = rewrite_c(&text, "a.c", false, Mode::Parallel, RULES);
+        assert_eq!(new.text, None, "{body}");
+    }
 }
