@@ -110,6 +110,8 @@ pub(crate) struct Job {
     pub(crate) announced: Option<Millis>,
     /// The pool's stamp when no start could be planned, for each [`Rank`].
     pub(crate) unplanned: [Option<u64>; 3],
+    /// The jobs without a limit whose ends did not help then.
+    pub(crate) lent: Vec<JobId>,
     /// Whether it runs with a limit longer than the quantum.
     pub(crate) long: bool,
     /// The end of its lease that planning counts on; [`Millis::NEVER`] for one without a limit.

@@ -2,7 +2,9 @@
 //!
 //! First among devices that are not set aside, then also among those that are set aside later than the job's end. Within
 //! each: the program's own node; the node with the fewest free devices that has enough, the first by position among equals; the
-//! fewest nodes, largest first.
+//! fewest nodes, largest first. `near` takes nodes of one rack or switch instead.
+
+mod near;
 
 use crate::amount::Amount;
 use crate::bitset::BitSet;
@@ -33,6 +35,12 @@ pub(crate) struct Search<'a> {
 struct Bounded {
     by_usable: BTreeSet<(u32, u32)>,
     usable: BTreeMap<u32, u32>,
+}
+
+impl Bounded {
+    fn nodes(&self) -> BTreeSet<u32> {
+        self.usable.keys().copied().collect()
+    }
 }
 
 impl Search<'_> {
@@ -347,11 +355,11 @@ impl Stage<'_> {
             return Some(picks);
         }
         let own = own.filter(|_| locality == Locality::OwnFirst);
-        self.over_nodes(counts, own)
+        self.over_nodes(counts, own, locality == Locality::Near)
     }
 
-    /// Each part by itself, on the fewest nodes.
-    fn over_nodes(&self, counts: &[u32], own: Option<u32>) -> Option<Vec<Pick>> {
+    /// Each part by itself, on the fewest nodes or near to each other.
+    fn over_nodes(&self, counts: &[u32], own: Option<u32>, near: bool) -> Option<Vec<Pick>> {
         let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
         if classes.len() < self.parts.len() {
             return None; // parts of one class have to be together
@@ -359,6 +367,7 @@ impl Stage<'_> {
         let mut taking = Taking { stage: self, picks: Vec::new(), used: BTreeMap::new() };
         for (part, &count) in counts.iter().enumerate() {
             match self.parts[part].take {
+                Take::Exclusive if near => taking.take_near(part, count)?,
                 Take::Exclusive => taking.take_whole(part, count, own)?,
                 Take::Shared(amount) => taking.take_shares(part, count, amount)?,
             }

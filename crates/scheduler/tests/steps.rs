@@ -2,7 +2,7 @@
 
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
-use accord_scheduler::request::Part;
+use accord_scheduler::request::{Locality, Part};
 use accord_scheduler::{
     DrainTarget, Effect, Forecast, Input, JobId, Millis, Policy, Request, Reservation, ReservationId, Scheduler,
 };
@@ -151,4 +151,37 @@ fn an_explanation_names_what_is_missing_and_freeing_it_starts_the_job() {
     assert_eq!(reason, Some(missing));
     let (_, effects) = cluster.apply(Input::Released { job: JobId(1), node: NodeId(0) });
     assert!(matches!(&effects[..], [Effect::Started { job: started, .. }] if *started == job), "{effects:?}");
+}
+
+#[test]
+fn near_devices_are_of_one_rack_although_fewer_nodes_of_several_would_do() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    for (at, rack) in [(0, "r0"), (1, "r0"), (2, "r1"), (3, "r1")] {
+        let labels = BTreeMap::from([("rack".to_owned(), rack.to_owned())]);
+        cluster.apply(Input::NodeJoined(NodeDescription { labels, ..node(at) }));
+    }
+    let started = |effects: Vec<Effect>| match &effects[..] {
+        [Effect::Queued { .. }, Effect::Started { devices, .. }] => {
+            devices.iter().map(|of| of.device.node.0).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let on = |count: u32, node: u32| Input::Ask {
+        user: "u".to_owned(),
+        account: "site".to_owned(),
+        origin: Some(NodeId(node)),
+        request: Request { limit_ms: None, ..Request::of(Part::whole(count, ClassFilter::ALL)) },
+    };
+    // Free are 5 and 4 devices of the one rack, and 8 and 0 of the other.
+    for (count, node) in [(3, 0), (4, 1), (8, 3)] {
+        started(cluster.apply(on(count, node)).1);
+    }
+    let asked = |locality: Locality| {
+        let mut cluster = Cluster { scheduler: cluster.scheduler.clone(), now: cluster.now };
+        let request = Request { locality, ..Request::of(Part::whole(9, ClassFilter::ALL)) };
+        let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
+        started(cluster.apply(input).1)
+    };
+    assert_eq!(asked(Locality::Near), [0, 0, 0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(asked(Locality::Pack), [2, 2, 2, 2, 2, 2, 2, 2, 1]);
 }

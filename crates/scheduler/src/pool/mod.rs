@@ -32,6 +32,13 @@ pub(crate) struct OnNode {
     available: Vec<Millis>,
 }
 
+/// Where a node is, by its labels `rack` and `switch`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Domain {
+    pub(crate) rack: Option<u32>,
+    pub(crate) switch: Option<u32>,
+}
+
 /// One node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -40,6 +47,7 @@ pub(crate) struct Node {
     pub(crate) incarnation: u64,
     pub(crate) up: bool,
     pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) domain: Domain,
     pub(crate) devices: Vec<Device>,
     pub(crate) cores: u64,
     pub(crate) host_memory: u64,
@@ -74,6 +82,8 @@ pub(crate) struct Changes {
 pub(crate) struct Pool {
     pub(crate) nodes: Vec<Node>,
     by_id: BTreeMap<NodeId, u32>,
+    /// Racks and switches of nodes that joined, in the order in which they appeared.
+    domains: BTreeMap<String, u32>,
     pub(crate) classes: Vec<DeviceClass>,
     pub(crate) index: Vec<ClassIndex>,
     /// Rises whenever a class has more than before.
@@ -143,6 +153,7 @@ impl Pool {
                 incarnation: description.incarnation,
                 up: false,
                 labels: BTreeMap::new(),
+                domain: Domain::default(),
                 devices: Vec::new(),
                 cores: 0,
                 host_memory: 0,
@@ -170,7 +181,14 @@ impl Pool {
                 devices.push(Device::new(described.ordinal, class, described.class.memory));
             }
         }
+        let mut number = |label: &str| {
+            let (named, numbers) = (description.labels.get(label)?, &mut self.domains);
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            Some(*numbers.entry(format!("{label} {named}")).or_insert(next))
+        };
+        let domain = Domain { rack: number("rack"), switch: number("switch") };
         let node = &mut self.nodes[at as usize];
+        node.domain = domain;
         node.name.clone_from(&description.name);
         node.incarnation = description.incarnation;
         node.labels.clone_from(&description.labels);

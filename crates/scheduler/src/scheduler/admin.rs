@@ -107,7 +107,9 @@ impl Scheduler {
         if reservation.starts > self.now {
             self.timers.insert((reservation.starts, Timer::Window(reservation.id)));
         }
-        self.reservations.insert(reservation.id, (reservation, spots));
+        let id = reservation.id;
+        self.reservations.insert(id, (reservation, spots));
+        self.window_changes(id);
     }
 
     pub(super) fn unreserve(&mut self, id: ReservationId, by: &str, effects: &mut Vec<Effect>) {
@@ -119,6 +121,7 @@ impl Scheduler {
 
     fn remove_reservation(&mut self, id: ReservationId) {
         let Some((reservation, spots)) = self.reservations.remove(&id) else { return };
+        self.open_reservations.remove(&id);
         self.timers.remove(&(reservation.starts, Timer::Window(id)));
         self.timers.remove(&(reservation.ends, Timer::Window(id)));
         for &spot in &spots {
@@ -129,8 +132,11 @@ impl Scheduler {
 
     /// A reservation begins, which lets its accounts in, or is over.
     pub(super) fn window_changes(&mut self, id: ReservationId) {
-        if self.reservations.get(&id).is_some_and(|(reservation, _)| reservation.ends <= self.now) {
+        let Some((reservation, _)) = self.reservations.get(&id) else { return };
+        if reservation.ends <= self.now {
             self.remove_reservation(id);
+        } else if reservation.starts <= self.now && !reservation.accounts.is_empty() {
+            self.open_reservations.insert(id);
         }
     }
 

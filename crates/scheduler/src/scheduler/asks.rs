@@ -150,6 +150,7 @@ impl Scheduler {
             slipped: None,
             announced: None,
             unplanned: [None; 3],
+            lent: Vec::new(),
             long: false,
             planned_end: Millis::NEVER,
             sessions: 0,

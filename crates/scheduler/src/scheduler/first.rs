@@ -62,7 +62,7 @@ impl Scheduler {
             if promise.is_some_and(|promise| promise.starts <= latest) {
                 self.set_rank(id, Rank::Entitled);
                 self.pool.touched.push(id);
-            } else if !self.is_unplanned(job, Rank::Entitled) {
+            } else if !self.is_unplanned(job, Rank::Entitled) || self.lent_to(id) != job.lent {
                 self.plan_before(id, Rank::Entitled, latest, effects);
             }
         }
@@ -226,6 +226,9 @@ impl Scheduler {
         }
         if best.is_none() {
             self.note_unplanned(id, rank);
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.lent = lent;
+            }
         }
         if rank == Rank::First {
             best = best.and_then(|(choice, plan)| self.beside_guarantees(id, choice, plan));

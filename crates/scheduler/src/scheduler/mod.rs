@@ -94,6 +94,8 @@ pub struct Scheduler {
     /// The pool's stamp of the last pass.
     passed: u64,
     reservations: BTreeMap<ReservationId, (Reservation, Vec<Spot>)>,
+    /// Reservations for accounts that have begun.
+    open_reservations: BTreeSet<ReservationId>,
     drains: BTreeMap<DrainTarget, Drain>,
     quarantined: BTreeMap<accord_types::DeviceId, String>,
 }
@@ -131,6 +133,7 @@ impl Scheduler {
             candidates: BTreeSet::new(),
             passed: 0,
             reservations: BTreeMap::new(),
+            open_reservations: BTreeSet::new(),
             drains: BTreeMap::new(),
             quarantined: BTreeMap::new(),
         }

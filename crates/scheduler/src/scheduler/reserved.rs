@@ -3,6 +3,7 @@
 use super::Scheduler;
 use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
 use crate::ids::JobId;
+use crate::input::Reservation;
 use crate::job::Job;
 use crate::pool::Spot;
 use crate::request::{Locality, Take};
@@ -15,9 +16,8 @@ impl Scheduler {
     /// Returns jobs that may start on devices of a reservation that is for their accounts.
     pub(super) fn reserved_candidates(&self) -> Vec<JobId> {
         let mut found = Vec::new();
-        for (reservation, spots) in self.reservations.values() {
-            let begun = reservation.starts <= self.now && self.now < reservation.ends;
-            if !begun || reservation.accounts.is_empty() || spots.iter().all(|&spot| self.pool.is_held(spot)) {
+        for (reservation, spots) in self.open_reservations() {
+            if spots.iter().all(|&spot| self.pool.is_held(spot)) {
                 continue;
             }
             for leaf in self.accounts.leaves() {
@@ -30,8 +30,12 @@ impl Scheduler {
         found
     }
 
+    fn open_reservations(&self) -> impl Iterator<Item = &(Reservation, Vec<Spot>)> {
+        self.open_reservations.iter().filter_map(|id| self.reservations.get(id))
+    }
+
     /// Whether a reservation is for an account: it names the account or one above.
-    pub(super) fn is_for(&self, reservation: &crate::input::Reservation, account: u32) -> bool {
+    pub(super) fn is_for(&self, reservation: &Reservation, account: u32) -> bool {
         let named = |name: &String| self.accounts.named(name);
         reservation.accounts.iter().filter_map(named).any(|at| self.accounts.get(account).path.contains(&at))
     }
@@ -39,9 +43,8 @@ impl Scheduler {
     /// Returns what a job can start with on devices of a reservation that is for its account.
     pub(super) fn reserved_fit(&self, job: &Job) -> Option<(Vec<PartDemand>, Vec<Pick>)> {
         let shape = self.shapes.get(job.shape);
-        for (reservation, spots) in self.reservations.values() {
-            let begun = reservation.starts <= self.now && self.now < reservation.ends;
-            if !begun || !self.is_for(reservation, job.account) {
+        for (reservation, spots) in self.open_reservations() {
+            if !self.is_for(reservation, job.account) {
                 continue;
             }
             let until = self.now.plus(job.lease_ms(self.policy.quantum()));

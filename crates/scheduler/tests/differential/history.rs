@@ -99,7 +99,11 @@ impl History {
             }
         }
         let mut labels = BTreeMap::new();
-        labels.insert("rack".to_owned(), format!("r{}", self.random.below(2)));
+        let rack = self.random.below(4);
+        labels.insert("rack".to_owned(), format!("r{rack}"));
+        if !self.random.one_in(4) {
+            labels.insert("switch".to_owned(), format!("s{}", rack / 2));
+        }
         NodeDescription {
             id: NodeId(at),
             name: format!("n{at}"),
@@ -320,8 +324,8 @@ impl History {
         request.locality = match self.random.below(12) {
             0 => Locality::Local,
             1 => Locality::Spread,
-            2 => Locality::Near,
-            3 => Locality::Pack,
+            2 | 3 => Locality::Near,
+            4 => Locality::Pack,
             _ => Locality::OwnFirst,
         };
         if request.locality != Locality::Local && self.random.one_in(4) {

@@ -1,8 +1,10 @@
-//! Where the naive scheduler places: by sorting all nodes and devices.
+//! Where the naive scheduler places: by sorting all nodes and devices. Which nodes are near to each other is chosen by the
+//! function that the fast one uses, too: it is pure, has tests of its own, and gets what every node has, counted here.
 
 use accord_scheduler::Millis;
 use accord_scheduler::Request;
 use accord_scheduler::amount::Amount;
+use accord_scheduler::placement::topology::{Offer, Shape, lay_out};
 use accord_scheduler::request::{Locality, Take};
 use accord_types::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +30,8 @@ pub(crate) struct NNode {
     pub(crate) incarnation: u64,
     pub(crate) up: bool,
     pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) rack: Option<u32>,
+    pub(crate) switch: Option<u32>,
     pub(crate) devices: Vec<NDevice>,
     pub(crate) cores: u64,
     pub(crate) memory: u64,
@@ -41,6 +45,8 @@ impl NNode {
             incarnation: 0,
             up: false,
             labels: BTreeMap::new(),
+            rack: None,
+            switch: None,
             devices: Vec::new(),
             cores: 0,
             memory: 0,
@@ -268,6 +274,7 @@ impl Vacancies<'_> {
         for (part, &count) in counts.iter().enumerate() {
             match wants[part].take {
                 Take::Shared(amount) => self.add_shares(wants, part, count, amount, &mut picks)?,
+                Take::Exclusive if locality == Locality::Near => self.add_near(wants, part, count, &mut picks)?,
                 Take::Exclusive if locality == Locality::Spread => self.add_spread(wants, part, count, &mut picks)?,
                 Take::Exclusive => self.add_whole(wants, part, count, &mut picks)?,
             }
@@ -321,6 +328,21 @@ impl Vacancies<'_> {
             self.add(node, part, class, there, picks);
             left -= there;
             seen.insert(node);
+        }
+        Some(())
+    }
+
+    /// Devices of one rack, else of one switch, else of any nodes.
+    fn add_near(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
+        let offers = self.allowed.iter().map(|&node| Offer {
+            node: node as u32,
+            rack: self.nodes[node].rack,
+            switch: self.nodes[node].switch,
+            room: self.room(node, wants, part, picks),
+            cost: 0,
+        });
+        for (node, chunks) in lay_out(Shape::Near, count, &offers.collect::<Vec<_>>())?.chunks {
+            self.add(node as usize, part, wants[part].class, chunks, picks);
         }
         Some(())
     }

@@ -106,6 +106,8 @@ pub(crate) struct Naive {
     policy: Policy,
     pub(crate) classes: Vec<DeviceClass>,
     pub(crate) nodes: Vec<NNode>,
+    /// Racks and switches in the order in which they appeared.
+    domains: Vec<(String, String)>,
     pub(crate) jobs: BTreeMap<JobId, NJob>,
     accounts: Vec<NAccount>,
     last: u64,
@@ -127,6 +129,7 @@ impl Naive {
             policy,
             classes: Vec::new(),
             nodes: Vec::new(),
+            domains: Vec::new(),
             jobs: BTreeMap::new(),
             accounts,
             last: 0,
@@ -521,7 +524,17 @@ impl Naive {
                 None => devices.push(new),
             }
         }
+        let mut number = |label: &str| {
+            let name = (label.to_owned(), description.labels.get(label)?.clone());
+            let known = self.domains.iter().position(|known| *known == name);
+            Some(known.unwrap_or_else(|| {
+                self.domains.push(name);
+                self.domains.len() - 1
+            }) as u32)
+        };
+        let (rack, switch) = (number("rack"), number("switch"));
         let node = &mut self.nodes[at];
+        (node.rack, node.switch) = (rack, switch);
         node.up = true;
         node.incarnation = description.incarnation;
         node.name.clone_from(&description.name);

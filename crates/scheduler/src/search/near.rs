@@ -1,0 +1,31 @@
+//! Devices near to each other: within one rack if one has enough, else below one switch.
+
+use super::Taking;
+use crate::placement::topology::{Offer, Shape, lay_out};
+use std::collections::BTreeSet;
+
+impl Taking<'_> {
+    /// Takes devices of nodes that are near to each other.
+    pub(super) fn take_near(&mut self, part: usize, count: u32) -> Option<()> {
+        let pool = self.stage.pool();
+        let index = &pool.index[self.stage.parts[part].class.index()];
+        let mut nodes: BTreeSet<u32> = self.stage.bounded.get(part).map_or_else(BTreeSet::new, |of| of.nodes());
+        for open in index.by_open.iter().skip(1) {
+            let mut from = 0;
+            while let Some(node) = open.next(from) {
+                nodes.insert(node);
+                from = node + 1;
+            }
+        }
+        let allowed = nodes.into_iter().filter(|&node| self.stage.search.allows(node));
+        let offer = |node: u32| {
+            let domain = pool.node(node).domain;
+            Offer { node, rack: domain.rack, switch: domain.switch, room: self.room(node, part), cost: 0 }
+        };
+        let offers: Vec<Offer> = allowed.map(offer).collect();
+        for (node, chunks) in lay_out(Shape::Near, count, &offers)?.chunks {
+            self.add(node, part, chunks);
+        }
+        Some(())
+    }
+}
