@@ -33,6 +33,8 @@ pub(crate) struct Shape {
     pub(crate) layout: Layout,
     /// The classes of the parts: each choice of each alternative, first choice first.
     pub(crate) choices: Vec<Vec<PartDemand>>,
+    /// How many of the choices are of each alternative.
+    pub(crate) of_alternative: Vec<usize>,
     /// What the first choice takes at least, in thousandths by class.
     pub(crate) first_demand: Vec<(ClassId, u64)>,
     /// Every class of every choice.
@@ -70,6 +72,7 @@ impl Shape {
             key,
             layout,
             choices: Vec::new(),
+            of_alternative: Vec::new(),
             first_demand: Vec::new(),
             classes: 0,
             nodes: None,
@@ -107,8 +110,10 @@ impl Shape {
     }
 
     fn choose_classes(&mut self, classes: &[DeviceClass]) {
-        self.choices =
-            self.key.request.alternatives.iter().flat_map(|alternative| choices(alternative, classes)).collect();
+        let of_each: Vec<Vec<Vec<PartDemand>>> =
+            self.key.request.alternatives.iter().map(|alternative| choices(alternative, classes)).collect();
+        self.of_alternative = of_each.iter().map(Vec::len).collect();
+        self.choices = of_each.into_iter().flatten().collect();
         self.classes = self.choices.iter().flatten().fold(0, |set, part| set | 1 << part.class.index());
         self.first_demand = self.choices.first().map_or_else(Vec::new, |choice| self.demand(choice, classes));
         self.tested = None;

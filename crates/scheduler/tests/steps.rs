@@ -185,3 +185,20 @@ fn near_devices_are_of_one_rack_although_fewer_nodes_of_several_would_do() {
     assert_eq!(asked(Locality::Near), [0, 0, 0, 0, 0, 1, 1, 1, 1]);
     assert_eq!(asked(Locality::Pack), [2, 2, 2, 2, 2, 2, 2, 2, 1]);
 }
+
+#[test]
+fn any_device_is_of_the_class_whose_nodes_have_least_left() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    let mut small = node(1);
+    small.devices.truncate(2);
+    small.devices.iter_mut().for_each(|device| device.class.model = "t4".to_owned());
+    for description in [node(0), small] {
+        cluster.apply(Input::NodeJoined(description));
+    }
+    let request = Request::of(Part::whole(1, ClassFilter::ALL));
+    let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
+    let (_, effects) = cluster.apply(input);
+    let Some(Effect::Started { devices, .. }) = effects.get(1) else { panic!("{effects:?}") };
+    // Class by class in their order, the node of eight would not be whole any more.
+    assert_eq!(devices[0].device.node, NodeId(1));
+}

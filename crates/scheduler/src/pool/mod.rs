@@ -382,6 +382,12 @@ impl Pool {
         }
     }
 
+    /// Returns how many devices of a class are free on a node, set aside later or not.
+    pub(crate) fn free_on(&self, node: u32, class: ClassId) -> u64 {
+        let devices = self.node(node).devices.iter().filter(|device| device.class == class);
+        devices.filter(|device| matches!(device.filed, Vacancy::Whole(_))).count() as u64
+    }
+
     /// Returns how many devices of a class are free until a time.
     pub(crate) fn free_until(&self, class: ClassId, until: Millis) -> u64 {
         let index = &self.index[class.index()];

@@ -7,7 +7,7 @@ use crate::ids::{ClassId, JobId};
 use crate::job::Job;
 use crate::request::Take;
 use crate::search::{PartDemand, Pick};
-use crate::shapes::each;
+use crate::shapes::{Shape, each};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
@@ -195,30 +195,58 @@ impl Scheduler {
                 Err(stop) => return Err(Some(stop)),
             }
         }
-        let search = self.search(shape, job.origin);
-        let mut stop = None;
-        for choice in &shape.choices {
-            let found = self.capped(job, choice).and_then(|capped| {
-                if !search.may_fit(&capped) {
-                    return Err(None);
-                }
-                let picks = search.find(&capped).ok_or(None)?;
-                match self.allowed(job, &capped, &picks) {
-                    Ok(()) => Ok((capped, picks)),
-                    Err(stop) => {
-                        let least = at_least(&capped);
-                        let picks = search.find(&least).ok_or(None)?;
-                        self.allowed(job, &least, &picks).map_err(|_| Some(stop))?;
-                        Ok((least, picks))
+        let (mut stop, mut choices) = (None, &shape.choices[..]);
+        for &count in &shape.of_alternative {
+            let (of_alternative, others) = choices.split_at(count);
+            choices = others;
+            let mut best: Option<((usize, u64, u64), Fit)> = None;
+            for choice in of_alternative {
+                match self.fit_choice(job, shape, choice) {
+                    // One choice leaves nothing to compare.
+                    Ok(fit) if count == 1 => return Ok(fit),
+                    Ok(fit) => {
+                        let cost = self.cost(&fit.1);
+                        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                            best = Some((cost, fit));
+                        }
                     }
+                    Err(why) => stop = stop.or(why),
                 }
-            });
-            match found {
-                Ok(fit) => return Ok(fit),
-                Err(why) => stop = stop.or(why),
+            }
+            if let Some((_, fit)) = best {
+                return Ok(fit);
             }
         }
         Err(stop)
+    }
+
+    fn fit_choice(&self, job: &Job, shape: &Shape, choice: &[PartDemand]) -> Result<Fit, Option<Stop>> {
+        let search = self.search(shape, job.origin);
+        let capped = self.capped(job, choice)?;
+        if !search.may_fit(&capped) {
+            return Err(None);
+        }
+        let picks = search.find(&capped).ok_or(None)?;
+        match self.allowed(job, &capped, &picks) {
+            Ok(()) => Ok((capped, picks)),
+            Err(stop) => {
+                let least = at_least(&capped);
+                let picks = search.find(&least).ok_or(None)?;
+                self.allowed(job, &least, &picks).map_err(|_| Some(stop))?;
+                Ok((least, picks))
+            }
+        }
+    }
+
+    /// Returns by what devices of one class are taken rather than those of another: the nodes, the free devices that are taken, and the
+    /// free devices of their classes that are left there.
+    fn cost(&self, picks: &[Pick]) -> (usize, u64, u64) {
+        let taken = picks.iter().filter(|pick| !self.pool.is_held(pick.spot)).count() as u64;
+        let there: BTreeSet<(u32, ClassId)> =
+            picks.iter().map(|pick| (pick.spot.node, self.pool.device(pick.spot).class)).collect();
+        let free: u64 = there.iter().map(|&(node, class)| self.pool.free_on(node, class)).sum();
+        let nodes: BTreeSet<u32> = there.iter().map(|(node, _)| *node).collect();
+        (nodes.len(), taken, free - taken)
     }
 
     /// Returns a choice whose ranges are within the account's quotas, or the account whose quota is too small.

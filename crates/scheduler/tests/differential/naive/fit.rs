@@ -24,8 +24,12 @@ impl Naive {
     }
 
     pub(super) fn choices(&self, job: &NJob) -> Vec<Vec<Want>> {
+        self.choices_of(&job.request.alternatives)
+    }
+
+    fn choices_of(&self, alternatives: &[Alternative]) -> Vec<Vec<Want>> {
         let mut all = Vec::new();
-        for alternative in &job.request.alternatives {
+        for alternative in alternatives {
             let mut some: Vec<Vec<Want>> = vec![Vec::new()];
             for part in &alternative.parts {
                 let mut longer = Vec::new();
@@ -188,22 +192,41 @@ impl Naive {
         if let Some((choice, picks)) = self.reserved_fit(job) {
             return self.allowed(job, &choice, &picks).then_some((choice, picks));
         }
-        for choice in self.choices(job) {
-            if self.beyond_most(job.account, &self.demand(job, &choice)) {
-                continue;
-            }
-            let capped = self.capped(job, &choice);
-            let Some(picks) = self.find(job, &capped) else { continue };
-            if self.allowed(job, &capped, &picks) {
-                return Some((capped, picks));
-            }
-            let least: Vec<Want> = capped.iter().map(|want| Want { most: want.least, ..want.clone() }).collect();
-            let Some(picks) = self.find(job, &least) else { continue };
-            if self.allowed(job, &least, &picks) {
-                return Some((least, picks));
+        for alternative in &job.request.alternatives {
+            let fits = self
+                .choices_of(std::slice::from_ref(alternative))
+                .into_iter()
+                .filter_map(|choice| self.fit_choice(job, choice));
+            if let Some(fit) = fits.min_by_key(|fit| self.cost(&fit.1)) {
+                return Some(fit);
             }
         }
         None
+    }
+
+    fn fit_choice(&self, job: &NJob, choice: Vec<Want>) -> Option<Fit> {
+        if self.beyond_most(job.account, &self.demand(job, &choice)) {
+            return None;
+        }
+        let capped = self.capped(job, &choice);
+        let picks = self.find(job, &capped)?;
+        if self.allowed(job, &capped, &picks) {
+            return Some((capped, picks));
+        }
+        let least: Vec<Want> = capped.iter().map(|want| Want { most: want.least, ..want.clone() }).collect();
+        let picks = self.find(job, &least)?;
+        self.allowed(job, &least, &picks).then_some((least, picks))
+    }
+
+    /// Nodes, free devices that are taken, and free devices of their classes that are left there.
+    fn cost(&self, picks: &[(usize, At)]) -> (usize, usize, usize) {
+        let class = |at: At| self.nodes[at.0].devices[at.1].class;
+        let is_free = |at: At| self.is_sound(at) && self.holders_of(at).next().is_none();
+        let there: BTreeSet<(usize, usize)> = picks.iter().map(|(_, at)| (at.0, class(*at))).collect();
+        let nodes: BTreeSet<usize> = there.iter().map(|(node, _)| *node).collect();
+        let taken = picks.iter().filter(|(_, at)| is_free(*at)).count();
+        let free = self.places().into_iter().filter(|&at| there.contains(&(at.0, class(at))) && is_free(at)).count();
+        (nodes.len(), taken, free - taken)
     }
 
     pub(super) fn find(&self, job: &NJob, choice: &[Want]) -> Option<Picks> {

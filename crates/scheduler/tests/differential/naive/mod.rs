@@ -11,7 +11,7 @@ use accord_scheduler::arithmetic::{charge, decayed, share};
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::input::Reservation;
 use accord_scheduler::policy::{Quota, RELEASE_MS};
-use accord_scheduler::request::{Locality, Part, Take};
+use accord_scheduler::request::{Alternative, Locality, Part, Take};
 use accord_scheduler::{
     DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Millis, Policy, RELEASE_EXPECTED_MS, Refusal, Request,
     ReservationId, SETTLE_MS, SlipCause,
