@@ -1,7 +1,7 @@
 //! A directive's name and clauses.
 
-use crate::ir::Span;
 pub(crate) use crate::ir::{Clause, Directive};
+use crate::ir::{Construct, Span, VarId};
 use crate::text::{closing, split};
 
 /// Names of two words.
@@ -111,6 +111,18 @@ pub(crate) fn made_present(directive: &Directive) -> Vec<&str> {
     }
     let clauses = directive.clauses.iter().filter(|clause| moves(kind(&clause.name)));
     clauses.flat_map(|clause| clause.list()).map(path).collect()
+}
+
+/// Elements of the construct's data clauses: clause, element.
+pub(crate) fn mapped(construct: &Construct) -> Vec<(&str, &str)> {
+    let clauses = construct.directive.clauses.iter().filter(|clause| DATA.contains(&clause.name.as_str()));
+    clauses.flat_map(|clause| clause.list().into_iter().map(|element| (clause.name.as_str(), element))).collect()
+}
+
+/// Whether a data clause of the construct names a variable.
+pub(crate) fn has_clause(construct: &Construct, variable: VarId) -> bool {
+    let name = &construct.variables[variable.0].name;
+    mapped(construct).iter().any(|(_, element)| named(element) == name)
 }
 
 /// Takes the next word.

@@ -4,11 +4,10 @@ mod inner;
 mod loops;
 
 use crate::analysis::{self, Extent, Parallel, Rules, judge};
-use crate::clause::{DATA, named};
 use crate::ir::{ATOMIC, Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
 use crate::walk;
-pub(crate) use loops::collapse;
-use loops::has_no_iterations;
+pub(crate) use loops::has_few_iterations;
+use loops::{collapse, has_no_iterations};
 use std::collections::BTreeSet;
 
 /// What becomes of a construct.
@@ -87,6 +86,8 @@ pub struct Planned<'a> {
     pub parallel: Option<Parallel>,
     /// It belongs to an outer loop's `collapse`.
     pub collapsed: bool,
+    /// How many loops its directive's `collapse` takes.
+    pub collapse: usize,
 }
 
 /// The plan of a construct, or why it stays as it is.
@@ -332,10 +333,7 @@ impl<'a> Planner<'a> {
         let private = parallel.scalars.private.iter().copied();
         let stored: BTreeSet<VarId> = private.filter(|variable| self.is_live(*variable, around)).collect();
         if let Some(variable) = stored.iter().find(|variable| !self.can_be_stored(**variable, of)) {
-            let name = &self.construct.variables[variable.0].name;
-            return refuse(format!(
-                "the value of {name} is used after the loop: last value needed prevents parallelization"
-            ));
+            return refuse(last_value_needed(&self.construct.variables[variable.0].name));
         }
         let last_value = !of.declares && self.is_live(of.variable, around);
         if last_value
@@ -367,7 +365,8 @@ impl<'a> Planner<'a> {
         }
         let collapse = collapse(of);
         let overlaps = parallel.overlaps.clone();
-        let mut loops = vec![Planned { of, span: statement.span.clone(), parallel: Some(parallel), collapsed: false }];
+        let (span, parallel) = (statement.span.clone(), Some(parallel));
+        let mut loops = vec![Planned { of, span, parallel, collapsed: false, collapse }];
         let inner: Vec<&Loop> = self::loops(around).into_iter().chain([of]).collect();
         self.inner(&of.body, (&inner, &[]), collapse - 1, &mut loops);
         Self::keep_contiguous(self.construct, &mut loops);
@@ -375,12 +374,13 @@ impl<'a> Planner<'a> {
         for variable in &stored {
             let name = &self.construct.variables[variable.0].name;
             if !apart.is_empty() {
-                return refuse(format!(
-                    "the value of {name} is used after the loop: last value needed prevents parallelization"
-                ));
+                return refuse(last_value_needed(name));
             }
             let text = format!("the last iteration stores {name}");
             self.notes.push(Note { at: statement.span.start, text, refused: false });
+        }
+        if stored.is_empty() {
+            Self::collapse_perfect(self.construct, &mut loops);
         }
         Ok(Nest { apart, loops, read, arrays, last_value, stored })
     }
@@ -494,14 +494,6 @@ fn named_outside(construct: &Construct, variable: VarId, span: &Span) -> bool {
     found
 }
 
-/// Elements of the construct's data clauses: clause, element.
-pub(crate) fn mapped(construct: &Construct) -> Vec<(&str, &str)> {
-    let clauses = construct.directive.clauses.iter().filter(|clause| DATA.contains(&clause.name.as_str()));
-    clauses.flat_map(|clause| clause.list().into_iter().map(|element| (clause.name.as_str(), element))).collect()
-}
-
-/// Whether a data clause of the construct names a variable.
-pub(crate) fn has_clause(construct: &Construct, variable: VarId) -> bool {
-    let name = &construct.variables[variable.0].name;
-    mapped(construct).iter().any(|(_, element)| named(element) == name)
+fn last_value_needed(name: &str) -> String {
+    format!("the value of {name} is used after the loop: last value needed prevents parallelization")
 }

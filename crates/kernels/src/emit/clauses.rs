@@ -1,8 +1,8 @@
 //! Clauses of the parts of a construct.
 
-use crate::clause::{kind, moves, named, path};
-use crate::ir::{Construct, Loop, Shape, VarId};
-use crate::plan::{Nest, Note, Part, Plan, Planned, collapse, has_clause, mapped};
+use crate::clause::{has_clause, kind, mapped, moves, named, path};
+use crate::ir::{CallKind, Construct, Kind, Loop, Shape, VarId};
+use crate::plan::{Nest, Note, Part, Plan, Planned, has_few_iterations};
 use crate::walk;
 use std::collections::BTreeSet;
 
@@ -227,15 +227,22 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
             text += &format!(" {}", clause.name);
         }
     }
-    let is_collapse = planned.of.directive.as_ref().is_some_and(|directive| directive.clause("collapse").is_some());
-    let collapsed: BTreeSet<VarId> = match is_collapse {
-        true => {
-            text += &format!(" collapse({})", collapse(planned.of));
-            let inside = |one: &&Planned<'_>| one.collapsed && contains(planned, one);
-            nest.loops.iter().filter(inside).map(|one| one.of.variable).collect()
-        }
-        false => BTreeSet::new(),
-    };
+    if let Some(level) = own_level(construct, nest, at) {
+        text += level;
+    }
+    let own: Vec<&Planned<'_>> = nest
+        .loops
+        .iter()
+        .enumerate()
+        .filter(|(other, one)| *other == at || one.collapsed && contains(planned, one))
+        .map(|(_, one)| one)
+        .collect();
+    let has_tile = planned.of.directive.as_ref().is_some_and(|directive| directive.clause("tile").is_some());
+    let mut collapsed: BTreeSet<VarId> = BTreeSet::new();
+    if planned.collapse > 1 && !has_tile {
+        text += &format!(" collapse({})", planned.collapse);
+        collapsed.extend(own.iter().map(|one| one.of.variable).filter(|variable| *variable != planned.of.variable));
+    }
     let mut private: Vec<&str> = parallel
         .scalars
         .private
@@ -244,8 +251,12 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
         .map(|id| construct.variables[id.0].name.as_str())
         .collect();
     // Arrays that the source names.
-    let clauses = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
+    let clauses = own.iter().flat_map(|one| &one.of.directive).flat_map(|directive| &directive.clauses);
+    let is_loops = |name: &str| collapsed.iter().any(|id| construct.variables[id.0].name == name);
     for name in clauses.filter(|clause| clause.name == "private").flat_map(|clause| clause.list()) {
+        if is_loops(name) {
+            continue;
+        }
         if !private.contains(&name) && !is_only_read(construct, planned.of, name) {
             private.push(name);
         }
@@ -257,7 +268,7 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
         text += &format!(" reduction({operator}:{})", construct.variables[id.0].name);
     }
     // References of C++ that the source names.
-    for (operator, name) in reductions_of_references(construct, planned.of) {
+    for (operator, name) in own.iter().flat_map(|one| reductions_of_references(construct, one.of)) {
         text += &format!(" reduction({operator}:{name})");
     }
     text
@@ -308,4 +319,34 @@ fn levels_fit(nest: &Nest<'_>) -> bool {
         let inner = parallel.iter().filter(|other| contains(one, other)).flat_map(|other| of(other));
         !own.is_empty() && inner.into_iter().all(|finer| own.iter().all(|level| *level < finer))
     })
+}
+
+/// The level of a loop in a nest of two without levels in the source: a row for each gang, its elements for the lanes. GCC gives the
+/// inner loop workers too, which wait for each other at each row; where an element takes a loop, more threads are worth it.
+fn own_level(construct: &Construct, nest: &Nest<'_>, at: usize) -> Option<&'static str> {
+    let is_counted = |one: &&Planned<'_>| one.parallel.is_some() && !one.collapsed;
+    let parallel: Vec<&Planned<'_>> = nest.loops.iter().filter(is_counted).collect();
+    let (outer, inner) = parallel.split_first()?;
+    let mut clauses = nest.loops.iter().flat_map(|one| &one.of.directive).flat_map(|directive| &directive.clauses);
+    let is_plain = |one: &&Planned<'_>| {
+        let reductions = one.parallel.iter().any(|parallel| !parallel.scalars.reductions.is_empty());
+        let mut has_loops = false;
+        walk::statements(&one.of.body, &mut |statement| {
+            has_loops |= matches!(statement.kind, Kind::Loop(_) | Kind::Repeat { .. });
+        });
+        !reductions && !has_loops && inner.iter().all(|other| !contains(one, other))
+    };
+    let mut has_level = false;
+    walk::effects(&outer.of.body, &mut |effect| {
+        has_level |= effect.calls.iter().any(|call| call.kind == CallKind::Level);
+    });
+    let fits = !inner.is_empty()
+        && inner.iter().all(is_plain)
+        && outer.collapse == 1
+        && inner.iter().all(|one| one.collapse == 1)
+        && !clauses.any(|clause| level(&clause.name).is_some() || clause.name == "tile")
+        && SIZES.iter().all(|size| construct.directive.clause(size).is_none())
+        && !has_few_iterations(outer.of)
+        && !has_level;
+    fits.then_some(if at == 0 { " gang" } else { " vector" })
 }

@@ -1,6 +1,6 @@
 //! Loops inside of nests.
 
-use super::loops::{collapse as collapse_of, has_work};
+use super::loops::{collapse as collapse_of, has_fewer_iterations, has_work};
 use super::{Frame, Note, Planned, Planner};
 use crate::analysis::{Parallel, contiguity, definitely_written, is_contiguous, judge};
 use crate::ir::{Access, Construct, Element, Kind, Loop, Shape, Statement, VarId};
@@ -39,7 +39,8 @@ impl<'a> Planner<'a> {
                                 });
                             }
                         }
-                        loops.push(Planned { of, span: statement.span.clone(), parallel, collapsed: promised });
+                        let (span, collapse) = (statement.span.clone(), collapse_of(of));
+                        loops.push(Planned { of, span, parallel, collapsed: promised, collapse });
                     }
                     let inner: Vec<&Loop> = around.iter().copied().chain([&**of]).collect();
                     let left = if promised { collapse - 1 } else { collapse_of(of) - 1 };
@@ -84,6 +85,31 @@ impl<'a> Planner<'a> {
             && definitely_written(construct, &of.body).contains(&variable)
     }
 
+    /// Makes one of a nest's two outermost loops where nothing is between them: all lanes of all gangs share the iterations. GCC counts
+    /// the iterations of both in 32 bits: there have to be fewer.
+    pub(super) fn collapse_perfect(construct: &Construct, loops: &mut [Planned<'_>]) {
+        let [outer, inner, rest @ ..] = loops else { return };
+        let has_levels = |planned: &Planned<'_>| {
+            let clauses = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
+            let fixed = ["gang", "worker", "vector", "collapse", "tile"];
+            clauses.into_iter().any(|clause| fixed.contains(&clause.name.as_str()))
+        };
+        let is_scalar = |access: &Access| construct.variables[access.variable.0].shape == Shape::Scalar;
+        let is_fixed = |access: &Access| is_scalar(access) && access.variable != outer.of.variable;
+        if inner.parallel.is_some()
+            && !inner.collapsed
+            && rest.iter().all(|one| one.parallel.is_none())
+            && is_only(&outer.of.body, inner.of)
+            && inner.of.header.iter().all(is_fixed)
+            && !has_levels(outer)
+            && !has_levels(inner)
+            && has_fewer_iterations(outer.of, inner.of)
+        {
+            outer.collapse = 2;
+            inner.collapsed = true;
+        }
+    }
+
     /// Leaves inner loops without a directive to run in order where their lanes would have distant elements: those that run through no
     /// neighbouring elements, unless a parallel loop inside does, and those of which an inner loop around has them more often: `j` in
     /// the product of two matrices, rather than the sum over `k`.
@@ -105,5 +131,15 @@ impl<'a> Planner<'a> {
                 loops.remove(at);
             }
         }
+    }
+}
+
+/// Whether a loop is all that a body has.
+fn is_only(body: &[Statement], wanted: &Loop) -> bool {
+    let [one] = body else { return false };
+    match &one.kind {
+        Kind::Loop(of) => std::ptr::eq(&raw const **of, wanted),
+        Kind::Block(body) => is_only(body, wanted),
+        _ => false,
     }
 }

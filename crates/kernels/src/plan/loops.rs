@@ -5,6 +5,9 @@ use crate::ir::Loop;
 /// Inner loops with fewer iterations than this are no work for a vector of their own.
 const TRIPS_MIN: i64 = 16;
 
+/// Fewer iterations than this are too little for gangs without workers.
+const GANGS_MIN: i64 = 64;
+
 /// How many loops a directive's `collapse` or `tile` takes.
 pub(crate) fn collapse(of: &Loop) -> usize {
     let Some(directive) = &of.directive else { return 1 };
@@ -26,4 +29,16 @@ pub(super) fn has_no_iterations(of: &Loop) -> bool {
 /// Whether an inner loop without directive has enough iterations for a level of its own.
 pub(super) fn has_work(of: &Loop) -> bool {
     distance(of).is_none_or(|trips| trips.abs() >= TRIPS_MIN)
+}
+
+/// Whether constant bounds leave two loops together fewer iterations than 31 bits count.
+pub(super) fn has_fewer_iterations(outer: &Loop, inner: &Loop) -> bool {
+    let count = |of: &Loop| Some(distance(of)?.unsigned_abs().saturating_add(1));
+    let product = count(outer).zip(count(inner)).map(|(outer, inner)| outer.saturating_mul(inner));
+    product.is_some_and(|product| product < 1 << 31)
+}
+
+/// Whether constant bounds leave a loop too few iterations for gangs alone.
+pub(crate) fn has_few_iterations(of: &Loop) -> bool {
+    distance(of).is_some_and(|distance| distance.abs() < GANGS_MIN)
 }

@@ -303,7 +303,7 @@ fn loops_around_that_with_neighbouring_elements_get_a_level() {
 fn temporaries_of_inner_loops_are_private_in_each() {
     let text = "void f(double *restrict a, const double *restrict b, int n)\n{\n    int i, j;\n    double t;\n#pragma acc kernels\n    for (i = 0; i < n; i++)\n        \
                 for (j = 0; j < n; j++) {\n            t = b[i * n + j];\n            a[i * n + j] = t * t;\n        }\n}\n";
-    assert_eq!(directives(text), ["parallel loop private(j, t) firstprivate(n)", "loop private(t)"]);
+    assert_eq!(directives(text), ["parallel loop gang private(j, t) firstprivate(n)", "loop vector private(t)"]);
 }
 
 /// The last iteration hands the value on; without iterations the old one stays.
@@ -337,4 +337,21 @@ fn values_that_are_used_afterwards_are_stored_by_the_last_iteration() {
         let new = rewrite_c(&text, "a.c", false, Mode::Parallel, RULES);
         assert_eq!(new.text, None, "{body}");
     }
+}
+
+/// Two loops are one where their iterations are known to be few enough for GCC's counter; a row a gang otherwise.
+#[test]
+fn levels_of_two_loops() {
+    let nest = |outer: &str, inner: &str, body: &str| {
+        directives(&format!(
+            "double a[999][999];\nvoid f(int n, int m)\n{{\n#pragma acc kernels\n    for (int i = 0; i < {outer}; i++)\n        \
+             for (int j = 0; j < {inner}; j++)\n            {body}\n}}\n"
+        ))
+    };
+    let rows = ["parallel loop gang firstprivate(n, m)", "loop vector"];
+    assert_eq!(nest("n", "m", "a[i][j] = 1;"), rows);
+    assert_eq!(nest("999", "999", "a[i][j] = 1;"), ["parallel loop collapse(2)"]);
+    assert_eq!(nest("999", "i", "a[i][j] = 1;"), ["parallel loop gang", "loop vector"]);
+    assert_eq!(nest("99999", "99999", "a[i][j] = 1;"), ["parallel loop gang", "loop vector"]);
+    assert_eq!(nest("3", "n", "a[i][j] = 1;"), ["parallel loop firstprivate(n)", "loop"]);
 }
