@@ -159,7 +159,7 @@ pub enum Input {
         /// Who.
         by: String,
     },
-    /// A device showed a fault of its own. Nothing more is placed there.
+    /// A device showed a fault of its own. Nothing more is placed there, unless 10 % of its class are out already.
     Quarantine {
         /// The device.
         device: DeviceId,

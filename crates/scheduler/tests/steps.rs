@@ -4,7 +4,8 @@ use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::request::{Locality, Part};
 use accord_scheduler::{
-    DrainTarget, Effect, Forecast, Input, JobId, Millis, Policy, Request, Reservation, ReservationId, Scheduler,
+    DrainTarget, Effect, Forecast, Input, JobId, Millis, Policy, Refusal, Request, Reservation, ReservationId,
+    Scheduler,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::collections::BTreeMap;
@@ -201,4 +202,42 @@ fn any_device_is_of_the_class_whose_nodes_have_least_left() {
     let Some(Effect::Started { devices, .. }) = effects.get(1) else { panic!("{effects:?}") };
     // Class by class in their order, the node of eight would not be whole any more.
     assert_eq!(devices[0].device.node, NodeId(1));
+}
+
+#[test]
+fn a_tenth_of_a_class_is_in_quarantine_at_most() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    for at in 0..4 {
+        cluster.apply(Input::NodeJoined(node(at)));
+    }
+    let fault = |ordinal| Input::Quarantine {
+        device: DeviceId { node: NodeId(0), ordinal },
+        reason: "uncorrectable ECC error".to_owned(),
+    };
+    for ordinal in 0..5 {
+        cluster.apply(fault(ordinal));
+    }
+    // Of 32 devices 3 are out.
+    let all = Request::of(Part::whole(29, ClassFilter::ALL));
+    let ask = |request: Request| Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
+    let (_, effects) = cluster.apply(ask(all));
+    assert!(matches!(&effects[..], [Effect::Queued { .. }, Effect::Started { .. }]), "{effects:?}");
+    let (_, effects) = cluster.apply(fault(6));
+    let [Effect::Audit(text)] = &effects[..] else { panic!("{effects:?}") };
+    assert!(text.contains("3 of 32 devices of its class are in it"), "{text}");
+}
+
+#[test]
+fn one_waiting_request_too_many_is_refused_by_name() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    for _ in 0..accord_scheduler::policy::WAITING_MAX {
+        let (_, effects) = cluster.apply(ask(1, None));
+        assert!(matches!(&effects[..], [Effect::Queued { .. }]), "{effects:?}");
+    }
+    let (_, effects) = cluster.apply(ask(1, None));
+    let refusal = Effect::Refused(Refusal::Waiting { account: None, max: 65_536 });
+    assert_eq!(effects.last(), Some(&refusal));
+    cluster.apply(Input::Cancel { job: JobId(1), by: "u".to_owned() });
+    let (_, effects) = cluster.apply(ask(1, None));
+    assert!(matches!(&effects[..], [Effect::Queued { .. }]), "{effects:?}");
 }

@@ -12,6 +12,9 @@ use crate::shapes::Shapes;
 use accord_types::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Of a class's devices so many of a hundred are in quarantine at most, and always one may be.
+const QUARANTINE_PERCENT: u32 = 10;
+
 impl Scheduler {
     /// Puts a policy into effect. Jobs keep their accounts by name; waiting jobs of accounts that are gone end.
     pub(super) fn apply_policy(&mut self, policy: Policy, by: &str, effects: &mut Vec<Effect>) {
@@ -208,10 +211,29 @@ impl Scheduler {
         holders.filter(|id| self.jobs.get(id).is_some_and(|job| job.phase == Phase::Running)).collect()
     }
 
+    /// Takes a device out for a fault of its own, unless too many of its class are out already: what strikes so many is more likely not theirs.
     pub(super) fn quarantine(&mut self, device: DeviceId, reason: String, effects: &mut Vec<Effect>) {
+        if let Some((out, installed)) = self.quarantined_beside(device)
+            && out + 1 > (installed * QUARANTINE_PERCENT / 100).max(1)
+        {
+            effects.push(Effect::Audit(format!(
+                "{device} is not put into quarantine ({reason}): {out} of {installed} devices of its class are in it, and at most \
+                 {QUARANTINE_PERCENT} % may be; look at them, and take those that work out of it"
+            )));
+            return;
+        }
         effects.push(Effect::Audit(format!("{device} is in quarantine: {reason}")));
         self.quarantined.insert(device, reason);
         self.set_faulty(device, true);
+    }
+
+    /// Returns how many other devices of a device's class are in quarantine, and how many there are.
+    fn quarantined_beside(&self, device: DeviceId) -> Option<(u32, u32)> {
+        let class = self.pool.device(self.pool.spot(device)?).class;
+        let others = self.quarantined.keys().filter(|&&other| other != device);
+        let of_class = others.filter_map(|&other| self.pool.spot(other)).map(|spot| self.pool.device(spot));
+        let out = of_class.filter(|other| other.class == class && !other.absent).count();
+        Some((u32::try_from(out).unwrap_or(u32::MAX), self.pool.index[class.index()].installed))
     }
 
     pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {

@@ -203,15 +203,30 @@ impl Naive {
                 self.drains.remove(&target);
                 self.due_drains.remove(&target);
             }
-            Input::Quarantine { device, .. } => {
-                self.quarantined.insert(device);
-            }
+            Input::Quarantine { device, .. } => self.quarantine(device),
             Input::Unquarantine { device, .. } => {
                 self.quarantined.remove(&device);
             }
             Input::Pause { paused, .. } => self.paused = paused,
         }
         self.pass(effects);
+    }
+
+    /// At most a tenth of a class's devices are in quarantine, or one.
+    fn quarantine(&mut self, device: DeviceId) {
+        let all: Vec<(DeviceId, usize, bool)> = self
+            .places()
+            .into_iter()
+            .map(|at| (self.device_id(at), self.nodes[at.0].devices[at.1].class, self.nodes[at.0].devices[at.1].absent))
+            .collect();
+        if let Some((_, class, _)) = all.iter().find(|(known, ..)| *known == device) {
+            let there = all.iter().filter(|(_, of, absent)| of == class && !absent);
+            let out = there.clone().filter(|(known, ..)| *known != device && self.quarantined.contains(known)).count();
+            if out + 1 > (there.count() / 10).max(1) {
+                return;
+            }
+        }
+        self.quarantined.insert(device);
     }
 
     fn due(&self) -> Option<(Millis, u8, u64)> {
