@@ -1,0 +1,160 @@
+//! What an explanation names is what a job waits for: each step does away with what is named, and the job starts.
+#![forbid(unsafe_code)]
+
+use accord_scheduler::class::DeviceClass;
+use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::{Effect, Input, JobId, Millis, Phase, Request, Scheduler, WaitReason};
+use accord_types::{DeviceType, NodeId};
+
+const POLICY: &str = r#"
+[account.most]
+users = ["a"]
+most = { nvidia = 6 }
+[account.running]
+users = ["b"]
+running-jobs = 1
+[account.plain]
+users = ["c"]
+[account.guaranteed]
+users = ["d"]
+guaranteed = { nvidia = 4 }
+"#;
+
+/// Steps until a job starts, at most.
+const STEPS: usize = 40;
+
+/// A generator of numbers (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % end.max(1)
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+struct Cluster {
+    random: Random,
+    scheduler: Scheduler,
+    now: u64,
+}
+
+impl Cluster {
+    fn new(seed: u64) -> Self {
+        let policy = SitePolicy::read(POLICY, None).unwrap_or_else(|found| panic!("{found:?}")).tree([]);
+        let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut cluster = Self { random, scheduler: Scheduler::new(policy), now: 0 };
+        for (node, model) in [(0, "h200"), (1, "h200"), (2, "t4")] {
+            let class =
+                DeviceClass { kind: DeviceType::Nvidia, model: model.to_owned(), memory: 1 << 37, compute: (9, 0) };
+            let device = |ordinal| DeviceDescription { ordinal, class: class.clone() };
+            cluster.apply(Input::NodeJoined(NodeDescription {
+                id: NodeId(node),
+                name: format!("n{node}"),
+                incarnation: 1,
+                devices: (0..4).map(device).collect(),
+                cores: 64_000,
+                host_memory: 1 << 40,
+                labels: [("rack".to_owned(), format!("r{}", node / 2))].into(),
+            }));
+        }
+        cluster
+    }
+
+    /// Applies an input; agents release devices at once.
+    fn apply(&mut self, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            self.now += 1;
+            let mut effects = Vec::new();
+            self.scheduler.apply(Millis(self.now), input, &mut effects);
+            inputs.extend(effects.into_iter().filter_map(|effect| match effect {
+                Effect::Release { job, node } => Some(Input::Released { job, node }),
+                Effect::Refused(refusal) => panic!("{refusal}"),
+                _ => None,
+            }));
+        }
+    }
+
+    fn ask(&mut self) {
+        let (account, user) = self.random.pick(&[("most", "a"), ("running", "b"), ("plain", "c"), ("guaranteed", "d")]);
+        let what = self.random.pick(&["nvidia", "nvidia/h200", "nvidia/t4"]);
+        let count = 1 + self.random.below(4);
+        let place = self.random.pick(&["", " near", " pack", " spread", " nodes=1"]);
+        let limit = self.random.pick(&["", " limit=10m", " limit=5h", " limit=5h", " limit=5h"]);
+        let request: Request = format!("{count}:{what}{place}{limit}").parse().unwrap();
+        let (user, account) = (user.to_owned(), format!("{account}/{user}"));
+        self.apply(Input::Ask { user, account, origin: None, request });
+    }
+
+    fn of_phase(&self, phase: Phase) -> Vec<JobId> {
+        self.scheduler.jobs(None).filter(|view| view.phase == phase).map(|view| view.job).collect()
+    }
+
+    /// Ends a running job that `named` says the explanation means.
+    fn end(&mut self, why: &WaitReason, named: impl Fn(&accord_scheduler::JobView) -> bool) {
+        let meant = self.scheduler.jobs(None).find(|view| view.phase == Phase::Running && named(view));
+        let meant = meant.unwrap_or_else(|| panic!("{why:?}: nothing that is named is in use")).job;
+        self.apply(Input::Ended { job: meant });
+    }
+
+    /// Does away with what a job waits for.
+    fn free(&mut self, job: JobId, why: &WaitReason) {
+        let by = "root".to_owned();
+        match why {
+            WaitReason::OnHold => self.apply(Input::Hold { job, held: false }),
+            WaitReason::Paused => self.apply(Input::Pause { paused: false, by }),
+            WaitReason::Running { account } | WaitReason::Most { account } => {
+                let name = account.clone();
+                self.end(why, |view| view.account == name || view.account.starts_with(&format!("{name}/")));
+            }
+            WaitReason::Guarantee => self.end(why, |view| !view.account.starts_with("guaranteed/")),
+            WaitReason::Devices { model, .. } => {
+                let nodes: &[u32] = if model == "t4" { &[2] } else { &[0, 1] };
+                self.end(why, |view| view.devices.iter().any(|of| nodes.contains(&of.device.node.0)));
+            }
+            WaitReason::NoSuchDevices => panic!("{job} can start"),
+        }
+    }
+}
+
+#[test]
+fn a_job_starts_once_what_its_explanation_names_is_free() {
+    let count = accord_test_tier::pick(200, 5_000);
+    let first = accord_test_tier::first_seed(count);
+    let mut reasons = std::collections::BTreeSet::new();
+    for seed in first..first + count {
+        let mut cluster = Cluster::new(seed);
+        for _ in 0..12 {
+            cluster.ask();
+        }
+        let waiting = cluster.of_phase(Phase::Waiting);
+        let Some(&job) = waiting.first() else { continue };
+        // No other job is to take what is freed.
+        for &other in &waiting[1..] {
+            cluster.apply(Input::Cancel { job: other, by: "root".to_owned() });
+        }
+        if cluster.random.below(4) == 0 {
+            cluster.apply(Input::Hold { job, held: true });
+        }
+        if cluster.random.below(4) == 0 {
+            cluster.apply(Input::Pause { paused: true, by: "root".to_owned() });
+        }
+        let mut steps = 0;
+        while let Some(why) = cluster.scheduler.explain(job).and_then(|explained| explained.reason) {
+            reasons.insert(format!("{why:?}").split([' ', '{']).next().unwrap_or_default().to_owned());
+            assert!(steps < STEPS, "seed {seed}: job {job} waits still, for {why:?}");
+            cluster.free(job, &why);
+            steps += 1;
+        }
+    }
+    let found: Vec<&str> = reasons.iter().map(String::as_str).collect();
+    assert_eq!(found, ["Devices", "Guarantee", "Most", "OnHold", "Paused", "Running"]);
+}
