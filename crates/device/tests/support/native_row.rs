@@ -91,10 +91,38 @@ fn filled() -> core::result::Result<(Arc<CudaDevice>, StreamId, DevicePtr), Fail
     Ok((device, stream, at))
 }
 
+type Steps = Receiver<(u32, Step)>;
+
+/// The copy that occupies a stream's worker until it is released.
+const BLOCKER: u32 = u32::MAX;
+
+/// Occupies the stream's worker with a copy that runs alone, and returns what releases it. Copies are concurrent only if they are in the stream's list when
+/// its worker takes the first of them: without this copy the worker may take the first before the test has enqueued the second.
+fn block(
+    (device, stream, at): (&CudaDevice, StreamId, DevicePtr),
+    told: &Sender<(u32, Step)>,
+    steps: &Steps,
+) -> core::result::Result<Sender<Result<()>>, Failed> {
+    let (sink, release) = library(BLOCKER, false, told);
+    device.copy_out(stream, at, 512, sink)?;
+    assert_eq!(steps.recv_timeout(SOON)?, (BLOCKER, Step::Begun));
+    Ok(release)
+}
+
+/// Lets the copy of [`block`] end.
+fn unblock(release: &Sender<Result<()>>, steps: &Steps) -> Test {
+    release.send(Ok(()))?;
+    for step in [Step::Taken, Step::Finished, Step::Dropped] {
+        assert_eq!(steps.recv_timeout(SOON)?, (BLOCKER, step));
+    }
+    Ok(())
+}
+
 /// Those that may have company have it, others have none; they end in their order, and what comes behind waits for them.
 pub(crate) fn at_once() -> Test {
     let (device, stream, at) = filled()?;
     let (told, steps) = channel();
+    let release = block((&device, stream, at), &told, &steps)?;
     let mut copies = Vec::new();
     for (number, beside) in [(0, true), (1, true), (2, true), (3, false), (4, true), (5, true)] {
         let (sink, let_go) = library(number, beside, &told);
@@ -115,6 +143,7 @@ pub(crate) fn at_once() -> Test {
         assert!(!device.reached(stream, last)?);
         Ok(())
     };
+    unblock(&release, &steps)?;
     begin(&[0, 1, 2]);
     end(0)?;
     end(1)?;
@@ -134,10 +163,12 @@ pub(crate) fn at_once() -> Test {
 pub(crate) fn failed() -> Test {
     let (device, stream, at) = filled()?;
     let (told, steps) = channel();
+    let release = block((&device, stream, at), &told, &steps)?;
     let (first, let_first) = library(0, true, &told);
     let (second, _second) = library(1, true, &told);
     let seq = device.copy_out(stream, at, 512, first)?;
     let later = device.copy_out(stream, at, 512, second)?;
+    unblock(&release, &steps)?;
     for number in 0..2 {
         assert_eq!(steps.recv_timeout(SOON)?, (number, Step::Begun));
     }
@@ -156,9 +187,11 @@ pub(crate) fn failed() -> Test {
 pub(crate) fn ended() -> Test {
     let (device, stream, at) = filled()?;
     let (told, steps) = channel();
+    let release = block((&device, stream, at), &told, &steps)?;
     let [(first, let_first), (second, let_second)] = [library(0, true, &told), library(1, true, &told)];
     device.copy_out(stream, at, 512, first)?;
     let seq = device.copy_out(stream, at, 512, second)?;
+    unblock(&release, &steps)?;
     for number in 0..2 {
         assert_eq!(steps.recv_timeout(SOON)?, (number, Step::Begun));
     }
