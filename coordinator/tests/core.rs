@@ -5,7 +5,7 @@ mod requests;
 
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
-    Viewer,
+    SessionEnd, Viewer,
 };
 use accord_types::incarnation::incarnation;
 use accord_types::{
@@ -146,10 +146,10 @@ fn the_end_of_the_programs_connection_ends_its_executors() {
     let id = bench.open(1, "h1");
     bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(id) });
     let effects = bench.give(Input::ClientGone { client: ClientId(1) });
-    assert_eq!(orders(&effects, 1), [&AgentOrder::SessionClosed(id)]);
+    assert_eq!(orders(&effects, 1), [&AgentOrder::SessionClosed(id, None)]);
     assert_eq!(bench.cluster.session_count(), 0);
     // The message got lost, or the executor was just being started: it is told again.
-    assert_eq!(orders(&bench.beat(1, &[id]), 1), [&AgentOrder::SessionClosed(id)]);
+    assert_eq!(orders(&bench.beat(1, &[id]), 1), [&AgentOrder::SessionClosed(id, None)]);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_silent_agent_that_comes_back_keeps_its_sessions() {
         link: LinkId(2),
         registration: Registration { sessions: vec![grant(id), grant(ended)], ..registration("h1") },
     });
-    let [AgentOrder::Registered(NodeId(0)), AgentOrder::SessionClosed(closed), AgentOrder::SessionOpened(kept)] =
+    let [AgentOrder::Registered(NodeId(0)), AgentOrder::SessionClosed(closed, _), AgentOrder::SessionOpened(kept)] =
         orders(&effects, 2)[..]
     else {
         panic!("{effects:?}");
@@ -211,7 +211,7 @@ fn a_session_of_an_earlier_coordinator_outlives_its_nodes_silence() {
     assert_eq!(bench.state("h1"), NodeState::Lost);
     assert!(bench.cluster.session(id).is_none());
     let effects = bench.give(Input::Register { link: LinkId(2), registration: listed });
-    assert!(!orders(&effects, 2).contains(&&AgentOrder::SessionClosed(id)), "{effects:?}");
+    assert!(!orders(&effects, 2).contains(&&AgentOrder::SessionClosed(id, None)), "{effects:?}");
     assert!(bench.cluster.session(id).unwrap().executors.contains(&NodeId(0)));
 }
 
@@ -342,7 +342,7 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
     new.now = 70_000;
     new.give(Input::ExecutorEnded { link: LinkId(1), session: id, why: String::new() });
     assert!(new.cluster.session(id).is_none());
-    assert_eq!(orders(&new.beat(1, &[id]), 1), [&AgentOrder::SessionClosed(id)]);
+    assert_eq!(orders(&new.beat(1, &[id]), 1), [&AgentOrder::SessionClosed(id, None)]);
 }
 
 #[test]
@@ -507,6 +507,12 @@ fn an_administrator_may_end_a_session() {
     let effects = bench.give(Input::Close { session: id });
     assert!(matches!(&effects[0], Effect::ToClient(ClientId(1), ClientPush::Ended(_))), "{effects:?}");
     assert!(effects.contains(&Effect::CloseClient(ClientId(1))));
+    // The executor's program may not hear the coordinator. An agent that comes back is told the same.
+    let closed = AgentOrder::SessionClosed(id, Some(SessionEnd::Administrator));
+    assert_eq!(orders(&effects, 1), [&closed]);
+    let back = Registration { sessions: vec![grant(id)], ..registration("h1") };
+    let effects = bench.give(Input::Register { link: LinkId(2), registration: back });
+    assert!(orders(&effects, 2).contains(&&closed), "{effects:?}");
     assert_eq!(bench.give(Input::ClientGone { client: ClientId(1) }), []);
 }
 
@@ -578,7 +584,7 @@ fn a_session_whose_time_is_over_is_ended() {
     bench.beat(2, &[]);
     assert_eq!(bench.cluster.next_deadline(), Some(Millis(5_000)));
     let effects = bench.pass(5_000);
-    assert_eq!(orders(&effects, 2), [&AgentOrder::SessionClosed(id)]);
+    assert_eq!(orders(&effects, 2), [&AgentOrder::SessionClosed(id, Some(SessionEnd::TimeIsOver))]);
     let ended = |effect: &Effect| matches!(effect, Effect::ToClient(ClientId(7), ClientPush::Ended(why)) if why.contains("--session-time"));
     assert!(effects.iter().any(ended), "{effects:?}");
     assert!(bench.cluster.session(id).is_none() && bench.cluster.next_deadline() == Some(Millis(14_000)));
@@ -594,7 +600,7 @@ fn an_agent_takes_no_session_over_whose_key_it_does_not_know() {
     let lie = SessionGrant { key: SessionKey([8; SessionKey::LEN]), user: "mallory".into(), ..grant(foreign) };
     let liar = Registration { sessions: vec![lie], ..registration("h2") };
     let effects = bench.give(Input::Register { link: LinkId(2), registration: liar });
-    assert_eq!(orders(&effects, 2)[1..], [&AgentOrder::SessionClosed(foreign)]);
+    assert_eq!(orders(&effects, 2)[1..], [&AgentOrder::SessionClosed(foreign, None)]);
     let session = bench.cluster.session(foreign).unwrap();
     assert_eq!((session.owner.key, &*session.owner.user, session.nodes.len()), (KEY, ALICE, 1));
 }

@@ -126,7 +126,7 @@ fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: 
     use accord_coordinator::cluster::AgentOrder;
     match order {
         AgentOrder::SessionOpened(grant) => grant.session != session && grant.key == MADE_UP,
-        AgentOrder::SessionClosed(closed) => *closed != session,
+        AgentOrder::SessionClosed(closed, _) => *closed != session,
         AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
         // No program here asks for devices.
         AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) => false,

@@ -4,7 +4,7 @@ mod bench;
 mod requests;
 
 use accord_coordinator::cluster::{
-    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration, SessionEnd,
 };
 use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
 use bench::{ALICE, Bench, KEY, grant, registration};
@@ -35,7 +35,8 @@ fn pushes(effects: &[Effect], client: ClientId) -> Vec<ClientPush> {
 }
 
 fn is_closed_on(effects: &[Effect], link: u64, session: SessionId) -> bool {
-    effects.contains(&Effect::ToAgent(LinkId(link), AgentOrder::SessionClosed(session)))
+    let closes = |effect: &Effect| matches!(effect, Effect::ToAgent(to, AgentOrder::SessionClosed(id, _)) if *to == LinkId(link) && *id == session);
+    effects.iter().any(closes)
 }
 
 #[test]
@@ -79,6 +80,8 @@ fn a_program_that_comes_back_hears_of_lost_nodes_and_of_its_end() {
     assert!(bench.give(Input::ClientGone { client: ClientId(1) }).is_empty());
     let effects = bench.give(Input::Close { session: EARLIER });
     assert!(matches!(&pushes(&effects, ClientId(2))[..], [ClientPush::Ended(_)]), "{effects:?}");
+    // One that had no connection meanwhile is told the same reason.
+    assert_eq!(bench.attach(3, EARLIER, KEY, ALICE), [ClientPush::Ended(SessionEnd::Administrator.text(EARLIER))]);
 }
 
 #[test]

@@ -324,8 +324,9 @@ fn an_administrator_drains_closes_and_stops() {
 
     let session = lease.session.0;
     run.block_on(admin.close_session(v1::CloseSessionRequest { version: VERSION, session })).unwrap();
-    assert!(matches!(agent.hear(), Some(coordinator_message::Body::SessionClosed(_))));
-    assert!(matches!(connection.next().unwrap(), Some(Message::Ended(_))));
+    let Some(coordinator_message::Body::SessionClosed(closed)) = agent.hear() else { panic!() };
+    assert!(closed.reason.starts_with("an administrator has closed session"), "{}", closed.reason);
+    assert_eq!(connection.next().unwrap(), Some(Message::Ended(closed.reason)));
     assert!(connection.next().unwrap().is_none());
 
     let stop = v1::ShutdownRequest { version: VERSION, agents: true };

@@ -78,7 +78,7 @@ impl Bench {
     }
 
     fn close(&mut self, session: SessionId) {
-        self.node.closed(session, &mut self.ends);
+        self.node.closed(session, "", &mut self.ends);
     }
 
     fn lose(&mut self, why: Disconnect) -> Duration {

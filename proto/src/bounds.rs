@@ -88,7 +88,6 @@ without_lists! {
     SessionLimits { memory_quota, stream_quota, session_ms }
     PathTimes { small_ns, medium_ns, stream_bytes_per_s }
     Rank { rank, size, local_rank, local_size, job }
-    SessionClosed { session }
     ShutdownReply {}
     ShutdownRequest { version, agents }
     Stop {}
@@ -265,6 +264,13 @@ impl Bounded for v1::SessionStarted {
     fn check(&self) -> Result<(), Malformed> {
         let Self { grant } = self;
         grant.check()
+    }
+}
+
+impl Bounded for v1::SessionClosed {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { session: _, reason } = self;
+        within(reason.len(), WORDS_MAX, "SessionClosed.reason is too long")
     }
 }
 

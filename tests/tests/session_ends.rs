@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, ClusterBuilder, Finished, Job, Tool, test_program, tool};
+use nix::sys::signal::Signal;
+use serde_json::Value;
 
 /// What a program does meanwhile, with arguments of `cluster/endless.c`.
 const WORKS: [&[&str]; 3] = [&["launch", "1"], &["copy", "1"], &["d2d", "1", "2"]];
@@ -18,6 +20,17 @@ fn is_told(finished: &Finished, cause: &str, remedy: &str) {
     let told = &finished.stderr;
     assert!(told.contains(cause) && told.contains(remedy), "{}", finished.report());
     assert!(!told.contains("lost") && !told.contains("connection"), "{}", finished.report());
+}
+
+/// An administrator closes the cluster's session, whose number is returned.
+#[track_caller]
+fn close(cluster: &Cluster) -> String {
+    let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
+    let job = Job::new(tool(Tool::Accord).unwrap()).args(["close", &session]);
+    let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("admin"));
+    let closed = job.run().unwrap();
+    assert_eq!(closed.code(), 0, "{}", closed.report());
+    session
 }
 
 /// A line of the coordinator's log has all of these.
@@ -73,14 +86,32 @@ fn a_session_that_an_administrator_closes() {
     for work in WORKS {
         let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
         running.await_output("ready").unwrap();
-        let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
-        let job = Job::new(tool(Tool::Accord).unwrap()).args(["close", &session]);
-        let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("admin"));
-        let closed = job.run().unwrap();
-        assert_eq!(closed.code(), 0, "{}", closed.report());
+        let session = close(&cluster);
         is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
         is_logged(&cluster, &["warn", &session, "endless", "has ended: an administrator has closed it"]);
         is_logged(&cluster, &["warn", "admin", &format!("closes session s{session}")]);
+    }
+}
+
+/// Its program, which is stopped, has lost the coordinator that opened the session and not found the next one.
+#[test]
+fn a_session_that_an_administrator_closes_while_its_program_has_no_coordinator() {
+    let program = test_program("cluster/endless.c").unwrap();
+    for work in WORKS {
+        let mut cluster = builder().start().unwrap();
+        let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
+        running.await_output("ready").unwrap();
+        running.signal(Signal::SIGSTOP).unwrap();
+        cluster.kill_coordinator();
+        cluster.start_coordinator().unwrap();
+        // Each node that it has used names it to the new coordinator.
+        let devices = work.len() - 1;
+        let is_back = |info: &Value| info["sessions"][0]["devices"] == devices;
+        cluster.await_info("the session", is_back).unwrap();
+        close(&cluster);
+        cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
+        running.signal(Signal::SIGCONT).unwrap();
+        is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
     }
 }
 

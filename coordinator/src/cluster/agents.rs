@@ -255,7 +255,10 @@ impl Cluster {
                     known.executors.insert(id);
                     self.executing.entry(id).or_default().insert(session);
                 }
-                _ => out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(session))),
+                _ => {
+                    let why = self.session_ends.of(session);
+                    out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(session, why)));
+                }
             }
         }
         let gone: Vec<SessionId> =
@@ -278,7 +281,7 @@ impl Cluster {
             if known.client.is_none() && known.executors.is_empty() {
                 match now.0 < BACK_WITHIN_MS {
                     true => self.forget(session, out),
-                    false => self.end(session, out),
+                    false => self.end(session, None, out),
                 }
             }
         }
@@ -411,7 +414,7 @@ impl Cluster {
             match state {
                 // It may go on there, and is taken in again when the node is back.
                 NodeState::Lost => self.forget(session, out),
-                _ => self.end(session, out),
+                _ => self.end(session, None, out),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What the core wants done.
 
 use super::input::{ClientId, LinkId};
+use super::session_end::SessionEnd;
 use accord_types::{Error, JobGrant, NodeId, QueuedJob, SessionGrant, SessionId, SessionKey};
 use std::fmt;
 
@@ -45,8 +46,8 @@ pub enum AgentOrder {
     Registered(NodeId),
     /// A lease names devices of the agent.
     SessionOpened(SessionGrant),
-    /// End the session's executor.
-    SessionClosed(SessionId),
+    /// End the session's executor, which tells its program why, if that has not ended the session.
+    SessionClosed(SessionId, Option<SessionEnd>),
     /// A job holds devices of the agent.
     JobStarted(JobGrant),
     /// A job holds none of them any more: end its executors, and say when they have ended.

@@ -57,6 +57,7 @@ impl Cluster {
             ("agents that join", self.joining.len(), limits.nodes_max),
             ("sessions", self.sessions.len(), limits.sessions_max),
             ("ended sessions", self.ended.len(), limits.ended_max),
+            ("reasons of ended sessions", self.session_ends.len(), limits.ended_max),
         ] {
             if count > max {
                 return Err(format!("{count} {what} of at most {max}"));

@@ -76,7 +76,8 @@ impl Cluster {
                 out.push(Effect::CloseClient(before));
             }
         } else if self.has_ended(id) {
-            let text = format!("session {id} has ended at the coordinator");
+            let unknown = || format!("session {id} has ended at the coordinator");
+            let text = self.session_ends.of(id).map_or_else(unknown, |why| why.text(id));
             return out.push(Effect::ToClient(client, ClientPush::Ended(text)));
         } else if self.sessions.len() >= self.limits.sessions_max
             || self.sessions.of_user(&owner.user) >= self.limits.session_quota

@@ -6,6 +6,7 @@ use super::job::{Job, Opener, Stage};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::session::LeaseTerms;
+use super::session_end::SessionEnd;
 use super::state::Cluster;
 use super::time::Millis;
 use super::wait_reason::why;
@@ -151,8 +152,8 @@ impl Cluster {
     }
 
     fn end_job(&mut self, id: JobId, cause: &EndCause, out: &mut Vec<Effect>) {
-        let told =
-            ClientPush::Ended(format!("job {id} has ended: {cause}; ask for a longer limit, or divide the work"));
+        let text = format!("job {id} has ended: {cause}; ask for a longer limit, or divide the work");
+        let why = SessionEnd::Job(text.into());
         let (openers, sessions) = self.allocations.ended(id);
         tracing::info!("job {id} has ended: {cause}");
         for opener in openers {
@@ -160,9 +161,7 @@ impl Cluster {
             out.push(refusal(opener.client, Error::new(ErrorCode::DeviceUnavailable, cause).remedy("ask again")));
         }
         for session in sessions {
-            let client = self.sessions.get(&session).and_then(|session| session.client);
-            out.extend(client.map(|client| Effect::ToClient(client, told.clone())));
-            self.end(session, out);
+            self.end(session, Some(why.clone()), out);
         }
     }
 

@@ -6,9 +6,9 @@ use super::job::Opener;
 use super::node::Node;
 use super::order::Viewer;
 use super::session::{Held, LeaseTerms, Origin, Owner, Session};
+use super::session_end::SessionEnd;
 use super::state::{Cluster, Limits};
 use super::time::Millis;
-use accord_types::texts::time_is_over;
 use accord_types::{Count, DeviceId, Error, ErrorCode, NodeId, SessionId, SessionKey, SessionRequest};
 use std::collections::BTreeSet;
 
@@ -180,7 +180,7 @@ impl Cluster {
             if let Some(session) = self.sessions.get(&id) {
                 tracing::info!("{} has ended: its program has gone", session.called());
             }
-            self.finish(id, out);
+            self.finish(id, None, out);
         }
     }
 
@@ -188,10 +188,8 @@ impl Cluster {
     pub(super) fn close(&mut self, id: SessionId, out: &mut Vec<Effect>) {
         if let Some(session) = self.sessions.get(&id) {
             tracing::warn!("{} has ended: an administrator has closed it", session.called());
-            let text = format!("an administrator has closed session {id}; ask them why, or start the program again");
-            out.extend(session.client.map(|client| Effect::ToClient(client, ClientPush::Ended(text))));
         }
-        self.end(id, out);
+        self.end(id, Some(SessionEnd::Administrator), out);
     }
 
     /// Ends the sessions whose time is over.
@@ -202,19 +200,28 @@ impl Cluster {
             self.ends.pop_first();
             if let Some(session) = self.sessions.get(&id) {
                 tracing::warn!("{} has ended: its time is over (--session-time)", session.called());
-                let text = time_is_over(id);
-                out.extend(session.client.map(|client| Effect::ToClient(client, ClientPush::Ended(text))));
             }
-            self.finish(id, out);
+            self.finish(id, Some(SessionEnd::TimeIsOver), out);
         }
     }
 
     /// A session is over as far as its program or the clock say. Of one that only somebody who came back speaks of nobody knows yet
     /// whether it was theirs: ending it for everybody could end another's.
-    fn finish(&mut self, id: SessionId, out: &mut Vec<Effect>) {
+    fn finish(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
         match self.sessions.get(&id).map(|session| session.origin) {
-            Some(Origin::Program) => self.forget(id, out),
-            _ => self.end(id, out),
+            Some(Origin::Program) => {
+                self.tell_program(id, why.as_ref(), out);
+                self.forget(id, out);
+            }
+            _ => self.end(id, why, out),
+        }
+    }
+
+    /// Tells a session's program why the session ends.
+    fn tell_program(&self, id: SessionId, why: Option<&SessionEnd>, out: &mut Vec<Effect>) {
+        let client = self.sessions.get(&id).and_then(|session| session.client);
+        if let (Some(client), Some(why)) = (client, why) {
+            out.push(Effect::ToClient(client, ClientPush::Ended(why.text(id))));
         }
     }
 
@@ -223,16 +230,20 @@ impl Cluster {
         self.remove(id, out);
     }
 
-    /// Ends a session: its executors are killed and its program's connection is closed.
-    pub(super) fn end(&mut self, id: SessionId, out: &mut Vec<Effect>) {
+    /// Ends a session: its program is told why, from here and by its executors, which are killed; its connection is closed.
+    pub(super) fn end(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
+        self.tell_program(id, why.as_ref(), out);
         let Some(session) = self.remove(id, out) else { return };
+        if let Some(why) = &why {
+            self.session_ends.insert(id, why.clone(), self.limits.ended_max);
+        }
         // Of what an earlier coordinator granted only a part is known here: all are told.
         let concerns = |node: &&Node| match session.origin {
             Origin::Own => session.nodes.contains_key(&node.id) && !session.lost.contains(&node.id),
             Origin::Agent | Origin::Program => true,
         };
         for link in self.nodes.values().filter(concerns).filter_map(Node::link) {
-            out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(id)));
+            out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(id, why.clone())));
         }
         if !self.has_ended(id) {
             if self.ended.len() >= self.limits.ended_max {

@@ -7,6 +7,7 @@ use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::path_table::Paths;
 use super::session::{Held, Owner, Ranks, Session};
+use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
 use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
@@ -32,7 +33,7 @@ pub struct Limits {
     pub sessions_max: usize,
     /// Sessions of one user at one time.
     pub session_quota: usize,
-    /// Sessions of an earlier coordinator whose end is remembered.
+    /// Sessions of an earlier coordinator whose end is remembered, and ends whose reason is.
     pub ended_max: usize,
     /// Bytes per device that a lease allows; 0 means no limit.
     pub memory_quota: u64,
@@ -92,6 +93,8 @@ pub struct Cluster {
     pub(super) ends: BTreeSet<(Millis, SessionId)>,
     /// Ended sessions of earlier coordinators, oldest first.
     pub(super) ended: VecDeque<SessionId>,
+    /// Why sessions have ended that were ended by another than their program.
+    pub(super) session_ends: SessionEnds,
     /// MPI programs that have been told that their ranks crowd on one device.
     pub(super) warned: BTreeSet<Ranks>,
     /// The route table.
@@ -126,6 +129,7 @@ impl Cluster {
             executing: BTreeMap::new(),
             ends: BTreeSet::new(),
             ended: VecDeque::new(),
+            session_ends: SessionEnds::default(),
             warned: BTreeSet::new(),
             paths: Paths::default(),
             allocations: Allocations::default(),

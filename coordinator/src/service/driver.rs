@@ -218,7 +218,7 @@ impl ClusterAndPeers {
         for effect in effects {
             Metrics::effect(&effect);
             match effect {
-                Effect::ToAgent(link, order @ (AgentOrder::SessionClosed(_) | AgentOrder::ReleaseJob(_))) if ends => {
+                Effect::ToAgent(link, order @ (AgentOrder::SessionClosed(..) | AgentOrder::ReleaseJob(_))) if ends => {
                     self.send_later(link, order);
                 }
                 Effect::ToAgent(link, order) => {

@@ -22,7 +22,10 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
             plain_tcp: limits.plain_tcp,
         }),
         AgentOrder::SessionOpened(grant) => Body::SessionOpened(v1::SessionOpened { grant: Some(grant.into()) }),
-        AgentOrder::SessionClosed(session) => Body::SessionClosed(v1::SessionClosed { session: session.0 }),
+        AgentOrder::SessionClosed(session, why) => {
+            let reason = why.map(|why| why.text(session)).unwrap_or_default();
+            Body::SessionClosed(v1::SessionClosed { session: session.0, reason })
+        }
         AgentOrder::JobStarted(grant) => Body::JobStarted(grant.into()),
         AgentOrder::ReleaseJob(job) => Body::ReleaseJob(v1::ReleaseJob { job: job.0.to_vec() }),
         AgentOrder::NodeLost(node, node_name) => Body::NodeLost(v1::NodeLost { node: node.0, node_name }),

@@ -31,6 +31,11 @@ pub fn time_is_over(session: SessionId) -> String {
     )
 }
 
+/// Why a session is over that an administrator has closed, as [`time_is_over`].
+pub fn closed_by_administrator(session: SessionId) -> String {
+    format!("an administrator has closed session {session}; ask them why, or start the program again")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

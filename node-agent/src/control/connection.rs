@@ -151,7 +151,7 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
             Err(error) => tracing::warn!("the coordinator announces a session that can't be served: {error}"),
         },
         Some(Body::SessionClosed(closed)) => {
-            supervisor.tell(|node, _, ends| node.closed(SessionId(closed.session), ends));
+            supervisor.tell(|node, _, ends| node.closed(SessionId(closed.session), &closed.reason, ends));
         }
         Some(Body::JobStarted(grant)) => match grant.try_into() {
             Ok(grant) => supervisor.tell(|node, now, _| node.job_started(now, grant)),

@@ -68,9 +68,10 @@ impl Node {
         grants.announce(now, grant, |session| executors.has(session));
     }
 
-    /// A session has ended: so does its executor, by itself or not.
-    pub fn closed(&mut self, session: SessionId, ends: &mut Vec<ExecutorId>) {
-        self.end_session(session, None, ends);
+    /// A session has ended: so does its executor, by itself or not. It tells its program the `reason`, which is empty if the program has ended the session.
+    pub fn closed(&mut self, session: SessionId, reason: &str, ends: &mut Vec<ExecutorId>) {
+        let ending = (!reason.is_empty()).then(|| ExecutorEnding::Session(reason.to_owned()));
+        self.end_session(session, ending.as_ref(), ends);
     }
 
     /// A job holds devices here.

@@ -4,7 +4,7 @@
 //! the simulation drive it the same way:
 //!
 //! ```text
-//! node.closed(session, &mut ends);          // tell it what happens; have these executors end
+//! node.closed(session, why, &mut ends);     // tell it what happens; have these executors end
 //! node.begin(now, &mut lane, &mut ends);    // ask again after whatever has happened until there is an answer
 //! let effects = node.poll(now, &mut ends);  // after whatever has happened, and by node.next()
 //! ```

@@ -524,10 +524,13 @@ pub struct SessionOpened {
 }
 /// The agent ends the session's executor.
 #[allow(clippy::all)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionClosed {
     #[prost(uint64, tag = "1")]
     pub session: u64,
+    /// What the executor tells its program: why the session is over, and a remedy behind a semicolon. Empty if the program has ended it.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
 }
 /// The job holds nothing here any more: the agent ends its executors, and says JobReleased when they have ended.
 #[allow(clippy::all)]

@@ -114,14 +114,14 @@ impl World {
                     state.grants.insert(grant.session, grant.job);
                     rules.opened(time, grant);
                 }
-                AgentOrder::SessionClosed(session) => {
+                AgentOrder::SessionClosed(session, why) => {
                     state.closed.insert(session);
                     if state.executors.values().any(|executor| executor.session == session && !executor.ends) {
                         let is_told = |program: &Program| program.attached && program.session == Some(session);
                         let told = self.programs.iter().any(is_told);
                         state.cut_short.insert(session, (self.life, told));
                     }
-                    rules.closed(session, &mut ends);
+                    rules.closed(session, &why.map(|why| why.text(session)).unwrap_or_default(), &mut ends);
                 }
                 AgentOrder::JobStarted(grant) => rules.job_started(time, grant),
                 AgentOrder::ReleaseJob(job) => {
