@@ -110,9 +110,14 @@ impl Known {
         for object in loaded {
             let table = images.iter().map(|image| image.table).find(|table| object.span.contains(table));
             match self.objects.iter_mut().find(|known| known.is(&object)) {
-                // Its constructor may run long after it was loaded, and it needs nothing new:
-                // the section was read already.
-                Some(known) => known.table = table,
+                Some(known) => {
+                    // An earlier constructor of the object has called OpenACC before the one that registers its code. The section of its
+                    // variables was read then.
+                    if known.table.is_none() && table.is_some() {
+                        add_images(&object, &images, kernels);
+                    }
+                    known.table = table;
+                }
                 None => {
                     let id = (table.is_some() || object.uses_openacc()).then(|| {
                         let id = self.next_id;

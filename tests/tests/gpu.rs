@@ -86,6 +86,16 @@ fn memory_that_nothing_maps_is_used_as_it_is_where_that_can_be() {
     }
 }
 
+#[test]
+fn code_that_is_registered_after_an_earlier_constructors_call_runs() {
+    let program = Program::read(repository_file("tests/programs/gpu/early_constructor.c"), Language::C).unwrap();
+    let (compiled, driver) = (compile(&program, FOR_GPUS).unwrap(), driver());
+    let kernels = compile_support("cluster_kernels", driver.path()).unwrap();
+    let job = job(&compiled.program, driver.path()).unwrap().args(compiled.plugin).env("FAKE_CUDA_KERNELS", &kernels);
+    let finished = job.run().unwrap().success().unwrap();
+    assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+}
+
 /// GCC keeps 16 bits of a constant: what the code shows is launched, and nothing is guessed.
 #[test]
 fn a_number_of_gangs_that_nobody_knows_is_refused() {

@@ -1,5 +1,5 @@
-// What the driver that tests bring along runs in place of the kernels of cluster.c, lost_context.c, printed.c, random_work.c and unmapped.c. GCC takes the $ of
-// their names.
+// What the driver that tests bring along runs in place of the kernels of cluster.c, deepbind.c, lost_context.c, printed.c, random_work.c and unmapped.c. GCC takes
+// the $ of their names.
 #include <stdio.h>
 
 int add$_omp_fn$0(const unsigned long long *slots)
@@ -12,6 +12,12 @@ int add$_omp_fn$0(const unsigned long long *slots)
 }
 
 int separate$_omp_fn$0(const unsigned long long *slots)
+{
+    *(int *)slots[1] = *(int *)slots[0];
+    return 0;
+}
+
+int is_separate$_omp_fn$0(const unsigned long long *slots)
 {
     *(int *)slots[1] = *(int *)slots[0];
     return 0;
