@@ -52,6 +52,8 @@ pub(crate) struct NodeRow {
     pub(crate) route: Option<String>,
     pub(crate) heard_ms_ago: Option<u64>,
     pub(crate) hardware: Option<Hardware>,
+    /// Which limits of sessions its kernel enforces; of another machine's agent.
+    pub(crate) kernel_limits: Option<v1::KernelLimits>,
     /// What it has measured within itself.
     pub(crate) figures: Option<NodeFigures>,
 }
@@ -101,6 +103,7 @@ impl Cluster {
                 route: None,
                 heard_ms_ago: Some(node.heard_ms_ago),
                 hardware: node.hardware.map(Into::into),
+                kernel_limits: node.kernel_limits,
                 figures: node.figures.map(Into::into),
                 name: node.name,
             });
@@ -193,6 +196,7 @@ impl Cluster {
             route: Some("in-process".to_owned()),
             heard_ms_ago: None,
             hardware: Some(hardware),
+            kernel_limits: None,
             figures: None,
         };
         let devices = number(infos);
@@ -249,6 +253,14 @@ impl NodeRow {
         if words.is_empty() { "-".to_owned() } else { words.join(" ") }
     }
 
+    /// Which limits of sessions its kernel enforces: `memory processes`.
+    pub(crate) fn enforced(&self) -> String {
+        let Some(limits) = &self.kernel_limits else { return "-".to_owned() };
+        let names = [limits.memory.then_some("memory"), limits.processes.then_some("processes")];
+        let names: Vec<&str> = names.into_iter().flatten().collect();
+        if names.is_empty() { "-".to_owned() } else { names.join(" ") }
+    }
+
     fn json(&self) -> Value {
         json!({
             "id": self.id.0,
@@ -258,6 +270,9 @@ impl NodeRow {
             "links": self.links,
             "route": self.route,
             "heard_ms_ago": self.heard_ms_ago,
+            "kernel_limits": self.kernel_limits.as_ref().map(|limits| json!({
+                "memory": limits.memory, "processes": limits.processes, "why_not": limits.why_not,
+            })),
             "hardware": self.hardware.as_ref().map(|hardware| json!({
                 "cores": hardware.cores,
                 "processors": hardware.processors,

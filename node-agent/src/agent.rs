@@ -117,6 +117,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         wanted: world.as_ref().map_or_else(wanted, |world| Ok(world.way_of_executors()))?,
         plain_tcp: config.insecure_plain_tcp,
     };
+    let kernel_limits = hosting.kernel_limits();
     let supervisor = Supervisor::new(settings, hosting);
     let identity = Identity {
         coordinator,
@@ -125,6 +126,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
         devices,
         hardware: topology.hardware,
+        kernel_limits,
         registered: Registered::default(),
         measures: Arc::new(measures),
         draining: AtomicBool::new(false),

@@ -1,6 +1,8 @@
 //! Control groups of sessions' processes, where the kernel has version 2 and the agent may make groups below its own: the kernel then ends
-//! all processes of a session at once.
+//! all processes of a session at once, and keeps them within the session's limits where the agent's group has the controllers for that.
 
+use crate::cgroup_controllers::{Controllers, delegate};
+use crate::session_limits::SessionLimits;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -21,6 +23,8 @@ pub(crate) struct AgentCgroup {
     folder: PathBuf,
     /// Locked for as long as the agent lives.
     _lock: File,
+    /// What the kernel bounds in the sessions' groups, or why nothing.
+    controllers: Result<Controllers, String>,
 }
 
 impl AgentCgroup {
@@ -40,7 +44,10 @@ impl AgentCgroup {
                 File::open(&folder).and_then(|file| Ok(flock(&file, FlockOperation::LockExclusive).map(|()| file)?));
             match lock {
                 // Of Linux 5.14 and later. Another agent that starts may have taken the group for an abandoned one, and removed it.
-                Ok(lock) if folder.join("cgroup.kill").exists() => Some(Self { folder, _lock: lock }),
+                Ok(lock) if folder.join("cgroup.kill").exists() => {
+                    let controllers = delegate(parent, &folder);
+                    Some(Self { folder, _lock: lock, controllers })
+                }
                 _ => {
                     let _ = fs::remove_dir(&folder);
                     None
@@ -49,20 +56,33 @@ impl AgentCgroup {
         })
     }
 
-    /// Makes a group for one executor and all that it starts.
+    /// Makes a group for one executor and all that it starts, which stay within `limits` as far as the kernel bounds groups here.
     ///
     /// # Errors
-    /// When the system refuses, as where it has too many groups.
-    pub(crate) fn of_executor(&self, number: u64) -> io::Result<SessionCgroup> {
+    /// Returns the system's error if it refuses a group, as where it has too many, or a limit.
+    pub(crate) fn of_executor(&self, number: u64, limits: SessionLimits) -> io::Result<SessionCgroup> {
         let folder = self.folder.join(number.to_string());
         fs::create_dir(&folder)?;
-        Ok(SessionCgroup { folder })
+        let group = SessionCgroup { folder };
+        if let Ok(controllers) = &self.controllers {
+            controllers.limit(&group.folder, limits)?;
+        }
+        Ok(group)
     }
-}
 
-impl AgentCgroup {
+    /// What the kernel bounds in the sessions' groups.
+    ///
+    /// # Errors
+    /// Returns why it bounds nothing.
+    pub(crate) fn controllers(&self) -> Result<&Controllers, &str> {
+        self.controllers.as_ref().map_err(String::as_str)
+    }
+
     /// Removes it. It stays while a session is in it; the next agent removes it then, as that of an agent that was killed.
     pub(crate) fn remove(&self) {
+        if let Ok(controllers) = &self.controllers {
+            controllers.give_back(&self.folder);
+        }
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -85,6 +105,13 @@ impl SessionCgroup {
     /// Kills all that is in it.
     pub(crate) fn kill(&self) {
         kill(&self.folder);
+    }
+
+    /// Whether the kernel has killed one of its processes because they had more memory than the session may have.
+    pub(crate) fn was_out_of_memory(&self) -> bool {
+        let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
+        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        kills.is_some_and(|kills| kills.trim() != "0")
     }
 }
 
@@ -157,7 +184,45 @@ fn folder_of(mounts: &str, groups: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
-    use std::process::Command;
+    use std::process::{Child, Command, Stdio};
+
+    const LIMITS: SessionLimits = SessionLimits { memory: 64 << 20, processes: 16 };
+
+    /// A shell in a group, which runs `script` once it is there.
+    fn shell(group: &SessionCgroup, script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("read line; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        group.add(child.id()).unwrap();
+        drop(child.stdin.take());
+        child
+    }
+
+    #[test]
+    fn a_sessions_processes_stay_within_its_limits() {
+        let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
+        let group = agent.of_executor(1, LIMITS).unwrap();
+        match agent.controllers() {
+            Ok(controllers) if controllers.memory && controllers.processes => {}
+            known => return println!("skipped: the kernel does not bound groups here: {known:?}"),
+        }
+        assert!(!group.was_out_of_memory());
+        // `tail` keeps the last line, which does not end.
+        let output = shell(&group, "head -c 200000000 /dev/zero | tail -n 1 | wc -c").wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0", "{output:?}");
+        assert!(group.was_out_of_memory());
+        let output = shell(&group, "for n in $(seq 40); do sleep 100 > /dev/null 2>&1 & done; echo all")
+            .wait_with_output()
+            .unwrap();
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("all"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("fork"), "{output:?}");
+        group.kill();
+        drop(group);
+        let (own, parent) = (agent.folder.clone(), agent.folder.parent().unwrap().to_owned());
+        agent.remove();
+        assert!(!own.exists(), "the agent's group stays");
+        assert_eq!(own_folder(), Some(parent), "this process is in another group than before");
+    }
 
     #[test]
     fn the_own_group_is_found_under_the_mount_that_shows_it() {
@@ -178,7 +243,7 @@ mod tests {
         let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
         let mode = fs::metadata(&agent.folder).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "others could hold its lock");
-        let session = agent.of_executor(1).unwrap();
+        let session = agent.of_executor(1, LIMITS).unwrap();
         let start = |group: &SessionCgroup| {
             let child = Command::new("sleep").arg("100").spawn().unwrap();
             group.add(child.id()).unwrap();
@@ -192,9 +257,13 @@ mod tests {
         assert!(!folder.exists());
 
         // As if it had been killed: its lock is gone and its groups are there.
-        let left = agent.of_executor(2).unwrap();
+        let left = agent.of_executor(2, LIMITS).unwrap();
         let mut child = start(&left);
         let (parent, own) = (agent.folder.parent().unwrap().to_owned(), agent.folder.clone());
+        if let Ok(controllers) = agent.controllers() {
+            // A process that was killed is in no group.
+            controllers.give_back(&agent.folder);
+        }
         flock(&agent._lock, FlockOperation::Unlock).unwrap();
         remove_abandoned(&parent);
         assert!(!child.wait().unwrap().success());

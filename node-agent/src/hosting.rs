@@ -3,19 +3,23 @@
 
 use crate::abandoned::end_abandoned;
 use crate::cgroup::AgentCgroup;
+use crate::cgroup_controllers::Controllers;
 use crate::device_memory::Account;
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
 use crate::executor_output::ExecutorOutput;
 use crate::memory_service::MemoryService;
 use crate::process::{ExecutorProcess, Spawner};
 use crate::remains::Remains;
+use crate::session_limits::SessionLimits;
 use crate::users::RunsAs;
 use accord_device::out_of_memory::{self, OutOfMemory};
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
-use accord_proto::v1::ExecutorStart;
+use accord_proto::v1::{ExecutorStart, KernelLimits};
+use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::{Result, SessionId};
+use nix::unistd::geteuid;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
@@ -41,6 +45,30 @@ impl Hosting {
         match self {
             Self::Processes(processes) => Some(&processes.spawner),
             Self::Here(_) => None,
+        }
+    }
+
+    /// Which limits of sessions the kernel enforces, whatever their regions do.
+    pub(crate) fn kernel_limits(&self) -> KernelLimits {
+        let none =
+            |why_not: &str| KernelLimits { why_not: cut(why_not, WORDS_MAX).to_owned(), ..KernelLimits::default() };
+        let Self::Processes(processes) = self else {
+            return none("executors of an MPI job are in their agent's process");
+        };
+        let Some(cgroup) = &processes.cgroup else {
+            return none("the agent can make no control groups of version 2");
+        };
+        match cgroup.controllers() {
+            Err(why) => none(why),
+            Ok(_) if !geteuid().is_root() => {
+                none("the agent is not root's: a region may change the limits of its own group")
+            }
+            Ok(controllers) => {
+                let Controllers { memory, processes, .. } = *controllers;
+                let missing = if memory { "pids" } else { "memory" };
+                let why_not = format!("the agent's control group has no {missing} controller");
+                KernelLimits { memory, processes, why_not: if memory && processes { String::new() } else { why_not } }
+            }
         }
     }
 
@@ -92,7 +120,8 @@ impl Processes {
         let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number));
+        let limits = SessionLimits::of(start);
+        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, limits));
         let cgroup = made.and_then(|made| {
             made.inspect_err(|error| tracing::warn!("session {session} has no control group: {error}")).ok()
         });
@@ -167,6 +196,11 @@ impl ProcessEnd {
         output.log_until_end_of(&handle);
         let why = match remains.status() {
             Ok(status) if status.success() => String::new(),
+            Ok(status) if status.signal() == Some(SIGKILL) && remains.was_out_of_memory() => {
+                format!(
+                    "{status}, as the session's processes had more memory than a session may have; {TOO_LITTLE_MEMORY}"
+                )
+            }
             Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
                 format!("{status}, {}; {TOO_LITTLE_MEMORY}", out_of_memory::CAUSE)
             }

@@ -30,6 +30,11 @@ impl Remains {
         self.keeper.status()
     }
 
+    /// Whether the kernel has killed one of the session's processes because they had more memory than the session may have.
+    pub(crate) fn was_out_of_memory(&self) -> bool {
+        self.cgroup.as_ref().is_some_and(SessionCgroup::was_out_of_memory)
+    }
+
     /// To be called when the executor has ended. Returns when nothing is left, or after [`ORPHANS_END_MAX`], with what is.
     pub(crate) fn end(mut self) -> Option<Self> {
         if let Some(cgroup) = &self.cgroup {

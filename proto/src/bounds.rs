@@ -234,6 +234,7 @@ impl Bounded for v1::Register {
             world,
             draining: _,
             jobs,
+            kernel_limits,
         } = self;
         within(node_name.len(), NAME_MAX, "Register.node_name is too long")?;
         within(address.len(), ADDRESS_MAX, "Register.address is too long")?;
@@ -241,7 +242,15 @@ impl Bounded for v1::Register {
         hardware.check()?;
         all(sessions, NODE_SESSIONS_MAX, "Register.sessions is too long")?;
         all(jobs, NODE_JOBS_MAX, "Register.jobs is too long")?;
-        within(world.len(), NAME_MAX, "Register.world is too long")
+        within(world.len(), NAME_MAX, "Register.world is too long")?;
+        kernel_limits.check()
+    }
+}
+
+impl Bounded for v1::KernelLimits {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { memory: _, processes: _, why_not } = self;
+        within(why_not.len(), WORDS_MAX, "KernelLimits.why_not is too long")
     }
 }
 
@@ -406,12 +415,24 @@ impl Bounded for v1::Link {
 
 impl Bounded for v1::Node {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { id: _, name, state: _, incarnation: _, links, devices, hardware, heard_ms_ago: _, figures } = self;
+        let Self {
+            id: _,
+            name,
+            state: _,
+            incarnation: _,
+            links,
+            devices,
+            hardware,
+            heard_ms_ago: _,
+            figures,
+            kernel_limits,
+        } = self;
         within(name.len(), NAME_MAX, "Node.name is too long")?;
         all(links, LINKS_MAX, "Node.links is too long")?;
         all(devices, NODE_DEVICES_MAX, "Node.devices is too long")?;
         hardware.check()?;
-        figures.check()
+        figures.check()?;
+        kernel_limits.check()
     }
 }
 

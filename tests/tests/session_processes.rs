@@ -1,6 +1,6 @@
 //! What a session's processes can do to its node: nothing to the agent, nothing after the session.
 
-use accord_tests::{Cluster, ClusterBuilder, Finished, Job, Running, gcc, repository_file};
+use accord_tests::{Cluster, ClusterBuilder, Finished, Job, Running, Tool, gcc, repository_file, tool};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, chown, geteuid};
 use std::fs::{self, Permissions};
@@ -318,4 +318,28 @@ fn the_next_agent_ends_what_a_killed_one_has_left() {
     cluster.start_agent(1).unwrap();
     assert_ends(&process, "when another agent has started");
     let _ = running.signal(Signal::SIGKILL);
+}
+
+/// A node without control groups enforces nothing; one with them names what it enforces, or why not all of it.
+#[test]
+fn info_says_which_limits_the_kernel_enforces() {
+    for (builder, has_groups) in [(cluster(), true), (cluster().without_cgroups(), false)] {
+        let cluster = builder.start().unwrap();
+        let info = cluster.info().unwrap();
+        let nodes = info["nodes"].as_array().unwrap();
+        assert!(!nodes.is_empty());
+        for limits in nodes.iter().map(|node| &node["kernel_limits"]) {
+            let enforced = ["memory", "processes"].map(|name| limits[name].as_bool().unwrap());
+            let why_not = limits["why_not"].as_str().unwrap();
+            assert_eq!(enforced == [true, true], why_not.is_empty(), "{limits}");
+            if !has_groups {
+                assert_eq!((enforced, why_not), ([false; 2], "the agent can make no control groups of version 2"));
+            }
+        }
+        let job = Job::new(tool(Tool::Accord).unwrap()).arg("info").env("ACCORD_COORDINATOR", cluster.address());
+        let shown = job.env("ACCORD_TLS", cluster.tls_of("admin")).run().unwrap().success().unwrap().stdout;
+        let why_not = nodes[0]["kernel_limits"]["why_not"].as_str().unwrap();
+        let line = format!("are only asked for on h0, h1: {why_not}");
+        assert!(shown.contains("ENFORCED") && (why_not.is_empty() || shown.contains(&line)), "{shown}");
+    }
 }

@@ -2,16 +2,20 @@
 
 use crate::args::InfoArgs;
 use crate::client::variable;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, NodeRow};
 use crate::failure::Result;
 use crate::launch::MpiPart;
 use crate::output::{Table, age, bytes, count, print, show, tell};
 use crate::viewpoint;
 use accord_proto::v1::SessionLimits;
-use accord_types::DeviceKind;
 use accord_types::settings::{self, SettingSource};
 use accord_types::unknown_settings::unknown_settings;
+use accord_types::{Count, DeviceKind};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Nodes that a line names; of more it says the number.
+const NAMES_MAX: usize = 8;
 
 /// Runs `accord info`.
 pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
@@ -48,6 +52,24 @@ fn limits(limits: SessionLimits) -> String {
     format!("a session has: {memory}, {} on each device, {time}", count(limits.stream_quota.into(), "stream"))
 }
 
+/// Why nodes' kernels do not enforce all limits of sessions, a line for each reason.
+fn asked_for(nodes: &[NodeRow]) -> String {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in nodes {
+        let why = node.kernel_limits.iter().map(|limits| &*limits.why_not).find(|why| !why.is_empty());
+        why.into_iter().for_each(|why| by_reason.entry(why).or_default().push(&node.name));
+    }
+    let line = |(why, names): (&&str, &Vec<&str>)| {
+        let names = if names.len() > NAMES_MAX { Count(names.len(), "node").to_string() } else { names.join(", ") };
+        format!("limits beside those in ENFORCED are only asked for on {names}: {why}\n")
+    };
+    let mut text: String = by_reason.iter().map(line).collect();
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
 /// The tables for people.
 fn tables(cluster: &Cluster) -> String {
     let mut text = String::new();
@@ -66,7 +88,7 @@ fn tables(cluster: &Cluster) -> String {
             settings::COORDINATOR.name
         )),
     }
-    let mut nodes = Table::new(&["NODE", "STATE", ">CORES", ">DEVICES", "LINKS", "ROUTE", "HEARD", "NEAR"]);
+    let mut nodes = Table::new(&["NODE", "STATE", ">CORES", ">DEVICES", "LINKS", "ROUTE", "HEARD", "ENFORCED", "NEAR"]);
     for node in &cluster.nodes {
         nodes.row([
             node.name.clone(),
@@ -76,10 +98,12 @@ fn tables(cluster: &Cluster) -> String {
             node.links.join(" "),
             node.route.clone().unwrap_or_else(|| "-".to_owned()),
             node.heard_ms_ago.map_or_else(|| "-".to_owned(), |ms| format!("{} ago", age(ms))),
+            node.enforced(),
             node.near(),
         ]);
     }
     text.push_str(&format!("{nodes}\n"));
+    text.push_str(&asked_for(&cluster.nodes));
     let mut devices = Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">UNITS", "DRIVER", "NUMA", "CPUS"]);
     for device in &cluster.devices {
         let (units, driver, cpus) = match device.info.kind {

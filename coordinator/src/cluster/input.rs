@@ -13,6 +13,17 @@ pub struct LinkId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId(pub u64);
 
+/// Which limits of a session the kernel enforces on a node, whatever the session's regions do to their executor.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KernelLimits {
+    /// Host memory of its processes.
+    pub memory: bool,
+    /// Number of its processes and threads.
+    pub processes: bool,
+    /// Why a limit is not among them.
+    pub why_not: String,
+}
+
 /// What an agent says when it registers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registration {
@@ -26,6 +37,8 @@ pub struct Registration {
     pub devices: Vec<DeviceInfo>,
     /// Its machine.
     pub hardware: Hardware,
+    /// Which limits of sessions its kernel enforces.
+    pub kernel_limits: KernelLimits,
     /// The number that an earlier coordinator gave it.
     pub previous: Option<NodeId>,
     /// Sessions that have an executor there.

@@ -33,7 +33,7 @@ mod wait_reason;
 mod worlds;
 
 pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};
-pub use input::{ClientId, Input, Joiner, LinkId, Registration};
+pub use input::{ClientId, Input, Joiner, KernelLimits, LinkId, Registration};
 pub use measured_path::MeasuredPath;
 pub use node::{Node, NodeState};
 pub use order::{Viewer, number_devices};

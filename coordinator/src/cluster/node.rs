@@ -1,6 +1,6 @@
 //! One machine with an agent.
 
-use super::input::{LinkId, Registration};
+use super::input::{KernelLimits, LinkId, Registration};
 use super::time::Millis;
 use accord_types::{DeviceInfo, Hardware, NodeId};
 
@@ -36,6 +36,8 @@ pub struct Node {
     pub devices: Vec<DeviceInfo>,
     /// Its machine.
     pub hardware: Hardware,
+    /// Which limits of sessions its kernel enforces.
+    pub kernel_limits: KernelLimits,
     /// When its agent was heard last.
     pub heard: Millis,
     /// New sessions leave it out.
@@ -64,6 +66,7 @@ impl Node {
             address: String::new(),
             devices: Vec::new(),
             hardware: Hardware::default(),
+            kernel_limits: KernelLimits::default(),
             heard: now,
             draining: registration.draining,
             world: String::new(),
@@ -94,6 +97,7 @@ impl Node {
         self.incarnation = registration.incarnation;
         self.address = registration.address;
         self.hardware = registration.hardware;
+        self.kernel_limits = registration.kernel_limits;
         self.heard = now;
         self.world = registration.world;
         self.devices = registration.devices;

@@ -58,7 +58,7 @@ fn slice_start(devices: usize, rank: Rank) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::{LinkId, Registration};
+    use super::super::input::{KernelLimits, LinkId, Registration};
     use super::super::time::Millis;
     use super::*;
     use accord_types::{DeviceInfo, Hardware, NodeId};
@@ -86,6 +86,7 @@ mod tests {
                     address: "a:1".into(),
                     devices: (0..devices).map(info).collect(),
                     hardware: Hardware::default(),
+                    kernel_limits: KernelLimits::default(),
                     previous: None,
                     sessions: Vec::new(),
                     jobs: Vec::new(),

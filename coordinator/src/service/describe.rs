@@ -3,7 +3,7 @@
 use super::caller::{Caller, over_quota};
 use super::driver::Driver;
 use super::tenants::Tenants;
-use crate::cluster::{Cluster, Input, MeasuredPath, Node, NodeState, Session, Viewer};
+use crate::cluster::{Cluster, Input, KernelLimits, MeasuredPath, Node, NodeState, Session, Viewer};
 use accord_proto::convert::{Malformed, check_version, device_kind, order_policy};
 use accord_proto::v1;
 use accord_trust::access::Act;
@@ -216,7 +216,13 @@ fn node_view(cluster: &Cluster, node: &Node, heard_ms_ago: u64) -> v1::Node {
         hardware: Some(node.hardware.clone().into()),
         heard_ms_ago,
         figures: cluster.figures(node.id).cloned().map(Into::into),
+        kernel_limits: Some(kernel_limits(&node.kernel_limits)),
     }
+}
+
+fn kernel_limits(limits: &KernelLimits) -> v1::KernelLimits {
+    let KernelLimits { memory, processes, why_not } = limits.clone();
+    v1::KernelLimits { memory, processes, why_not }
 }
 
 fn session_view(session: &Session, age_ms: u64) -> v1::Session {

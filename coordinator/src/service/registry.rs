@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
-use crate::cluster::{Input, Joiner, LinkId, MeasuredPath, Registration};
+use crate::cluster::{Input, Joiner, KernelLimits, LinkId, MeasuredPath, Registration};
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_trust::access::Act;
@@ -119,12 +119,18 @@ fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Ma
         address: reachable(register.address, peer),
         devices: devices.collect::<Result<_, _>>()?,
         hardware: register.hardware.unwrap_or_default().into(),
+        kernel_limits: kernel_limits(register.kernel_limits.unwrap_or_default()),
         previous: register.previous_node.map(NodeId),
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         jobs: register.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         world: register.world,
         draining: register.draining,
     })
+}
+
+fn kernel_limits(limits: v1::KernelLimits) -> KernelLimits {
+    let v1::KernelLimits { memory, processes, why_not } = limits;
+    KernelLimits { memory, processes, why_not }
 }
 
 /// An agent that listens on every address is reached under the one that it came from.

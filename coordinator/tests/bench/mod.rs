@@ -1,6 +1,6 @@
 //! The core with a clock of the test's own, and what agents and programs tell it.
 
-use accord_coordinator::cluster::{Cluster, Effect, Input, Limits, Millis, Registration};
+use accord_coordinator::cluster::{Cluster, Effect, Input, KernelLimits, Limits, Millis, Registration};
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId, SessionKey};
 
 pub(crate) const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
@@ -48,6 +48,7 @@ pub(crate) fn registration(name: &str) -> Registration {
         address: format!("{name}:1"),
         devices: [0, 1].map(device).to_vec(),
         hardware: Hardware::default(),
+        kernel_limits: KernelLimits::default(),
         previous: None,
         sessions: Vec::new(),
         jobs: Vec::new(),

@@ -48,6 +48,8 @@ pub(crate) struct Identity {
     pub(crate) address: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) hardware: Hardware,
+    /// Which limits of sessions the kernel enforces.
+    pub(crate) kernel_limits: v1::KernelLimits,
     /// The MPI world that this agent is a rank of; empty: none.
     pub(crate) world: String,
     /// The fabric of that world.
@@ -258,6 +260,7 @@ impl Identity {
             address: self.address.clone(),
             devices: self.devices.iter().cloned().map(Into::into).collect(),
             hardware: Some(self.hardware.clone().into()),
+            kernel_limits: Some(self.kernel_limits.clone()),
             previous_node: previous.map(|node| node.0),
             sessions: sessions.into_iter().map(Into::into).collect(),
             world: self.world.clone(),

@@ -253,6 +253,20 @@ pub struct DevicePair {
     #[prost(message, optional, tag = "3")]
     pub times: ::core::option::Option<PathTimes>,
 }
+/// Which limits of a session the kernel enforces on a node, whatever the session's regions do to their executor. The executor keeps the others.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KernelLimits {
+    /// Host memory of its processes.
+    #[prost(bool, tag = "1")]
+    pub memory: bool,
+    /// Number of its processes and threads.
+    #[prost(bool, tag = "2")]
+    pub processes: bool,
+    /// Why a limit is not among them.
+    #[prost(string, tag = "3")]
+    pub why_not: ::prost::alloc::string::String,
+}
 /// What drives a device.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -405,6 +419,8 @@ pub struct Register {
     /// Jobs that hold devices here.
     #[prost(message, repeated, tag = "11")]
     pub jobs: ::prost::alloc::vec::Vec<JobGrant>,
+    #[prost(message, optional, tag = "12")]
+    pub kernel_limits: ::core::option::Option<KernelLimits>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1045,6 +1061,8 @@ pub struct Node {
     /// Absent until it has measured.
     #[prost(message, optional, tag = "9")]
     pub figures: ::core::option::Option<NodeFigures>,
+    #[prost(message, optional, tag = "10")]
+    pub kernel_limits: ::core::option::Option<KernelLimits>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

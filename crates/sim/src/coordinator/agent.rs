@@ -1,6 +1,6 @@
 //! A node's agent: its real rules, and what is around them.
 
-use accord_coordinator::cluster::{AgentOrder, LinkId, Registration};
+use accord_coordinator::cluster::{AgentOrder, KernelLimits, LinkId, Registration};
 use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
 use accord_types::incarnation::incarnation;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, JobGrant, NodeId, SessionGrant, SessionId, SessionKey};
@@ -207,6 +207,7 @@ impl Agent {
             address: "a:1".into(),
             devices: (0..self.devices).map(device).collect(),
             hardware: Hardware::default(),
+            kernel_limits: KernelLimits::default(),
             previous,
             sessions,
             jobs,
