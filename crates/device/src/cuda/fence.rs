@@ -1,5 +1,5 @@
-//! Having all streams of a device come after an operation of one of them, without anybody waiting for it: whoever brought bytes from elsewhere may say that
-//! they are there once the driver has them, as whatever the program puts in then finds them.
+//! Orders all streams of a device after an operation of one of them without blocking a thread. Bytes from elsewhere may be reported complete once the driver has
+//! them: operations that the program enqueues later find them.
 
 use super::context::Context;
 use super::device_stream::DeviceStream;
@@ -18,7 +18,7 @@ pub(crate) struct Fence {
     over: AtomicU64,
     /// Behind what of this stream the others come.
     behind: ShortLock<Option<Weak<dyn DeviceStream>>>,
-    /// Made when somebody has to wait. Recorded in that stream by whoever does.
+    /// Created when the first stream has to wait, and recorded in the stream of `behind` by the thread that makes it wait.
     event: OnceLock<FenceEvent>,
 }
 
@@ -47,7 +47,7 @@ impl Fence {
             let stream: Arc<dyn DeviceStream> = stream.clone();
             *behind = Some(Arc::downgrade(&stream));
         }
-        // With the lock, so that whoever sees the count sees the stream.
+        // With the lock, so that a thread that reads the new count reads the new stream too.
         self.count.fetch_add(1, Ordering::Release);
         true
     }
@@ -110,7 +110,7 @@ impl Fence {
         let kept = self.event.get_or_init(|| FenceEvent(event)).0;
         if kept != event {
             // Another thread was quicker.
-            // SAFETY: nobody has it.
+            // SAFETY: no other thread has seen it.
             unsafe { self.context.driver.cuEventDestroy_v2(event) }?;
         }
         Ok(kept)
@@ -121,7 +121,7 @@ impl Drop for Fence {
     fn drop(&mut self) {
         let Some(event) = self.event.get() else { return };
         let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: nobody uses it any more.
+        // SAFETY: no stream waits for it any more.
         let _ = unsafe { self.context.driver.cuEventDestroy_v2(event.0) };
     }
 }

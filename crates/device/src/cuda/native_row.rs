@@ -1,5 +1,5 @@
-//! Copies out whose bytes a library takes, from where they were fetched to. Those that follow each other in a stream are under way at the same time, where
-//! the targets have room for each of them: else each would wait until the one before has landed, which a library takes longer to say than to do.
+//! Copies out whose bytes a library reads from device slots. Consecutive copies of a stream are concurrent if each target has posted a receive: otherwise each
+//! would wait until the one before is complete, which a library takes longer to report than to do.
 
 use super::row::Row;
 use super::staging::fetched::{Fetched, FetchedPlace};
@@ -10,7 +10,7 @@ use crate::CopySink;
 use accord_types::{Result, SpanKind};
 use std::cell::Cell;
 
-/// One whose library is ready to take what was fetched.
+/// A copy whose library is ready to read the slot.
 pub(crate) struct Fetching {
     pub(crate) seq: u64,
     pub(crate) len: usize,
@@ -19,19 +19,19 @@ pub(crate) struct Fetching {
     pub(crate) start: Start,
 }
 
-/// One that is under way. What it holds goes in this order: the sink waits for the library. The slot's memory stays as long as the slot does, so a
-/// device that is shut down waits for none of this.
+/// A copy that the library has begun. Fields are dropped in this order: the sink waits for the library. The slot's memory stays as long as the slot, so that
+/// a device's shutdown waits for none of this.
 struct UnderWay {
     sink: CopySink,
     slot: Slot,
     seq: u64,
     len: usize,
     start: Start,
-    /// Others may be under way beside it.
+    /// Whether later copies may run concurrently with it.
     has_company: bool,
 }
 
-/// Has a library take `first`, and those that follow it and may be under way beside it: no more than there are slots. Everything before is done.
+/// Has the library read `first` and the copies after it that may run concurrently, as many as there are slots. All operations before are done.
 pub(crate) fn give(stream: &Stream, first: Fetching) -> Result<()> {
     let Some(first) = begin(stream, first)? else { return Ok(()) };
     let last_has_company = Cell::new(first.has_company);
@@ -46,7 +46,7 @@ pub(crate) fn give(stream: &Stream, first: Fetching) -> Result<()> {
     Row { stream, next, end: |copy, _| end(stream, copy) }.run(first)
 }
 
-/// The next one of the list, if it may be under way beside those before it.
+/// Takes the next copy of the list if it may run concurrently with the copies before it.
 fn follower(stream: &Stream) -> Result<Option<Fetching>> {
     let may_follow = |op: &mut Op| match op {
         Op::CopyOut { sink, fetched: Some(fetched), .. } => {

@@ -1,5 +1,5 @@
-//! Copies of a stream to other processes that were sent and have not landed. What comes behind them and only goes into the driver's stream does not wait for
-//! that: their bytes have left the memory. It is not done before they are, and neither is what waits for it.
+//! Copies of a stream to other processes that are sent and not yet complete. Operations ordered after them that only go into the driver's stream are issued
+//! without waiting: the bytes have left the memory. They are reported done after the copies.
 
 use super::stream::{Op, Stream};
 use crate::sent_row::{ROW_MAX, end_in_order};
@@ -33,10 +33,10 @@ where
     }
 }
 
-/// Puts what comes next into the driver's stream, as far as that is all that it takes. What is put in later goes there at once.
+/// Issues the next operations of the list, as long as they only go into the driver's stream. Operations enqueued later are issued at once.
 fn issue_behind(stream: &Stream) -> Result<()> {
     let is_such = |op: &mut Op| matches!(op, Op::Launch { .. } | Op::Store { .. } | Op::Copy { .. } | Op::Peer { .. });
-    // However many are put in meanwhile: somebody may wait for the copies.
+    // Bounded, however many are enqueued meanwhile: another thread may wait for the copies.
     for _ in 0..ROW_MAX {
         let Some((seq, op)) = stream.take_behind(is_such) else { break };
         stream.perform(seq, op)?;

@@ -1,11 +1,11 @@
-//! What comes behind an operation that somebody works on: that one may go on with it.
+//! Operations ordered after one that a thread performs: the same thread may continue with them.
 
 use super::{Op, Stream, StreamProgress};
 use std::sync::atomic::Ordering;
 
 impl Stream {
-    /// Takes the operation that follows those that somebody works on, if it is one of those. None behind what the device has still to do: who works on it
-    /// would have to wait for that, and others may wait for those before it.
+    /// Takes the next operation of the list if `is_such` accepts it. Returns `None` behind an operation that the device has still to do: the calling thread
+    /// would wait for it, while others wait for the operations before.
     pub(crate) fn take_if(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
         let mut state = self.lock();
         let taken = if state.closing || state.behind > 0 { None } else { state.pending.pop_if(is_such) };
@@ -25,7 +25,7 @@ impl Stream {
         taken
     }
 
-    /// The operation at `seq` is done, and all before it; whoever works on it goes on with others.
+    /// Records that the operation at `seq` is done, and all before it; the thread that performed it continues with others.
     pub(crate) fn is_done(&self, seq: u64) {
         // A trace has put something in after it.
         let is_traced = self.shared.tracer.is_on();

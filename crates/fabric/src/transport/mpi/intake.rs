@@ -1,5 +1,5 @@
-//! Short writes on their way to the thread that owns MPI. The lanes' table is that thread's, most of the time: whoever locks it on another
-//! core takes a dozen of its cache lines along, and it takes them back. So short writes are handed in without it.
+//! Short writes on their way to the thread that owns MPI. The lanes' table is that thread's, most of the time: a thread that locks it on another
+//! core takes a dozen of its cache lines along, and they are fetched back. So short writes are handed in without it.
 
 use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use super::slots::{BYTES_MAX, Slots};
@@ -22,12 +22,12 @@ const _: () = assert!(ROOMY + DATA_MAX + WRITES_MAX * WRITE_MAX <= QUEUE_MAX);
 #[derive(Debug, Default)]
 pub(super) struct Intake {
     writes: Slots<WRITES_MAX>,
-    /// Held by who hands in; whether nobody takes them any more.
+    /// Locked by producers. `true` once the consumer has gone.
     closed: ShortLock<bool>,
 }
 
 impl Intake {
-    /// Hands a write of [`WRITE_MAX`] or fewer bytes in; false if there is no room, or nobody takes it any more.
+    /// Hands in a write of [`WRITE_MAX`] or fewer bytes. Returns `false` if there is no room or the consumer has gone.
     pub(super) fn put(&self, key: LaneKey, parts: &[IoSlice<'_>]) -> bool {
         let closed = self.closed.lock();
         let key = encode(key);
@@ -52,7 +52,7 @@ impl Intake {
         while self.writes.take(&mut take_one).is_some() {}
     }
 
-    /// Nobody takes them any more.
+    /// Records that the consumer has gone.
     pub(super) fn close(&self) {
         *self.closed.lock() = true;
     }

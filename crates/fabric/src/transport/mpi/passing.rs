@@ -1,6 +1,6 @@
-//! Who passes on what comes by a lane: its reader, or whoever brings it. What that does is in `streams/passing.rs`.
+//! Which thread forwards the bytes of a lane: the lane's reader, or the thread that receives messages. Forwarding is in `streams/passing.rs`.
 
-/// Most bytes of a message that is passed on by whoever brings it: that one has others to bring.
+/// Most bytes of a message that the receiving thread forwards: it has other messages to receive.
 pub(super) const PASSED_MAX: usize = 4 << 10;
 /// So many short ones come before one is: a reader that is not needed sleeps, and long ones would find it so.
 pub(super) const SHORT_RUN: u32 = 8;
@@ -8,19 +8,19 @@ pub(super) const SHORT_RUN: u32 = 8;
 /// Who has bytes of a lane that were not written to the other one yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Holder {
-    /// Nobody.
+    /// No thread.
     #[default]
     Nobody,
     /// The lane's reader, until it comes for more.
     Reader,
-    /// Whoever brings messages.
+    /// The thread that receives messages.
     Bringer,
 }
 
 /// How a lane is passed on.
 #[derive(Debug, Default)]
 pub(super) struct Passing {
-    /// Whether whoever brings messages may do it.
+    /// Whether the thread that receives messages may forward them.
     allowed: bool,
     holder: Holder,
     /// Short messages since the last long one.
@@ -48,7 +48,7 @@ impl Passing {
         self.holder = Holder::Nobody;
     }
 
-    /// Whoever brings messages may pass them on. What the reader has taken so far is not written yet.
+    /// Allows the thread that receives messages to forward them. Bytes that the reader has taken so far are not written yet.
     pub(super) fn allow(&mut self) {
         self.allowed = true;
         self.holder = Holder::Reader;

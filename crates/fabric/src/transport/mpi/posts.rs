@@ -1,4 +1,4 @@
-//! Where room is whose message comes unasked, and bytes that go to such.
+//! Posted receives whose messages come without a request, and the bytes sent to those of other ranks.
 
 use super::lent::{LentBytes, LentRoom};
 use crate::transport::lane::RoomTold;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Posts {
     pub(super) rooms: BTreeMap<u64, Posted>,
-    /// What comes for nobody, by its tag.
+    /// Messages without a posted receive, by tag; they are dropped.
     pub(super) waste: BTreeMap<u16, Vec<u8>>,
     /// Who is to be told what.
     pub(super) ended: VecDeque<(RoomTold, bool)>,
@@ -22,22 +22,22 @@ pub(super) struct Posts {
     pub(super) changed: Arc<Signal>,
 }
 
-/// Bytes for room of another rank, until whoever sends them knows what became of them.
+/// Bytes for a posted receive of another rank, until their sender knows the outcome.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) bytes: LentBytes,
-    /// Raised for who waits.
+    /// Raised to wake the sender that waits.
     pub(super) changed: Arc<Signal>,
     /// MPI does not need them any more.
     pub(super) is_sent: bool,
     /// Whether they are there, once that is known.
     pub(super) landed: Option<bool>,
-    /// Nobody wants to know whether they are there.
+    /// Whether the sender has given up waiting for their arrival.
     pub(super) is_let_go: bool,
 }
 
 impl Sent {
-    /// One more is known. Who waits for both is woken once.
+    /// Wakes the sender once both outcomes that it waits for are known.
     pub(super) fn tell(&mut self) {
         if self.is_sent && (self.is_let_go || self.landed.is_some()) {
             self.changed.raise();
@@ -65,7 +65,7 @@ impl Posts {
         self.sending.get(&id).map(|sent| sent.bytes)
     }
 
-    /// A message is wholly there, be it for nobody.
+    /// Records that a message has arrived completely, also one without a posted receive.
     pub(super) fn came(&mut self, tag: u16) {
         self.waste.remove(&tag);
     }

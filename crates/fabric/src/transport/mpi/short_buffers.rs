@@ -13,14 +13,14 @@ pub(super) const SHORT_MAX: usize = 1 << 10;
 /// As many as are sent and received at one time.
 pub(super) const BUFFERS: usize = 64;
 
-/// The memory, and which buffers nobody has.
+/// The memory, and the numbers of free buffers.
 #[derive(Debug)]
 pub(super) struct ShortBuffers {
     base: NonNull<u8>,
     free: Vec<usize>,
 }
 
-/// One that somebody has: so many bytes at its begin.
+/// A buffer in use: its first `len` bytes.
 #[derive(Debug)]
 pub(super) struct ShortBuffer {
     number: usize,
@@ -30,7 +30,7 @@ pub(super) struct ShortBuffer {
 impl ShortBuffers {
     pub(super) fn map() -> io::Result<Self> {
         let len = BUFFERS * SHORT_MAX;
-        // SAFETY: a new mapping that is nobody else's.
+        // SAFETY: a new mapping.
         let base = unsafe {
             mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
@@ -47,7 +47,7 @@ impl ShortBuffers {
     /// One that has these bytes.
     pub(super) fn filled(&mut self, bytes: &[u8]) -> Option<ShortBuffer> {
         let buffer = self.take(bytes.len())?;
-        // SAFETY: there is room for them, and nobody else has the buffer.
+        // SAFETY: a buffer holds `SHORT_MAX` bytes, and this one was just taken.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start(&buffer), bytes.len()) };
         Some(buffer)
     }
@@ -57,15 +57,15 @@ impl ShortBuffers {
         self.base.as_ptr().wrapping_add(buffer.number * SHORT_MAX)
     }
 
-    /// Gives it back, for its bytes. Nobody writes there any more.
+    /// Frees a buffer and returns its bytes. MPI no longer writes to it.
     pub(super) fn read(&mut self, buffer: ShortBuffer) -> Vec<u8> {
-        // SAFETY: the bytes are mapped and were zeros at first; whoever has the buffer is its only user, and gives it back here.
+        // SAFETY: the bytes are mapped and were zeros at first; the owner of the buffer is its only user, and frees it here.
         let bytes = unsafe { std::slice::from_raw_parts(self.start(&buffer), buffer.len) }.to_vec();
         self.give_back(buffer);
         bytes
     }
 
-    /// Nobody reads or writes it any more.
+    /// Frees a buffer that MPI neither reads nor writes any more.
     #[expect(clippy::needless_pass_by_value, reason = "it is not used again")]
     pub(super) fn give_back(&mut self, buffer: ShortBuffer) {
         self.free.push(buffer.number);
@@ -74,7 +74,7 @@ impl ShortBuffers {
 
 impl Drop for ShortBuffers {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody has a buffer any more.
+        // SAFETY: it was mapped with this length, and no buffer is in use any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), BUFFERS * SHORT_MAX) };
     }
 }
