@@ -1,5 +1,7 @@
 //! Changes inputs by chance; the same seed makes the same changes.
 
+use accord_test_tier::splitmix64;
+
 /// A sequence of numbers that look random (SplitMix64).
 pub(crate) struct Chance(u64);
 
@@ -32,11 +34,7 @@ impl Chance {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        splitmix64(&mut self.0)
     }
 
     /// A number below `end`; 0 for 0.

@@ -4,6 +4,7 @@
 //! `ACCORD_TEST_SEED` takes the place of the first seed, `ACCORD_TEST_PROGRAMS` of the number of programs.
 #![forbid(unsafe_code)]
 
+use accord_test_tier::splitmix64;
 use accord_tests::{Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, tool};
 use std::fmt::Write as _;
 
@@ -20,16 +21,12 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Numbers that follow from a seed (splitmix64).
+/// Numbers that follow from a seed.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
+        (splitmix64(&mut self.0) % bound as u64) as usize
     }
 
     fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {

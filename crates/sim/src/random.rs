@@ -1,5 +1,6 @@
 //! Chance that a seed decides.
 
+use accord_test_tier::splitmix64;
 use std::ops::Range;
 
 /// A stream of numbers (SplitMix64).
@@ -14,11 +15,7 @@ impl Random {
 
     /// The next number.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.0)
     }
 
     /// A number of the range, which must not be empty.

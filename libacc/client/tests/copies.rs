@@ -5,6 +5,7 @@ mod common;
 use accord_client::connect_direct;
 use accord_fabric::Key;
 use accord_runtime::ports::{DeviceClient, ReadWhen};
+use accord_test_tier::splitmix64;
 use accord_types::{ErrorCode, Lease, QueueId};
 use common::*;
 use std::sync::Arc;
@@ -164,16 +165,11 @@ fn threads() -> Vec<String> {
     tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok()).collect()
 }
 
-/// SplitMix64.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
+        splitmix64(&mut self.0) % end
     }
 }
 

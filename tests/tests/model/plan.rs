@@ -3,16 +3,14 @@
 
 use super::op::{ARRAYS, Act, Affine, BLOCKS, HOWS, Op, QUEUES, RegionKind, SCALARS, SHAPES, SYNC, Section};
 use super::spec::{DEVICES, HOST, Spec, queue_of, thread};
+use accord_test_tier::splitmix64;
 
-/// Numbers that follow from a seed (SplitMix64).
+/// Numbers that follow from a seed.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.0)
     }
 
     fn below(&mut self, limit: usize) -> usize {

@@ -31,6 +31,15 @@ pub fn first_seed(count: u64) -> u64 {
     if is_long() { 0 } else { today().wrapping_mul(count) }
 }
 
+/// Returns the next number of SplitMix64, from which tests make what they choose, and advances `state`, whose first value is the seed.
+pub const fn splitmix64(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 /// Days since 1970. A clock that is set to an earlier time counts as day 0.
 fn today() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() / SECONDS_PER_DAY)
@@ -39,6 +48,14 @@ fn today() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first numbers of seed 0 by the algorithm's reference implementation.
+    #[test]
+    fn numbers_are_those_of_splitmix64() {
+        let mut state = 0;
+        let numbers = [(); 3].map(|()| splitmix64(&mut state));
+        assert_eq!(numbers, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);
+    }
 
     #[test]
     fn ranges_of_successive_days_do_not_overlap() {

@@ -1,5 +1,7 @@
 //! Numbers by chance, from a seed.
 
+use accord_test_tier::splitmix64;
+
 /// A stream of numbers (splitmix64).
 #[derive(Clone)]
 pub(crate) struct Random(u64);
@@ -10,11 +12,7 @@ impl Random {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        splitmix64(&mut self.0)
     }
 
     pub(crate) fn below(&mut self, end: u64) -> u64 {

@@ -5,21 +5,18 @@
 
 use crate::built::{compiled, printed, rewritten};
 use accord_kernels::{Form, Mode};
+use accord_test_tier::splitmix64;
 use std::fmt::Write;
 use std::path::Path;
 
 /// Nests of one file.
 const NESTS: usize = 50;
 
-/// A generator of numbers: splitmix64.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        splitmix64(&mut self.0)
     }
 
     fn below(&mut self, bound: usize) -> usize {

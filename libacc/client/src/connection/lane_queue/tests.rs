@@ -1,4 +1,5 @@
 use super::*;
+use accord_test_tier::splitmix64;
 
 #[test]
 fn the_second_thread_starts_when_the_first_has_its_lane_and_more_waits() {
@@ -130,11 +131,7 @@ impl World {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % end as u64) as usize
+        (splitmix64(&mut self.random) % end as u64) as usize
     }
 
     /// The lanes of a line.
