@@ -189,50 +189,66 @@ fn a_second_command_lane_and_a_late_lane_are_ended() {
     }
 }
 
-/// What one side is at when the link is cut. Each ends, and says so as an error.
-type Condition = (&'static str, fn(&End, &End) -> Result<()>);
+/// What one side is at when the link is cut: it calls the function when nothing before that can fail, and waits. Each ends, and says so as an error.
+type Condition = (&'static str, fn(&End, &End, &dyn Fn()) -> Result<()>);
 
 fn failed(what: &str) -> Result<()> {
     Err(Error::new(ErrorCode::DeviceUnavailable, what.to_owned()))
 }
 
 const STATES: &[Condition] = &[
-    ("writes commands", |near, _| {
+    ("writes commands", |near, _, waits| {
+        waits();
         while near.command(1) {}
         failed("not written")
     }),
-    ("waits until its push may begin", |near, _| near.push(4).drain(b"abcd")),
-    ("pushes what nobody takes", |near, far| {
+    ("waits until its push may begin", |near, _, waits| {
+        let mut pushing = near.push(4);
+        waits();
+        pushing.drain(b"abcd")
+    }),
+    ("pushes what nobody takes", |near, far, waits| {
         // Only its first bytes fit.
         let (hold, held) = mpsc::channel();
         let keep = Box::new(move |incoming| drop(hold.send(incoming)));
         far.exchange.expect(T, far.link.peer(), LARGE as u64, keep, DirectWays::default()).unwrap();
         far.exchange.due(T, Ok(()));
         let mut pushing = near.push(LARGE);
+        waits();
         let piece = vec![7; 1 << 20];
         let outcome = (0..LARGE >> 20).try_for_each(|_| pushing.drain(&piece));
         drop(held);
         outcome
     }),
-    ("waits for its push to land", |near, far| {
+    ("waits for its push to land", |near, far, waits| {
         let came = far.expect(4);
         let mut pushing = near.push(4);
+        waits();
         pushing.drain(b"abcd")?;
         let landing = came.recv_timeout(SOON);
         let outcome = pushing.finish();
         drop(landing);
         outcome
     }),
-    ("expects a push that is never made", |near, _| match near.expect(4).recv_timeout(SOON) {
-        Err(mpsc::RecvTimeoutError::Disconnected) => failed("it is not coming"),
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("nobody was told"),
-        Ok(_) => Ok(()),
+    ("expects a push that is never made", |near, _, waits| {
+        let came = near.expect(4);
+        waits();
+        match came.recv_timeout(SOON) {
+            Err(mpsc::RecvTimeoutError::Disconnected) => failed("it is not coming"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("nobody was told"),
+            Ok(_) => Ok(()),
+        }
     }),
-    ("receives half a push", |near, far| {
+    ("receives half a push", |near, far, waits| {
         let came = near.expect(8);
         let mut pushing = far.push(8);
+        waits();
         pushing.drain(b"half")?;
-        let (all, ending) = came.recv_timeout(SOON).unwrap();
+        let (all, ending) = match came.recv_timeout(SOON) {
+            // The link was cut before the first bytes came.
+            Err(mpsc::RecvTimeoutError::Disconnected) => return failed("it is not coming"),
+            came => came.unwrap(),
+        };
         assert_ne!(all, b"halfhalf");
         // It says to nobody that the bytes have landed.
         ending.landed(Ok(()));
@@ -252,7 +268,10 @@ fn a_link_cut_in_any_state_ends_whoever_waits() {
                 println!("{transport}: {state}, {cut}");
                 let (near, far, lanes) = two(transport);
                 std::thread::scope(|scope| {
-                    let waiting = scope.spawn(|| run(&near, &far));
+                    let (waits, is_waiting) = mpsc::channel();
+                    let (near, far) = (&near, &far);
+                    let waiting = scope.spawn(move || run(near, far, &|| waits.send(()).unwrap()));
+                    is_waiting.recv().unwrap();
                     std::thread::sleep(SHORT);
                     assert!(!waiting.is_finished(), "it does not wait");
                     let start = Instant::now();
