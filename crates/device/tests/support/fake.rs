@@ -3,6 +3,7 @@
 use accord_types::HostRange;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Condvar, Mutex};
 
 type Kernel = extern "C" fn(*const u64) -> i32;
 
@@ -246,8 +247,33 @@ extern "C" fn add(slots: *const u64) -> i32 {
     0
 }
 
+/// Whether `double_slowly` waits before it ends, and what wakes it.
+static IS_HELD: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+/// Keeps regions `double_slowly` from ending until it is dropped. A real driver's take their time.
+pub(crate) struct SlowRegions(());
+
+impl SlowRegions {
+    pub(crate) fn hold() -> Self {
+        Self::set(true);
+        Self(())
+    }
+
+    fn set(is_held: bool) {
+        *IS_HELD.0.lock().expect("test lock") = is_held;
+        IS_HELD.1.notify_all();
+    }
+}
+
+impl Drop for SlowRegions {
+    fn drop(&mut self) {
+        Self::set(false);
+    }
+}
+
 extern "C" fn double_slowly(slots: *const u64) -> i32 {
     std::thread::sleep(std::time::Duration::from_millis(20));
+    drop(IS_HELD.1.wait_while(IS_HELD.0.lock().expect("test lock"), |is_held| *is_held));
     // SAFETY: see above.
     unsafe {
         let (a, b): (*mut f64, f64) = (get(slots, 0), *get(slots, 2));

@@ -2,11 +2,12 @@
 
 use super::{Case, Test, add, device, device_with, double_slowly, doubles, read_doubles, write};
 use crate::REGIONS;
-use crate::support::fake;
+use crate::support::fake::{self, SlowRegions};
 use accord_device::cuda::{CudaDevice, inventory};
 use accord_device::{CopySink, CopySource, Device, FetchTo, Sink, Source};
 use accord_types::{DevicePtr, Error, ErrorCode, NodeId, QueueId, Result, StreamId};
 use libtest_mimic::Failed;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ struct Arriving {
     device: Arc<CudaDevice>,
     at: DevicePtr,
     stream: StreamId,
+    /// Keeps it at work until [`Arriving::fence`] returns.
+    at_work: Cell<Option<SlowRegions>>,
 }
 
 impl Arriving {
@@ -38,15 +41,16 @@ impl Arriving {
         let (stream, at) = (device.create_stream(QueueId::INCOMING)?, device.addresses().0);
         let written = write(device, stream, at, doubles((0..N).map(|_| 1.0)))?;
         device.synchronize(stream, written)?;
+        let at_work = Cell::new(Some(SlowRegions::hold()));
         // Before a region: where its own work stands is another place.
         for _ in 0..4 {
             double_slowly(device, stream, at.offset(16 * BYTES), 1.0)?;
         }
-        Ok(Self { device: device.clone(), at, stream })
+        Ok(Self { device: device.clone(), at, stream, at_work })
     }
 
-    /// They have all streams come after them, and are not there.
-    fn fence(&self) -> Test {
+    /// They have all streams come after them, and are not there before what is returned is dropped.
+    fn fence(&self) -> core::result::Result<Option<SlowRegions>, Failed> {
         let seq = write(&self.device, self.stream, self.at, doubles((0..N).map(|_| 5.0)))?;
         let end = Instant::now() + SOON;
         while !self.device.fence(self.stream, seq) {
@@ -54,7 +58,7 @@ impl Arriving {
             std::thread::yield_now();
         }
         assert!(!self.device.reached(self.stream, seq)?, "nothing has to wait");
-        Ok(())
+        Ok(self.at_work.take())
     }
 }
 
@@ -127,7 +131,7 @@ fn elsewhere(arriving: &Arriving, stream: StreamId, n: u64) -> core::result::Res
 }
 
 fn store(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
-    let Arriving { device, at, stream: incoming } = arriving;
+    let Arriving { device, at, stream: incoming, at_work: _ } = arriving;
     let stored = device.store(stream, *at, &doubles([7.0]))?;
     device.synchronize(stream, stored)?;
     let last = write(device, *incoming, at.offset(BYTES), doubles([0.0]))?;
@@ -225,10 +229,11 @@ pub(crate) fn without_events() -> Test {
         let stream = device.create_stream(QueueId(1))?;
         let arriving = Arriving::begin(&device)?;
         read_doubles(&device, stream, arriving.at, 1)?;
-        arriving.fence()?;
+        let at_work = arriving.fence()?;
         fake::fail(call, 0, OUT_OF_MEMORY);
         let failed = add(&device, stream, arriving.at, N, 1.0).expect_err(call);
         assert_eq!(failed.code(), ErrorCode::OutOfMemory, "{call}: {failed}");
+        drop(at_work);
         assert!(region(&arriving, stream)?.iter().all(|value| *value == 6.0), "{call}");
         device.shutdown();
     }
