@@ -234,6 +234,13 @@ fn lint_says_where_and_what_to_write() {
     assert!(lines[2].starts_with("l.c:7: wrong: "), "{said}");
     std::fs::write(folder.path().join("clean.f90"), "!$acc parallel\n!$acc end parallel\nend\n").unwrap();
     assert_eq!(good(accord(folder.path(), &["lint", "clean.f90"])), "");
+    let kernels = "#define N 9\nvoid f(int *restrict a, int n)\n{\n#pragma acc kernels\n    for (int i = 0; i < N; i++)\n        a[i] = n;\n\
+                   #pragma acc kernels\n    for (int i = 1; i < n; i++)\n        a[i] = a[i - 1];\n}\n";
+    std::fs::write(folder.path().join("k.c"), kernels).unwrap();
+    let said = accord(folder.path(), &["lint", "k.c"]);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.starts_with("k.c:8: ignored: loop carried dependence of a prevents parallelization; "), "{said}");
+    assert!(said.ends_with("write: loop independent, if the iterations don't need each other's values\n"), "{said}");
     // What the wrapper doesn't rewrite, it says.
     let output = accord(folder.path(), &["cc", "-c", "l.c"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -2,6 +2,7 @@
 
 use super::included::included;
 use super::outside::outside;
+use super::unopened::unopened;
 use crate::args::LintArgs;
 use crate::directives::{Finding, Language, Severity, findings};
 use crate::failure::{Failure, Result};
@@ -30,7 +31,8 @@ pub(crate) fn lint(args: &LintArgs) -> Result<u8> {
         let files = included(path, &text, language, &[]);
         let others: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
         let outside = outside(path, &text, language, &files, &others, &[]);
-        all.extend(findings(&text, language, gcc, &outside).into_iter().map(|finding| (path.clone(), finding)));
+        let found = findings(&text, language, gcc, &outside).into_iter().chain(unopened(path, language));
+        all.extend(found.map(|finding| (path.clone(), finding)));
         for (path, text) in files {
             if path.canonicalize().is_ok_and(|path| seen.insert(path)) {
                 let found = findings(&text, language, gcc, &outside).into_iter();

@@ -15,3 +15,4 @@ pub(crate) mod png;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod trace;
+mod unopened;

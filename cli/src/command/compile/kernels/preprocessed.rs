@@ -37,8 +37,10 @@ pub(crate) fn say(message: &Message, own: Own) {
         tell(format_args!("{}:{}: {text}", place.file, place.number));
     } else if *refused && !own.quiet {
         tell(format_args!(
-            "{}:{}: note: {text}; the loop stays as GCC compiles kernels, mostly for one thread",
-            place.file, place.number
+            "{}:{}: note: {text}; the loop stays as GCC compiles kernels, mostly for one thread; write: {}",
+            place.file,
+            place.number,
+            message.remedy()
         ));
     }
 }

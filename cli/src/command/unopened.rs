@@ -1,0 +1,58 @@
+//! Loops of `kernels` constructs that `accord cc`, `c++` and `fc` leave as GCC has them.
+
+use crate::directives::{Finding, Language, Severity};
+use accord_kernels::analysis::Rules;
+use accord_kernels::{Form, Input, Mode, rewrite_c, rewrite_fortran};
+use std::path::Path;
+use std::process::Command;
+
+/// Columns of fixed form.
+const COLUMNS: usize = 72;
+
+/// What stays of a source's `kernels` constructs, and why. Nothing of a source that the machine's preprocessor refuses.
+pub(super) fn unopened(path: &Path, language: Language) -> Vec<Finding> {
+    let Some(text) = preprocessed(path, language).filter(|text| text.to_ascii_lowercase().contains("kernels")) else {
+        return Vec::new();
+    };
+    let name = path.display().to_string();
+    let rules = Rules { prove: language != Language::Cxx, implicit_reductions: true, no_alias: false };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let new = match language {
+        Language::C | Language::Cxx => rewrite_c(&text, &name, language == Language::Cxx, Mode::Parallel, rules),
+        Language::FreeFortran | Language::FixedFortran => {
+            let form = if language == Language::FreeFortran { Form::Free } else { Form::Fixed { columns: COLUMNS } };
+            let include = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
+            let input = Input { text: &text, form, name: &name, module: &|_| None, include: &include };
+            rewrite_fortran(&input, Mode::Parallel, rules)
+        }
+    };
+    // Names of modules are known where the source is compiled.
+    let refused = new.messages.into_iter().filter(|one| one.refused && !one.text.contains(" means is not known"));
+    let found = refused.map(|message| Finding {
+        file: Some(message.place.file.clone()).filter(|file| *file != name),
+        line: message.place.number,
+        severity: Severity::Ignored,
+        message: format!("{}; the loop stays as GCC compiles kernels, mostly for one thread", message.text),
+        remedy: message.remedy().to_owned(),
+        rewritten: false,
+        everywhere: false,
+    });
+    found.collect()
+}
+
+fn preprocessed(path: &Path, language: Language) -> Option<String> {
+    let compiler = match language {
+        Language::C => "gcc",
+        Language::Cxx => "g++",
+        Language::FreeFortran | Language::FixedFortran => {
+            let ending = path.extension()?.to_str()?;
+            if !ending.starts_with('F') {
+                return Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned());
+            }
+            "gfortran"
+        }
+    };
+    let options: &[&str] = if language.is_fortran() { &["-E", "-cpp", "-fopenacc"] } else { &["-E", "-fopenacc"] };
+    let output = Command::new(compiler).args(options).arg(path).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
