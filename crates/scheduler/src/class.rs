@@ -15,6 +15,15 @@ pub struct DeviceClass {
     pub compute: (u16, u16),
 }
 
+impl DeviceClass {
+    /// Returns how a request names it: `nvidia/h200`, or the type alone where the model has no name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let kind = crate::request::words::type_name(self.kind).unwrap_or_else(|| self.kind.name());
+        if self.model.is_empty() { kind.to_owned() } else { format!("{kind}/{}", self.model) }
+    }
+}
+
 /// Chooses classes. Absent and zero fields match everything.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ClassFilter {

@@ -202,6 +202,28 @@ impl fmt::Display for Refusal {
     }
 }
 
+impl EndCause {
+    /// One word for each cause, for metrics.
+    pub const WORDS: [&'static str; 9] =
+        ["done", "cancelled", "limit", "quantum", "wait_over", "abandoned", "drained", "no_account", "lost"];
+
+    /// Returns the position of the cause's word.
+    #[must_use]
+    pub const fn index(&self) -> usize {
+        match self {
+            Self::Done => 0,
+            Self::Cancelled { .. } => 1,
+            Self::Limit => 2,
+            Self::Quantum => 3,
+            Self::WaitOver => 4,
+            Self::Abandoned => 5,
+            Self::Drained => 6,
+            Self::NoAccount => 7,
+            Self::Lost => 8,
+        }
+    }
+}
+
 impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -21,8 +21,9 @@
 //! * What a job holds for its sessions is in [`Effect::Started`] and [`Scheduler::job`]; [`Effect::LeaseEnds`] moves its end,
 //!   [`Effect::Warning`] precedes it by the policy's grace.
 //! * Seeing: [`Scheduler::jobs`] and [`Scheduler::explain`] in place; [`Scheduler::forecast`] and [`Scheduler::what_if`] consume a clone that
-//!   the driver makes, so that they run outside of its lock; [`Scheduler::usage`] by account.
-//! * History is the driver's: it keeps what effects say. The scheduler forgets a job when its devices are free.
+//!   the driver makes, so that they run outside of its lock; [`Scheduler::usage`] by account, [`Scheduler::device_states`].
+//! * History and usage by user and day are in the [`ledger`], which takes the same inputs and effects. The scheduler forgets a job when its
+//!   devices are free.
 //!
 //! # How it decides
 //!
@@ -44,6 +45,7 @@
 //! | [`model`], [`units`], [`text_error`] | models by product names; sizes and times as they are written; errors that mark a word |
 //! | [`input`], [`effect`] | the interface to the driver |
 //! | [`placement`] | the node and devices of a task by what it would fragment, and nodes of a gang by racks and switches |
+//! | [`ledger`] | ended jobs, and what users and accounts used |
 //! | `scheduler` | the state and the one way in |
 #![forbid(unsafe_code)]
 
@@ -58,6 +60,7 @@ mod guarantees;
 pub mod ids;
 pub mod input;
 mod job;
+pub mod ledger;
 pub mod model;
 pub mod node;
 pub mod placement;
@@ -80,6 +83,9 @@ pub use ids::{AccountId, ClassId, JobId, ReservationId};
 pub use input::{DrainTarget, Input, Reservation};
 pub use policy::Policy;
 pub use request::Request;
-pub use scheduler::{Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, SETTLE_MS, Scheduler, WaitReason};
+pub use scheduler::{
+    DeviceState, DevicesOnNode, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Rate, SETTLE_MS, Scheduler,
+    WaitReason,
+};
 pub use text_error::TextError;
 pub use time::{Millis, RELEASE_EXPECTED_MS};

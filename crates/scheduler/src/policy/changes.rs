@@ -1,6 +1,7 @@
 //! Effects of another policy on waiting and running jobs.
 
 use super::check::is_within;
+use super::draft::SITE;
 use super::site::SitePolicy;
 use super::{Account, Quota};
 use crate::class::{ClassFilter, DeviceClass};
@@ -110,11 +111,11 @@ pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary]) -> Vec<C
         };
         let (id, account) = (job.job, job.account.clone());
         if may(old) && !may(new) {
-            changes.push(if job.is_running() {
-                Change::ChargedToSite { job: id, account }
-            } else {
-                Change::Ends { job: id, user: job.user.clone(), account }
-            });
+            if !job.is_running() {
+                changes.push(Change::Ends { job: id, user: job.user.clone(), account });
+            } else if account != SITE {
+                changes.push(Change::ChargedToSite { job: id, account });
+            }
             continue;
         }
         if job.is_running() || beyond_ever(old, job).is_some() {

@@ -5,9 +5,11 @@ use super::explain::WaitReason;
 use crate::effect::{Effect, LeasedDevice, Refusal};
 use crate::ids::JobId;
 use crate::input::Input;
+use crate::job::Phase;
 use crate::request::Request;
 use crate::time::Millis;
-use accord_types::NodeId;
+use accord_types::{DeviceId, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Events that a forecast looks ahead.
 pub const FORECAST_EVENTS_MAX: usize = 20_000;
@@ -71,8 +73,64 @@ impl Scheduler {
         if let Some(starts) = explained.starts {
             return Some(Forecast::At { starts, reserved: true, reason, position });
         }
+        let mut start = None;
+        self.run_on(&mut |starts, started, _| {
+            if started == job {
+                start = Some(starts);
+            }
+            start.is_none()
+        });
+        if let Some(starts) = start {
+            return Some(Forecast::At { starts, reserved: false, reason, position });
+        }
+        Some(Forecast::Unknown { reason, position })
+    }
+
+    /// Returns when and with which devices a waiting job starts, on a snapshot; none if no start is known.
+    #[must_use]
+    pub fn start_of(mut self, job: JobId) -> Option<(Millis, Vec<DeviceId>)> {
+        if let Some(reserved) = self.reserved_start(job) {
+            return Some(reserved);
+        }
+        let mut found = None;
+        self.run_on(&mut |at, started, devices| {
+            if started == job {
+                found = Some((at, devices.iter().map(|leased| leased.device).collect()));
+            }
+            found.is_none()
+        });
+        found
+    }
+
+    /// Returns when each waiting job starts, as far as is known: its reserved start, or else its start on a snapshot as for
+    /// [`Scheduler::what_if`].
+    #[must_use]
+    pub fn starts(mut self) -> BTreeMap<JobId, Millis> {
+        let waiting = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.phase == Phase::Waiting && !job.on_hold);
+        let mut open: BTreeSet<JobId> = self.jobs.keys().copied().filter(waiting).collect();
+        let mut starts = BTreeMap::new();
+        for &id in &self.promised {
+            if let Some((at, _)) = self.reserved_start(id) {
+                open.remove(&id);
+                starts.insert(id, at);
+            }
+        }
+        if !open.is_empty() && !self.paused {
+            self.run_on(&mut |at, started, _| {
+                if open.remove(&started) {
+                    starts.insert(started, at);
+                }
+                !open.is_empty()
+            });
+        }
+        starts
+    }
+
+    /// Runs a snapshot on as if every job lasted until its limit and its devices were released at once. Visits each start, until `visit`
+    /// says that it has enough, or for [`FORECAST_EVENTS_MAX`] events.
+    fn run_on(&mut self, visit: &mut impl FnMut(Millis, JobId, &[LeasedDevice]) -> bool) {
         for _ in 0..FORECAST_EVENTS_MAX {
-            let Some(next) = self.next_deadline() else { break };
+            let Some(next) = self.next_deadline() else { return };
             let mut effects = Vec::new();
             self.apply(next, Input::Tick, &mut effects);
             let mut at = 0;
@@ -82,11 +140,14 @@ impl Scheduler {
                 }
                 at += 1;
             }
-            if started(&effects, job).is_some() {
-                return Some(Forecast::At { starts: self.now, reserved: false, reason, position });
+            for effect in &effects {
+                if let Effect::Started { job, devices, .. } = effect
+                    && !visit(self.now, *job, devices)
+                {
+                    return;
+                }
             }
         }
-        Some(Forecast::Unknown { reason, position })
     }
 }
 

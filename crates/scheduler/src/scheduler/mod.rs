@@ -12,6 +12,7 @@ mod pass;
 mod promises;
 mod reserved;
 mod timers;
+mod view;
 
 use crate::accounts::{Accounts, Head};
 use crate::effect::Effect;
@@ -26,6 +27,7 @@ use crate::time::Millis;
 pub use explain::{Explanation, JobView, WaitReason};
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use std::collections::{BTreeMap, BTreeSet};
+pub use view::{DeviceState, DevicesOnNode, Rate};
 
 /// How often the order of accounts takes over what they used meanwhile.
 pub const SETTLE_MS: u64 = 60_000;

@@ -1,0 +1,208 @@
+//! Ended jobs.
+
+use crate::accounts::Usage;
+use crate::effect::EndCause;
+use crate::ids::JobId;
+use crate::request::Request;
+use crate::scheduler::DevicesOnNode;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Ended jobs that are kept. For more the oldest goes.
+pub const HISTORY_JOBS_MAX: usize = 65_536;
+/// Bytes of ended jobs, about.
+pub const HISTORY_BYTES_MAX: usize = 64 << 20;
+/// Jobs of a page.
+const PAGE_JOBS_MAX: usize = 128;
+/// Jobs that a page looks at: those of other users are passed over.
+const PAGE_LOOKS_MAX: usize = 8_192;
+
+/// A job that has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedJob {
+    /// Its number in the history, in the order of ends.
+    pub number: u64,
+    /// The job.
+    pub job: JobId,
+    /// Its user.
+    pub user: String,
+    /// Its account, without the user.
+    pub account: String,
+    /// What it asked for.
+    pub request: Arc<Request>,
+    /// The program that asked.
+    pub program: String,
+    /// When it asked, by the wall clock.
+    pub asked_unix_ms: u64,
+    /// When it started, by the wall clock; none if it never did.
+    pub started_unix_ms: Option<u64>,
+    /// When it ended, by the wall clock.
+    pub ended_unix_ms: u64,
+    /// How long it waited.
+    pub waited_ms: u64,
+    /// How long it ran.
+    pub ran_ms: u64,
+    /// The devices that it had.
+    pub devices: Vec<DevicesOnNode>,
+    /// What it is charged for.
+    pub used: Usage,
+    /// Why it ended.
+    pub cause: EndCause,
+}
+
+impl EndedJob {
+    /// Returns about how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let devices = self.devices.iter().map(|on| {
+            size_of::<DevicesOnNode>() + on.node.len() + on.model.len() + on.ordinals.len() * size_of::<u32>()
+        });
+        let parts = self.request.alternatives.iter().map(|one| one.parts.len() * size_of::<crate::request::Part>());
+        let names = self.request.only_nodes.iter().chain(&self.request.avoid_nodes).map(|name| name.len() + 24);
+        let labels = self.request.labels.iter().map(|(name, value)| name.len() + value.len() + 48);
+        let texts = self.user.len() + self.account.len() + self.program.len();
+        let all = devices.chain(parts).chain(names).chain(labels).sum::<usize>() + texts;
+        all + size_of::<Self>() + size_of::<Request>()
+    }
+}
+
+/// A part of the history.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistoryPage {
+    /// Ended jobs, the last first.
+    pub jobs: Vec<EndedJob>,
+    /// Where the next page begins: `before` of its question. None: there is no more.
+    pub next: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    jobs: BTreeMap<u64, EndedJob>,
+    bytes: usize,
+    last: u64,
+    /// The end of the last job that is kept no longer.
+    gone_unix_ms: u64,
+}
+
+impl History {
+    /// Adds a job, and returns its number.
+    pub(super) fn add(&mut self, job: EndedJob) -> u64 {
+        self.last += 1;
+        let job = EndedJob { number: self.last, ..job };
+        self.bytes += job.bytes();
+        self.jobs.insert(self.last, job);
+        while self.jobs.len() > HISTORY_JOBS_MAX || self.bytes > HISTORY_BYTES_MAX && self.jobs.len() > 1 {
+            let Some((_, oldest)) = self.jobs.pop_first() else { break };
+            self.bytes -= oldest.bytes();
+            self.gone_unix_ms = oldest.ended_unix_ms;
+        }
+        self.last
+    }
+
+    pub(super) fn gone_unix_ms(&self) -> u64 {
+        self.gone_unix_ms
+    }
+
+    pub(super) fn set_used(&mut self, number: u64, used: Usage) {
+        if let Some(job) = self.jobs.get_mut(&number) {
+            job.used = used;
+        }
+    }
+
+    pub(super) fn page(&self, user: Option<&str>, before: Option<u64>) -> HistoryPage {
+        let mut page = HistoryPage { jobs: Vec::new(), next: None };
+        let earlier = self.jobs.range(..before.unwrap_or(u64::MAX)).rev();
+        for (looks, (number, job)) in earlier.enumerate() {
+            if looks == PAGE_LOOKS_MAX || page.jobs.len() == PAGE_JOBS_MAX {
+                page.next = Some(number + 1);
+                break;
+            }
+            if user.is_none_or(|user| user == job.user) {
+                page.jobs.push(job.clone());
+            }
+        }
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::ClassFilter;
+    use crate::request::Part;
+
+    fn job(number: u64, user: &str, devices: usize) -> EndedJob {
+        EndedJob {
+            number: 0,
+            job: JobId(number),
+            user: user.to_owned(),
+            account: "site".to_owned(),
+            request: Arc::new(Request::of(Part::whole(1, ClassFilter::ALL))),
+            program: "app".to_owned(),
+            asked_unix_ms: 0,
+            started_unix_ms: None,
+            ended_unix_ms: 0,
+            waited_ms: 0,
+            ran_ms: 0,
+            devices: vec![DevicesOnNode {
+                node: "n".to_owned(),
+                model: "cpu".to_owned(),
+                ordinals: vec![0; devices],
+                milli: 1_000,
+                memory: 0,
+                exclusive: true,
+            }],
+            used: Usage::default(),
+            cause: EndCause::Done,
+        }
+    }
+
+    #[test]
+    fn pages_go_back_to_the_first_job_and_have_each_once() {
+        let mut history = History::default();
+        for number in 1..=1_000 {
+            history.add(job(number, if number % 3 == 0 { "eva" } else { "tom" }, 1));
+        }
+        for (user, count) in [(None, 1_000), (Some("eva"), 333), (Some("nobody"), 0)] {
+            let (mut found, mut before) = (Vec::new(), None);
+            loop {
+                let page = history.page(user, before);
+                assert!(page.jobs.len() <= PAGE_JOBS_MAX);
+                found.extend(page.jobs.iter().map(|job| job.job.0));
+                before = page.next;
+                if before.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found.len(), count);
+            assert!(found.windows(2).all(|pair| pair[0] > pair[1]));
+        }
+        assert_eq!(history.page(None, Some(0)), HistoryPage { jobs: Vec::new(), next: None });
+    }
+
+    #[test]
+    fn a_page_does_not_look_at_all_jobs_of_others() {
+        let mut history = History::default();
+        history.add(job(1, "eva", 1));
+        for number in 0..PAGE_LOOKS_MAX as u64 + 10 {
+            history.add(job(number + 2, "tom", 1));
+        }
+        let first = history.page(Some("eva"), None);
+        assert!(first.jobs.is_empty() && first.next.is_some());
+        assert_eq!(history.page(Some("eva"), first.next).jobs.len(), 1);
+    }
+
+    #[test]
+    fn the_oldest_jobs_go_by_number_and_by_bytes() {
+        let mut history = History::default();
+        for number in 1..=HISTORY_JOBS_MAX as u64 + 5 {
+            history.add(job(number, "eva", 1));
+        }
+        assert_eq!((history.jobs.len(), history.jobs.first_key_value().unwrap().0), (HISTORY_JOBS_MAX, &6));
+        for number in 0..20 {
+            history.add(job(number, "eva", 1 << 20));
+        }
+        assert!(history.bytes <= HISTORY_BYTES_MAX && history.jobs.len() >= 15, "{}", history.bytes);
+        let counted: usize = history.jobs.values().map(EndedJob::bytes).sum();
+        assert_eq!(counted, history.bytes);
+    }
+}

@@ -1,0 +1,279 @@
+//! What jobs used, and which have ended.
+//!
+//! The driver shows the ledger each input and its effects, in their order, after the scheduler has taken the input:
+//!
+//! ```text
+//! let touched = Touched::by(&input);
+//! scheduler.apply(now, input, &mut effects);
+//! ledger.observe(clock, touched, &effects, &scheduler);
+//! ```
+//!
+//! A job is charged at [`Scheduler::rate`] from its start until its devices are free. Time is that of the monotonic clock: a wall clock that
+//! jumps charges no second twice, and decides only on which day a second counts.
+
+mod clock;
+mod history;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+pub use clock::Clock;
+pub use history::{EndedJob, HISTORY_BYTES_MAX, HISTORY_JOBS_MAX, HistoryPage};
+pub use usage::{DAY_MS, Owner, Row, USAGE_ROWS_MAX, UsageBy, UsageLine, UsageView, month_of};
+
+use crate::accounts::Usage;
+use crate::effect::{Effect, EndCause};
+use crate::ids::JobId;
+use crate::input::Input;
+use crate::request::Request;
+use crate::scheduler::{DevicesOnNode, Rate, Scheduler};
+use crate::time::Millis;
+use accord_types::NodeId;
+use history::History;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use usage::UsageTable;
+
+/// The jobs that an input may charge otherwise, beside those that its effects name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touched {
+    /// None.
+    Nothing,
+    /// One job.
+    Job(JobId),
+    /// The jobs that have devices of a node.
+    Node(NodeId),
+    /// Every job.
+    All,
+}
+
+impl Touched {
+    /// Returns what an input touches.
+    #[must_use]
+    pub fn by(input: &Input) -> Self {
+        match input {
+            Input::NodeJoined(description) => Self::Node(description.id),
+            Input::NodeLost(node) | Input::NodeLeft(node) => Self::Node(*node),
+            Input::Released { job, .. } => Self::Job(*job),
+            Input::Quarantine { device, .. } | Input::Unquarantine { device, .. } => Self::Node(device.node),
+            Input::PolicyApplied { .. } => Self::All,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// A job from its request until its devices are free.
+#[derive(Clone, Debug)]
+struct OpenJob {
+    user: String,
+    account: String,
+    request: Arc<Request>,
+    program: String,
+    asked_unix_ms: u64,
+    asked: Millis,
+    started: Option<(Millis, u64)>,
+    devices: Vec<DevicesOnNode>,
+    nodes: BTreeSet<NodeId>,
+    rate: Rate,
+    settled: Millis,
+    used: Usage,
+    /// Its number in the history, once it has ended.
+    ended: Option<u64>,
+}
+
+/// Counts since the ledger began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Jobs that started.
+    pub started: u64,
+    /// Jobs that ended, by [`EndCause::index`].
+    pub ended: [u64; EndCause::WORDS.len()],
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    open: BTreeMap<JobId, OpenJob>,
+    on_node: BTreeMap<NodeId, BTreeSet<JobId>>,
+    usage: UsageTable,
+    history: History,
+    begun_unix_ms: u64,
+    totals: Totals,
+}
+
+impl Ledger {
+    /// An empty ledger, which counts from now.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            on_node: BTreeMap::new(),
+            usage: UsageTable::new(clock),
+            history: History::default(),
+            begun_unix_ms: clock.unix_ms,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Takes over what an input has changed.
+    pub fn observe(&mut self, clock: Clock, touched: Touched, effects: &[Effect], scheduler: &Scheduler) {
+        let mut changed = BTreeSet::new();
+        match touched {
+            Touched::Nothing => {}
+            Touched::Job(job) => drop(changed.insert(job)),
+            Touched::Node(node) => changed.extend(self.on_node.get(&node).into_iter().flatten()),
+            Touched::All => changed.extend(self.open.keys()),
+        }
+        for effect in effects {
+            match effect {
+                Effect::Queued { job } => self.asked(clock, *job, scheduler),
+                Effect::Started { job, devices, .. } => {
+                    self.totals.started += 1;
+                    self.asked(clock, *job, scheduler);
+                    if let Some(open) = self.open.get_mut(job) {
+                        open.started = Some((clock.now, clock.unix_ms));
+                        open.devices = scheduler.by_node(devices);
+                        open.nodes = devices.iter().map(|leased| leased.device.node).collect();
+                        for node in &open.nodes {
+                            self.on_node.entry(*node).or_default().insert(*job);
+                        }
+                        self.usage.started(clock, &open.account, &open.user);
+                    }
+                    changed.insert(*job);
+                }
+                Effect::Ended { job, cause } => {
+                    self.totals.ended[cause.index()] += 1;
+                    self.ended(clock, *job, cause);
+                    changed.insert(*job);
+                }
+                Effect::DevicesLost { job, .. } => drop(changed.insert(*job)),
+                _ => {}
+            }
+        }
+        for job in changed {
+            self.charge(clock, job, scheduler);
+        }
+    }
+
+    /// Says which program asks, as users know it. Nothing else depends on it.
+    pub fn name_program(&mut self, job: JobId, program: &str) {
+        if let Some(open) = self.open.get_mut(&job) {
+            program.clone_into(&mut open.program);
+        }
+    }
+
+    /// Returns the program that asked, and when it did by the wall clock.
+    #[must_use]
+    pub fn program(&self, job: JobId) -> Option<(&str, u64)> {
+        self.open.get(&job).map(|open| (open.program.as_str(), open.asked_unix_ms))
+    }
+
+    /// Returns what was used until now, by day, account and user, as a copy that later inputs don't change.
+    #[must_use]
+    pub fn usage(&mut self, clock: Clock) -> UsageView {
+        self.usage.view(clock)
+    }
+
+    /// Returns how many jobs have started and ended.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Returns since when all ended jobs are kept, by the wall clock.
+    #[must_use]
+    pub fn since_unix_ms(&self) -> u64 {
+        self.begun_unix_ms.max(self.history.gone_unix_ms())
+    }
+
+    /// Returns the ended jobs of one user, or of all, the last first: those before the history's number `before`, or the last ones.
+    #[must_use]
+    pub fn history(&self, clock: Clock, user: Option<&str>, before: Option<u64>) -> HistoryPage {
+        let mut page = self.history.page(user, before);
+        for ended in &mut page.jobs {
+            let open = self.open.get(&ended.job).filter(|open| open.ended == Some(ended.number));
+            ended.used = open.map_or(ended.used, |open| used_until(open, clock.now));
+        }
+        page
+    }
+
+    fn asked(&mut self, clock: Clock, id: JobId, scheduler: &Scheduler) {
+        let (Some(view), Some(request)) = (scheduler.job(id), scheduler.request(id)) else { return };
+        self.open.entry(id).or_insert_with(|| OpenJob {
+            account: account_of(&view.account, &view.user),
+            user: view.user,
+            request: request.clone(),
+            program: String::new(),
+            asked_unix_ms: clock.unix_ms.saturating_sub(clock.now.since(view.submitted)),
+            asked: view.submitted,
+            started: None,
+            devices: Vec::new(),
+            nodes: BTreeSet::new(),
+            rate: Rate::default(),
+            settled: clock.now,
+            used: Usage::default(),
+            ended: None,
+        });
+    }
+
+    fn ended(&mut self, clock: Clock, job: JobId, cause: &EndCause) {
+        let Some(open) = self.open.get_mut(&job) else { return };
+        let (started, started_unix_ms) = open.started.map_or((clock.now, None), |(at, unix)| (at, Some(unix)));
+        open.ended = Some(self.history.add(EndedJob {
+            number: 0,
+            job,
+            user: open.user.clone(),
+            account: open.account.clone(),
+            request: open.request.clone(),
+            program: open.program.clone(),
+            asked_unix_ms: open.asked_unix_ms,
+            started_unix_ms,
+            ended_unix_ms: clock.unix_ms,
+            waited_ms: started.since(open.asked),
+            ran_ms: clock.now.since(started),
+            devices: std::mem::take(&mut open.devices),
+            used: Usage::default(),
+            cause: cause.clone(),
+        }));
+    }
+
+    /// Charges a job until now, and at its present rate from now on. Forgets one whose devices are free.
+    fn charge(&mut self, clock: Clock, id: JobId, scheduler: &Scheduler) {
+        let Some(open) = self.open.get_mut(&id) else { return };
+        open.used = used_until(open, clock.now);
+        open.settled = clock.now;
+        self.usage.charge(clock, &open.account, &open.user, open.rate, false);
+        let view = scheduler.job(id);
+        if let Some(view) = &view {
+            open.account = account_of(&view.account, &view.user);
+        }
+        open.rate = scheduler.rate(id);
+        self.usage.charge(clock, &open.account, &open.user, open.rate, true);
+        if let Some(number) = open.ended {
+            self.history.set_used(number, open.used);
+        }
+        if view.is_some() || open.ended.is_none() {
+            return;
+        }
+        for node in std::mem::take(&mut open.nodes) {
+            if let Some(jobs) = self.on_node.get_mut(&node) {
+                jobs.remove(&id);
+                if jobs.is_empty() {
+                    self.on_node.remove(&node);
+                }
+            }
+        }
+        self.open.remove(&id);
+    }
+}
+
+/// Returns an account's name without the user, whose leaf account a job is charged to.
+fn account_of(leaf: &str, user: &str) -> String {
+    leaf.strip_suffix(user).and_then(|account| account.strip_suffix('/')).unwrap_or(leaf).to_owned()
+}
+
+fn used_until(open: &OpenJob, now: Millis) -> Usage {
+    let mut used = open.used;
+    used.add(open.rate, now.since(open.settled));
+    used
+}

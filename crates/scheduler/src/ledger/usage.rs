@@ -1,0 +1,274 @@
+//! What accounts and users used, by day.
+
+use super::clock::Clock;
+use crate::accounts::Usage;
+use crate::scheduler::Rate;
+use crate::time::Millis;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Milliseconds of a day. Days are those of UTC.
+pub const DAY_MS: u64 = 86_400_000;
+
+/// Rows of a day, account and user at one time. For more the oldest day is forgotten.
+pub const USAGE_ROWS_MAX: usize = 65_536;
+
+/// Stands for all further accounts and users of a day that has too many.
+const OTHERS: &str = "(others)";
+
+/// An account and one of its users.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Owner {
+    /// The account.
+    pub account: String,
+    /// The user.
+    pub user: String,
+}
+
+/// What an account's user used on a day.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Row {
+    /// Device time.
+    pub usage: Usage,
+    /// Jobs that started.
+    pub jobs: u64,
+}
+
+/// By what usage is summed up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UsageBy {
+    /// User.
+    User,
+    /// Account.
+    Account,
+    /// Day.
+    Day,
+}
+
+/// A sum.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageLine {
+    /// The user, the account, or the day as `2026-11-29`.
+    pub name: String,
+    /// What was used.
+    pub row: Row,
+}
+
+type Day = BTreeMap<Owner, Row>;
+
+/// The rows, and what is charged now.
+#[derive(Clone, Debug)]
+pub(super) struct UsageTable {
+    since_unix_ms: u64,
+    days: BTreeMap<u64, Arc<Day>>,
+    rows: usize,
+    /// Rates of owners with jobs that are charged, and until when they are in `days`.
+    rates: BTreeMap<Owner, (Rate, Millis)>,
+}
+
+impl UsageTable {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { since_unix_ms: clock.unix_ms, days: BTreeMap::new(), rows: 0, rates: BTreeMap::new() }
+    }
+
+    /// Counts a job that starts.
+    pub(super) fn started(&mut self, clock: Clock, account: &str, user: &str) {
+        let owner = Owner { account: account.to_owned(), user: user.to_owned() };
+        self.row(clock.unix_ms / DAY_MS, owner).jobs += 1;
+    }
+
+    /// Charges an owner until now, and from now on at a rate that is higher, or lower, by `by`.
+    pub(super) fn charge(&mut self, clock: Clock, account: &str, user: &str, by: Rate, more: bool) {
+        if by == Rate::default() {
+            return;
+        }
+        let owner = Owner { account: account.to_owned(), user: user.to_owned() };
+        self.settle(clock, &owner);
+        let (rate, _) = self.rates.entry(owner.clone()).or_insert((Rate::default(), clock.now));
+        let change = |of: u64, by: u64| if more { of.saturating_add(by) } else { of.saturating_sub(by) };
+        *rate = Rate { milli: change(rate.milli, by.milli), billed: change(rate.billed, by.billed) };
+        if *rate == Rate::default() {
+            self.rates.remove(&owner);
+        }
+    }
+
+    /// Brings an owner's rows up to date: the time since the last one, divided where days begin by the wall clock.
+    fn settle(&mut self, clock: Clock, owner: &Owner) {
+        let Some((rate, settled)) = self.rates.get_mut(owner) else { return };
+        let (rate, mut left) = (*rate, clock.now.since(*settled));
+        *settled = clock.now;
+        let mut until = clock.unix_ms;
+        while left > 0 {
+            // The last millisecond before `until` is of this day.
+            let day = until.saturating_sub(1) / DAY_MS;
+            let part = if day == 0 { left } else { left.min(until - day * DAY_MS) };
+            self.row(day, owner.clone()).usage.add(rate, part);
+            left -= part;
+            until -= part.min(until);
+        }
+    }
+
+    fn row(&mut self, day: u64, owner: Owner) -> &mut Row {
+        let is_known = self.days.get(&day).is_some_and(|rows| rows.contains_key(&owner));
+        let mut owner = owner;
+        if !is_known {
+            while self.rows >= USAGE_ROWS_MAX {
+                let Some(oldest) = self.days.first_entry().filter(|oldest| *oldest.key() < day) else { break };
+                let (oldest, rows) = oldest.remove_entry();
+                self.rows -= rows.len();
+                self.since_unix_ms = self.since_unix_ms.max((oldest + 1) * DAY_MS);
+            }
+            if self.rows >= USAGE_ROWS_MAX {
+                owner = Owner { account: OTHERS.to_owned(), user: OTHERS.to_owned() };
+            }
+        }
+        let rows = Arc::make_mut(self.days.entry(day).or_default());
+        let before = rows.len();
+        if before == 0 || !rows.contains_key(&owner) {
+            self.rows += 1;
+        }
+        rows.entry(owner).or_default()
+    }
+
+    pub(super) fn view(&mut self, clock: Clock) -> UsageView {
+        for owner in self.rates.keys().cloned().collect::<Vec<_>>() {
+            self.settle(clock, &owner);
+        }
+        UsageView { since_unix_ms: self.since_unix_ms, days: self.days.clone() }
+    }
+}
+
+/// What was used until a moment.
+#[derive(Clone, Debug)]
+pub struct UsageView {
+    /// Since when it is counted, by the wall clock.
+    pub since_unix_ms: u64,
+    days: BTreeMap<u64, Arc<Day>>,
+}
+
+impl UsageView {
+    /// Returns sums, of one user or of all, by name.
+    #[must_use]
+    pub fn by(&self, by: UsageBy, user: Option<&str>) -> Vec<UsageLine> {
+        let mut sums: BTreeMap<String, Row> = BTreeMap::new();
+        for (day, owner, row) in self.rows() {
+            if user.is_some_and(|user| user != owner.user) {
+                continue;
+            }
+            let name = match by {
+                UsageBy::User => owner.user.clone(),
+                UsageBy::Account => owner.account.clone(),
+                UsageBy::Day => day_text(day),
+            };
+            let sum = sums.entry(name).or_default();
+            sum.usage.milli_ms += row.usage.milli_ms;
+            sum.usage.billed += row.usage.billed;
+            sum.jobs += row.jobs;
+        }
+        sums.into_iter().map(|(name, row)| UsageLine { name, row }).collect()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (u64, &Owner, &Row)> {
+        self.days.iter().flat_map(|(day, rows)| rows.iter().map(|(owner, row)| (*day, owner, row)))
+    }
+}
+
+impl Usage {
+    /// Adds what a rate amounts to in a time.
+    pub(crate) fn add(&mut self, rate: Rate, ms: u64) {
+        self.milli_ms += u128::from(rate.milli) * u128::from(ms);
+        self.billed += u128::from(rate.billed) * u128::from(ms);
+    }
+}
+
+/// Returns a day as `2026-11-29`, by its number since 1970.
+fn day_text(day: u64) -> String {
+    let (year, month, of_month) = date(day);
+    format!("{year:04}-{month:02}-{of_month:02}")
+}
+
+/// Returns the month of a time of the wall clock, counted from year 0. Months are those of UTC.
+#[must_use]
+pub fn month_of(unix_ms: u64) -> u64 {
+    let (year, month, _) = date(unix_ms / DAY_MS);
+    year * 12 + month - 1
+}
+
+/// Returns year, month and day of a day by its number since 1970.
+fn date(day: u64) -> (u64, u64, u64) {
+    // Years begin in March here, so that the leap day is the last one; 400 years are an era.
+    let day = day + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let (of_month, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = era * 400 + year + u64::from(month <= 2);
+    (year, month, of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { milli: 2_000, billed: 3_000_000 };
+
+    fn at(now: u64, unix_ms: u64) -> Clock {
+        Clock { now: Millis(now), unix_ms }
+    }
+
+    #[test]
+    fn days_are_written_as_dates() {
+        let texts = [0, 59, 11_016, 20_786, 20_819].map(day_text);
+        assert_eq!(texts, ["1970-01-01", "1970-03-01", "2000-02-29", "2026-11-29", "2027-01-01"]);
+    }
+
+    #[test]
+    fn months_begin_on_their_first_day() {
+        let months = [20_786, 20_787, 20_788, 20_818, 20_819].map(|day| month_of(day * DAY_MS));
+        assert_eq!(months, [24_322, 24_322, 24_323, 24_323, 24_324]);
+    }
+
+    #[test]
+    fn a_lease_over_midnight_counts_on_both_days() {
+        let midnight = 20_786 * DAY_MS;
+        let mut table = UsageTable::new(at(0, midnight - 1_000));
+        table.charge(at(0, midnight - 1_000), "physics", "eva", RATE, true);
+        table.charge(at(3_000, midnight + 2_000), "physics", "eva", RATE, false);
+        let days = table.view(at(9_000, midnight + 8_000)).by(UsageBy::Day, None);
+        let milli_ms: Vec<_> = days.iter().map(|line| (line.name.as_str(), line.row.usage.milli_ms)).collect();
+        assert_eq!(milli_ms, [("2026-11-28", 2_000_000), ("2026-11-29", 4_000_000)]);
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_charges_no_second_twice() {
+        let day = 20_786 * DAY_MS;
+        let mut table = UsageTable::new(at(0, day));
+        table.charge(at(0, day + 7_200_000), "physics", "eva", RATE, true);
+        // An hour back, then two forward.
+        let _ = table.view(at(60_000, day + 3_660_000));
+        let view = table.view(at(120_000, day + 10_920_000));
+        assert_eq!(
+            view.by(UsageBy::User, Some("eva"))[0].row.usage,
+            Usage { milli_ms: 2_000 * 120_000, billed: 3_000_000 * 120_000 }
+        );
+        assert!(view.by(UsageBy::User, Some("tom")).is_empty());
+    }
+
+    #[test]
+    fn the_oldest_day_goes_when_there_are_too_many_rows() {
+        let mut table = UsageTable::new(at(0, 5 * DAY_MS + 7));
+        for user in 0..USAGE_ROWS_MAX {
+            table.started(at(0, 5 * DAY_MS + 7), "a", &user.to_string());
+        }
+        // Nothing is older: further users are counted together.
+        table.started(at(0, 5 * DAY_MS + 7), "a", "late");
+        let jobs = |table: &mut UsageTable| table.view(at(0, 6 * DAY_MS)).by(UsageBy::Day, None);
+        assert_eq!(jobs(&mut table)[0].row.jobs, USAGE_ROWS_MAX as u64 + 1);
+        assert_eq!(table.view(at(0, 0)).by(UsageBy::User, Some(OTHERS)).len(), 1);
+        table.started(at(0, 6 * DAY_MS), "a", "0");
+        assert_eq!(jobs(&mut table).len(), 1);
+        let view = table.view(at(0, 6 * DAY_MS));
+        assert_eq!((view.since_unix_ms, table.rows), (6 * DAY_MS, 1));
+    }
+}

@@ -1,0 +1,257 @@
+//! What tools show beside single jobs: the order of waiting jobs, devices by state, charges.
+
+use super::{Scheduler, WaitReason};
+use crate::class::DeviceClass;
+use crate::effect::LeasedDevice;
+use crate::ids::{AccountId, JobId};
+use crate::job::{Hold, Phase};
+use crate::request::Request;
+use crate::time::Millis;
+use accord_types::{DeviceId, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a job is charged for at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rate {
+    /// Thousandths of devices.
+    pub milli: u64,
+    /// The same times the billing weights of their classes: millionths of devices.
+    pub billed: u64,
+}
+
+/// Equal devices of one node that a job has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DevicesOnNode {
+    /// The node's name.
+    pub node: String,
+    /// Their model as a request names it: `nvidia/h200`, `cpu/epyc-9654`.
+    pub model: String,
+    /// Their ordinals there.
+    pub ordinals: Vec<u32>,
+    /// Thousandths of each device's time; 0 for memory alone.
+    pub milli: u32,
+    /// Bytes of each device's memory; 0 for whole devices.
+    pub memory: u64,
+    /// Whether no other job has any of them.
+    pub exclusive: bool,
+}
+
+/// The state of a device, for tools that count devices.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DeviceState {
+    /// No job has any of it.
+    Free,
+    /// Jobs have a part of it.
+    Shared,
+    /// A job has all of it, or jobs have all of it together.
+    Held,
+    /// Its jobs have ended, and its agent has not confirmed yet that it is clear.
+    Releasing,
+    /// No job is placed there: it is drained.
+    Drained,
+    /// No job is placed there: it showed a fault.
+    Quarantined,
+    /// Its node's agent is not heard, or does not name it any more.
+    Lost,
+}
+
+impl DeviceState {
+    /// All states, in the order of their names in tables.
+    pub const ALL: [Self; 7] =
+        [Self::Free, Self::Shared, Self::Held, Self::Releasing, Self::Drained, Self::Quarantined, Self::Lost];
+
+    /// Returns the state's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Shared => "shared",
+            Self::Held => "held",
+            Self::Releasing => "releasing",
+            Self::Drained => "drained",
+            Self::Quarantined => "quarantined",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl Scheduler {
+    /// Returns what a job asks for.
+    #[must_use]
+    pub fn request(&self, id: JobId) -> Option<&Arc<Request>> {
+        self.jobs.get(&id).map(|job| &job.request)
+    }
+
+    /// Whether a job waits and may not start because it is on hold.
+    #[must_use]
+    pub fn is_on_hold(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.phase == Phase::Waiting && job.on_hold)
+    }
+
+    /// Returns the time of the last input.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
+    /// Returns a job's time limit; none: it is renewed by quantum.
+    #[must_use]
+    pub fn limit_ms(&self, id: JobId) -> Option<u64> {
+        self.jobs.get(&id)?.limit_ms
+    }
+
+    /// Whether all starts are paused.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Returns how many jobs wait, those on hold included.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Returns how many jobs run.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.accounts.get(AccountId::SITE.0).running as usize
+    }
+
+    /// Returns what a job is charged for now; nothing for a job that waits or is forgotten.
+    #[must_use]
+    pub fn rate(&self, id: JobId) -> Rate {
+        let mut rate = Rate::default();
+        for grant in self.jobs.get(&id).into_iter().flat_map(|job| &job.grants) {
+            if matches!(grant.hold, Hold::Held | Hold::Releasing) {
+                let weight = self.policy.billing_of(&self.pool.classes[grant.class.index()]);
+                rate.milli += grant.milli;
+                rate.billed += grant.milli * u64::from(weight);
+            }
+        }
+        rate
+    }
+
+    /// Returns the waiting jobs that are not on hold, first in order first: a job's position is its index.
+    #[must_use]
+    pub fn order_of_waiting(&self) -> Vec<JobId> {
+        let mut order: Vec<JobId> = self.front.values().copied().collect();
+        let front: BTreeSet<JobId> = order.iter().copied().collect();
+        self.accounts.visit(&mut |_, job| {
+            if !front.contains(&job) {
+                order.push(job);
+            }
+            true
+        });
+        order
+    }
+
+    /// Returns a node's name.
+    #[must_use]
+    pub fn node_name(&self, id: NodeId) -> Option<&str> {
+        self.pool.node_at(id).map(|at| self.pool.node(at).name.as_str())
+    }
+
+    /// Returns the node of the program that asked for a job's devices, if it is one of the cluster's.
+    #[must_use]
+    pub fn origin(&self, id: JobId) -> Option<NodeId> {
+        self.jobs.get(&id)?.origin.map(|at| self.pool.node(at).id)
+    }
+
+    /// Returns the class of a device.
+    #[must_use]
+    pub fn class_of(&self, device: DeviceId) -> Option<&DeviceClass> {
+        self.pool.spot(device).map(|spot| &self.pool.classes[self.pool.device(spot).class.index()])
+    }
+
+    /// Returns devices of a lease by node, equal ones together, in their order.
+    #[must_use]
+    pub fn by_node(&self, devices: &[LeasedDevice]) -> Vec<DevicesOnNode> {
+        let mut found: Vec<DevicesOnNode> = Vec::new();
+        for leased in devices {
+            let model = self.class_of(leased.device).map_or_else(String::new, DeviceClass::name);
+            let node = self.node_name(leased.device.node).unwrap_or_default();
+            let (milli, memory) =
+                if leased.exclusive { (crate::amount::WHOLE, 0) } else { (leased.amount.milli, leased.amount.memory) };
+            let alike = found.last_mut().filter(|last| {
+                last.node == node
+                    && last.model == model
+                    && (last.milli, last.memory, last.exclusive) == (milli, memory, leased.exclusive)
+            });
+            match alike {
+                Some(last) => last.ordinals.push(leased.device.ordinal),
+                None => found.push(DevicesOnNode {
+                    node: node.to_owned(),
+                    model,
+                    ordinals: vec![leased.device.ordinal],
+                    milli,
+                    memory,
+                    exclusive: leased.exclusive,
+                }),
+            }
+        }
+        found
+    }
+
+    /// Returns a waiting job's reserved start and the devices that are kept for it.
+    #[must_use]
+    pub fn reserved_start(&self, id: JobId) -> Option<(Millis, Vec<DeviceId>)> {
+        let promise = self.jobs.get(&id)?.promise.as_ref()?;
+        Some((promise.starts, promise.spots.iter().map(|&spot| self.pool.device_id(spot)).collect()))
+    }
+
+    /// Returns the jobs that have any of these devices, releasing ones included.
+    #[must_use]
+    pub fn holders(&self, devices: impl IntoIterator<Item = DeviceId>) -> BTreeSet<JobId> {
+        let spots = devices.into_iter().filter_map(|device| self.pool.spot(device));
+        spots.flat_map(|spot| self.pool.device(spot).holders.iter().map(|holder| holder.job)).collect()
+    }
+
+    /// Returns how many devices of each class are in each state. A drained device that is still held counts as held.
+    #[must_use]
+    pub fn device_states(&self) -> Vec<(DeviceClass, BTreeMap<DeviceState, u64>)> {
+        let mut states = vec![BTreeMap::new(); self.pool.classes.len()];
+        for node in &self.pool.nodes {
+            for device in &node.devices {
+                let is_releasing = |job: JobId| self.jobs.get(&job).is_none_or(|job| job.phase == Phase::Releasing);
+                let is_drained = device.drained.is_some() || node.drained.is_some();
+                let state = if !node.up || device.absent {
+                    DeviceState::Lost
+                } else if device.faulty {
+                    DeviceState::Quarantined
+                } else if device.holders.is_empty() {
+                    if is_drained { DeviceState::Drained } else { DeviceState::Free }
+                } else if device.holders.iter().all(|holder| is_releasing(holder.job)) {
+                    DeviceState::Releasing
+                } else if device.left().is_some() {
+                    DeviceState::Shared
+                } else {
+                    DeviceState::Held
+                };
+                *states[device.class.index()].entry(state).or_default() += 1;
+            }
+        }
+        self.pool.classes.iter().cloned().zip(states).collect()
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OnHold => f.write_str("it is on hold"),
+            Self::Paused => f.write_str("all starts are paused"),
+            Self::NoSuchDevices => f.write_str("the cluster has no such devices now"),
+            Self::Running { account } => write!(f, "account {account} has as many running jobs as it may"),
+            Self::Most { account } => write!(f, "account {account} has as many devices as it may"),
+            Self::Guarantee => {
+                f.write_str("the free devices are guaranteed to other accounts, and its limit is longer than a quantum")
+            }
+            Self::Devices { model, needed, free } => {
+                let model = if model.is_empty() { "such devices" } else { model };
+                write!(f, "{needed} of {model} are needed, and {free} are free for as long as its limit")
+            }
+        }
+    }
+}
