@@ -1,6 +1,13 @@
 //! How long each list and text of each message may be. The functions name every field, so that a new one is not forgotten;
 //! `tests/bounds.rs` tries each list and text that the `.proto` files have.
 
+mod jobs;
+
+pub use jobs::{
+    EXPLANATION_LINES_MAX, JOB_TEXT_MAX, POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX, POLICY_REQUEST_MAX, POLICY_TEXT_MAX,
+    WHAT_IF_TEXT_MAX,
+};
+
 use crate::convert::Malformed;
 use crate::v1;
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, PATH_MAX, WORDS_MAX};
@@ -75,6 +82,7 @@ macro_rules! without_lists {
 }
 
 without_lists! {
+    ChangeJobRequest { version, job, limit_ms, first }
     CloseSessionReply {}
     CloseSessionRequest { version, session }
     DeviceFigures { ordinal, to_device, from_device, launch_ns }
@@ -83,14 +91,20 @@ without_lists! {
     Drain { draining }
     Goodbye {}
     HeldDevice { ordinal, milli, memory, exclusive }
+    HistoryRequest { version, before }
+    JobRequest { version, job }
     MeasureNode {}
     PageStart { list, from }
+    PauseReply { waiting, running }
+    PauseRequest { version, pause }
+    QueueRequest { version, from, view }
     SessionLimits { memory_quota, stream_quota, session_ms }
     PathTimes { small_ns, medium_ns, stream_bytes_per_s }
     Rank { rank, size, local_rank, local_size, job }
     ShutdownReply {}
     ShutdownRequest { version, agents }
     Stop {}
+    UsageRequest { version, by, from }
 }
 
 impl<T: Bounded> Bounded for Option<T> {

@@ -5,8 +5,10 @@ use accord_proto::v1;
 use prost::Message;
 use std::path::Path;
 
-/// Longer than any list or text may be, in elements and bytes.
+/// More elements than any list may have.
 const TOO_MANY: usize = 1 << 18;
+/// More bytes than any text may have.
+const TOO_LONG: usize = 8 << 20;
 
 /// A field that may have any length.
 struct Field {
@@ -68,9 +70,10 @@ fn too_long(field: &Field) -> Vec<u8> {
             varint(0, &mut bytes);
         }
     } else {
+        let length = if is_number { TOO_MANY } else { TOO_LONG };
         varint(tag, &mut bytes);
-        varint(TOO_MANY, &mut bytes);
-        bytes.extend(std::iter::repeat_n(if field.kind == "string" { b'x' } else { 0 }, TOO_MANY));
+        varint(length, &mut bytes);
+        bytes.extend(std::iter::repeat_n(if field.kind == "string" { b'x' } else { 0 }, length));
     }
     bytes
 }
@@ -94,6 +97,8 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
         HeldDevice Heartbeat JobGrant JobReleased JoinWorld KernelLimits Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode PageStart Path PathMeasured
         PathTimes Rank RankLost Register Registered ReleaseJob Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
         ShutdownReply ShutdownRequest Stop Viewer
+        ApplyPolicyReply ApplyPolicyRequest ChangeJobRequest EndedJob ExplainReply HistoryReply HistoryRequest Job JobDevices JobReply
+        JobRequest PauseReply PauseRequest PolicyFinding QueueReply QueueRequest UsageReply UsageRequest UsageRow WhatIfReply WhatIfRequest
     }
 }
 

@@ -1597,6 +1597,1640 @@ pub mod cluster_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Equal devices of one node.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobDevices {
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    /// As a request names it: nvidia/h200.
+    #[prost(string, tag = "2")]
+    pub model: ::prost::alloc::string::String,
+    #[prost(uint32, repeated, tag = "3")]
+    pub ordinals: ::prost::alloc::vec::Vec<u32>,
+    /// Thousandths of each device's time; 0 for memory alone.
+    #[prost(uint32, tag = "4")]
+    pub share_milli: u32,
+    /// Bytes of each device's memory; 0 for whole devices.
+    #[prost(uint64, tag = "5")]
+    pub memory: u64,
+    /// No other job has any of them.
+    #[prost(bool, tag = "6")]
+    pub exclusive: bool,
+}
+/// A waiting or running job.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Job {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    #[prost(string, tag = "2")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub account: ::prost::alloc::string::String,
+    /// What it asks for.
+    #[prost(string, tag = "4")]
+    pub request: ::prost::alloc::string::String,
+    /// The program that asked.
+    #[prost(string, tag = "5")]
+    pub program: ::prost::alloc::string::String,
+    #[prost(enumeration = "JobState", tag = "6")]
+    pub state: i32,
+    /// The coordinator's clock, here and below.
+    #[prost(uint64, tag = "7")]
+    pub asked_unix_ms: u64,
+    #[prost(uint64, optional, tag = "8")]
+    pub started_unix_ms: ::core::option::Option<u64>,
+    /// The end of its lease.
+    #[prost(uint64, optional, tag = "9")]
+    pub ends_unix_ms: ::core::option::Option<u64>,
+    #[prost(message, repeated, tag = "10")]
+    pub devices: ::prost::alloc::vec::Vec<JobDevices>,
+    /// Of a waiting job: jobs before it.
+    #[prost(uint32, tag = "11")]
+    pub position: u32,
+    /// Why it waits.
+    #[prost(string, tag = "12")]
+    pub why: ::prost::alloc::string::String,
+    /// When it starts at the latest, as far as is known.
+    #[prost(uint64, optional, tag = "13")]
+    pub starts_unix_ms: ::core::option::Option<u64>,
+    /// That start is reserved.
+    #[prost(bool, tag = "14")]
+    pub reserved: bool,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueueRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    /// Jobs before the page.
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+    /// Of a further page: the view of the first one.
+    #[prost(uint64, tag = "3")]
+    pub view: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueReply {
+    /// Which view of the queue the page is of.
+    #[prost(uint64, tag = "1")]
+    pub view: u64,
+    /// Running jobs by number, then waiting ones in their order, then those on hold.
+    #[prost(message, repeated, tag = "2")]
+    pub jobs: ::prost::alloc::vec::Vec<Job>,
+    /// Where the next page begins; absent: this is the last one.
+    #[prost(uint64, optional, tag = "3")]
+    pub next: ::core::option::Option<u64>,
+    /// Jobs of others, which the caller does not see.
+    #[prost(uint32, tag = "4")]
+    pub others_running: u32,
+    #[prost(uint32, tag = "5")]
+    pub others_waiting: u32,
+    /// No job starts: an administrator has paused all.
+    #[prost(bool, tag = "6")]
+    pub paused: bool,
+    #[prost(uint64, tag = "7")]
+    pub unix_ms: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(uint64, tag = "2")]
+    pub job: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobReply {
+    /// The job afterwards; absent: it is gone.
+    #[prost(message, optional, tag = "1")]
+    pub job: ::core::option::Option<Job>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainReply {
+    #[prost(message, optional, tag = "1")]
+    pub job: ::core::option::Option<Job>,
+    /// In words, one fact a line.
+    #[prost(string, repeated, tag = "2")]
+    pub lines: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint64, tag = "3")]
+    pub unix_ms: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WhatIfRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(string, tag = "2")]
+    pub request: ::prost::alloc::string::String,
+    /// The program's node, if it is one of the cluster's.
+    #[prost(string, tag = "3")]
+    pub node_name: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WhatIfReply {
+    #[prost(enumeration = "WhatIfOutcome", tag = "1")]
+    pub outcome: i32,
+    /// The account that it would be charged to.
+    #[prost(string, tag = "2")]
+    pub account: ::prost::alloc::string::String,
+    /// Why it is refused, or waits.
+    #[prost(string, tag = "3")]
+    pub why: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "4")]
+    pub devices: ::prost::alloc::vec::Vec<JobDevices>,
+    #[prost(uint32, tag = "5")]
+    pub position: u32,
+    #[prost(uint64, optional, tag = "6")]
+    pub starts_unix_ms: ::core::option::Option<u64>,
+    #[prost(bool, tag = "7")]
+    pub reserved: bool,
+    #[prost(uint64, tag = "8")]
+    pub unix_ms: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HistoryRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    /// The page has the jobs before this number of the history; absent: the last ones.
+    #[prost(uint64, optional, tag = "2")]
+    pub before: ::core::option::Option<u64>,
+}
+/// A job that has ended.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EndedJob {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    #[prost(string, tag = "2")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub account: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub request: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub program: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "6")]
+    pub asked_unix_ms: u64,
+    /// Absent: it never started.
+    #[prost(uint64, optional, tag = "7")]
+    pub started_unix_ms: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "8")]
+    pub ended_unix_ms: u64,
+    #[prost(uint64, tag = "9")]
+    pub waited_ms: u64,
+    #[prost(uint64, tag = "10")]
+    pub ran_ms: u64,
+    #[prost(message, repeated, tag = "11")]
+    pub devices: ::prost::alloc::vec::Vec<JobDevices>,
+    /// Device time, from its start until its devices were free.
+    #[prost(uint64, tag = "12")]
+    pub device_ms: u64,
+    /// The same times the billing weights of the devices' classes.
+    #[prost(uint64, tag = "13")]
+    pub billed_ms: u64,
+    #[prost(string, tag = "14")]
+    pub why: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HistoryReply {
+    /// The last first.
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<EndedJob>,
+    #[prost(uint64, optional, tag = "2")]
+    pub next: ::core::option::Option<u64>,
+    /// Jobs that ended earlier are not known.
+    #[prost(uint64, tag = "3")]
+    pub since_unix_ms: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UsageRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(enumeration = "UsageBy", tag = "2")]
+    pub by: i32,
+    /// Rows before the page.
+    #[prost(uint64, tag = "3")]
+    pub from: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UsageRow {
+    /// The user, the account, or the day: 2026-11-29.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub device_ms: u64,
+    #[prost(uint64, tag = "3")]
+    pub billed_ms: u64,
+    /// Jobs that started.
+    #[prost(uint64, tag = "4")]
+    pub jobs: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UsageReply {
+    #[prost(message, repeated, tag = "1")]
+    pub rows: ::prost::alloc::vec::Vec<UsageRow>,
+    #[prost(uint64, optional, tag = "2")]
+    pub next: ::core::option::Option<u64>,
+    /// What was used before is not counted.
+    #[prost(uint64, tag = "3")]
+    pub since_unix_ms: u64,
+    #[prost(uint64, tag = "4")]
+    pub unix_ms: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeJobRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(uint64, tag = "2")]
+    pub job: u64,
+    /// Its time limit from its start.
+    #[prost(uint64, optional, tag = "3")]
+    pub limit_ms: ::core::option::Option<u64>,
+    /// It is before all others.
+    #[prost(bool, tag = "4")]
+    pub first: bool,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PauseRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(bool, tag = "2")]
+    pub pause: bool,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PauseReply {
+    #[prost(uint32, tag = "1")]
+    pub waiting: u32,
+    #[prost(uint32, tag = "2")]
+    pub running: u32,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ApplyPolicyRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    /// The file's text.
+    #[prost(string, tag = "2")]
+    pub policy: ::prost::alloc::string::String,
+    /// Nothing is changed: the answer says what would be.
+    #[prost(bool, tag = "3")]
+    pub check_only: bool,
+}
+/// What is wrong in a policy.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PolicyFinding {
+    #[prost(uint32, tag = "1")]
+    pub line: u32,
+    #[prost(uint32, tag = "2")]
+    pub column: u32,
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+    /// The line, with a mark under the wrong part.
+    #[prost(string, tag = "4")]
+    pub marked: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ApplyPolicyReply {
+    /// Nothing was changed if there is one.
+    #[prost(message, repeated, tag = "1")]
+    pub findings: ::prost::alloc::vec::Vec<PolicyFinding>,
+    /// What the policy changes for waiting and running jobs.
+    #[prost(string, repeated, tag = "2")]
+    pub changes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Further changes, which are not listed.
+    #[prost(uint32, tag = "3")]
+    pub more_changes: u32,
+    /// The version of the policy in effect now.
+    #[prost(uint64, tag = "4")]
+    pub policy_version: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum JobState {
+    Unspecified = 0,
+    Waiting = 1,
+    OnHold = 2,
+    Running = 3,
+    /// It has ended, and agents have not confirmed yet that its devices are free.
+    Releasing = 4,
+}
+impl JobState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "JOB_STATE_UNSPECIFIED",
+            Self::Waiting => "JOB_STATE_WAITING",
+            Self::OnHold => "JOB_STATE_ON_HOLD",
+            Self::Running => "JOB_STATE_RUNNING",
+            Self::Releasing => "JOB_STATE_RELEASING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "JOB_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "JOB_STATE_WAITING" => Some(Self::Waiting),
+            "JOB_STATE_ON_HOLD" => Some(Self::OnHold),
+            "JOB_STATE_RUNNING" => Some(Self::Running),
+            "JOB_STATE_RELEASING" => Some(Self::Releasing),
+            _ => None,
+        }
+    }
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum WhatIfOutcome {
+    Unspecified = 0,
+    Refused = 1,
+    /// It would start at once.
+    Now = 2,
+    /// It would start later.
+    Later = 3,
+    /// Nothing that is known of lets it start.
+    Unknown = 4,
+}
+impl WhatIfOutcome {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "WHAT_IF_OUTCOME_UNSPECIFIED",
+            Self::Refused => "WHAT_IF_OUTCOME_REFUSED",
+            Self::Now => "WHAT_IF_OUTCOME_NOW",
+            Self::Later => "WHAT_IF_OUTCOME_LATER",
+            Self::Unknown => "WHAT_IF_OUTCOME_UNKNOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WHAT_IF_OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
+            "WHAT_IF_OUTCOME_REFUSED" => Some(Self::Refused),
+            "WHAT_IF_OUTCOME_NOW" => Some(Self::Now),
+            "WHAT_IF_OUTCOME_LATER" => Some(Self::Later),
+            "WHAT_IF_OUTCOME_UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum UsageBy {
+    Unspecified = 0,
+    User = 1,
+    Account = 2,
+    Day = 3,
+}
+impl UsageBy {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "USAGE_BY_UNSPECIFIED",
+            Self::User => "USAGE_BY_USER",
+            Self::Account => "USAGE_BY_ACCOUNT",
+            Self::Day => "USAGE_BY_DAY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "USAGE_BY_UNSPECIFIED" => Some(Self::Unspecified),
+            "USAGE_BY_USER" => Some(Self::User),
+            "USAGE_BY_ACCOUNT" => Some(Self::Account),
+            "USAGE_BY_DAY" => Some(Self::Day),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod jobs_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// What users see and do with jobs.
+    #[derive(Debug, Clone)]
+    pub struct JobsClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl JobsClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> JobsClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> JobsClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            JobsClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Running and waiting jobs, in pages: the caller's own, others' as counts unless the policy shows more.
+        pub async fn queue(
+            &mut self,
+            request: impl tonic::IntoRequest<super::QueueRequest>,
+        ) -> std::result::Result<tonic::Response<super::QueueReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/Queue");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "Queue"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Withdraws a waiting job, ends a running one.
+        pub async fn cancel_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/CancelJob");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "CancelJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A waiting job does not start.
+        pub async fn hold_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/HoldJob");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "HoldJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// It may start again.
+        pub async fn release_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Jobs/ReleaseJob",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "ReleaseJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Why a job waits, or has these devices.
+        pub async fn explain_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExplainReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Jobs/ExplainJob",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "ExplainJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What would happen to a request.
+        pub async fn what_if(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WhatIfRequest>,
+        ) -> std::result::Result<tonic::Response<super::WhatIfReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/WhatIf");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "WhatIf"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Ended jobs, in pages.
+        pub async fn history(
+            &mut self,
+            request: impl tonic::IntoRequest<super::HistoryRequest>,
+        ) -> std::result::Result<tonic::Response<super::HistoryReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/History");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "History"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What was used, in pages.
+        pub async fn usage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UsageRequest>,
+        ) -> std::result::Result<tonic::Response<super::UsageReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/Usage");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "Usage"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// An administrator changes a job's limit, or puts it before all others.
+        pub async fn change_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChangeJobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/ChangeJob");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "ChangeJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// No job starts, or jobs start again. For administrators.
+        pub async fn pause(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PauseRequest>,
+        ) -> std::result::Result<tonic::Response<super::PauseReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/Pause");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "Pause"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod jobs_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with JobsServer.
+    #[async_trait]
+    pub trait Jobs: std::marker::Send + std::marker::Sync + 'static {
+        /// Running and waiting jobs, in pages: the caller's own, others' as counts unless the policy shows more.
+        async fn queue(
+            &self,
+            request: tonic::Request<super::QueueRequest>,
+        ) -> std::result::Result<tonic::Response<super::QueueReply>, tonic::Status>;
+        /// Withdraws a waiting job, ends a running one.
+        async fn cancel_job(
+            &self,
+            request: tonic::Request<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
+        /// A waiting job does not start.
+        async fn hold_job(
+            &self,
+            request: tonic::Request<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
+        /// It may start again.
+        async fn release_job(
+            &self,
+            request: tonic::Request<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
+        /// Why a job waits, or has these devices.
+        async fn explain_job(
+            &self,
+            request: tonic::Request<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExplainReply>, tonic::Status>;
+        /// What would happen to a request.
+        async fn what_if(
+            &self,
+            request: tonic::Request<super::WhatIfRequest>,
+        ) -> std::result::Result<tonic::Response<super::WhatIfReply>, tonic::Status>;
+        /// Ended jobs, in pages.
+        async fn history(
+            &self,
+            request: tonic::Request<super::HistoryRequest>,
+        ) -> std::result::Result<tonic::Response<super::HistoryReply>, tonic::Status>;
+        /// What was used, in pages.
+        async fn usage(
+            &self,
+            request: tonic::Request<super::UsageRequest>,
+        ) -> std::result::Result<tonic::Response<super::UsageReply>, tonic::Status>;
+        /// An administrator changes a job's limit, or puts it before all others.
+        async fn change_job(
+            &self,
+            request: tonic::Request<super::ChangeJobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
+        /// No job starts, or jobs start again. For administrators.
+        async fn pause(
+            &self,
+            request: tonic::Request<super::PauseRequest>,
+        ) -> std::result::Result<tonic::Response<super::PauseReply>, tonic::Status>;
+    }
+    /// What users see and do with jobs.
+    #[derive(Debug)]
+    pub struct JobsServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> JobsServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for JobsServer<T>
+    where
+        T: Jobs,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/accord.v1.Jobs/Queue" => {
+                    #[allow(non_camel_case_types)]
+                    struct QueueSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::QueueRequest>
+                    for QueueSvc<T> {
+                        type Response = super::QueueReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::QueueRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::queue(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = QueueSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/CancelJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct CancelJobSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::JobRequest>
+                    for CancelJobSvc<T> {
+                        type Response = super::JobReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::JobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::cancel_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CancelJobSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/HoldJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct HoldJobSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::JobRequest>
+                    for HoldJobSvc<T> {
+                        type Response = super::JobReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::JobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::hold_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = HoldJobSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/ReleaseJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReleaseJobSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::JobRequest>
+                    for ReleaseJobSvc<T> {
+                        type Response = super::JobReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::JobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::release_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReleaseJobSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/ExplainJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExplainJobSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::JobRequest>
+                    for ExplainJobSvc<T> {
+                        type Response = super::ExplainReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::JobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::explain_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExplainJobSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/WhatIf" => {
+                    #[allow(non_camel_case_types)]
+                    struct WhatIfSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::WhatIfRequest>
+                    for WhatIfSvc<T> {
+                        type Response = super::WhatIfReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WhatIfRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::what_if(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WhatIfSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/History" => {
+                    #[allow(non_camel_case_types)]
+                    struct HistorySvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::HistoryRequest>
+                    for HistorySvc<T> {
+                        type Response = super::HistoryReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::HistoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::history(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = HistorySvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/Usage" => {
+                    #[allow(non_camel_case_types)]
+                    struct UsageSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::UsageRequest>
+                    for UsageSvc<T> {
+                        type Response = super::UsageReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UsageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::usage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UsageSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/ChangeJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangeJobSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::ChangeJobRequest>
+                    for ChangeJobSvc<T> {
+                        type Response = super::JobReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChangeJobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::change_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangeJobSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/Pause" => {
+                    #[allow(non_camel_case_types)]
+                    struct PauseSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::PauseRequest>
+                    for PauseSvc<T> {
+                        type Response = super::PauseReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PauseRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::pause(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PauseSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for JobsServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "accord.v1.Jobs";
+    impl<T> tonic::server::NamedService for JobsServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Generated client implementations.
+pub mod policies_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// The site's policy. For administrators.
+    #[derive(Debug, Clone)]
+    pub struct PoliciesClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl PoliciesClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> PoliciesClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> PoliciesClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            PoliciesClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Puts a policy into effect, if nothing is wrong with it.
+        pub async fn apply_policy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ApplyPolicyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ApplyPolicyReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Policies/ApplyPolicy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Policies", "ApplyPolicy"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod policies_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with PoliciesServer.
+    #[async_trait]
+    pub trait Policies: std::marker::Send + std::marker::Sync + 'static {
+        /// Puts a policy into effect, if nothing is wrong with it.
+        async fn apply_policy(
+            &self,
+            request: tonic::Request<super::ApplyPolicyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ApplyPolicyReply>,
+            tonic::Status,
+        >;
+    }
+    /// The site's policy. For administrators.
+    #[derive(Debug)]
+    pub struct PoliciesServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> PoliciesServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for PoliciesServer<T>
+    where
+        T: Policies,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/accord.v1.Policies/ApplyPolicy" => {
+                    #[allow(non_camel_case_types)]
+                    struct ApplyPolicySvc<T: Policies>(pub Arc<T>);
+                    impl<
+                        T: Policies,
+                    > tonic::server::UnaryService<super::ApplyPolicyRequest>
+                    for ApplyPolicySvc<T> {
+                        type Response = super::ApplyPolicyReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ApplyPolicyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Policies>::apply_policy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ApplyPolicySvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for PoliciesServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "accord.v1.Policies";
+    impl<T> tonic::server::NamedService for PoliciesServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DrainNodeRequest {
