@@ -48,7 +48,7 @@ impl Background {
             program_lost_after: PROGRAM_LOST_AFTER,
         };
         let work = move || {
-            let driver = Arc::new(Driver::new(DriverSettings { limits }));
+            let driver = Arc::new(Driver::new(DriverSettings { limits, ..DriverSettings::default() }));
             let stop = async {
                 let _ = stopped.await;
             };

@@ -37,19 +37,24 @@ pub struct Config {
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
     pub users: UserRules,
 
-    /// Memory that one session may hold on each device, with K, M, G or T [default: no limit].
+    /// The site's policy, in TOML, with which the coordinator starts: accord policy apply puts another one in its place until the next start
+    /// [default: one account for all users, without limits].
+    #[arg(long, env = "ACCORD_POLICY", value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+
+    /// Memory that one session may hold on each device, with K, M, G or T, where the policy does not say [default: no limit].
     #[arg(long, env = "ACCORD_MEMORY_QUOTA", value_name = "BYTES", value_parser = bytes)]
     pub memory_quota: Option<u64>,
 
-    /// Streams that one session may use on each device; its queues share them beyond that.
-    #[arg(long, env = "ACCORD_STREAM_QUOTA", value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
-    pub stream_quota: u32,
+    /// Streams that one session may use on each device, where the policy does not say; its queues share them beyond that [default: 32].
+    #[arg(long, env = "ACCORD_STREAM_QUOTA", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub stream_quota: Option<u32>,
 
     /// Sessions that one user may have at one time.
     #[arg(long, env = "ACCORD_SESSION_QUOTA", value_name = "COUNT", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..))]
     pub session_quota: u32,
 
-    /// How long one session may last, with s, m, h or d [default: no limit].
+    /// How long one session may last, with s, m, h or d, where the policy does not say [default: no limit].
     #[arg(long, env = "ACCORD_SESSION_TIME", value_name = "TIME", value_parser = time)]
     pub session_time: Option<Duration>,
 
@@ -101,7 +106,7 @@ mod tests {
     fn quotas_are_read_and_checked() {
         let parse = |flags: &[&str]| Config::try_parse_from([&["x", "--tls", "t"][..], flags].concat());
         let config = parse(&["--memory-quota", "2G", "--stream-quota", "4", "--session-time", "8h"]).unwrap();
-        assert_eq!((config.memory_quota, config.stream_quota), (Some(2 << 30), 4));
+        assert_eq!((config.memory_quota, config.stream_quota), (Some(2 << 30), Some(4)));
         assert_eq!(config.session_time, Some(Duration::from_secs(8 * 3600)));
         for bad in [
             ["--memory-quota", "0"],

@@ -4,8 +4,9 @@
 use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::metrics::{self, TABLE};
-use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
+use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, QuotaFlags, listen_here, serve};
 use accord_monitoring::Monitor;
+use accord_scheduler::policy::{POLICY_BYTES_MAX, SitePolicy};
 use accord_telemetry::log;
 use accord_trust::Trust;
 use accord_trust::access::{Act, check};
@@ -13,7 +14,8 @@ use accord_types::unknown_settings::unknown_settings;
 use accord_types::{scarce, threads};
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,6 +47,19 @@ fn read_trust(folder: &Path) -> accord_types::Result<Trust> {
     Ok(trust)
 }
 
+/// Reads a policy file that is not longer than a policy may be: one byte more lets the check say so.
+fn read_policy(file: &Path) -> Result<SitePolicy, String> {
+    let most = u64::try_from(POLICY_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let mut text = String::new();
+    File::open(file)
+        .and_then(|opened| opened.take(most).read_to_string(&mut text))
+        .map_err(|error| format!("cannot read the policy {}: {error}", file.display()))?;
+    SitePolicy::read(&text, None).map_err(|findings| {
+        let findings: Vec<String> = findings.iter().map(|finding| format!("{}:{finding}", file.display())).collect();
+        format!("the policy is wrong; correct it, or start without --policy\n{}", findings.join("\n"))
+    })
+}
+
 /// Each program has a connection. Without more descriptors there are fewer.
 fn take_all_descriptors() {
     let limit = getrlimit(Resource::Nofile);
@@ -53,6 +68,7 @@ fn take_all_descriptors() {
 
 fn run(config: &Config) -> Result<(), String> {
     take_all_descriptors();
+    let policy = config.policy.as_deref().map(read_policy).transpose()?;
     let trust = config.tls.as_deref().map(read_trust).transpose().map_err(|error| error.to_string())?;
     let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
     runtime.block_on(async {
@@ -86,14 +102,23 @@ fn run(config: &Config) -> Result<(), String> {
         }
         let limits = Limits {
             memory_quota: config.memory_quota.unwrap_or(0),
-            stream_quota: config.stream_quota,
+            stream_quota: config.stream_quota.unwrap_or(Limits::default().stream_quota),
             session_quota: usize::try_from(config.session_quota).unwrap_or(usize::MAX),
             session_ms: config.session_time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             plain_tcp: config.insecure_plain_tcp,
             lost_after_ms: u64::try_from(config.lost_after.as_millis()).unwrap_or(u64::MAX),
             ..Limits::default()
         };
-        let driver = Arc::new(Driver::new(DriverSettings { limits }));
+        let flags = QuotaFlags {
+            memory: config.memory_quota.is_some(),
+            stream: config.stream_quota.is_some(),
+            session_time: config.session_time.is_some(),
+        };
+        let counts_devices = config.metrics_listen.is_some();
+        let driver = Arc::new(Driver::new(DriverSettings { limits, flags, counts_devices }));
+        if let Some(policy) = policy {
+            driver.begin_with(policy)?;
+        }
         let attestation = Attestation { munge: config.munge.clone(), users: config.users.clone() };
         let listeners = Listeners { tcp, local, program_lost_after: config.program_lost_after };
         serve(listeners, attestation, driver, stop).await.map_err(|error| error.to_string())

@@ -2,10 +2,13 @@
 
 use crate::cluster::{ClientPush, Cluster, Effect, Input, Node};
 use accord_monitoring::Metric;
+use accord_scheduler::{DeviceState, EndCause, Scheduler};
 use accord_types::DeviceKind;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// All of it.
-pub const TABLE: [Metric; 9] = [
+pub const TABLE: [Metric; 16] = [
     Metric::gauge(NODES_UP, "nodes whose agent lives"),
     Metric::gauge(DEVICES, "devices of these nodes").by("kind", &["cpu", "gpu"]),
     Metric::counter(NODES_LOST, "nodes that were lost or have left"),
@@ -13,6 +16,13 @@ pub const TABLE: [Metric; 9] = [
     Metric::gauge(SESSIONS, "open sessions"),
     Metric::counter(SESSIONS_OPENED, "sessions opened"),
     Metric::counter(SESSIONS_REFUSED, "sessions refused"),
+    Metric::gauge(JOBS, "jobs").by("state", &["waiting", "running"]),
+    Metric::counter(JOBS_STARTED, "jobs that got their devices"),
+    Metric::counter(JOBS_ENDED, "jobs that ended").by("why", &EndCause::WORDS),
+    Metric::gauge(JOB_DEVICES, "devices as the scheduler sees them").by("state", &STATES).and("class"),
+    Metric::gauge(POLICY_VERSION, "version of the site's policy; 0 without one"),
+    Metric::counter(DECISIONS, "decisions: what has happened, until all that follows is known"),
+    Metric::counter(DECISION_TIME, "microseconds that these took"),
     Metric::counter(REFUSED, "connections turned away").by("why", &Why::NAMES),
     Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
 ];
@@ -33,6 +43,32 @@ pub const SESSIONS: &str = "accord_coordinator_sessions";
 pub const SESSIONS_OPENED: &str = "accord_coordinator_sessions_opened_total";
 /// Sessions that were refused.
 pub const SESSIONS_REFUSED: &str = "accord_coordinator_sessions_refused_total";
+
+/// Jobs, by state.
+pub const JOBS: &str = "accord_coordinator_jobs";
+/// Jobs that got their devices.
+pub const JOBS_STARTED: &str = "accord_coordinator_jobs_started_total";
+/// Jobs that ended, by reason.
+pub const JOBS_ENDED: &str = "accord_coordinator_jobs_ended_total";
+/// Devices by class and state.
+pub const JOB_DEVICES: &str = "accord_coordinator_job_devices";
+/// The policy's version.
+pub const POLICY_VERSION: &str = "accord_coordinator_policy_version";
+/// Decisions of the core.
+pub const DECISIONS: &str = "accord_coordinator_decisions_total";
+/// Their time.
+pub const DECISION_TIME: &str = "accord_coordinator_decision_microseconds_total";
+
+/// What the scheduler's devices are.
+const STATES: [&str; 7] = {
+    let mut names = [""; 7];
+    let mut at = 0;
+    while at < DeviceState::ALL.len() {
+        names[at] = DeviceState::ALL[at].name();
+        at += 1;
+    }
+    names
+};
 
 /// Messages that were dropped, as standard error took none.
 pub const LOG_DROPPED: &str = "accord_coordinator_log_dropped_total";
@@ -75,6 +111,8 @@ pub(crate) fn refused(why: Why) {
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     up: usize,
+    /// The core's stamp when jobs were counted last.
+    stamp: Option<u64>,
 }
 
 impl Metrics {
@@ -90,6 +128,45 @@ impl Metrics {
             Effect::ToClient(_, ClientPush::Granted(_)) => metrics::counter!(SESSIONS_OPENED).increment(1),
             Effect::ToClient(_, ClientPush::Refused(_)) => metrics::counter!(SESSIONS_REFUSED).increment(1),
             _ => {}
+        }
+    }
+
+    /// Counts a decision.
+    pub(crate) fn decided(took: Duration) {
+        metrics::counter!(DECISIONS).increment(1);
+        metrics::counter!(DECISION_TIME).increment(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// After each step.
+    pub(crate) fn jobs(&mut self, cluster: &Cluster) {
+        if self.stamp.replace(cluster.stamp()) == Some(cluster.stamp()) {
+            return;
+        }
+        let scheduler = cluster.scheduler();
+        metrics::gauge!(JOBS, "state" => "waiting").set(scheduler.waiting() as f64);
+        metrics::gauge!(JOBS, "state" => "running").set(scheduler.running() as f64);
+        let totals = cluster.job_totals();
+        metrics::counter!(JOBS_STARTED).absolute(totals.started);
+        for (word, count) in EndCause::WORDS.iter().zip(totals.ended) {
+            metrics::counter!(JOBS_ENDED, "why" => *word).absolute(count);
+        }
+        metrics::gauge!(POLICY_VERSION).set(cluster.policy_version() as f64);
+    }
+
+    /// Devices by class and state, which takes a look at each of them.
+    pub(crate) fn devices(scheduler: &Scheduler) {
+        let mut by_name: BTreeMap<String, BTreeMap<DeviceState, u64>> = BTreeMap::new();
+        for (class, states) in scheduler.device_states() {
+            let counts = by_name.entry(class.name()).or_default();
+            for (state, count) in states {
+                *counts.entry(state).or_default() += count;
+            }
+        }
+        for (class, counts) in by_name {
+            for state in DeviceState::ALL {
+                let count = counts.get(&state).copied().unwrap_or(0);
+                metrics::gauge!(JOB_DEVICES, "state" => state.name(), "class" => class.clone()).set(count as f64);
+            }
         }
     }
 

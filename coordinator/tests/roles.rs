@@ -10,6 +10,8 @@ use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
+use accord_proto::v1::jobs_client::JobsClient;
+use accord_proto::v1::policies_client::PoliciesClient;
 use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::{VERSION, channel, v1};
 use accord_trust::access::{Act, may};
@@ -59,6 +61,7 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
     runtime.block_on(async {
         let channel = coordinator.connect(|endpoint| endpoint).await?;
         let mut admin = AdminClient::new(channel.clone());
+        let mut jobs = JobsClient::new(channel.clone());
         match act {
             Act::Register => {
                 let register = v1::Register { version, node_name: "h1".into(), ..Default::default() };
@@ -76,6 +79,30 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
             }
             Act::CloseSession => drop(admin.close_session(v1::CloseSessionRequest { version, session: 9 }).await?),
             Act::Shutdown => drop(admin.shutdown(v1::ShutdownRequest { version, agents: false }).await?),
+            Act::SeeJobs => {
+                jobs.queue(v1::QueueRequest { version, ..v1::QueueRequest::default() }).await?;
+                jobs.history(v1::HistoryRequest { version, before: None }).await?;
+                jobs.usage(v1::UsageRequest { version, by: v1::UsageBy::Day.into(), from: 0 }).await?;
+                let what_if = v1::WhatIfRequest { version, request: "1:cpu".into(), node_name: "h1".into() };
+                jobs.what_if(what_if).await?;
+                jobs.explain_job(v1::JobRequest { version, job: 9 }).await?;
+            }
+            Act::ChangeOwnJobs => {
+                let request = v1::JobRequest { version, job: 9 };
+                let [hold, release] = [jobs.hold_job(request).await, jobs.release_job(request).await];
+                let both = hold.and(release).err();
+                drop(jobs.cancel_job(request).await?);
+                assert!(both.is_some(), "there is no job 9");
+            }
+            Act::ChangeAllJobs => {
+                let request = v1::ChangeJobRequest { version, job: 9, limit_ms: Some(1), first: false };
+                drop(jobs.change_job(request).await?);
+            }
+            Act::PauseJobs => drop(jobs.pause(v1::PauseRequest { version, pause: true }).await?),
+            Act::ApplyPolicy => {
+                let request = v1::ApplyPolicyRequest { version, policy: String::new(), check_only: true };
+                drop(PoliciesClient::new(channel).apply_policy(request).await?);
+            }
             Act::OpenSession | Act::Coordinate => unreachable!("not over gRPC"),
         }
         Ok(())
@@ -88,7 +115,9 @@ fn every_call_of_every_role_is_answered_as_the_table_says() {
     let coordinator = start(&authority);
     let address = coordinator.address().to_string();
     // What ends the coordinator comes last.
-    for act in [Act::Register, Act::Describe, Act::DrainNode, Act::CloseSession, Act::Shutdown] {
+    let over_grpc = Act::ALL.into_iter().filter(|act| !matches!(act, Act::Coordinate | Act::OpenSession));
+    let last = Act::Shutdown;
+    for act in over_grpc.filter(|act| *act != last).chain([last]) {
         for role in roles() {
             let status = call(&runtime, &address, authority.identity(role.clone(), HOUR).unwrap(), act).err();
             let refused = status.as_ref().is_some_and(|status| status.code() == Code::PermissionDenied);

@@ -5,7 +5,6 @@
 
 mod requests;
 
-use accord_coordinator::cluster::Limits;
 use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
 use accord_fabric::frame::session::Message;
 use accord_fabric::session_endpoint;
@@ -116,7 +115,7 @@ fn agents_hear_of_a_session_before_its_program_does() {
         let address = listener.local_addr().unwrap().to_string();
         let tcp = Some((listener, Arc::new(Trust::fixed(own))));
         let listeners = Listeners { tcp, local: Some(listen_here(&path).unwrap()), program_lost_after: HOUR };
-        let driver = Arc::new(Driver::new(DriverSettings { limits: Limits::default() }));
+        let driver = Arc::new(Driver::new(DriverSettings::default()));
         tokio::spawn(serve(listeners, Attestation::default(), driver, std::future::pending()));
 
         let agents: Vec<_> = (0..AGENTS)

@@ -58,6 +58,14 @@ fn a_session_and_an_outage_show() {
     let mut cluster = Cluster::builder().hosts(2).devices(2).monitored().start().unwrap();
     let coordinator = cluster.monitored(None).unwrap().to_owned();
     let agent = cluster.monitored(Some(1)).unwrap().to_owned();
+    await_status(&coordinator, "/readyz", "200");
+    await_status(&agent, "/readyz", "200");
+    await_value(&coordinator, "accord_coordinator_nodes_up", 2.0);
+    await_value(&coordinator, "accord_coordinator_devices{kind=\"cpu\"}", 4.0);
+    await_value(&coordinator, "accord_coordinator_devices{kind=\"gpu\"}", 0.0);
+    await_value(&coordinator, "accord_coordinator_jobs{state=\"waiting\"}", 0.0);
+    let class = job_devices_class(&coordinator);
+    await_value(&coordinator, &format!("accord_coordinator_job_devices{{state=\"free\",class=\"{class}\"}}"), 4.0);
     for (address, table) in
         [(&coordinator, &accord_coordinator::metrics::TABLE[..]), (&agent, &accord_node_agent::metrics::TABLE[..])]
     {
@@ -68,11 +76,6 @@ fn a_session_and_an_outage_show() {
             assert!(page.contains(&format!("# TYPE {} {kind}\n", metric.name)), "{} in {page}", metric.name);
         }
     }
-    await_status(&coordinator, "/readyz", "200");
-    await_status(&agent, "/readyz", "200");
-    await_value(&coordinator, "accord_coordinator_nodes_up", 2.0);
-    await_value(&coordinator, "accord_coordinator_devices{kind=\"cpu\"}", 4.0);
-    await_value(&coordinator, "accord_coordinator_devices{kind=\"gpu\"}", 0.0);
     assert_eq!(value(&get(&coordinator, "/metrics").unwrap(), "accord_coordinator_sessions_opened_total"), Some(0.0));
 
     let program = example("vecsum/vecsum.c", Variant::PLAIN).unwrap();
@@ -92,6 +95,19 @@ fn a_session_and_an_outage_show() {
     await_value(&agent, "accord_agent_registrations_total", 2.0);
 }
 
+/// The class of the devices, which has the processor's name in it.
+fn job_devices_class(address: &str) -> String {
+    let begun = Instant::now();
+    let class = regex_lite::Regex::new("accord_coordinator_job_devices\\{[^}]*class=\"([^\"]+)\"").unwrap();
+    loop {
+        if let Some(found) = class.captures(&get(address, "/metrics").unwrap()) {
+            return found[1].to_owned();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "no devices are counted");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn the_document_names_every_metric_with_its_labels() {
     let page = std::fs::read_to_string(repository_file("docs/reference/control-plane.md")).unwrap();
@@ -100,7 +116,8 @@ fn the_document_names_every_metric_with_its_labels() {
     let there: BTreeSet<&str> = tables().filter_map(|metric| metric.name.strip_prefix("accord_")).collect();
     assert_eq!(documented, there);
     for metric in tables() {
-        let label = metric.label.map(|(name, values)| format!("; label `{name}`: {}", values.join(", ")));
+        let open = metric.open_label.map(|name| format!("; label `{name}`")).unwrap_or_default();
+        let label = metric.label.map(|(name, values)| format!("; label `{name}`: {}{open}", values.join(", ")));
         let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
         let row = format!("| `{}` | {kind} | {}{} |", metric.name, metric.help, label.unwrap_or_default());
         assert!(page.contains(&row), "docs/reference/control-plane.md lacks {row}");

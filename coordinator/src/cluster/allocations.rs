@@ -1,5 +1,7 @@
 //! The scheduler, and what the coordinator keeps of its jobs.
 
+use super::books::Books;
+use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
 use super::job::{Job, Opener, Stage};
 use super::node::Node;
@@ -7,8 +9,8 @@ use super::time::Millis;
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::model::model_of;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
-use accord_scheduler::policy::{Member, SitePolicy};
-use accord_scheduler::{DrainTarget, Effect, Input, JobId, LeasedDevice, Request, Scheduler};
+use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::{DrainTarget, Effect, Input, JobId, LeasedDevice, Policy, Request, Scheduler};
 use accord_types::{DeviceId, Error, ErrorCode, NodeId, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,10 +20,12 @@ pub(super) const USERS_MAX: usize = 16_384;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Allocations {
-    scheduler: Scheduler,
-    policy: SitePolicy,
+    books: Books,
+    pub(super) in_effect: PolicyInEffect,
     /// Accounts and users that have asked.
-    users: BTreeSet<(String, String)>,
+    pub(super) users: BTreeSet<(String, String)>,
+    /// Unix groups of users.
+    pub(super) groups: BTreeMap<String, Vec<String>>,
     /// Inputs that the scheduler has not had yet.
     inputs: VecDeque<Input>,
     jobs: BTreeMap<JobId, Job>,
@@ -38,15 +42,12 @@ pub(super) struct Allocations {
 }
 
 impl Default for Allocations {
-    /// Without a policy of the site, every user is in one account.
     fn default() -> Self {
-        let mut policy = SitePolicy::default();
-        if let Some(rules) = policy.rules.first_mut() {
-            rules.users.push(Member::Everyone);
-        }
+        let in_effect = PolicyInEffect::default();
         Self {
-            scheduler: Scheduler::new(policy.core.clone()),
-            policy,
+            books: Books::new(in_effect.policy.core.clone()),
+            in_effect,
+            groups: BTreeMap::new(),
             users: BTreeSet::new(),
             inputs: VecDeque::new(),
             jobs: BTreeMap::new(),
@@ -62,12 +63,46 @@ impl Default for Allocations {
 impl Allocations {
     /// The scheduler, for questions.
     pub(super) fn scheduler(&self) -> &Scheduler {
-        &self.scheduler
+        self.books.scheduler()
+    }
+
+    /// The scheduler and its ledger.
+    pub(super) fn books(&self) -> &Books {
+        &self.books
+    }
+
+    /// The same, for questions that bring it up to date.
+    pub(super) fn books_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    /// Says what the wall clock shows. Monthly budgets begin with a month.
+    pub(super) fn set_clock(&mut self, now: Millis, unix_ms: u64) {
+        if self.books.set_clock(now, unix_ms) {
+            self.push(Input::MonthBegan);
+        }
+    }
+
+    /// The policy's tree of accounts, with the users who have asked.
+    pub(super) fn tree(&self) -> Policy {
+        let users = self.users.iter().map(|(account, user)| (account.as_str(), user.as_str()));
+        self.in_effect.policy.tree(users)
+    }
+
+    /// The same with one more user.
+    pub(super) fn tree_with(&self, account: &str, user: &str) -> Policy {
+        let users = self.users.iter().map(|(account, user)| (account.as_str(), user.as_str()));
+        self.in_effect.policy.tree(users.chain([(account, user)]))
+    }
+
+    /// Something for the scheduler.
+    pub(super) fn push(&mut self, input: Input) {
+        self.inputs.push_back(input);
     }
 
     /// When the scheduler next has something to do.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
-        self.scheduler.next_deadline().map(|at| Millis(at.0))
+        self.books.scheduler().next_deadline().map(|at| Millis(at.0))
     }
 
     /// One job.
@@ -159,7 +194,7 @@ impl Allocations {
             }
             _ => None,
         };
-        self.scheduler.apply(accord_scheduler::Millis(now.0), input, decided);
+        self.books.apply(now, input, decided);
         for id in changed.into_iter().flatten() {
             self.forget_if_free(id);
         }
@@ -168,7 +203,7 @@ impl Allocations {
 
     /// Forgets an ended job once the scheduler has.
     fn forget_if_free(&mut self, id: JobId) {
-        if self.scheduler.job(id).is_none()
+        if self.scheduler().job(id).is_none()
             && let Some(job) = self.jobs.remove(&id)
         {
             self.keys.remove(&job.token.key);
@@ -184,33 +219,33 @@ impl Allocations {
         now: Millis,
         opener: Opener,
         origin: Option<NodeId>,
-        request: Request,
+        mut request: Request,
         decided: &mut Vec<Effect>,
     ) -> Result<JobId, Error> {
         let refused = |why: String| Error::new(ErrorCode::DeviceUnavailable, why);
         let user = opener.owner.user.clone();
-        let account = match self.policy.account_of(&user, &[], request.account.as_deref()) {
-            Ok(account) => account.to_owned(),
+        let account = match self.account_of(&user, request.account.as_deref()) {
+            Ok(account) => account,
             Err(why) => return Err(refused(why.to_string())),
         };
         let leaf = SitePolicy::leaf(&account, &user);
-        let now = accord_scheduler::Millis(now.0);
+        request.limit_ms = request.limit_ms.or_else(|| self.in_effect.policy.default_limit_ms(&account));
         if !self.users.contains(&(account.clone(), user.clone())) {
             if self.users.len() >= USERS_MAX {
                 let error = refused(format!("{USERS_MAX} users have asked for devices, the most that there may be"));
                 return Err(error.remedy("ask an administrator to start the coordinator again"));
             }
             self.users.insert((account, user.clone()));
-            let users = self.users.iter().map(|(account, user)| (account.as_str(), user.as_str()));
-            let policy = Box::new(self.policy.tree(users));
-            self.scheduler.apply(
-                now,
-                Input::PolicyApplied { policy, by: "a user's first request".to_owned() },
-                decided,
-            );
+            let policy = Box::new(self.tree());
+            let from = decided.len();
+            self.books.apply(now, Input::PolicyApplied { policy, by: String::new() }, decided);
+            // No administrator's act.
+            let rest = decided.split_off(from);
+            decided.extend(rest.into_iter().filter(|effect| !matches!(effect, Effect::Audit(_))));
         }
         let mut answer = Vec::new();
-        self.scheduler.apply(now, Input::Ask { user, account: leaf.clone(), origin, request }, &mut answer);
+        let program = opener.request.program.clone();
+        self.books.apply(now, Input::Ask { user, account: leaf.clone(), origin, request }, &mut answer);
         let number = answer.iter().find_map(|effect| match effect {
             Effect::Queued { job } => Some(Ok(*job)),
             Effect::Refused(why) => Some(Err(refused(why.to_string()))),
@@ -218,6 +253,7 @@ impl Allocations {
         });
         decided.append(&mut answer);
         let job = number.unwrap_or_else(|| Err(refused("the scheduler has not answered".to_owned())))?;
+        self.books.ledger_mut().name_program(job, &program);
         self.waiting.insert(opener.client, job);
         self.keys.insert(opener.owner.key, job);
         self.jobs.insert(job, Job::asked_by(opener, job, leaf));
@@ -316,7 +352,7 @@ impl Allocations {
 impl Allocations {
     /// See [`super::Cluster::check_invariants`].
     pub(super) fn check(&self) -> Result<(), String> {
-        self.scheduler.check_invariants()?;
+        self.scheduler().check_invariants()?;
         if !self.inputs.is_empty() {
             return Err(format!("the scheduler has not had {:?}", self.inputs));
         }
@@ -324,7 +360,7 @@ impl Allocations {
             if self.keys.get(&job.token.key) != Some(id) {
                 return Err(format!("job {id} is not found by its key"));
             }
-            if self.scheduler.job(*id).is_none() {
+            if self.scheduler().job(*id).is_none() {
                 return Err(format!("the scheduler has forgotten job {id}"));
             }
             if !job.openers.iter().all(|opener| self.waiting.get(&opener.client) == Some(id)) {

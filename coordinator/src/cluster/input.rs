@@ -1,6 +1,7 @@
 //! What can happen to the cluster.
 
 use super::measured_path::MeasuredPath;
+use accord_scheduler::policy::SitePolicy;
 use accord_types::{
     DeviceInfo, Hardware, JobGrant, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest,
 };
@@ -99,6 +100,12 @@ pub enum Input {
     PathMeasured { link: LinkId, measurement: u64, path: Result<MeasuredPath, String> },
     /// Somebody wants to see figures: what was not measured yet is measured now.
     MeasureSoon,
+    /// A user or an administrator changes a job, or pauses all starts. It was looked before whether they may.
+    Schedule(accord_scheduler::Input),
+    /// A policy takes effect. It was checked before.
+    ApplyPolicy { policy: Box<SitePolicy>, by: String },
+    /// The Unix groups of a user.
+    Groups { user: String, groups: Vec<String> },
     /// Time has passed.
     Tick,
 }

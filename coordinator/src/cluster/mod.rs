@@ -10,8 +10,10 @@
 
 mod agents;
 mod allocations;
+mod books;
 mod effect;
 mod held;
+mod in_effect;
 mod input;
 mod invariants;
 mod job;
@@ -21,15 +23,16 @@ mod node;
 mod order;
 mod path_table;
 mod paths;
+mod policies;
 mod returns;
 mod scheduling;
 mod session;
 mod session_end;
 mod session_table;
 mod sessions;
+mod snapshot;
 mod state;
 mod time;
-mod wait_reason;
 mod worlds;
 
 pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};
@@ -39,5 +42,6 @@ pub use node::{Node, NodeState};
 pub use order::{Viewer, number_devices};
 pub use session::{LeaseTerms, Origin, Owner, Session};
 pub use session_end::SessionEnd;
+pub use snapshot::Snapshot;
 pub use state::{Cluster, Limits};
 pub use time::Millis;

@@ -9,9 +9,9 @@ use super::session::LeaseTerms;
 use super::session_end::SessionEnd;
 use super::state::Cluster;
 use super::time::Millis;
-use super::wait_reason::why;
 use accord_scheduler::units::time_text;
 use accord_scheduler::{EndCause, JobId, LeasedDevice, Request, TextError};
+use accord_telemetry::log::AUDIT;
 use accord_types::{DeviceId, Error, ErrorCode, NodeId, QueuedJob};
 use std::collections::BTreeSet;
 
@@ -74,7 +74,7 @@ impl Cluster {
             Decided::DevicesLost { job, devices } => self.allocations.lost(job, &devices),
             Decided::LeaseEnds { .. } => {}
             Decided::Release { job, node } => self.release(job, node, out),
-            Decided::Audit(text) => tracing::info!("scheduler: {text}"),
+            Decided::Audit(text) => tracing::warn!(target: AUDIT, "{text}"),
         }
     }
 
@@ -136,7 +136,7 @@ impl Cluster {
         let queued = QueuedJob {
             token: job.token,
             position: u32::try_from(explained.position).unwrap_or(u32::MAX),
-            why: explained.reason.map(|reason| why(&reason)).unwrap_or_default(),
+            why: explained.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             starts_in_ms: explained.starts.map(|at| at.0.saturating_sub(now.0)),
         };
         let waiting = job.openers.iter().map(|opener| opener.client);

@@ -24,7 +24,10 @@ impl Cluster {
         if self.is_worth_waiting(now) {
             return self.held.push(Held { client, request, owner });
         }
-        if let Some(text) = request.devices.clone() {
+        // Ranks of an MPI job that ask for nothing have all devices: one rank's request would not be the others'.
+        let is_alone = request.rank.is_none_or(|rank| rank.size == 1);
+        let by_default = || is_alone.then(|| self.default_request(&owner)).flatten();
+        if let Some(text) = request.devices.clone().or_else(by_default) {
             return match self.check_quota(client, &owner.user).and_then(|()| check_alone(&request)) {
                 Ok(()) => self.ask(now, Opener { client, request, owner }, &text, out),
                 Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),

@@ -68,6 +68,8 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Cluster {
     pub(super) limits: Limits,
+    /// The bounds that it was started with: what a policy does not set.
+    pub(super) flags: Limits,
     /// Milliseconds from 1970 to [`Millis`] 0.
     pub(super) started_unix_ms: u64,
     /// Upper half of the session numbers that this coordinator gives.
@@ -111,8 +113,11 @@ impl Cluster {
 
     /// An empty cluster, at [`Millis`] 0.
     pub fn new(limits: Limits, started_unix_ms: u64) -> Self {
+        let mut allocations = Allocations::default();
+        allocations.set_clock(Millis(0), started_unix_ms);
         Self {
             limits,
+            flags: limits,
             started_unix_ms,
             epoch: (started_unix_ms & Self::EPOCH_MASK) << Self::SESSION_BITS,
             sessions_opened: 0,
@@ -132,7 +137,7 @@ impl Cluster {
             session_ends: SessionEnds::default(),
             warned: BTreeSet::new(),
             paths: Paths::default(),
-            allocations: Allocations::default(),
+            allocations,
         }
     }
 
@@ -158,6 +163,9 @@ impl Cluster {
             Input::NodeMeasured { link, figures } => self.node_measured(now, link, figures, out),
             Input::PathMeasured { link, measurement, path } => self.path_measured(now, link, measurement, path, out),
             Input::MeasureSoon => self.measure_soon(now, out),
+            Input::Schedule(input) => self.allocations.push(input),
+            Input::ApplyPolicy { policy, by } => self.apply_policy(*policy, by),
+            Input::Groups { user, groups } => self.allocations.set_groups(user, groups),
             Input::Tick => {
                 self.declare_lost(now, out);
                 self.tell_ranks(now, out);

@@ -5,6 +5,7 @@ use super::driver::Driver;
 use crate::cluster::Input;
 use accord_proto::convert::check_version;
 use accord_proto::v1;
+use accord_telemetry::log::AUDIT;
 use accord_trust::access::Act;
 use accord_types::SessionId;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ impl v1::admin_server::Admin for Administrator {
         let request = request.into_inner();
         check_version(request.version)?;
         let what = if request.drain { "drains" } else { "undrains" };
-        tracing::warn!("{who} {what} node {:?}", request.node_name);
+        tracing::warn!(target: AUDIT, "{who} {what} node {:?}", request.node_name);
         let known = |name: &str| {
             self.driver.with_cluster(|cluster| {
                 let node = cluster.node_named(name)?;
@@ -57,7 +58,7 @@ impl v1::admin_server::Admin for Administrator {
         let who = Caller::check(&request, Act::CloseSession)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
-        tracing::warn!("{who} closes session {}", SessionId(request.session));
+        tracing::warn!(target: AUDIT, "{who} closes session {}", SessionId(request.session));
         let session = SessionId(request.session);
         if self.driver.with_cluster(|cluster| cluster.session(session).is_none()) {
             return Err(Status::not_found(format!("there is no session {session}; see `accord info`")));
@@ -70,7 +71,7 @@ impl v1::admin_server::Admin for Administrator {
         let who = Caller::check(&request, Act::Shutdown)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
-        tracing::warn!("{who} stops the coordinator{}", if request.agents { " and all agents" } else { "" });
+        tracing::warn!(target: AUDIT, "{who} stops the coordinator{}", if request.agents { " and all agents" } else { "" });
         if request.agents {
             self.driver.stop_agents();
             let goodbyes = async {

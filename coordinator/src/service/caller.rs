@@ -3,6 +3,7 @@
 use super::entrance::Turn;
 use super::tenants::{TenantSlot, Who};
 use accord_proto::Stream;
+use accord_telemetry::log::AUDIT;
 use accord_trust::Role;
 use accord_trust::access::{self, Act};
 use accord_trust::identity::name_of_peer;
@@ -79,7 +80,7 @@ impl Caller {
 }
 
 fn refusal(error: &Error) -> Status {
-    tracing::warn!("refused: {}", error.cause());
+    tracing::warn!(target: AUDIT, "refused: {}", error.cause());
     crate::metrics::refused(crate::metrics::Why::Role);
     Status::permission_denied(in_words(error))
 }

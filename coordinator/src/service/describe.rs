@@ -1,7 +1,7 @@
 //! The cluster for people and tools.
 
 use super::caller::{Caller, over_quota};
-use super::driver::Driver;
+use super::driver::{Driver, unix_ms};
 use super::tenants::Tenants;
 use crate::cluster::{Cluster, Input, KernelLimits, MeasuredPath, Node, NodeState, Session, Viewer};
 use accord_proto::convert::{Malformed, check_version, device_kind, order_policy};
@@ -10,7 +10,7 @@ use accord_trust::access::Act;
 use accord_types::{NodeId, SessionId, Source};
 use prost::Message;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -103,7 +103,7 @@ fn page(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterVie
         if request.page.is_none() {
             view.measuring = u32::try_from(cluster.measuring()).unwrap_or(u32::MAX);
         }
-        let mut room = Room(PAGE_BYTES_MAX);
+        let mut room = Room::new();
         loop {
             let rest = match list {
                 v1::PageList::Nodes => {
@@ -145,12 +145,17 @@ fn index(from: u64) -> usize {
 }
 
 /// Bytes that a page has room for.
-struct Room(usize);
+pub(super) struct Room(usize);
 
 impl Room {
+    /// An empty page.
+    pub(super) fn new() -> Self {
+        Self(PAGE_BYTES_MAX)
+    }
+
     /// Appends items while there is room; an item that is larger than a page has one of its own. Returns where the next page begins, by the
     /// item's number, if an item found no room.
-    fn fill<T: Message>(&mut self, list: &mut Vec<T>, items: impl Iterator<Item = (u64, T)>) -> Option<u64> {
+    pub(super) fn fill<T: Message>(&mut self, list: &mut Vec<T>, items: impl Iterator<Item = (u64, T)>) -> Option<u64> {
         for (number, item) in items {
             let bytes = item.encoded_len();
             if bytes > self.0 && self.0 < PAGE_BYTES_MAX {
@@ -161,11 +166,6 @@ impl Room {
         }
         None
     }
-}
-
-fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Those between the nodes that are named, or that were measured.

@@ -7,6 +7,8 @@ use crate::metrics::Metrics;
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
 use accord_proto::v1;
+use accord_scheduler::ledger::UsageView;
+use accord_scheduler::policy::SitePolicy;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -44,11 +46,44 @@ pub(super) type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status
 pub struct DriverSettings {
     /// The core's bounds.
     pub limits: Limits,
+    /// Which of them flags set that a policy may set, too.
+    pub flags: QuotaFlags,
+    /// Devices are counted for metrics.
+    pub counts_devices: bool,
+}
+
+/// Flags whose values are a policy's defaults: both set is an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QuotaFlags {
+    /// `--memory-quota`.
+    pub memory: bool,
+    /// `--stream-quota`.
+    pub stream: bool,
+    /// `--session-time`.
+    pub session_time: bool,
+}
+
+impl QuotaFlags {
+    /// Returns why a policy can't be put into effect beside these flags.
+    ///
+    /// # Errors
+    /// Names the flags that the policy also sets.
+    pub fn check(self, policy: &SitePolicy) -> Result<(), String> {
+        let twice = policy.set_twice(self.memory, self.stream, self.session_time);
+        if twice.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<&str> = twice.iter().map(|flag| flag.trim_start_matches('-')).collect();
+        let (flags, keys) = (twice.join(", "), keys.join(", "));
+        Err(format!("the coordinator has {flags}, and the policy sets {keys}, too: leave one of the two out"))
+    }
 }
 
 /// The core, its clock and everybody's outboxes.
 pub struct Driver {
     started: Instant,
+    flags: QuotaFlags,
+    counts_devices: bool,
     state: ShortLock<ClusterAndPeers>,
     view: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
@@ -68,10 +103,11 @@ struct ClusterAndPeers {
 impl Driver {
     /// A driver of an empty cluster.
     pub fn new(settings: DriverSettings) -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
+        let unix_ms = unix_ms();
         Self {
             started: Instant::now(),
+            flags: settings.flags,
+            counts_devices: settings.counts_devices,
             state: ShortLock::new(ClusterAndPeers {
                 cluster: Cluster::new(settings.limits, unix_ms),
                 agents: HashMap::new(),
@@ -129,6 +165,7 @@ impl Driver {
     pub(super) fn input(&self, input: Input) {
         let now = self.now();
         let mut state = self.lock();
+        state.cluster.set_wall_clock(now, unix_ms());
         state.step(now, input);
         // Effects that fail are inputs again: an outbox that is full is a lost connection.
         loop {
@@ -141,8 +178,9 @@ impl Driver {
             }
         }
         let changed = std::mem::take(&mut state.changed);
+        let ClusterAndPeers { metrics, cluster, .. } = &mut *state;
+        metrics.jobs(cluster);
         if changed {
-            let ClusterAndPeers { metrics, cluster, .. } = &mut *state;
             metrics.gauges(cluster);
         }
         drop(state);
@@ -154,6 +192,32 @@ impl Driver {
     /// Looks at the cluster.
     pub(super) fn with_cluster<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
         look(&self.lock().cluster)
+    }
+
+    /// What was used until now.
+    pub(super) fn usage(&self) -> UsageView {
+        let now = self.now();
+        self.lock().cluster.usage(now)
+    }
+
+    /// The flags that a policy may not set, too.
+    pub(super) fn flags(&self) -> QuotaFlags {
+        self.flags
+    }
+
+    /// Whether devices are counted for metrics.
+    pub(super) fn counts_devices(&self) -> bool {
+        self.counts_devices
+    }
+
+    /// Puts a policy into effect that the coordinator is started with.
+    ///
+    /// # Errors
+    /// Names the flags that the policy also sets.
+    pub fn begin_with(&self, policy: SitePolicy) -> Result<(), String> {
+        self.flags.check(&policy)?;
+        self.input(Input::ApplyPolicy { policy: Box::new(policy), by: "the coordinator's --policy".to_owned() });
+        Ok(())
     }
 
     /// Changes with every change of the view.
@@ -204,10 +268,18 @@ impl Driver {
     }
 }
 
+/// The wall clock, in milliseconds since 1970.
+pub(super) fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl ClusterAndPeers {
     fn step(&mut self, now: Millis, input: Input) {
         Metrics::input(&input);
+        let begun = Instant::now();
         self.cluster.handle(now, input, &mut self.effects);
+        Metrics::decided(begun.elapsed());
     }
 
     /// Carries all effects out. Returns the connections of agents that do not keep up.

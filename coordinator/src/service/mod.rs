@@ -5,16 +5,21 @@ mod caller;
 mod describe;
 mod driver;
 mod entrance;
+mod groups;
+mod job_words;
+mod jobs;
 mod listener;
 mod local_listener;
 mod outbound;
+mod policies;
 mod protocol;
+mod questions;
 mod registry;
 mod session_endpoint;
 mod tenants;
 mod witness;
 
-pub use driver::{Driver, DriverSettings};
+pub use driver::{Driver, DriverSettings, QuotaFlags};
 pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
 pub use witness::Attestation;
@@ -22,17 +27,26 @@ pub use witness::Attestation;
 use session_endpoint::SessionEndpoint;
 use tenants::Tenants;
 
-use accord_proto::bounds::{AGENT_MESSAGE_MAX, REQUEST_MAX};
-use accord_proto::v1::{admin_server::AdminServer, cluster_server::ClusterServer, registry_server::RegistryServer};
+use accord_proto::bounds::{AGENT_MESSAGE_MAX, POLICY_REQUEST_MAX, REQUEST_MAX};
+use accord_proto::v1::admin_server::AdminServer;
+use accord_proto::v1::cluster_server::ClusterServer;
+use accord_proto::v1::jobs_server::JobsServer;
+use accord_proto::v1::policies_server::PoliciesServer;
+use accord_proto::v1::registry_server::RegistryServer;
+use groups::Groups;
+use questions::Questions;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 /// Silence after which an HTTP/2 connection is probed, and how long the answer may take.
 const HTTP2_PROBE: Duration = Duration::from_secs(5);
 /// Connections that have been told apart and wait to be taken by gRPC.
 const GRPC_WAITING_MAX: usize = 64;
+/// Time between two counts of devices for metrics.
+const DEVICES_COUNTED_EVERY: Duration = Duration::from_secs(2);
 /// Calls of one connection at one time.
 const CALLS_MAX: u32 = 8;
 
@@ -53,6 +67,11 @@ pub async fn serve(
     let registry = RegistryServer::new(registry::Registry::new(driver.clone()));
     let cluster = ClusterServer::new(describe::Describer::new(driver.clone(), tenants.clone()));
     let admin = AdminServer::new(admin::Administrator::new(driver.clone()));
+    let (questions, groups) = (Questions::new(), Groups::new());
+    let jobs = JobsServer::new(jobs::Jobs::new(driver.clone(), questions.clone(), groups.clone()));
+    let policies = PoliciesServer::new(policies::Policies::new(driver.clone()));
+    let policies = policies.max_decoding_message_size(POLICY_REQUEST_MAX);
+    let policies = InterceptedService::new(policies, policies::is_allowed);
     let server = Server::builder()
         .max_concurrent_streams(Some(CALLS_MAX))
         .http2_keepalive_interval(Some(HTTP2_PROBE))
@@ -60,12 +79,26 @@ pub async fn serve(
         .add_service(registry.max_decoding_message_size(AGENT_MESSAGE_MAX))
         .add_service(cluster.max_decoding_message_size(REQUEST_MAX))
         .add_service(admin.max_decoding_message_size(REQUEST_MAX))
+        .add_service(jobs.max_decoding_message_size(REQUEST_MAX))
+        .add_service(policies)
         .serve_with_incoming(ReceiverStream::new(waiting));
     tokio::select! {
         result = server => result,
-        () = listener::accept(listeners, witnesses, tenants, SessionEndpoint::new(driver.clone()), grpc) => Ok(()),
+        () = listener::accept(listeners, witnesses, tenants, SessionEndpoint::new(driver.clone(), groups), grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
+        () = count_devices(&driver, &questions) => Ok(()),
         () = driver.stopped() => Ok(()),
         () = stop => Ok(()),
+    }
+}
+
+/// Shows devices by class and state, which takes a look at each of them. Never returns.
+async fn count_devices(driver: &Driver, questions: &Questions) -> ! {
+    if !driver.counts_devices() {
+        std::future::pending::<()>().await;
+    }
+    loop {
+        questions.view(driver).await.count_devices();
+        tokio::time::sleep(DEVICES_COUNTED_EVERY).await;
     }
 }

@@ -2,6 +2,7 @@
 
 use super::caller::Caller;
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
+use super::groups::Groups;
 use crate::cluster::Input;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use accord_fabric::new_session_key;
@@ -22,11 +23,12 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serves programs.
 pub(super) struct SessionEndpoint {
     driver: Arc<Driver>,
+    groups: Arc<Groups>,
 }
 
 impl SessionEndpoint {
-    pub(super) fn new(driver: Arc<Driver>) -> Self {
-        Self { driver }
+    pub(super) fn new(driver: Arc<Driver>, groups: Arc<Groups>) -> Self {
+        Self { driver, groups }
     }
 
     /// Serves one program's connection to its end.
@@ -74,6 +76,9 @@ impl SessionEndpoint {
             _ => return Err(refused("the first message is no request for a session")),
         };
         let made = new_session_key()?;
+        if request.devices.is_some() || self.driver.with_cluster(|cluster| cluster.policy_version()) > 0 {
+            self.groups.tell(&self.driver, &user).await;
+        }
         let client = self.driver.add_client(outbox);
         self.driver.input(match claim {
             Some((session, key)) => Input::Attach { client, session, request, key, user },

@@ -20,6 +20,8 @@ pub struct Metric {
     pub kind: Kind,
     /// Its label and all that it may say; none: it has no label.
     pub label: Option<(&'static str, &'static [&'static str])>,
+    /// A further label whose values are known only later; none: it has no such label.
+    pub open_label: Option<&'static str>,
     /// What it counts, in a few words.
     pub help: &'static str,
 }
@@ -27,18 +29,24 @@ pub struct Metric {
 impl Metric {
     /// A counter without label.
     pub const fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: Kind::Counter, label: None, help }
+        Self { name, kind: Kind::Counter, label: None, open_label: None, help }
     }
 
     /// A gauge without label.
     pub const fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: Kind::Gauge, label: None, help }
+        Self { name, kind: Kind::Gauge, label: None, open_label: None, help }
     }
 
     /// The same with a label.
     #[must_use]
     pub const fn by(self, label: &'static str, values: &'static [&'static str]) -> Self {
         Self { label: Some((label, values)), ..self }
+    }
+
+    /// The same with a further label whose values are known only later: it is shown once there is one.
+    #[must_use]
+    pub const fn and(self, label: &'static str) -> Self {
+        Self { open_label: Some(label), ..self }
     }
 
     /// Shows it from the start, with 0: what appears late is hard to compute a rate of.
@@ -50,6 +58,9 @@ impl Metric {
         match self.kind {
             Kind::Counter => describe_counter!(self.name, Unit::Count, self.help),
             Kind::Gauge => describe_gauge!(self.name, Unit::Count, self.help),
+        }
+        if self.open_label.is_some() {
+            return;
         }
         match self.label {
             Some((label, values)) => values.iter().for_each(|value| register(&[(label, value)])),

@@ -11,6 +11,9 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+/// The target of messages about what administrators do and what is refused: their lines say `audit` in place of the level.
+pub const AUDIT: &str = "accord_audit";
+
 /// From now on, Accord's own messages of `level` and above go to standard error, each with the
 /// time and the name of `program`. Does nothing if a subscriber takes the messages already. `on_drop` is called for each message that is
 /// dropped because standard error takes nothing.
@@ -61,7 +64,9 @@ impl Subscriber for Lines {
     fn event(&self, event: &Event<'_>) {
         let mut message = Message(String::new());
         event.record(&mut message);
-        outbox().put(line::message(&event.metadata().level().as_str().to_ascii_lowercase(), &message.0));
+        let level = event.metadata().level().as_str().to_ascii_lowercase();
+        let word = if event.metadata().target() == AUDIT { "audit" } else { &level };
+        outbox().put(line::message(word, &message.0));
     }
 
     fn enter(&self, _: &Id) {}

@@ -21,11 +21,21 @@ pub enum Act {
     CloseSession,
     /// Stop the coordinator and the agents.
     Shutdown,
+    /// See jobs: one's own, and others' as the policy says.
+    SeeJobs,
+    /// Withdraw, hold, release and end one's own jobs.
+    ChangeOwnJobs,
+    /// Do that with every job, and see all of every job.
+    ChangeAllJobs,
+    /// Pause all starts.
+    PauseJobs,
+    /// Put a policy into effect.
+    ApplyPolicy,
 }
 
 impl Act {
     /// All there are.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 12] = [
         Self::Coordinate,
         Self::Register,
         Self::OpenSession,
@@ -33,6 +43,11 @@ impl Act {
         Self::DrainNode,
         Self::CloseSession,
         Self::Shutdown,
+        Self::SeeJobs,
+        Self::ChangeOwnJobs,
+        Self::ChangeAllJobs,
+        Self::PauseJobs,
+        Self::ApplyPolicy,
     ];
 
     /// Who may.
@@ -41,8 +56,13 @@ impl Act {
             Self::Coordinate => "coordinator",
             Self::Register => "agent",
             Self::OpenSession => "tenant",
-            Self::Describe => "tenant or admin",
-            Self::DrainNode | Self::CloseSession | Self::Shutdown => "admin",
+            Self::Describe | Self::SeeJobs | Self::ChangeOwnJobs => "tenant or admin",
+            Self::DrainNode
+            | Self::CloseSession
+            | Self::Shutdown
+            | Self::ChangeAllJobs
+            | Self::PauseJobs
+            | Self::ApplyPolicy => "admin",
         }
     }
 }
@@ -57,6 +77,11 @@ impl fmt::Display for Act {
             Self::DrainNode => "drain nodes",
             Self::CloseSession => "end sessions",
             Self::Shutdown => "stop the cluster",
+            Self::SeeJobs => "see jobs",
+            Self::ChangeOwnJobs => "change its own jobs",
+            Self::ChangeAllJobs => "change the jobs of all users",
+            Self::PauseJobs => "pause all starts",
+            Self::ApplyPolicy => "apply a policy",
         })
     }
 }
@@ -67,8 +92,8 @@ pub fn may(role: &Role, act: Act) -> bool {
         Role::Authority => false,
         Role::Coordinator => act == Act::Coordinate,
         Role::Agent(_) => act == Act::Register,
-        Role::Tenant(_) => matches!(act, Act::OpenSession | Act::Describe),
-        Role::Admin(_) => matches!(act, Act::Describe | Act::DrainNode | Act::CloseSession | Act::Shutdown),
+        Role::Tenant(_) => matches!(act, Act::OpenSession | Act::Describe | Act::SeeJobs | Act::ChangeOwnJobs),
+        Role::Admin(_) => !matches!(act, Act::Coordinate | Act::Register | Act::OpenSession),
     }
 }
 

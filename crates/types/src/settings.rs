@@ -143,6 +143,9 @@ settings! {
     /// Memory of each CPU device.
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
         "Memory of each CPU device.";
+    /// The site's policy.
+    POLICY = "ACCORD_POLICY", "(one account for all users, without limits)", "file", [],
+        "The policy with which a coordinator starts; programs do not read it.";
     /// Memory of one session on each device.
     MEMORY_QUOTA = "ACCORD_MEMORY_QUOTA", "(no limit)", "bytes, with K, M, G or T", [],
         "Memory that a coordinator lets one session hold on each device of other nodes; programs do not read it.";

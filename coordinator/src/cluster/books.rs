@@ -1,0 +1,73 @@
+//! The scheduler, and the ledger that is shown each of its inputs.
+
+use super::time::Millis;
+use accord_scheduler::ledger::{Clock, Ledger, Touched, month_of};
+use accord_scheduler::{Effect, Input, Policy, Scheduler};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Books {
+    scheduler: Scheduler,
+    ledger: Ledger,
+    clock: Clock,
+    month: u64,
+    stamp: u64,
+}
+
+impl Books {
+    /// A scheduler without nodes.
+    pub(super) fn new(policy: Policy) -> Self {
+        let clock = Clock::default();
+        Self { scheduler: Scheduler::new(policy), ledger: Ledger::new(clock), clock, month: 0, stamp: 0 }
+    }
+
+    /// Says what the wall clock shows. Returns whether another month has begun.
+    pub(super) fn set_clock(&mut self, now: Millis, unix_ms: u64) -> bool {
+        let is_first = self.clock == Clock::default();
+        self.clock = Clock { now: accord_scheduler::Millis(now.0), unix_ms };
+        if is_first {
+            self.ledger = Ledger::new(self.clock);
+        }
+        let month = month_of(unix_ms);
+        // A clock that is set back begins no month anew.
+        let begins = month > self.month;
+        self.month = self.month.max(month);
+        begins && !is_first
+    }
+
+    /// Gives the scheduler an input.
+    pub(super) fn apply(&mut self, now: Millis, input: Input, decided: &mut Vec<Effect>) {
+        let (touched, is_tick, before) = (Touched::by(&input), input == Input::Tick, decided.len());
+        let now = accord_scheduler::Millis(now.0);
+        let unix_ms = self.clock.unix_ms + now.since(self.clock.now);
+        self.scheduler.apply(now, input, decided);
+        let decided = &decided[before..];
+        self.ledger.observe(Clock { now, unix_ms }, touched, decided, &self.scheduler);
+        if !is_tick || !decided.is_empty() {
+            self.stamp += 1;
+        }
+    }
+
+    pub(super) fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(super) fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    /// Both clocks at a moment.
+    pub(super) fn clock(&self, now: Millis) -> Clock {
+        let now = accord_scheduler::Millis(now.0);
+        Clock { now, unix_ms: self.clock.unix_ms + now.since(self.clock.now) }
+    }
+
+    /// Differs whenever jobs, devices or the policy have changed.
+    pub(super) fn stamp(&self) -> u64 {
+        self.stamp
+    }
+}

@@ -1,0 +1,22 @@
+//! The policy in effect.
+
+use accord_scheduler::policy::{Member, SitePolicy};
+
+/// A policy in effect.
+#[derive(Debug)]
+pub(super) struct PolicyInEffect {
+    pub(super) policy: SitePolicy,
+    /// Goes up with each policy; 0 is that of a coordinator without one.
+    pub(super) version: u64,
+}
+
+impl Default for PolicyInEffect {
+    /// Without a policy of the site, every user is in one account.
+    fn default() -> Self {
+        let mut policy = SitePolicy::default();
+        if let Some(rules) = policy.rules.first_mut() {
+            rules.users.push(Member::Everyone);
+        }
+        Self { policy, version: 0 }
+    }
+}

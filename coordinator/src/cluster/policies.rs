@@ -1,0 +1,110 @@
+//! The site's policy: it is put into effect as a whole, and has a version.
+
+use super::allocations::Allocations;
+use super::session::Owner;
+use super::state::Cluster;
+use accord_scheduler::policy::{Change, JobSummary, NoAccount, OthersJobs, SitePolicy, changes};
+use accord_scheduler::{Input, Phase, Request};
+use std::collections::BTreeMap;
+
+/// Unix groups of a user that are kept.
+pub(super) const GROUPS_MAX: usize = 64;
+
+impl Allocations {
+    /// The account of a user's request.
+    pub(super) fn account_of(&self, user: &str, wanted: Option<&str>) -> Result<String, NoAccount> {
+        let groups = self.groups_of(user);
+        self.in_effect.policy.account_of(user, &groups, wanted).map(str::to_owned)
+    }
+
+    fn groups_of(&self, user: &str) -> Vec<&str> {
+        self.groups.get(user).into_iter().flatten().map(String::as_str).collect()
+    }
+
+    /// Takes over the Unix groups of a user.
+    pub(super) fn set_groups(&mut self, user: String, mut groups: Vec<String>) {
+        groups.truncate(GROUPS_MAX);
+        let is_known = self.groups.contains_key(&user);
+        if is_known || self.groups.len() < super::allocations::USERS_MAX {
+            self.groups.insert(user, groups);
+        }
+    }
+
+    /// What a user's program asks for that asks for nothing; none: nothing indeed.
+    pub(super) fn default_request(&self, user: &str) -> Option<&Request> {
+        let account = self.account_of(user, None).ok()?;
+        self.in_effect.policy.default_request(&account)
+    }
+
+    fn put(&mut self, policy: SitePolicy, by: String) -> u64 {
+        self.in_effect.policy = policy;
+        self.in_effect.version += 1;
+        let users = std::mem::take(&mut self.users);
+        let may = |(account, user): &(String, String)| {
+            self.in_effect.policy.account_of(user, &self.groups_of(user), Some(account)).is_ok()
+        };
+        self.users = users.into_iter().filter(may).collect();
+        let tree = Box::new(self.tree());
+        self.push(Input::PolicyApplied { policy: tree, by });
+        self.in_effect.version
+    }
+
+    /// The waiting and running jobs, for the comparison of policies.
+    fn summaries(&self) -> Vec<JobSummary> {
+        let scheduler = self.scheduler();
+        let open = scheduler.jobs(None).filter(|view| view.phase != Phase::Releasing);
+        let summary = open.filter_map(|view| {
+            let mut held: BTreeMap<usize, (_, u32)> = BTreeMap::new();
+            let mut classes = Vec::new();
+            for leased in &view.devices {
+                let class = scheduler.class_of(leased.device)?;
+                let at = classes.iter().position(|known| *known == class).unwrap_or_else(|| {
+                    classes.push(class);
+                    classes.len() - 1
+                });
+                held.entry(at).or_insert((class.clone(), 0)).1 += 1;
+            }
+            let account = view.account.strip_suffix(&format!("/{}", view.user)).unwrap_or(&view.account).to_owned();
+            Some(JobSummary {
+                job: view.job,
+                groups: self.groups_of(&view.user).into_iter().map(str::to_owned).collect(),
+                account,
+                request: scheduler.request(view.job)?.as_ref().clone(),
+                user: view.user,
+                held: held.into_values().collect(),
+            })
+        });
+        summary.collect()
+    }
+}
+
+impl Cluster {
+    /// The policy's version: 0 if the coordinator has none of the site.
+    pub fn policy_version(&self) -> u64 {
+        self.allocations.in_effect.version
+    }
+
+    /// What users see of others' jobs.
+    pub fn others_jobs(&self) -> OthersJobs {
+        self.allocations.in_effect.policy.others_jobs
+    }
+
+    /// What another policy would change for waiting and running jobs.
+    pub fn policy_changes(&self, policy: &SitePolicy) -> Vec<Change> {
+        changes(&self.allocations.in_effect.policy, policy, &self.allocations.summaries())
+    }
+
+    /// Puts a policy into effect, which was checked before.
+    pub(super) fn apply_policy(&mut self, policy: SitePolicy, by: String) {
+        let flags = self.flags;
+        self.limits.memory_quota = policy.memory_quota.unwrap_or(flags.memory_quota);
+        self.limits.stream_quota = policy.stream_quota.unwrap_or(flags.stream_quota);
+        self.limits.session_ms = policy.session_time_ms.unwrap_or(flags.session_ms);
+        self.allocations.put(policy, by);
+    }
+
+    /// The text of the request of a program that asks for nothing, if the policy has one for its user.
+    pub(super) fn default_request(&self, owner: &Owner) -> Option<String> {
+        self.allocations.default_request(&owner.user).map(ToString::to_string)
+    }
+}

@@ -1,0 +1,93 @@
+//! Jobs and devices at one moment, for questions that take longer than the core may be kept from its work.
+
+use super::state::Cluster;
+use super::time::Millis;
+use accord_scheduler::ledger::{Clock, HistoryPage, Totals, UsageView};
+use accord_scheduler::policy::{OthersJobs, SitePolicy};
+use accord_scheduler::{JobId, Policy, Scheduler};
+
+/// See the module. Later inputs don't change it.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Differs from that of an earlier one if anything has changed.
+    pub stamp: u64,
+    /// Both clocks when it was made.
+    pub clock: Clock,
+    /// The scheduler.
+    pub scheduler: Scheduler,
+    /// What users see of others' jobs.
+    pub others_jobs: OthersJobs,
+}
+
+impl Cluster {
+    /// Says what the wall clock shows.
+    pub fn set_wall_clock(&mut self, now: Millis, unix_ms: u64) {
+        self.allocations.set_clock(now, unix_ms);
+    }
+
+    /// The stamp of a snapshot of now.
+    pub fn stamp(&self) -> u64 {
+        self.allocations.books().stamp()
+    }
+
+    /// Jobs and devices as they are now.
+    pub fn snapshot(&self, now: Millis) -> Snapshot {
+        let books = self.allocations.books();
+        let others_jobs = self.others_jobs();
+        Snapshot { stamp: books.stamp(), clock: books.clock(now), scheduler: books.scheduler().clone(), others_jobs }
+    }
+
+    /// What was used until now.
+    pub fn usage(&mut self, now: Millis) -> UsageView {
+        let books = self.allocations.books_mut();
+        let clock = books.clock(now);
+        books.ledger_mut().usage(clock)
+    }
+
+    /// Both clocks at a moment.
+    pub fn clock(&self, now: Millis) -> Clock {
+        self.allocations.books().clock(now)
+    }
+
+    /// The scheduler, for short questions.
+    pub fn scheduler(&self) -> &Scheduler {
+        self.allocations.scheduler()
+    }
+
+    /// The program that asked for a job, and when it did by the wall clock.
+    pub fn program_of(&self, job: JobId) -> Option<(&str, u64)> {
+        self.allocations.books().ledger().program(job)
+    }
+
+    /// How many jobs have started and ended.
+    pub fn job_totals(&self) -> Totals {
+        self.allocations.books().ledger().totals()
+    }
+
+    /// A page of ended jobs: of one user, or of all.
+    pub fn ended_jobs(&self, now: Millis, user: Option<&str>, before: Option<u64>) -> HistoryPage {
+        let books = self.allocations.books();
+        books.ledger().history(books.clock(now), user, before)
+    }
+
+    /// Since when ended jobs are kept, by the wall clock.
+    pub fn history_since(&self) -> u64 {
+        self.allocations.books().ledger().since_unix_ms()
+    }
+
+    /// The account of a user's request, and the policy's tree with that user in it.
+    ///
+    /// # Errors
+    /// Says why the user may not use the account.
+    pub fn account_with_tree(&self, user: &str, wanted: Option<&str>) -> Result<(String, Policy), String> {
+        let account = self.allocations.account_of(user, wanted).map_err(|why| why.to_string())?;
+        let tree = self.allocations.tree_with(&account, user);
+        Ok((SitePolicy::leaf(&account, user), tree))
+    }
+
+    /// The time limit of a user's jobs of an account that name none.
+    pub fn default_limit(&self, leaf: &str) -> Option<u64> {
+        let account = leaf.rsplit_once('/').map_or(leaf, |(account, _)| account);
+        self.allocations.in_effect.policy.default_limit_ms(account)
+    }
+}

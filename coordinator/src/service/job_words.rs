@@ -1,0 +1,246 @@
+//! Jobs as messages, and explanations in words.
+
+use super::questions::View;
+use accord_proto::bounds::{EXPLANATION_LINES_MAX, JOB_TEXT_MAX};
+use accord_proto::v1;
+use accord_scheduler::ledger::EndedJob;
+use accord_scheduler::units::{long_time_text, milli_text};
+use accord_scheduler::{DevicesOnNode, JobId, JobView, Millis, Phase, Scheduler};
+use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
+use accord_types::{Count, NodeId};
+use std::collections::BTreeSet;
+
+/// Nodes that an explanation names.
+const NODES_NAMED_MAX: usize = 8;
+
+/// A job's account, without the user, whose leaf account it is.
+pub(super) fn account(view: &JobView) -> &str {
+    view.account.strip_suffix(&view.user).and_then(|account| account.strip_suffix('/')).unwrap_or(&view.account)
+}
+
+/// Where a job is on its way.
+pub(super) fn state(scheduler: &Scheduler, job: &JobView) -> v1::JobState {
+    match job.phase {
+        Phase::Waiting if scheduler.is_on_hold(job.job) => v1::JobState::OnHold,
+        Phase::Waiting => v1::JobState::Waiting,
+        Phase::Running => v1::JobState::Running,
+        Phase::Releasing => v1::JobState::Releasing,
+    }
+}
+
+/// A job as tools see it. `known` is the program that asked, and when it did by the wall clock.
+pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Option<(&str, u64)>) -> v1::Job {
+    let (program, asked) = known.unwrap_or(("", view.unix_ms(job.submitted)));
+    let request = scheduler.request(job.job).map(ToString::to_string).unwrap_or_default();
+    v1::Job {
+        job: job.job.0,
+        user: cut(&job.user, NAME_MAX).to_owned(),
+        account: cut(account(job), NAME_MAX).to_owned(),
+        request: cut(&request, JOB_TEXT_MAX).to_owned(),
+        program: cut(program, NAME_MAX).to_owned(),
+        state: state(scheduler, job).into(),
+        asked_unix_ms: asked,
+        started_unix_ms: job.started.map(|at| view.unix_ms(at)),
+        ends_unix_ms: job.ends.map(|at| view.unix_ms(at)),
+        devices: devices(scheduler.by_node(&job.devices)),
+        ..v1::Job::default()
+    }
+}
+
+/// Why a job waits, and when it starts.
+pub(super) fn add_wait(of: &mut v1::Job, view: &View, scheduler: &Scheduler, position: u32, starts: Option<Millis>) {
+    let id = JobId(of.job);
+    of.position = position;
+    of.why =
+        scheduler.explain(id).and_then(|explained| explained.reason).map(|why| why.to_string()).unwrap_or_default();
+    of.starts_unix_ms = starts.map(|at| view.unix_ms(at));
+    of.reserved = scheduler.reserved_start(id).is_some();
+}
+
+/// Devices as tools see them.
+pub(super) fn devices(devices: Vec<DevicesOnNode>) -> Vec<v1::JobDevices> {
+    let devices = devices.into_iter().map(|on| v1::JobDevices {
+        node_name: on.node,
+        model: on.model,
+        ordinals: on.ordinals,
+        share_milli: on.milli,
+        memory: on.memory,
+        exclusive: on.exclusive,
+    });
+    devices.collect()
+}
+
+/// An ended job as tools see it.
+pub(super) fn ended(job: EndedJob) -> v1::EndedJob {
+    let ms = |of: u128, part: u128| u64::try_from(of / part).unwrap_or(u64::MAX);
+    let request = job.request.to_string();
+    v1::EndedJob {
+        job: job.job.0,
+        user: cut(&job.user, NAME_MAX).to_owned(),
+        account: cut(&job.account, NAME_MAX).to_owned(),
+        request: cut(&request, JOB_TEXT_MAX).to_owned(),
+        program: cut(&job.program, NAME_MAX).to_owned(),
+        asked_unix_ms: job.asked_unix_ms,
+        started_unix_ms: job.started_unix_ms,
+        ended_unix_ms: job.ended_unix_ms,
+        waited_ms: job.waited_ms,
+        ran_ms: job.ran_ms,
+        devices: devices(job.devices),
+        device_ms: ms(job.used.milli_ms, 1_000),
+        billed_ms: ms(job.used.billed, 1_000_000),
+        why: cut(&job.cause.to_string(), WORDS_MAX).to_owned(),
+    }
+}
+
+/// Says why a job waits and what has to happen for it to start, or why it has its devices. Jobs that `is_seen` refuses are only counted.
+pub(super) fn explain(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> bool) -> Vec<String> {
+    let mut lines = match job.phase {
+        Phase::Waiting => waiting(scheduler, job, is_seen),
+        Phase::Running => running(scheduler, job),
+        Phase::Releasing => {
+            let nodes: Vec<String> = scheduler.by_node(&job.devices).into_iter().map(|on| on.node).collect();
+            vec![format!(
+                "it has ended, and the agents of {} have not confirmed yet that its devices are free",
+                names(&nodes)
+            )]
+        }
+    };
+    let request = scheduler.request(job.job).map(ToString::to_string).unwrap_or_default();
+    lines.insert(0, format!("job {} of user {}, account {}: {request}", job.job, job.user, account(job)));
+    lines.truncate(EXPLANATION_LINES_MAX);
+    lines.iter().map(|line| cut(line, WORDS_MAX).to_owned()).collect()
+}
+
+fn waiting(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> bool) -> Vec<String> {
+    let Some(explained) = scheduler.explain(job.job) else { return Vec::new() };
+    let now = scheduler.now();
+    let mut lines = vec![format!("it has waited for {}", long_time_text(now.since(job.submitted)))];
+    lines.extend(explained.reason.map(|reason| format!("why: {reason}")));
+    if scheduler.is_on_hold(job.job) {
+        lines.push(format!("to start it has to be released: accord release {}", job.job));
+        return lines;
+    }
+    lines.push(match explained.position {
+        0 => "no job is before it".to_owned(),
+        before => format!("{} before it", is_or_are(before, "job")),
+    });
+    if scheduler.is_paused() {
+        lines.push("to start, an administrator has to end the pause: accord pause --undo".to_owned());
+        return lines;
+    }
+    let is_reserved = scheduler.reserved_start(job.job).is_some();
+    let Some((at, devices)) = scheduler.clone().start_of(job.job) else {
+        lines.push(no_start(scheduler, job));
+        return lines;
+    };
+    let time = long_time_text(at.since(now));
+    lines.push(if is_reserved {
+        format!("it has a reserved start in {time}")
+    } else {
+        format!("it starts in {time} if each job lasts until its limit")
+    });
+    let nodes: BTreeSet<NodeId> = devices.iter().map(|device| device.node).collect();
+    let nodes: Vec<String> = nodes.iter().filter_map(|node| scheduler.node_name(*node)).map(str::to_owned).collect();
+    let holders: Vec<JobView> =
+        scheduler.holders(devices.iter().copied()).into_iter().filter_map(|id| scheduler.job(id)).collect();
+    let (seen, others): (Vec<&JobView>, Vec<&JobView>) = holders.iter().partition(|holder| is_seen(holder));
+    let mut ends: Vec<String> = seen
+        .iter()
+        .map(|holder| {
+            let ends = holder
+                .ends
+                .map_or_else(String::new, |at| format!(" (its lease ends in {})", long_time_text(at.since(now))));
+            format!("job {}{ends}", holder.job)
+        })
+        .collect();
+    if !others.is_empty() {
+        ends.push(Count(others.len(), "job").to_string() + " of other users");
+    }
+    let place = format!("it gets {} on {}", Count(devices.len(), "device"), names(&nodes));
+    lines.push(if ends.is_empty() { place } else { format!("{place} once these end: {}", ends.join(", ")) });
+    lines
+}
+
+/// What keeps a job from ever starting, as far as is known.
+fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
+    use accord_scheduler::WaitReason;
+    let reason = scheduler.explain(job.job).and_then(|explained| explained.reason);
+    match reason {
+        Some(WaitReason::NoSuchDevices) => {
+            "to start, a node with such devices has to join; accord info shows what there is".to_owned()
+        }
+        Some(WaitReason::Running { account } | WaitReason::Most { account }) => {
+            format!("to start, a job of account {account} has to end, and none of them has a time limit")
+        }
+        Some(WaitReason::Devices { model, .. }) => {
+            format!(
+                "to start, jobs that have {model} have to end, and they have no time limit; or more of it has to join"
+            )
+        }
+        _ => "no start is known".to_owned(),
+    }
+}
+
+fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
+    let now = scheduler.now();
+    let mut lines = Vec::new();
+    if let Some(started) = job.started {
+        let (waited, ran) = (started.since(job.submitted), now.since(started));
+        lines.push(format!("it waited for {} and has run for {}", long_time_text(waited), long_time_text(ran)));
+    }
+    if let Some(ends) = job.ends {
+        let left = long_time_text(ends.since(now));
+        let is_limited = scheduler.limit_ms(job.job).is_some();
+        lines.push(if is_limited {
+            format!("its time limit ends it in {left}")
+        } else {
+            format!("it has no time limit: its lease is renewed in {left}, unless a job within its guarantee waits for these devices")
+        });
+    }
+    let own = scheduler.origin(job.job).and_then(|node| scheduler.node_name(node));
+    for on in scheduler.by_node(&job.devices) {
+        let part = match (on.exclusive, on.milli, on.memory) {
+            (true, ..) => "to itself".to_owned(),
+            (false, 0, memory) => format!("{memory} bytes of memory, beside other jobs"),
+            (false, milli, _) => format!("{} % of the time, beside other jobs", milli_text(u64::from(milli) * 100)),
+        };
+        let why = match own {
+            Some(own) if own == on.node => ", its program's own node",
+            _ => "",
+        };
+        lines.push(format!("{} ({}) on {}{why}: {part}", Count(on.ordinals.len(), "device"), on.model, on.node));
+    }
+    if let (Some(own), Some(request)) = (own, scheduler.request(job.job))
+        && !scheduler.by_node(&job.devices).iter().any(|on| on.node == own)
+    {
+        use accord_scheduler::request::Locality;
+        lines.push(match request.locality {
+            Locality::Near | Locality::Pack | Locality::Spread => {
+                "the request says how the devices lie to each other, which decided before the program's own node".to_owned()
+            }
+            Locality::OwnFirst | Locality::Local => {
+                format!("{own}, its program's own node, had too few such devices free for as long as its limit when it started")
+            }
+        });
+    }
+    let rate = scheduler.rate(job.job);
+    lines.push(format!(
+        "it is charged {} of a device, billed as {}",
+        milli_text(rate.milli),
+        milli_text(rate.billed / 1_000)
+    ));
+    lines
+}
+
+fn is_or_are(count: usize, thing: &'static str) -> String {
+    format!("{} {}", Count(count, thing), if count == 1 { "is" } else { "are" })
+}
+
+/// Names in a row, the first ones of many.
+fn names(names: &[String]) -> String {
+    let mut text = names.iter().take(NODES_NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NODES_NAMED_MAX {
+        text.push_str(&format!(" and {} more", names.len() - NODES_NAMED_MAX));
+    }
+    text
+}

@@ -1,0 +1,375 @@
+//! What users see and do with jobs.
+
+use super::caller::Caller;
+use super::describe::Room;
+use super::driver::{Driver, unix_ms};
+use super::groups::Groups;
+use super::job_words::{add_wait, devices, ended, explain, job, state};
+use super::questions::{Questions, View};
+use crate::cluster::Input;
+use accord_proto::convert::{Malformed, check_version};
+use accord_proto::v1;
+use accord_scheduler::ledger::UsageBy;
+use accord_scheduler::policy::OthersJobs;
+use accord_scheduler::request::words::TIME_MAX_MS;
+use accord_scheduler::{Forecast, Input as Scheduled, JobId, JobView, Phase, Scheduler, TextError};
+use accord_telemetry::log::AUDIT;
+use accord_trust::Role;
+use accord_trust::access::{Act, may};
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+/// The service for jobs.
+pub(super) struct Jobs {
+    driver: Arc<Driver>,
+    questions: Arc<Questions>,
+    groups: Arc<Groups>,
+}
+
+/// Whose jobs a caller sees and changes.
+#[derive(Clone, Debug)]
+struct Viewer {
+    /// How messages and the audit log call it.
+    called: String,
+    /// The user; none for an administrator who is none.
+    user: Option<String>,
+    is_admin: bool,
+}
+
+impl Viewer {
+    fn of(caller: &Caller) -> Self {
+        let user = caller.roles.iter().find_map(|role| match role {
+            Role::Tenant(user) => Some(user.clone()),
+            _ => None,
+        });
+        let is_admin = caller.roles.iter().any(|role| may(role, Act::ChangeAllJobs));
+        Self { called: caller.called(), user, is_admin }
+    }
+
+    fn owns(&self, job: &JobView) -> bool {
+        self.user.as_deref() == Some(job.user.as_str())
+    }
+
+    /// The only user whose jobs it sees; none: it sees all.
+    fn only(&self, others: OthersJobs) -> Option<&str> {
+        let sees_all = self.is_admin || others == OthersJobs::All;
+        if sees_all { None } else { Some(self.user.as_deref().unwrap_or_default()) }
+    }
+
+    fn sees(&self, job: &JobView, others: OthersJobs) -> bool {
+        self.only(others).is_none_or(|user| user == job.user)
+    }
+}
+
+impl Jobs {
+    pub(super) fn new(driver: Arc<Driver>, questions: Arc<Questions>, groups: Arc<Groups>) -> Self {
+        Self { driver, questions, groups }
+    }
+
+    /// A job that the caller may change.
+    fn changeable(&self, viewer: &Viewer, id: u64, what: &str) -> Result<JobView, Status> {
+        let job = self.driver.with_cluster(|cluster| cluster.scheduler().job(JobId(id)));
+        let job = job.ok_or_else(|| no_job(id))?;
+        if viewer.is_admin || viewer.owns(&job) {
+            return Ok(job);
+        }
+        let called = &viewer.called;
+        tracing::warn!(target: AUDIT, "{called} may not {what} job {id} of user {:?}", job.user);
+        crate::metrics::refused(crate::metrics::Why::Role);
+        Err(Status::permission_denied(format!(
+            "job {id} is another user's, which {called} may not {what}; its user or an administrator may"
+        )))
+    }
+
+    /// Has the core change a job, and returns it as it is then.
+    fn change(&self, id: u64, input: Scheduled) -> Response<v1::JobReply> {
+        self.driver.input(Input::Schedule(input));
+        let view = self.driver.with_cluster(|cluster| {
+            let scheduler = cluster.scheduler();
+            let found = scheduler.job(JobId(id))?;
+            let explained = scheduler.explain(JobId(id));
+            Some(v1::Job {
+                job: id,
+                user: found.user.clone(),
+                state: state(scheduler, &found).into(),
+                position: explained
+                    .as_ref()
+                    .map_or(0, |explained| u32::try_from(explained.position).unwrap_or(u32::MAX)),
+                why: explained.and_then(|explained| explained.reason).map(|why| why.to_string()).unwrap_or_default(),
+                ..v1::Job::default()
+            })
+        });
+        Response::new(v1::JobReply { job: view })
+    }
+
+    fn hold(&self, request: Request<v1::JobRequest>, held: bool) -> Result<Response<v1::JobReply>, Status> {
+        let viewer = Viewer::of(Caller::check(&request, Act::ChangeOwnJobs)?);
+        let request = request.into_inner();
+        check_version(request.version)?;
+        let (id, what) = (request.job, if held { "hold" } else { "release" });
+        let job = self.changeable(&viewer, id, what)?;
+        if job.phase != Phase::Waiting {
+            let cause = format!("job {id} does not wait: only waiting jobs are held and released");
+            return Err(Status::failed_precondition(cause));
+        }
+        if !held && !self.driver.with_cluster(|cluster| cluster.scheduler().is_on_hold(JobId(id))) {
+            return Err(Status::failed_precondition(format!("job {id} is not on hold; see `accord queue`")));
+        }
+        if !viewer.owns(&job) {
+            tracing::warn!(target: AUDIT, "{} {what}s job {id} of user {:?}", viewer.called, job.user);
+        }
+        Ok(self.change(id, Scheduled::Hold { job: JobId(id), held }))
+    }
+}
+
+fn no_job(id: u64) -> Status {
+    Status::not_found(format!(
+        "there is no waiting or running job {id}; see `accord queue`, and `accord history` for ended ones"
+    ))
+}
+
+#[tonic::async_trait]
+impl v1::jobs_server::Jobs for Jobs {
+    async fn queue(&self, request: Request<v1::QueueRequest>) -> Result<Response<v1::QueueReply>, Status> {
+        let caller = Caller::check(&request, Act::SeeJobs)?.clone();
+        let request = request.into_inner();
+        check_version(request.version)?;
+        let view = match self.questions.view_numbered(request.view) {
+            Some(view) => view,
+            None => self.questions.view(&self.driver).await,
+        };
+        let viewer = Viewer::of(&caller);
+        let driver = self.driver.clone();
+        let page = move |view: &View| queue_page(&driver, view, &viewer, request.from);
+        Ok(Response::new(self.questions.ask(&caller, &view, page).await?))
+    }
+
+    async fn cancel_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
+        let viewer = Viewer::of(Caller::check(&request, Act::ChangeOwnJobs)?);
+        let request = request.into_inner();
+        check_version(request.version)?;
+        let job = self.changeable(&viewer, request.job, "cancel")?;
+        if job.phase == Phase::Releasing {
+            let id = request.job;
+            return Err(Status::failed_precondition(format!("job {id} has ended already; see `accord history`")));
+        }
+        let by = if viewer.owns(&job) { job.user } else { viewer.called };
+        Ok(self.change(request.job, Scheduled::Cancel { job: job.job, by }))
+    }
+
+    async fn hold_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
+        self.hold(request, true)
+    }
+
+    async fn release_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
+        self.hold(request, false)
+    }
+
+    async fn explain_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::ExplainReply>, Status> {
+        let caller = Caller::check(&request, Act::SeeJobs)?.clone();
+        let request = request.into_inner();
+        check_version(request.version)?;
+        let view = self.questions.view(&self.driver).await;
+        let (viewer, driver) = (Viewer::of(&caller), self.driver.clone());
+        let question = move |view: &View| -> Result<v1::ExplainReply, Status> {
+            let (scheduler, others) = (view.scheduler(), view.others_jobs());
+            let found = scheduler.job(JobId(request.job)).ok_or_else(|| no_job(request.job))?;
+            if !viewer.sees(&found, others) {
+                let id = request.job;
+                return Err(Status::permission_denied(format!(
+                    "job {id} is another user's, and the policy shows only how many others have; its user or an administrator sees more"
+                )));
+            }
+            let lines = explain(&scheduler, &found, &|other| viewer.sees(other, others));
+            let mut shown = driver.with_cluster(|cluster| job(view, &scheduler, &found, cluster.program_of(found.job)));
+            if found.phase == Phase::Waiting {
+                let position = scheduler.explain(found.job).map_or(0, |explained| explained.position);
+                let starts = scheduler.clone().start_of(found.job).map(|(at, _)| at);
+                let position = u32::try_from(position).unwrap_or(u32::MAX);
+                add_wait(&mut shown, view, &scheduler, position, starts);
+            }
+            Ok(v1::ExplainReply { job: Some(shown), lines, unix_ms: unix_ms() })
+        };
+        Ok(Response::new(self.questions.ask(&caller, &view, question).await??))
+    }
+
+    async fn what_if(&self, request: Request<v1::WhatIfRequest>) -> Result<Response<v1::WhatIfReply>, Status> {
+        let caller = Caller::check(&request, Act::SeeJobs)?.clone();
+        let request = request.into_inner();
+        check_version(request.version)?;
+        let mut wanted: accord_scheduler::Request =
+            request.request.parse().map_err(|error: TextError| Status::invalid_argument(error.to_string()))?;
+        let user = Viewer::of(&caller).user.unwrap_or_else(|| caller.called());
+        self.groups.tell(&self.driver, &user).await;
+        let known = self.driver.with_cluster(|cluster| {
+            let origin = cluster.node_named(&request.node_name).map(|node| node.id);
+            let found = cluster.account_with_tree(&user, wanted.account.as_deref())?;
+            let limit = cluster.default_limit(&found.0);
+            Ok::<_, String>((found, limit, origin))
+        });
+        let ((leaf, tree), limit, origin) = match known {
+            Ok(known) => known,
+            Err(why) => {
+                let outcome = v1::WhatIfOutcome::Refused.into();
+                return Ok(Response::new(v1::WhatIfReply {
+                    outcome,
+                    why,
+                    unix_ms: unix_ms(),
+                    ..v1::WhatIfReply::default()
+                }));
+            }
+        };
+        wanted.limit_ms = wanted.limit_ms.or(limit);
+        let view = self.questions.view(&self.driver).await;
+        let question = move |view: &View| {
+            let mut scheduler = view.scheduler();
+            let names = scheduler.clone();
+            let policy = Scheduled::PolicyApplied { policy: Box::new(tree), by: String::new() };
+            scheduler.apply(view.now(), policy, &mut Vec::new());
+            let account = leaf.strip_suffix(&format!("/{user}")).unwrap_or(&leaf).to_owned();
+            let forecast = scheduler.what_if(&leaf, origin, wanted);
+            what_if_reply(view, &names, account, forecast)
+        };
+        Ok(Response::new(self.questions.ask(&caller, &view, question).await?))
+    }
+
+    async fn history(&self, request: Request<v1::HistoryRequest>) -> Result<Response<v1::HistoryReply>, Status> {
+        let viewer = Viewer::of(Caller::check(&request, Act::SeeJobs)?);
+        let request = request.into_inner();
+        check_version(request.version)?;
+        let now = self.driver.now();
+        let (page, since_unix_ms) = self.driver.with_cluster(|cluster| {
+            let only = viewer.only(cluster.others_jobs());
+            (cluster.ended_jobs(now, only, request.before), cluster.history_since())
+        });
+        let (mut room, mut jobs) = (Room::new(), Vec::new());
+        let next = room.fill(&mut jobs, page.jobs.into_iter().map(|job| (job.number, ended(job))));
+        // The job that found no room is the first one of the next page.
+        let next = next.map(|number| number + 1).or(page.next);
+        Ok(Response::new(v1::HistoryReply { jobs, next, since_unix_ms }))
+    }
+
+    async fn usage(&self, request: Request<v1::UsageRequest>) -> Result<Response<v1::UsageReply>, Status> {
+        let caller = Caller::check(&request, Act::SeeJobs)?.clone();
+        let request = request.into_inner();
+        check_version(request.version)?;
+        let by = match request.by() {
+            v1::UsageBy::User => UsageBy::User,
+            v1::UsageBy::Account => UsageBy::Account,
+            v1::UsageBy::Day => UsageBy::Day,
+            v1::UsageBy::Unspecified => return Err(Malformed("usage by nothing").into()),
+        };
+        let (viewer, usage) = (Viewer::of(&caller), self.driver.usage());
+        let view = self.questions.view(&self.driver).await;
+        let question = move |view: &View| {
+            let rows = usage.by(by, viewer.only(view.others_jobs())).into_iter().map(|line| {
+                let ms = |of: u128, part: u128| u64::try_from(of / part).unwrap_or(u64::MAX);
+                v1::UsageRow {
+                    name: line.name,
+                    device_ms: ms(line.row.usage.milli_ms, 1_000),
+                    billed_ms: ms(line.row.usage.billed, 1_000_000),
+                    jobs: line.row.jobs,
+                }
+            });
+            let (mut room, mut page) = (Room::new(), Vec::new());
+            let next = room.fill(&mut page, (0..).zip(rows).skip(usize::try_from(request.from).unwrap_or(usize::MAX)));
+            v1::UsageReply { rows: page, next, since_unix_ms: usage.since_unix_ms, unix_ms: unix_ms() }
+        };
+        Ok(Response::new(self.questions.ask(&caller, &view, question).await?))
+    }
+
+    async fn change_job(&self, request: Request<v1::ChangeJobRequest>) -> Result<Response<v1::JobReply>, Status> {
+        let who = Caller::check(&request, Act::ChangeAllJobs)?.called();
+        let v1::ChangeJobRequest { version, job: id, limit_ms, first } = request.into_inner();
+        check_version(version)?;
+        let job = self.driver.with_cluster(|cluster| cluster.scheduler().job(JobId(id))).ok_or_else(|| no_job(id))?;
+        if limit_ms.is_some_and(|limit| limit == 0 || limit > TIME_MAX_MS) {
+            return Err(Malformed("a limit that is no time").into());
+        }
+        if first && job.phase != Phase::Waiting {
+            return Err(Status::failed_precondition(format!("job {id} does not wait: it has no place before others")));
+        }
+        if job.phase == Phase::Releasing {
+            return Err(Status::failed_precondition(format!("job {id} has ended already; see `accord history`")));
+        }
+        let job = JobId(id);
+        if first {
+            self.driver.input(Input::Schedule(Scheduled::ToFront { job, by: who.clone() }));
+        }
+        Ok(match limit_ms {
+            Some(limit_ms) => self.change(id, Scheduled::SetLimit { job, limit_ms, by: who }),
+            None => self.change(id, Scheduled::Tick),
+        })
+    }
+
+    async fn pause(&self, request: Request<v1::PauseRequest>) -> Result<Response<v1::PauseReply>, Status> {
+        let by = Caller::check(&request, Act::PauseJobs)?.called();
+        let request = request.into_inner();
+        check_version(request.version)?;
+        self.driver.input(Input::Schedule(Scheduled::Pause { paused: request.pause, by }));
+        let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
+        let (waiting, running) = self.driver.with_cluster(|cluster| {
+            let scheduler = cluster.scheduler();
+            (count(scheduler.waiting()), count(scheduler.running()))
+        });
+        Ok(Response::new(v1::PauseReply { waiting, running }))
+    }
+}
+
+/// A page of the queue, from a place in the list of the jobs that a viewer sees.
+fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::QueueReply {
+    let (scheduler, listed, others) = (view.scheduler(), view.listed(), view.others_jobs());
+    let mut reply = v1::QueueReply {
+        view: view.number,
+        paused: scheduler.is_paused(),
+        unix_ms: unix_ms(),
+        ..v1::QueueReply::default()
+    };
+    let mut seen = Vec::new();
+    for &(id, position) in &listed.jobs {
+        let Some(job) = scheduler.job(id) else { continue };
+        if viewer.sees(&job, others) {
+            seen.push((job, position));
+        } else if job.phase == Phase::Waiting {
+            reply.others_waiting += 1;
+        } else {
+            reply.others_running += 1;
+        }
+    }
+    let messages = (0..).zip(&seen).skip(usize::try_from(from).unwrap_or(usize::MAX)).map(|(at, (found, position))| {
+        let mut shown = driver.with_cluster(|cluster| job(view, &scheduler, found, cluster.program_of(found.job)));
+        if found.phase == Phase::Waiting {
+            add_wait(&mut shown, view, &scheduler, *position, listed.starts.get(&found.job).copied());
+        }
+        (at, shown)
+    });
+    reply.next = Room::new().fill(&mut reply.jobs, messages);
+    reply
+}
+
+fn what_if_reply(view: &View, names: &Scheduler, account: String, forecast: Forecast) -> v1::WhatIfReply {
+    let reply = v1::WhatIfReply { account, unix_ms: view.unix_ms(view.now()), ..v1::WhatIfReply::default() };
+    let count = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
+    match forecast {
+        Forecast::Refused(why) => {
+            v1::WhatIfReply { outcome: v1::WhatIfOutcome::Refused.into(), why: why.to_string(), ..reply }
+        }
+        Forecast::Now(found) => {
+            v1::WhatIfReply { outcome: v1::WhatIfOutcome::Now.into(), devices: devices(names.by_node(&found)), ..reply }
+        }
+        Forecast::At { starts, reserved, reason, position } => v1::WhatIfReply {
+            outcome: v1::WhatIfOutcome::Later.into(),
+            why: reason.to_string(),
+            position: count(position),
+            starts_unix_ms: Some(view.unix_ms(starts)),
+            reserved,
+            ..reply
+        },
+        Forecast::Unknown { reason, position } => v1::WhatIfReply {
+            outcome: v1::WhatIfOutcome::Unknown.into(),
+            why: reason.to_string(),
+            position: count(position),
+            ..reply
+        },
+    }
+}

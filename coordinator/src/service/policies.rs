@@ -1,0 +1,96 @@
+//! The site's policy, put into effect by administrators.
+
+use super::caller::Caller;
+use super::driver::Driver;
+use crate::cluster::Input;
+use accord_proto::bounds::{POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX};
+use accord_proto::convert::check_version;
+use accord_proto::threads::on_thread;
+use accord_proto::v1;
+use accord_scheduler::policy::{Finding, SitePolicy};
+use accord_telemetry::log::AUDIT;
+use accord_trust::access::Act;
+use accord_types::Count;
+use accord_types::texts::{WORDS_MAX, cut};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status};
+
+/// Policies that are read at one time.
+const READ_MAX: usize = 2;
+
+/// The service for policies.
+pub(super) struct Policies {
+    driver: Arc<Driver>,
+    reads: Arc<Semaphore>,
+}
+
+impl Policies {
+    pub(super) fn new(driver: Arc<Driver>) -> Self {
+        Self { driver, reads: Arc::new(Semaphore::new(READ_MAX)) }
+    }
+}
+
+/// Turns callers away who may not put a policy into effect, before anything of it is read: it may be long.
+pub(super) fn is_allowed(request: Request<()>) -> Result<Request<()>, Status> {
+    Caller::check(&request, Act::ApplyPolicy)?;
+    Ok(request)
+}
+
+#[tonic::async_trait]
+impl v1::policies_server::Policies for Policies {
+    async fn apply_policy(
+        &self,
+        request: Request<v1::ApplyPolicyRequest>,
+    ) -> Result<Response<v1::ApplyPolicyReply>, Status> {
+        let who = Caller::check(&request, Act::ApplyPolicy)?.called();
+        let v1::ApplyPolicyRequest { version, policy: text, check_only } = request.into_inner();
+        check_version(version)?;
+        let turn = self.reads.clone().acquire_owned().await;
+        let turn = turn.map_err(|_| Status::unavailable("the coordinator stops"))?;
+        let read = on_thread("accord-policy", turn, move || SitePolicy::read(&text, None)).await;
+        let read = read.map_err(|error| Status::internal(error.to_string()))?;
+        let version = || self.driver.with_cluster(|cluster| cluster.policy_version());
+        let policy = match read {
+            Ok(policy) => policy,
+            Err(findings) => {
+                if !check_only {
+                    tracing::warn!(target: AUDIT, "{who} is refused a policy with {}", Count(findings.len(), "finding"));
+                }
+                let findings = findings.iter().take(POLICY_FINDINGS_MAX).map(finding).collect();
+                let reply =
+                    v1::ApplyPolicyReply { findings, policy_version: version(), ..v1::ApplyPolicyReply::default() };
+                return Ok(Response::new(reply));
+            }
+        };
+        if let Err(why) = self.driver.flags().check(&policy) {
+            if !check_only {
+                tracing::warn!(target: AUDIT, "{who} is refused a policy: {why}");
+            }
+            return Err(Status::failed_precondition(why));
+        }
+        let changes = self.driver.with_cluster(|cluster| cluster.policy_changes(&policy));
+        if !check_only {
+            self.driver.input(Input::ApplyPolicy { policy: Box::new(policy), by: who });
+        }
+        let more = changes.len().saturating_sub(POLICY_CHANGES_MAX);
+        let listed =
+            changes.iter().take(POLICY_CHANGES_MAX).map(|change| cut(&change.to_string(), WORDS_MAX).to_owned());
+        Ok(Response::new(v1::ApplyPolicyReply {
+            changes: listed.collect(),
+            more_changes: u32::try_from(more).unwrap_or(u32::MAX),
+            policy_version: version(),
+            findings: Vec::new(),
+        }))
+    }
+}
+
+fn finding(found: &Finding) -> v1::PolicyFinding {
+    let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+    v1::PolicyFinding {
+        line: number(found.line),
+        column: number(found.column),
+        message: cut(found.error.message(), WORDS_MAX).to_owned(),
+        marked: cut(&found.error.marked(), WORDS_MAX).to_owned(),
+    }
+}

@@ -1,0 +1,118 @@
+//! Policies, put into effect while jobs wait and run.
+
+// Other tests use the rest of it.
+#[allow(dead_code)]
+mod bench;
+mod requests;
+
+use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
+use accord_scheduler::policy::SitePolicy;
+use accord_types::SessionKey;
+use bench::{ALICE, Bench, KEY, registration};
+use requests::request;
+
+fn key(program: u64) -> SessionKey {
+    let mut key = KEY;
+    key.0[..8].copy_from_slice(&program.to_le_bytes());
+    key
+}
+
+fn policy(text: &str) -> SitePolicy {
+    SitePolicy::read(text, None).unwrap()
+}
+
+/// A coordinator with an agent of two devices.
+fn with_agent() -> Bench {
+    let mut bench = Bench::new();
+    // No agent is about to be back from before the coordinator's start.
+    bench.now = 60_000;
+    bench.give(Input::Tick);
+    bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
+    bench
+}
+
+impl Bench {
+    fn ask(&mut self, client: u64, devices: Option<&str>) -> Vec<Effect> {
+        let request = accord_types::SessionRequest { devices: devices.map(str::to_owned), ..request("h1") };
+        self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
+    }
+
+    fn apply(&mut self, text: &str) -> Vec<Effect> {
+        self.give(Input::ApplyPolicy { policy: Box::new(policy(text)), by: "admin root".into() })
+    }
+
+    fn is_in(&mut self, groups: &[&str]) {
+        let groups = groups.iter().map(|name| (*name).to_owned()).collect();
+        self.give(Input::Groups { user: ALICE.into(), groups });
+    }
+}
+
+fn refused(effects: &[Effect]) -> Option<String> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::ToClient(_, ClientPush::Refused(error)) => Some(error.cause().to_owned()),
+        _ => None,
+    })
+}
+
+fn granted(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::ToClient(_, ClientPush::Granted(_))))
+}
+
+#[test]
+fn a_user_is_in_an_account_by_unix_group_and_stays_there_while_it_names_the_group() {
+    let mut bench = with_agent();
+    bench.apply("[account.physics]\nusers = [\"@physics\"]\n");
+    assert!(refused(&bench.ask(1, Some("1:cpu"))).unwrap().contains("no account for this user"));
+    bench.is_in(&["staff", "physics"]);
+    assert!(granted(&bench.ask(2, Some("2:cpu"))));
+    assert!(!granted(&bench.ask(3, Some("2:cpu"))));
+    assert_eq!(refused(&bench.apply("[account.physics]\nusers = [\"@staff\"]\n")), None);
+    let ended = bench.apply("[account.physics]\nusers = [\"@chemistry\"]\n");
+    assert!(refused(&ended).unwrap().contains("the policy has its account no longer"));
+    assert_eq!(bench.cluster.policy_version(), 3);
+    // The running job goes on.
+    assert_eq!(bench.cluster.scheduler().running(), 1);
+}
+
+#[test]
+fn what_a_policy_does_not_say_is_as_the_coordinators_flags_have_it() {
+    let mut bench = with_agent();
+    let flags = *bench.cluster.limits();
+    bench.apply("memory-quota = \"1M\"\nsession-time = \"2h\"\n");
+    let limits = bench.cluster.limits();
+    assert_eq!((limits.memory_quota, limits.session_ms, limits.stream_quota), (1 << 20, 7_200_000, flags.stream_quota));
+    bench.apply("stream-quota = 3\n");
+    let limits = bench.cluster.limits();
+    assert_eq!(
+        (limits.memory_quota, limits.session_ms, limits.stream_quota),
+        (flags.memory_quota, flags.session_ms, 3)
+    );
+}
+
+#[test]
+fn a_month_begins_with_whole_budgets() {
+    let mut bench = with_agent();
+    let november = 1_796_000_000_000;
+    bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november);
+    bench.apply("[account.physics]\nusers = [\"*\"]\ndevice-hours = 1\n");
+    assert!(granted(&bench.ask(1, Some("2:cpu"))));
+    bench.now += 3_600_000;
+    assert!(refused(&bench.ask(2, Some("1:cpu"))).unwrap().contains("has spent its device-hours of this month"));
+    // An hour back is no other month; the next one is.
+    bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november - 3_600_000);
+    assert!(refused(&bench.ask(3, Some("1:cpu"))).is_some());
+    bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november + 40 * 86_400_000);
+    assert_eq!(refused(&bench.ask(4, Some("1:cpu"))), None);
+}
+
+#[test]
+fn a_default_request_is_for_programs_that_ask_for_nothing_and_are_no_ranks() {
+    let mut bench = with_agent();
+    bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
+    assert!(granted(&bench.ask(1, None)));
+    assert_eq!(bench.cluster.scheduler().running(), 1);
+    let rank = Some(accord_types::Rank { rank: 0, size: 2, local_rank: 0, local_size: 2, job: 0 });
+    let request = accord_types::SessionRequest { rank, ..request("h1") };
+    let effects = bench.give(Input::Open { client: ClientId(2), request, key: key(2), user: ALICE.into() });
+    assert!(granted(&effects) && bench.cluster.scheduler().running() == 1);
+}
