@@ -1,6 +1,8 @@
 //! The command line.
 
 use crate::command::compile::Tool;
+use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs};
+use crate::policy_args::PolicyArgs;
 use crate::request_args::RequestArgs;
 use accord_types::nearest::nearest;
 use clap::error::ErrorKind;
@@ -73,12 +75,30 @@ pub(crate) enum Command {
     Lint(LintArgs),
     /// Make something of traces.
     Trace(TraceArgs),
-    /// Show what Accord makes of a program, without running it.
+    /// Show what Accord makes of a program, a copy or a launch without running it, and why a job waits.
     Explain(ExplainArgs),
     /// Make and renew certificates: who is who in a cluster.
     Pki(PkiArgs),
-    /// Check a site's policy: which users may have which devices, and who is first.
+    /// Show running and waiting jobs, why they wait, and when they start.
+    Queue(QueueArgs),
+    /// Withdraw waiting jobs, end running ones.
+    Cancel(JobsArgs),
+    /// Keep waiting jobs from starting.
+    Hold(JobsArgs),
+    /// Let jobs start that are on hold.
+    Release(JobsArgs),
+    /// Say when a request would start, and with which devices, without asking for them.
+    WhatIf(WhatIfArgs),
+    /// Show ended jobs.
+    History(HistoryArgs),
+    /// Show device-hours by user, account or day.
+    Usage(UsageArgs),
+    /// Check a site's policy, or put it into effect: which users may have which devices, and who is first.
     Policy(PolicyArgs),
+    /// Give jobs another time limit, or a place before all others.
+    Change(ChangeArgs),
+    /// Let no job start; running jobs go on.
+    Pause(PauseArgs),
     /// Let a node take part in no new session, before its maintenance for example.
     Drain(DrainArgs),
     /// End sessions: their programs are told, and their devices become free.
@@ -419,6 +439,15 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ExplainCommand {
+    /// Say why a job waits and what has to happen for it to start, or why it has its devices.
+    Job {
+        /// Its number, as accord queue shows it.
+        #[arg(value_name = "JOB")]
+        job: u64,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a program's code for NVIDIA GPUs: regions, their dimensions, how their arguments travel, and why.
     Image {
         /// The program, or a shared object with regions.
@@ -583,29 +612,6 @@ pub(crate) enum PkiRole {
     Tenant,
     /// Somebody who drains nodes, ends sessions and stops the cluster.
     Admin,
-}
-
-/// `accord policy`.
-#[derive(Args, Debug)]
-pub(crate) struct PolicyArgs {
-    #[command(subcommand)]
-    pub(crate) command: PolicyCommand,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum PolicyCommand {
-    /// Report what is wrong in a policy file and where, or else the longest wait of each account. The exit code is 1 if something is wrong.
-    Check {
-        /// The policy, in TOML.
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-        /// The cluster's devices, such as "64:nvidia/h200 + 512:cpu": guarantees are compared with them.
-        #[arg(long, value_name = "DEVICES")]
-        cluster: Option<String>,
-        /// For programs.
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 /// `accord __png`.

@@ -1,5 +1,9 @@
 //! Questions to a coordinator.
 
+mod jobs;
+
+pub(crate) use jobs::JobAct;
+
 use crate::failure::{Failure, Result};
 use accord_proto::channel;
 use accord_proto::v1::admin_client::AdminClient;
@@ -27,6 +31,7 @@ pub(crate) struct Coordinator {
     runtime: Runtime,
     cluster: ClusterClient<Channel>,
     admin: AdminClient<Channel>,
+    channel: Channel,
 }
 
 impl Coordinator {
@@ -40,8 +45,16 @@ impl Coordinator {
         };
         let channel =
             channel.map_err(|_| Failure::new(format!("{address:?} is no coordinator's address; give host:port")))?;
-        let (cluster, admin) = (ClusterClient::new(channel.clone()), AdminClient::new(channel));
-        Ok(Self { address: address.to_owned(), runtime, cluster, admin })
+        let (cluster, admin) = (ClusterClient::new(channel.clone()), AdminClient::new(channel.clone()));
+        Ok(Self { address: address.to_owned(), runtime, cluster, admin, channel })
+    }
+
+    /// The coordinator that the settings name, for commands that have nothing to do without one.
+    pub(crate) fn required() -> Result<Self> {
+        Self::of_environment()?.ok_or_else(|| {
+            let name = settings::COORDINATOR.name;
+            Failure::new(format!("{name} is not set: it names the coordinator, host:port or unix:PATH"))
+        })
     }
 
     /// The coordinator that the settings name, as a program reaches it. None if they name none.
@@ -165,10 +178,18 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 
 /// Waits for an answer, for as long as one may take.
 fn answered<T>(runtime: &Runtime, answer: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Status> {
+    answered_within(runtime, ANSWER_LIMIT, answer)
+}
+
+fn answered_within<T>(
+    runtime: &Runtime,
+    limit: Duration,
+    answer: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Status> {
     // The timer has to be made inside the runtime.
-    match runtime.block_on(async { tokio::time::timeout(ANSWER_LIMIT, answer).await }) {
+    match runtime.block_on(async { tokio::time::timeout(limit, answer).await }) {
         Ok(answer) => answer.map(Response::into_inner).map_err(|status| channel::reason(&status).unwrap_or(status)),
-        Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", ANSWER_LIMIT.as_secs()))),
+        Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()))),
     }
 }
 

@@ -337,7 +337,7 @@ fn number(infos: Vec<DeviceInfo>) -> Vec<DeviceRow> {
 }
 
 /// The type under which programs see devices of a kind.
-fn type_of(kind: DeviceKind) -> DeviceType {
+pub(crate) fn type_of(kind: DeviceKind) -> DeviceType {
     let emulated = std::env::var(settings::EMULATE.name).is_ok_and(|value| value == "nvidia");
     match registry::capabilities(kind) {
         Some(able) if !(emulated && able.fallback) => able.device_type,

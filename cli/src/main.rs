@@ -8,9 +8,11 @@ mod command;
 mod costs;
 mod directives;
 mod failure;
+mod job_args;
 mod launch;
 mod machine;
 mod output;
+mod policy_args;
 mod request_args;
 mod viewpoint;
 mod ways;
@@ -41,6 +43,15 @@ fn main() -> ExitCode {
         Command::Trace(args) => command::trace::trace(&args),
         Command::Explain(args) => command::explain::explain(&args),
         Command::Pki(args) => command::pki::pki(&args),
+        Command::Queue(args) => command::jobs::queue(&args),
+        Command::Cancel(args) => command::jobs::cancel(&args),
+        Command::Hold(args) => command::jobs::hold(&args),
+        Command::Release(args) => command::jobs::release(&args),
+        Command::WhatIf(args) => command::jobs::what_if(&args),
+        Command::History(args) => command::jobs::history(&args),
+        Command::Usage(args) => command::jobs::usage(&args),
+        Command::Change(args) => command::jobs::change(&args),
+        Command::Pause(args) => command::jobs::pause(&args),
         Command::Policy(args) => command::policy::policy(&args),
         Command::Png(args) => command::png::png(&args),
         Command::Gpus => {

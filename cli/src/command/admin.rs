@@ -2,13 +2,12 @@
 
 use crate::args::{CloseArgs, DrainArgs, ShutdownArgs};
 use crate::client::Coordinator;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::output::{print, show};
-use accord_types::settings;
 
 /// Runs `accord drain`. All nodes are tried; the first refusal is the error.
 pub(crate) fn drain(args: &DrainArgs) -> Result<u8> {
-    let mut coordinator = coordinator()?;
+    let mut coordinator = Coordinator::required()?;
     each(&args.nodes, |node| {
         let sessions = coordinator.drain(node, !args.undo)?;
         show(&drained(node, !args.undo, &sessions));
@@ -18,7 +17,7 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<u8> {
 
 /// Runs `accord close`, likewise.
 pub(crate) fn close(args: &CloseArgs) -> Result<u8> {
-    let mut coordinator = coordinator()?;
+    let mut coordinator = Coordinator::required()?;
     each(&args.sessions, |session| {
         coordinator.close(*session)?;
         print(&format!("session {session} is ended\n"));
@@ -28,13 +27,13 @@ pub(crate) fn close(args: &CloseArgs) -> Result<u8> {
 
 /// Runs `accord shutdown`.
 pub(crate) fn shutdown(args: &ShutdownArgs) -> Result<u8> {
-    coordinator()?.shutdown(args.agents)?;
+    Coordinator::required()?.shutdown(args.agents)?;
     print(if args.agents { "the coordinator and its agents stop\n" } else { "the coordinator stops\n" });
     Ok(0)
 }
 
 /// Does it for all; the first failure is the result.
-fn each<T>(all: &[T], mut act: impl FnMut(&T) -> Result<()>) -> Result<u8> {
+pub(super) fn each<T>(all: &[T], mut act: impl FnMut(&T) -> Result<()>) -> Result<u8> {
     let mut first = Ok(0);
     for one in all {
         let done = act(one);
@@ -55,17 +54,10 @@ fn drained(node: &str, drain: bool, sessions: &[u64]) -> String {
     }
 }
 
-/// The coordinator, without which there is nothing to do.
-fn coordinator() -> Result<Coordinator> {
-    Coordinator::of_environment()?.ok_or_else(|| {
-        let name = settings::COORDINATOR.name;
-        Failure::new(format!("{name} is not set: it names the coordinator, host:port or unix:PATH"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Failure;
 
     #[test]
     fn a_drain_says_who_still_uses_the_node() {

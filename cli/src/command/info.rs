@@ -5,7 +5,7 @@ use crate::client::variable;
 use crate::cluster::{Cluster, NodeRow};
 use crate::failure::Result;
 use crate::launch::MpiPart;
-use crate::output::{Table, age, bytes, count, print, show, tell};
+use crate::output::{Table, age, bytes, count, print, runs, show, tell};
 use crate::viewpoint;
 use accord_proto::v1::SessionLimits;
 use accord_types::settings::{self, SettingSource};
@@ -107,7 +107,8 @@ fn tables(cluster: &Cluster) -> String {
     let mut devices = Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">UNITS", "DRIVER", "NUMA", "CPUS"]);
     for device in &cluster.devices {
         let (units, driver, cpus) = match device.info.kind {
-            DeviceKind::CPU => ("cores", "-".to_owned(), ranges(&device.info.cpus)),
+            DeviceKind::CPU if device.info.cpus.is_empty() => ("cores", "-".to_owned(), "any".to_owned()),
+            DeviceKind::CPU => ("cores", "-".to_owned(), runs(&device.info.cpus)),
             _ => ("SMs", format!("CUDA {}", device.info.driver), "-".to_owned()),
         };
         devices.row([
@@ -211,35 +212,4 @@ fn numbers(in_cluster: bool) -> String {
         _ => "the rank's own share first",
     };
     format!("\nnumbers ({}={value}): {what}\n", settings::DEVICE_ORDER.name)
-}
-
-/// Processor numbers, runs shortened: `0-3,8`.
-fn ranges(cpus: &[u32]) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for &cpu in cpus {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => runs.push((cpu, cpu)),
-        }
-    }
-    if runs.is_empty() {
-        return "any".to_owned();
-    }
-    let words: Vec<String> = runs
-        .iter()
-        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
-        .collect();
-    words.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ranges;
-
-    #[test]
-    fn runs_of_processors_are_shortened() {
-        assert_eq!(ranges(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
-        assert_eq!(ranges(&[5]), "5");
-        assert_eq!(ranges(&[]), "any");
-    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 mod included;
 pub(crate) mod info;
+pub(crate) mod jobs;
 pub(crate) mod lint;
 mod outside;
 mod picture;

@@ -1,8 +1,10 @@
 //! `accord policy`: the policy of a site.
 
-use crate::args::{PolicyArgs, PolicyCommand};
+use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
-use crate::output::show;
+use crate::output::{print, show};
+use crate::policy_args::{PolicyArgs, PolicyCommand};
+use accord_proto::v1::{ApplyPolicyReply, PolicyFinding};
 use accord_scheduler::Request;
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::policy::{Bound, Finding, LongestWait, POLICY_BYTES_MAX, SitePolicy};
@@ -17,13 +19,19 @@ const FOUND: u8 = 1;
 
 /// Runs `accord policy`.
 pub(crate) fn policy(args: &PolicyArgs) -> Result<u8> {
-    let PolicyCommand::Check { file, cluster, json } = &args.command;
-    let inventory = cluster.as_deref().map(inventory).transpose()?;
+    match &args.command {
+        PolicyCommand::Check { file, cluster, json } => check(file, cluster.as_deref(), *json),
+        PolicyCommand::Apply { file, dry_run, json } => apply(file, *dry_run, *json),
+    }
+}
+
+fn check(file: &Path, cluster: Option<&str>, json: bool) -> Result<u8> {
+    let inventory = cluster.map(inventory).transpose()?;
     let text = read(file)?;
     let checked = SitePolicy::read(&text, inventory.as_deref());
     let waits = checked.as_ref().map(SitePolicy::longest_waits).unwrap_or_default();
     let findings = checked.as_ref().err().map_or(&[][..], Vec::as_slice);
-    if *json {
+    if json {
         show(&format!("{:#}\n", as_json(file, findings, &waits)));
     } else if findings.is_empty() {
         show(&as_text(&waits));
@@ -32,6 +40,54 @@ pub(crate) fn policy(args: &PolicyArgs) -> Result<u8> {
         show(&findings.iter().map(|finding| format!("{file}:{finding}\n")).collect::<String>());
     }
     Ok(if findings.is_empty() { 0 } else { FOUND })
+}
+
+/// The coordinator reads the file again: what it says of it counts.
+fn apply(file: &Path, dry_run: bool, as_json: bool) -> Result<u8> {
+    let text = read(file)?;
+    let reply = Coordinator::required()?.apply_policy(text, dry_run)?;
+    if as_json {
+        print(&format!("{:#}\n", applied_json(file, &reply, dry_run)));
+    } else {
+        show(&applied(file, &reply, dry_run));
+    }
+    Ok(if reply.findings.is_empty() { 0 } else { FOUND })
+}
+
+fn applied(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> String {
+    let ApplyPolicyReply { findings, changes, more_changes, policy_version } = reply;
+    let file = file.display();
+    if !findings.is_empty() {
+        let found = findings.iter().map(|found| {
+            let PolicyFinding { line, column, message, marked } = found;
+            format!("{file}:{line}:{column}: {message}\n{marked}\n")
+        });
+        let in_effect = format!("nothing is changed: policy version {policy_version} stays in effect\n");
+        return found.chain([in_effect]).collect();
+    }
+    let mut text: String = changes.iter().map(|change| format!("{change}\n")).collect();
+    if *more_changes > 0 {
+        text.push_str(&format!("and {more_changes} more changes\n"));
+    }
+    text.push_str(&if dry_run {
+        let none = if changes.is_empty() { "no waiting or running job would notice it. " } else { "" };
+        format!("{none}Nothing is changed: policy version {policy_version} stays in effect\n")
+    } else {
+        format!("policy version {policy_version} is in effect\n")
+    });
+    text
+}
+
+fn applied_json(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> Value {
+    let finding = |found: &PolicyFinding| json!({ "line": found.line, "column": found.column, "message": found.message, "marked": found.marked });
+    json!({
+        "file": file.display().to_string(),
+        "applied": !dry_run && reply.findings.is_empty(),
+        "policy_version": reply.policy_version,
+        "findings": reply.findings.iter().map(finding).collect::<Vec<_>>(),
+        "changes": reply.changes,
+        "more_changes": reply.more_changes,
+    })
 }
 
 /// Reads a file that is not longer than a policy may be: one byte more lets the check say so.
@@ -99,4 +155,28 @@ fn as_json(file: &Path, findings: &[Finding], waits: &[LongestWait]) -> Value {
         "findings": findings.iter().map(finding).collect::<Vec<_>>(),
         "longest_waits": waits.iter().map(wait).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_applied_policy_says_what_it_changes_and_its_version() {
+        let file = Path::new("p.toml");
+        let good = ApplyPolicyReply {
+            changes: vec!["job 3 would stop waiting: eva would not be in the account physics".into()],
+            policy_version: 2,
+            ..ApplyPolicyReply::default()
+        };
+        let said = applied(file, &good, false);
+        assert!(said.starts_with("job 3 would") && said.ends_with("policy version 2 is in effect\n"), "{said}");
+        assert!(applied(file, &good, true).contains("Nothing is changed: policy version 2 stays in effect"));
+        assert_eq!(applied_json(file, &good, false)["applied"], true);
+        let finding = PolicyFinding { line: 3, column: 9, message: "m".into(), marked: "  x\n  ^".into() };
+        let bad = ApplyPolicyReply { findings: vec![finding], policy_version: 1, ..ApplyPolicyReply::default() };
+        let said = applied(file, &bad, false);
+        assert_eq!(said, "p.toml:3:9: m\n  x\n  ^\nnothing is changed: policy version 1 stays in effect\n");
+        assert_eq!(applied_json(file, &bad, false)["applied"], false);
+    }
 }

@@ -1,8 +1,10 @@
 //! Forms of output: tables for people, JSON for programs.
 
+mod runs;
 mod size;
 mod table;
 
+pub(crate) use runs::runs;
 pub(crate) use size::{age, bytes, count, rate, time};
 pub(crate) use table::Table;
 

@@ -1,4 +1,4 @@
-//! `accord explain`: what Accord makes of a program, of a copy, and of a launch.
+//! `accord explain`: what Accord makes of a program, of a copy, and of a launch; why a job waits is in `jobs`.
 
 mod ask;
 mod copy;
@@ -22,6 +22,7 @@ const NO_CODE: u8 = 1;
 /// Runs `accord explain`.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<u8> {
     match &args.command {
+        ExplainCommand::Job { job, json } => super::jobs::explain(*job, *json),
         ExplainCommand::Image { file, json } => image(file, *json),
         ExplainCommand::D2d { from, to, size, wait, json } => d2d::explain(*from, *to, *size, *wait, *json),
         ExplainCommand::Launch { device, wait, json } => launch::explain(*device, *wait, *json),

@@ -1,0 +1,167 @@
+//! `accord queue`: running and waiting jobs.
+
+use super::words::{ago, ahead, devices, devices_json};
+use super::{paged, start_text};
+use crate::client::Coordinator;
+use crate::failure::Result;
+use crate::job_args::QueueArgs;
+use crate::output::{Table, count, print, show};
+use accord_proto::v1::{Job, JobState, QueueReply};
+use serde_json::{Value, json};
+
+/// Runs `accord queue`.
+pub(crate) fn queue(args: &QueueArgs) -> Result<u8> {
+    let mut queue = Coordinator::required()?.queue()?;
+    let is = |wanted: &Option<String>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+    queue.jobs.retain(|job| is(&args.user, &job.user) && is(&args.account, &job.account));
+    let jobs = paged(args.page, &queue.jobs)?;
+    if args.json {
+        print(&format!("{:#}\n", as_json(&queue, jobs)));
+    } else {
+        show(&tables(&queue, jobs));
+    }
+    Ok(0)
+}
+
+fn tables(queue: &QueueReply, jobs: &[Job]) -> String {
+    let mut text = String::new();
+    if queue.paused {
+        text.push_str("no job starts: an administrator has paused all\n\n");
+    }
+    let now = queue.unix_ms;
+    let mut running = Table::new(&[">JOB", "USER", "ACCOUNT", "PROGRAM", "REQUEST", "STARTED", "ENDS", "DEVICES"]);
+    let mut waiting =
+        Table::new(&[">JOB", "USER", "ACCOUNT", "PROGRAM", "REQUEST", "ASKED", ">BEFORE", "STARTS", "WHY IT WAITS"]);
+    for job in jobs {
+        let head =
+            [job.job.to_string(), job.user.clone(), job.account.clone(), job.program.clone(), job.request.clone()];
+        if let JobState::Running | JobState::Releasing = job.state() {
+            let ends = match job.ends_unix_ms {
+                _ if job.state() == JobState::Releasing => "being cleared".to_owned(),
+                Some(at) => ahead(at, now),
+                None => "-".to_owned(),
+            };
+            let started = job.started_unix_ms.map_or_else(|| "-".to_owned(), |at| ago(at, now));
+            running.row(head.into_iter().chain([started, ends, devices(&job.devices)]));
+        } else {
+            let held = job.state() == JobState::OnHold;
+            let before = if held { "-".to_owned() } else { job.position.to_string() };
+            let starts = if held { "-".to_owned() } else { start_text(job.starts_unix_ms, job.reserved, now) };
+            waiting.row(head.into_iter().chain([ago(job.asked_unix_ms, now), before, starts, job.why.clone()]));
+        }
+    }
+    match (running.is_empty(), waiting.is_empty()) {
+        (true, true) => text.push_str("no jobs\n"),
+        (false, true) => text.push_str(&format!("{running}")),
+        (true, false) => text.push_str(&format!("{waiting}")),
+        (false, false) => text.push_str(&format!("{running}\n{waiting}")),
+    }
+    let others = [(queue.others_running, "runs", "run"), (queue.others_waiting, "waits", "wait")];
+    let others: Vec<String> = others
+        .into_iter()
+        .filter(|(jobs, ..)| *jobs > 0)
+        .map(|(jobs, one, many)| {
+            format!("{} of other users {}", count(jobs.into(), "job"), if jobs == 1 { one } else { many })
+        })
+        .collect();
+    if !others.is_empty() {
+        text.push_str(&format!("\n{}\n", others.join(", ")));
+    }
+    text
+}
+
+fn as_json(queue: &QueueReply, jobs: &[Job]) -> Value {
+    json!({
+        "paused": queue.paused,
+        "unix_ms": queue.unix_ms,
+        "others_running": queue.others_running,
+        "others_waiting": queue.others_waiting,
+        "jobs": jobs.iter().map(job_json).collect::<Vec<_>>(),
+    })
+}
+
+/// One job.
+pub(super) fn job_json(job: &Job) -> Value {
+    let waits = matches!(job.state(), JobState::Waiting | JobState::OnHold);
+    json!({
+        "job": job.job,
+        "user": job.user,
+        "account": job.account,
+        "program": job.program,
+        "request": job.request,
+        "state": state_name(job.state()),
+        "asked_unix_ms": job.asked_unix_ms,
+        "started_unix_ms": job.started_unix_ms,
+        "ends_unix_ms": job.ends_unix_ms,
+        "devices": devices_json(&job.devices),
+        "position": (job.state() == JobState::Waiting).then_some(job.position),
+        "why": waits.then_some(&job.why),
+        "starts_unix_ms": job.starts_unix_ms,
+        "reserved": job.reserved,
+    })
+}
+
+fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Waiting => "waiting",
+        JobState::OnHold => "on hold",
+        JobState::Running => "running",
+        JobState::Releasing => "releasing",
+        JobState::Unspecified => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_two_tables_and_a_count_of_others() {
+        let job = |job, state: JobState| Job {
+            job,
+            user: "eva".into(),
+            account: "physics".into(),
+            program: "heat".into(),
+            request: "2:cpu".into(),
+            state: state.into(),
+            asked_unix_ms: 0,
+            ..Job::default()
+        };
+        let waiting = Job {
+            position: 1,
+            why: "2 of cpu are needed, and 0 are free for as long as its limit".into(),
+            starts_unix_ms: Some(720_000),
+            reserved: true,
+            ..job(18, JobState::Waiting)
+        };
+        let queue = QueueReply {
+            jobs: vec![
+                Job { started_unix_ms: Some(1_000), ends_unix_ms: Some(4_000), ..job(17, JobState::Running) },
+                waiting,
+                job(19, JobState::OnHold),
+            ],
+            others_waiting: 3,
+            others_running: 1,
+            unix_ms: 2_000,
+            ..QueueReply::default()
+        };
+        let expected = "\
+JOB  USER  ACCOUNT  PROGRAM  REQUEST  STARTED  ENDS    DEVICES
+ 17  eva   physics  heat     2:cpu    1 s ago  in 2 s  -
+
+JOB  USER  ACCOUNT  PROGRAM  REQUEST  ASKED    BEFORE  STARTS               WHY IT WAITS
+ 18  eva   physics  heat     2:cpu    2 s ago       1  in 11 min, reserved  2 of cpu are needed, and 0 are free for as long as its limit
+ 19  eva   physics  heat     2:cpu    2 s ago       -  -
+
+1 job of other users runs, 3 jobs of other users wait
+";
+        assert_eq!(tables(&queue, &queue.jobs), expected);
+        assert_eq!(
+            tables(&QueueReply { paused: true, ..QueueReply::default() }, &[]),
+            "no job starts: an administrator has paused all\n\nno jobs\n"
+        );
+        let shown = as_json(&queue, &queue.jobs);
+        assert_eq!(shown["jobs"][1]["why"], "2 of cpu are needed, and 0 are free for as long as its limit");
+        assert_eq!((&shown["jobs"][0]["position"], &shown["jobs"][1]["position"]), (&Value::Null, &Value::from(1)));
+    }
+}

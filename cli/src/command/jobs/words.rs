@@ -1,0 +1,89 @@
+//! Devices and times of jobs, as tables and JSON have them.
+
+use crate::output::{age, bytes, runs};
+use accord_proto::v1::JobDevices;
+use serde_json::{Value, json};
+
+/// `gpu01/0-3 gpu02/0:50%`: nodes with the ordinals of their devices, and how much of each unless it is all.
+pub(super) fn devices(devices: &[JobDevices]) -> String {
+    let words = devices.iter().map(|on| {
+        let memory = (on.memory > 0).then(|| bytes(on.memory).replace(' ', ""));
+        let share = (!on.exclusive && on.share_milli > 0).then(|| format!("{}%", f64::from(on.share_milli) / 10.0));
+        let part: String = memory.into_iter().chain(share).map(|part| format!(":{part}")).collect();
+        format!("{}/{}{part}", on.node_name, runs(&on.ordinals))
+    });
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+/// The same as JSON.
+pub(super) fn devices_json(devices: &[JobDevices]) -> Value {
+    let rows = devices.iter().map(|on| {
+        json!({
+            "node": on.node_name,
+            "model": on.model,
+            "ordinals": on.ordinals,
+            "share_milli": on.share_milli,
+            "memory": on.memory,
+            "exclusive": on.exclusive,
+        })
+    });
+    Value::from(rows.collect::<Vec<_>>())
+}
+
+/// How many devices these are.
+pub(super) fn device_count(devices: &[JobDevices]) -> usize {
+    devices.iter().map(|on| on.ordinals.len()).sum()
+}
+
+/// A time that has not come yet: `in 12 min`.
+pub(super) fn ahead(at_unix_ms: u64, unix_ms: u64) -> String {
+    match at_unix_ms.saturating_sub(unix_ms) {
+        0 => "now".to_owned(),
+        ms => format!("in {}", age(ms)),
+    }
+}
+
+/// A time that is over: `12 min ago`.
+pub(super) fn ago(at_unix_ms: u64, unix_ms: u64) -> String {
+    format!("{} ago", age(unix_ms.saturating_sub(at_unix_ms)))
+}
+
+/// Device time in hours, with three decimals.
+pub(super) fn hours(ms: u64) -> String {
+    // Thousandths of an hour, rounded.
+    let milli = ms.saturating_add(1_800) / 3_600;
+    format!("{}.{:03}", milli / 1_000, milli % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_short() {
+        let whole = JobDevices {
+            node_name: "gpu01".into(),
+            ordinals: vec![0, 1, 2],
+            exclusive: true,
+            share_milli: 1_000,
+            ..JobDevices::default()
+        };
+        let part = JobDevices {
+            node_name: "gpu02".into(),
+            ordinals: vec![7],
+            share_milli: 125,
+            memory: 20 << 30,
+            ..JobDevices::default()
+        };
+        assert_eq!(devices(&[whole, part]), "gpu01/0-2 gpu02/7:20.0GiB:12.5%");
+        assert_eq!(devices(&[]), "-");
+    }
+
+    #[test]
+    fn times_are_short() {
+        assert_eq!([ahead(5_000, 5_000), ahead(3_000, 5_000), ahead(725_000, 5_000)], ["now", "now", "in 12 min"]);
+        assert_eq!(ago(5_000, 65_000), "60 s ago");
+        assert_eq!([hours(0), hours(1_800), hours(3_600_000), hours(9_000_000)], ["0.000", "0.001", "1.000", "2.500"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! The command line's words about jobs.
+
+use crate::request_args::RequestArgs;
+use accord_types::settings::parse_time;
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+
+/// `accord queue`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR. Users see their own jobs, and how many others have, unless the policy shows more;
+/// administrators see all.
+#[derive(Args, Debug)]
+pub(crate) struct QueueArgs {
+    /// Jobs of this user only.
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// Jobs of this account only.
+    #[arg(long, value_name = "ACCOUNT")]
+    pub(crate) account: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which rows are shown.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct PageArgs {
+    /// The page that is shown, from 1 [default: all rows].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) page: Option<u64>,
+    /// Rows of a page.
+    #[arg(long, value_name = "ROWS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rows: u64,
+}
+
+/// `accord cancel`, `accord hold`, `accord release`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR. Users change their own jobs, administrators those of all users.
+#[derive(Args, Debug)]
+pub(crate) struct JobsArgs {
+    /// Numbers of jobs, as accord queue shows them.
+    #[arg(required = true, value_name = "JOB")]
+    pub(crate) jobs: Vec<u64>,
+}
+
+/// `accord what-if`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR. Nothing is asked for and nothing is kept: later requests may come first.
+#[derive(Args, Debug)]
+pub(crate) struct WhatIfArgs {
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `accord history`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR. Users see their own jobs, unless the policy shows more; administrators see all. The last jobs come
+/// first.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgs {
+    /// Jobs of this user only.
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// Jobs of this account only.
+    #[arg(long, value_name = "ACCOUNT")]
+    pub(crate) account: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// All nodes and ended jobs, one JSON object a line, the first job first: what sched-replay replays.
+    #[arg(long, conflicts_with_all = ["json", "page", "rows", "user", "account"])]
+    pub(crate) export: bool,
+}
+
+/// By what usage is summed up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum By {
+    User,
+    Account,
+    Day,
+}
+
+/// `accord usage`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR. A job is charged from its start until its devices are free: the larger part of each device's time and
+/// memory, times the billing weight of the device's class. Users see their own usage, unless the policy shows more; administrators see all.
+#[derive(Args, Debug)]
+pub(crate) struct UsageArgs {
+    /// What a row is: a user, an account or a day (UTC).
+    #[arg(long, value_enum, value_name = "user|account|day", hide_possible_values = true, default_value = "user")]
+    pub(crate) by: By,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `accord change`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR as an administrator.
+#[derive(Args, Debug)]
+pub(crate) struct ChangeArgs {
+    /// Numbers of jobs, as accord queue shows them.
+    #[arg(required = true, value_name = "JOB")]
+    pub(crate) jobs: Vec<u64>,
+    /// The time limit from a job's start, with s, m, h or d. It may be longer than the policy's.
+    #[arg(long, value_name = "TIME", value_parser = limit, required_unless_present = "first")]
+    pub(crate) limit: Option<Duration>,
+    /// Put waiting jobs before all others.
+    #[arg(long)]
+    pub(crate) first: bool,
+}
+
+/// `accord pause`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR as an administrator.
+#[derive(Args, Debug)]
+pub(crate) struct PauseArgs {
+    /// Let jobs start again.
+    #[arg(long)]
+    pub(crate) undo: bool,
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    parse_time(text)
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "a time such as 90s, 30m, 8h or 2d is needed".to_owned())
+}
+
+impl PageArgs {
+    /// Which of so many rows are shown; none if the page is beyond the last one.
+    pub(crate) fn of(self, rows: usize) -> Option<std::ops::Range<usize>> {
+        let Some(page) = self.page else { return Some(0..rows) };
+        let from = usize::try_from((page - 1).saturating_mul(self.rows)).unwrap_or(usize::MAX);
+        let to = from.saturating_add(usize::try_from(self.rows).unwrap_or(usize::MAX));
+        (from < rows || page == 1).then(|| from.min(rows)..to.min(rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_divide_the_rows() {
+        let page = |page| PageArgs { page, rows: 50 };
+        assert_eq!(page(None).of(120), Some(0..120));
+        assert_eq!(
+            [Some(1), Some(2), Some(3)].map(|at| page(at).of(120)),
+            [Some(0..50), Some(50..100), Some(100..120)]
+        );
+        assert_eq!([page(Some(4)).of(120), page(Some(1)).of(0), page(Some(u64::MAX)).of(9)], [None, Some(0..0), None]);
+    }
+}

@@ -1,0 +1,380 @@
+//! What users and administrators see of jobs, and do with them: `accord queue` and its siblings, and policies.
+#![forbid(unsafe_code)]
+
+use accord_tests::{Cluster, Finished, Job, Running, Tool, test_program, tool};
+use serde_json::Value;
+use std::io::PipeWriter;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Another user than that of the tests.
+const OTHER: u32 = 12_345;
+
+/// Holds its devices until its input ends, after it has printed how many it has.
+const HOLDS: &str = "cluster/holds_devices.c";
+
+fn cluster() -> Cluster {
+    Cluster::builder().hosts(1).devices(2).memory("64M").other_tenants(&[OTHER]).start().unwrap()
+}
+
+/// `accord` with the certificates of somebody.
+fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
+    let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
+    let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who));
+    job.env("ACCORD_NODE", cluster.host(0)).run().unwrap()
+}
+
+fn json(cluster: &Cluster, who: &str, arguments: &[&str]) -> Value {
+    let finished = accord(cluster, who, &[arguments, &["--json"]].concat());
+    serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{}", finished.report()))
+}
+
+/// Fails unless the command ends with `code` and says all of this.
+fn says(finished: &Finished, code: i32, words: &[&str]) {
+    assert_eq!(finished.code(), code, "{}", finished.report());
+    for word in words {
+        assert!(finished.stdout.contains(word) || finished.stderr.contains(word), "no {word:?}\n{}", finished.report());
+    }
+}
+
+fn other() -> String {
+    format!("program-{OTHER}")
+}
+
+/// A program of somebody that asks for devices, and what ends it when dropped.
+fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
+    let (input, ends) = std::io::pipe().unwrap();
+    let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap();
+    let job = job.env("ACCORD_TLS", cluster.tls_of(who)).env("ACCORD_DEVICES", request).stdin(input);
+    (job.start().unwrap(), ends)
+}
+
+/// A program of somebody, on a machine that is none of the cluster's, that asks for devices and uses them for ever.
+fn works(cluster: &Cluster, who: &str, request: &str) -> Running {
+    let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap().args(["launch", "0"]);
+    let job = job.env("ACCORD_TLS", cluster.tls_of(who)).env("ACCORD_DEVICES", request);
+    job.env("ACCORD_NODE", "elsewhere").start().unwrap()
+}
+
+/// Waits until the queue is as `is` says, as an administrator sees it.
+fn await_queue(cluster: &Cluster, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let begun = Instant::now();
+    loop {
+        let queue = json(cluster, "admin", &["queue"]);
+        if is(&queue) {
+            return queue;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain for {what}: {queue:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn state(queue: &Value, job: u64) -> Option<&str> {
+    queue["jobs"].as_array().unwrap().iter().find(|known| known["job"] == job)?["state"].as_str()
+}
+
+fn policy(cluster: &Cluster, who: &str, text: &str, more: &[&str]) -> Finished {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("p.toml");
+    std::fs::write(&file, text).unwrap();
+    accord(cluster, who, &[&["policy", "apply", file.to_str().unwrap()], more].concat())
+}
+
+#[test]
+fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrators() {
+    let cluster = cluster();
+    let first = works(&cluster, "program", "2:cpu limit=1h");
+    first.await_output("ready").unwrap();
+    let (second, ends_second) = asks(&cluster, "program", "1:cpu limit=1h");
+    second.await_errors("job 2 waits").unwrap();
+    let (third, ends_third) = asks(&cluster, &other(), "1:cpu limit=1h");
+    third.await_errors("job 3 waits").unwrap();
+
+    // A user sees own jobs, and others' as counts. Who has used less is before.
+    let own = accord(&cluster, "program", &["queue"]);
+    says(&own, 0, &["2:cpu limit=1h", "h0/0-1", "WHY IT WAITS", "min, reserved", "1 job of other users waits"]);
+    assert!(!own.stdout.contains(&OTHER.to_string()), "{}", own.report());
+    let queue = json(&cluster, "program", &["queue"]);
+    assert_eq!((queue["jobs"].as_array().unwrap().len(), &queue["others_waiting"]), (2, &Value::from(1)));
+    let waits = &queue["jobs"][1];
+    assert_eq!((&waits["job"], &waits["state"], &waits["position"]), (&2.into(), &"waiting".into(), &1.into()));
+    assert!(waits["why"].as_str().unwrap().contains("are needed, and 0 are free"), "{waits:#}");
+    let starts = waits["starts_unix_ms"].as_u64().unwrap() - queue["unix_ms"].as_u64().unwrap();
+    assert!((3_000_000..3_700_000).contains(&starts), "{queue:#}");
+    assert!(queue["jobs"][0]["program"].as_str().unwrap().starts_with("endless"), "{queue:#}");
+    // An administrator sees all of them, in pages too.
+    let all = json(&cluster, "admin", &["queue"]);
+    assert_eq!([1, 2, 3].map(|job| state(&all, job)), [Some("running"), Some("waiting"), Some("waiting")]);
+    let page = json(&cluster, "admin", &["queue", "--page", "3", "--rows", "1"]);
+    assert_eq!((page["jobs"].as_array().unwrap().len(), &page["jobs"][0]["job"]), (1, &2.into()));
+    says(&accord(&cluster, "admin", &["queue", "--page", "4", "--rows", "1"]), 2, &["there are 3 pages"]);
+    says(&accord(&cluster, "admin", &["queue", "--page", "0"]), 2, &["--page"]);
+
+    let explained = accord(&cluster, "program", &["explain", "job", "2"]);
+    says(
+        &explained,
+        0,
+        &["1 job is before it", "a reserved start in", "it gets 1 device on h0 once these end: job 1 ("],
+    );
+    let why = accord(&cluster, &other(), &["explain", "job", "3"]);
+    says(&why, 0, &["no job is before it", "once these end: 1 job of other users"]);
+    says(
+        &accord(&cluster, "program", &["explain", "job", "1"]),
+        0,
+        &["its time limit ends it in", "2 devices (cpu", "on h0: to itself"],
+    );
+    says(&accord(&cluster, "program", &["explain", "job", "3"]), 125, &["job 3 is another user's"]);
+    says(&accord(&cluster, "program", &["explain", "job", "99"]), 125, &["no waiting or running job 99"]);
+
+    for act in ["cancel", "hold", "release"] {
+        says(&accord(&cluster, "program", &[act, "3"]), 125, &["job 3 is another user's", act]);
+        says(&accord(&cluster, "program", &[act, "99"]), 125, &["no waiting or running job 99"]);
+    }
+    says(&accord(&cluster, "program", &["release", "2"]), 125, &["job 2 is not on hold"]);
+    says(&accord(&cluster, "program", &["hold", "1"]), 125, &["job 1 does not wait"]);
+    says(&accord(&cluster, "program", &["hold", "2"]), 0, &["job 2 is on hold"]);
+    second.await_errors("job 2 waits: it is on hold").unwrap();
+    let held = accord(&cluster, "program", &["explain", "job", "2"]);
+    says(&held, 0, &["why: it is on hold", "accord release 2"]);
+
+    // The job on hold is passed over.
+    says(&accord(&cluster, "program", &["cancel", "1"]), 0, &["job 1 is ended"]);
+    third.await_output("has 1").unwrap();
+    says(&first.finish().unwrap(), 1, &["job 1 has ended: cancelled by"]);
+    says(&accord(&cluster, "program", &["release", "2"]), 0, &["job 2 "]);
+    second.await_output("has 1").unwrap();
+    says(&accord(&cluster, "admin", &["cancel", "3"]), 0, &["job 3 is ended"]);
+    drop(ends_third);
+    third.finish().unwrap();
+    drop(ends_second);
+    second.finish().unwrap().success().unwrap();
+    await_queue(&cluster, "an empty queue", |queue| queue["jobs"].as_array().unwrap().is_empty());
+
+    // What is left of them.
+    let own = json(&cluster, "program", &["history"]);
+    let jobs: Vec<u64> = own["jobs"].as_array().unwrap().iter().filter_map(|job| job["job"].as_u64()).collect();
+    assert_eq!(jobs, [2, 1]);
+    assert_eq!(
+        (&own["jobs"][0]["why"], &own["jobs"][0]["request"]),
+        (&"its command ended".into(), &"1:cpu limit=1h".into())
+    );
+    let all = json(&cluster, "admin", &["history"]);
+    let all = all["jobs"].as_array().unwrap();
+    let sum = |of: &str, jobs: &[Value]| jobs.iter().filter_map(|job| job[of].as_u64()).sum::<u64>();
+    for job in all {
+        let (used, ran) = (job["device_ms"].as_u64().unwrap(), job["ran_ms"].as_u64().unwrap());
+        let devices = job["devices"][0]["ordinals"].as_array().unwrap().len() as u64;
+        assert!(used >= ran * devices, "charged until its devices are free: {job:#}");
+    }
+    let table = accord(&cluster, "admin", &["history", "--page", "1", "--rows", "2"]);
+    says(&table, 0, &["cancelled by admin", "DEVICE-HOURS", "since "]);
+    for (by, rows) in [("user", 2), ("account", 1), ("day", 1)] {
+        let usage = json(&cluster, "admin", &["usage", "--by", by]);
+        let found = usage["rows"].as_array().unwrap();
+        // Midnight may have passed.
+        assert!(found.len() == rows || by == "day" && found.len() == 2, "{usage:#}");
+        assert_eq!(sum("jobs", found), 3);
+        // Each job's and each row's part of a millisecond is left out.
+        assert!(sum("device_ms", found).abs_diff(sum("device_ms", all)) <= 5, "{usage:#} {all:#?}");
+    }
+    let own = json(&cluster, "program", &["usage"]);
+    assert_eq!((own["rows"].as_array().unwrap().len(), &own["rows"][0]["jobs"]), (1, &2.into()));
+    says(&accord(&cluster, "program", &["usage", "--by", "year"]), 2, &["user|account|day"]);
+    let export = accord(&cluster, "admin", &["history", "--export"]).success().unwrap();
+    let lines: Vec<Value> = export.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["node"], &lines[0]["devices"]), (&"h0".into(), &2.into()), "{}", export.report());
+    let jobs: Vec<&Value> = lines.iter().filter(|line| line.get("job").is_some()).collect();
+    assert_eq!(jobs.len(), 3);
+    assert!(jobs.iter().all(
+        |job| job["asked"].as_f64() <= job["started"].as_f64() && job["started"].as_f64() <= job["ended"].as_f64()
+    ));
+    let cancelled = jobs.iter().find(|job| job["job"] == 1).unwrap();
+    assert_eq!((&cancelled["request"]["devices"], &cancelled["request"]["share_milli"]), (&2.into(), &1_000.into()));
+    // The audit log has what the administrator did, and what was refused.
+    let log = cluster.messages();
+    assert!(log.contains("admin") && log.contains("ends job 3 of user"), "{log}");
+    assert!(log.contains(" audit: ") && log.contains("may not cancel job 3"), "{log}");
+}
+
+#[test]
+fn what_if_says_when_a_request_would_start_and_asks_for_nothing() {
+    let cluster = cluster();
+    let what_if = |words: &[&str]| accord(&cluster, "program", &[&["what-if"], words].concat());
+    says(&what_if(&["--devices", "2:cpu"]), 0, &["2:cpu of account site would start now, on h0/0-1"]);
+    let (running, _ends) = asks(&cluster, &other(), "2:cpu limit=1h");
+    running.await_output("has 2").unwrap();
+    says(
+        &what_if(&["--devices", "1:cpu", "--limit", "30m"]),
+        0,
+        &["would start in 5", " min", "with 0 jobs before it"],
+    );
+    let later = json(&cluster, "program", &["what-if", "--devices", "1:cpu"]);
+    assert_eq!((&later["outcome"], &later["account"]), (&"later".into(), &"site".into()), "{later:#}");
+    says(
+        &what_if(&["--devices", "1:nvidia"]),
+        0,
+        &["nothing that is known lets it start", "the cluster has no such devices"],
+    );
+    says(
+        &what_if(&["--devices", "1:cpu", "--account", "physics"]),
+        1,
+        &["would be refused: the account \"physics\" is not"],
+    );
+    says(&what_if(&["--devices", "1:cpuu"]), 2, &["did you mean cpu?"]);
+    says(&what_if(&["--near"]), 2, &["--near is about devices"]);
+    says(&what_if(&[]), 2, &["--devices 4:nvidia names the devices"]);
+    // Nothing was asked for.
+    assert_eq!(json(&cluster, "admin", &["queue"])["jobs"].as_array().unwrap().len(), 1);
+}
+
+const POLICY: &str = "\
+others-jobs = \"all\"
+memory-quota = \"16M\"
+
+[billing]
+cpu = 0.5
+
+[site]
+longest = \"2h\"
+default-limit = \"1h\"
+
+[account.physics]
+users = [\"*\"]
+each-user = { most = { cpu = 1 } }
+";
+
+#[test]
+fn a_policy_is_applied_as_a_whole_and_a_wrong_one_changes_nothing() {
+    let cluster = cluster();
+    let (first, ends) = asks(&cluster, "program", "2:cpu");
+    first.await_output("has 2").unwrap();
+    let (second, _ends) = asks(&cluster, "program", "2:cpu");
+    second.await_errors("job 2 waits").unwrap();
+
+    says(&policy(&cluster, "program", POLICY, &[]), 125, &["may not apply a policy"]);
+    let wrong = POLICY.replace("longest = \"2h\"", "longest = \"2 hours\"").replace("each-user", "each-users");
+    says(
+        &policy(&cluster, "admin", &wrong, &[]),
+        1,
+        &["p.toml:8:", "p.toml:13:1: ", "policy version 0 stays in effect", "^^^"],
+    );
+    says(&policy(&cluster, "admin", "half-life = [", &[]), 1, &["p.toml:1:", "version 0 stays"]);
+    // Jobs of an account that is gone stop waiting; others are compared with what they ask for.
+    let dry = policy(&cluster, "admin", POLICY, &["--dry-run"]);
+    says(&dry, 0, &["job 2 would stop waiting", "version 0 stays in effect"]);
+    let applied = policy(&cluster, "admin", POLICY, &["--json"]);
+    let shown: Value = serde_json::from_str(&applied.stdout).unwrap();
+    assert_eq!((&shown["applied"], &shown["policy_version"]), (&true.into(), &1.into()), "{}", applied.report());
+    says(&second.finish().unwrap(), 1, &["the policy has its account no longer"]);
+
+    // Accounts, limits, and what others see.
+    let (third, _ends) = asks(&cluster, &other(), "2:cpu");
+    says(&third.finish().unwrap(), 1, &["may have 1 of these devices"]);
+    let (third, _ends) = asks(&cluster, &other(), "1:cpu limit=3h");
+    says(&third.finish().unwrap(), 1, &["may last 7200 s"]);
+    let (third, _ends) = asks(&cluster, &other(), "1:cpu");
+    third.await_errors("waits").unwrap();
+    let seen = json(&cluster, "program", &["queue"]);
+    let waits = seen["jobs"].as_array().unwrap().iter().find(|job| job["state"] == "waiting").unwrap();
+    assert_eq!((&waits["account"], &waits["request"]), (&"physics".into(), &"1:cpu limit=1h".into()), "{seen:#}");
+    drop(ends);
+    first.finish().unwrap().success().unwrap();
+    third.await_output("has 1").unwrap();
+    let usage = json(&cluster, "admin", &["usage", "--by", "account"]);
+    let physics = usage["rows"].as_array().unwrap().iter().find(|row| row["name"] == "physics").unwrap();
+    let (device, billed) = (physics["device_ms"].as_u64().unwrap(), physics["billed_ms"].as_u64().unwrap());
+    assert!(device.abs_diff(2 * billed) <= 2, "{usage:#}");
+    let limits = accord(&cluster, "program", &["info"]);
+    says(&limits, 0, &["16.0 MiB of memory on each device"]);
+    let log = cluster.messages();
+    assert!(log.contains("applies a policy of"), "{log}");
+    assert!(log.contains("is refused a policy with "), "{log}");
+}
+
+#[test]
+fn a_default_gives_programs_that_ask_for_nothing_a_job() {
+    let cluster = cluster();
+    let text = "[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n";
+    says(&policy(&cluster, "admin", text, &[]), 0, &["policy version 1 is in effect"]);
+    let (input, ends) = std::io::pipe().unwrap();
+    let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap().stdin(input).start().unwrap();
+    job.await_output("has 1").unwrap();
+    let queue = json(&cluster, "admin", &["queue"]);
+    assert_eq!((state(&queue, 1), &queue["jobs"][0]["request"]), (Some("running"), &"1:cpu".into()));
+    drop(ends);
+    job.finish().unwrap().success().unwrap();
+}
+
+#[test]
+fn a_coordinator_starts_with_a_policy_and_refuses_one_beside_its_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("p.toml");
+    let start = |text: &str, stream_quota: Option<&str>| {
+        std::fs::write(&file, text).unwrap();
+        let cluster = Cluster::builder().hosts(1).devices(1).memory("64M").env("ACCORD_POLICY", file.as_os_str());
+        match stream_quota {
+            Some(quota) => cluster.env("ACCORD_STREAM_QUOTA", quota).start(),
+            None => cluster.start(),
+        }
+    };
+    let cluster = start("stream-quota = 4\n", None).unwrap();
+    says(&accord(&cluster, "program", &["info"]), 0, &["4 streams on each device"]);
+    // Another one in its place.
+    says(&policy(&cluster, "admin", "[site]\n", &[]), 0, &["policy version 2 is in effect"]);
+    says(&accord(&cluster, "program", &["info"]), 0, &["32 streams on each device"]);
+    let cluster = start("[account.default]\n", Some("5")).unwrap();
+    says(&accord(&cluster, "program", &["info"]), 0, &["5 streams on each device"]);
+    let both = policy(&cluster, "admin", "stream-quota = 4\n", &[]);
+    says(&both, 125, &["the coordinator has --stream-quota, and the policy sets stream-quota, too"]);
+    let twice = start("stream-quota = 4\n", Some("5")).err().unwrap();
+    assert!(twice.contains("the coordinator has --stream-quota"), "{twice}");
+    let wrong = start("longst = 4\n", None).err().unwrap();
+    assert!(wrong.contains("p.toml:1:1: "), "{wrong}");
+}
+
+#[test]
+fn an_administrator_pauses_all_starts_and_changes_limits_and_places() {
+    let cluster = cluster();
+    says(&accord(&cluster, "program", &["pause"]), 125, &["may not pause all starts"]);
+    says(&accord(&cluster, "admin", &["pause"]), 0, &["no job starts until accord pause --undo"]);
+    let (first, _ends) = asks(&cluster, "program", "2:cpu");
+    first.await_errors("job 1 waits: all starts are paused").unwrap();
+    let second = works(&cluster, "program", "2:cpu");
+    second.await_errors("job 2 waits").unwrap();
+    says(&accord(&cluster, "program", &["queue"]), 0, &["no job starts: an administrator has paused all"]);
+    says(&accord(&cluster, "program", &["explain", "job", "2"]), 0, &["accord pause --undo"]);
+
+    says(&accord(&cluster, "program", &["change", "2", "--first"]), 125, &["may not change the jobs of all users"]);
+    says(&accord(&cluster, "admin", &["change", "2"]), 2, &["--limit"]);
+    says(&accord(&cluster, "admin", &["change", "2", "--limit", "2x"]), 2, &["a time such as"]);
+    says(&accord(&cluster, "admin", &["change", "99", "--first"]), 125, &["no waiting or running job 99"]);
+    says(
+        &accord(&cluster, "admin", &["change", "2", "--first", "--limit", "3h"]),
+        0,
+        &["job 2 has a limit of 3h and is before all others"],
+    );
+    says(&accord(&cluster, "admin", &["pause", "--undo"]), 0, &["jobs start again: waiting 1 job, running 1 job"]);
+    second.await_output("ready").unwrap();
+    says(&accord(&cluster, "admin", &["change", "2", "--first"]), 125, &["job 2 does not wait"]);
+    says(&accord(&cluster, "program", &["explain", "job", "2"]), 0, &["its time limit ends it in "]);
+    // The limit of a running job counts from its start.
+    says(&accord(&cluster, "admin", &["change", "2", "--limit", "1s"]), 0, &["job 2 has a limit of 1s"]);
+    says(&second.finish().unwrap(), 1, &["job 2 has ended: its time limit"]);
+    first.await_output("has 2").unwrap();
+    let log = cluster.messages();
+    for act in ["pauses all starts", "puts job 2 first", "sets the limit of job 2", "resumes all starts"] {
+        assert!(log.contains(act), "no {act:?} in {log}");
+    }
+}
+
+#[test]
+fn without_a_coordinator_the_setting_is_named() {
+    for words in [&["queue"][..], &["cancel", "1"], &["history"], &["usage"], &["pause"], &["explain", "job", "1"]] {
+        let finished = Job::new(tool(Tool::Accord).unwrap()).args(words.iter().copied()).run().unwrap();
+        says(&finished, 125, &["ACCORD_COORDINATOR is not set"]);
+    }
+    let missing = Path::new("/nowhere/p.toml");
+    let apply = ["policy", "apply", missing.to_str().unwrap()];
+    let finished = Job::new(tool(Tool::Accord).unwrap()).args(apply).env("ACCORD_COORDINATOR", "127.0.0.1:1").run();
+    says(&finished.unwrap(), 125, &["/nowhere/p.toml"]);
+}
