@@ -18,6 +18,9 @@ impl Scheduler {
             for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
                 held.insert((grant.spot, job.id));
             }
+            if job.phase != Phase::Waiting && job.long != job.is_long(self.policy.quantum()) {
+                return Err(format!("job {} counts as one with a long limit, or as another, wrongly", job.id));
+            }
             match job.phase {
                 Phase::Waiting if !job.grants.is_empty() => return Err(format!("job {} waits with devices", job.id)),
                 Phase::Running if job.grants.iter().all(|grant| grant.hold != Hold::Held) => {

@@ -428,7 +428,7 @@ fn policy(random: &mut Random) -> Policy {
         accounts,
         half_life_ms: 120_000,
         ageing_ms: 30_000,
-        quantum_ms: 20_000,
+        quantum_ms: 10_000 + 5_000 * random.below(4),
         grace_ms: 2_000,
         default_limit_ms: random.one_in(2).then_some(15_000),
         longest_wait_ms: random.one_in(4).then_some(200_000),
