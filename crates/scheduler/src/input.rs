@@ -1,5 +1,6 @@
 //! What can happen to the scheduler.
 
+use crate::effect::LeasedDevice;
 use crate::ids::{JobId, ReservationId};
 use crate::node::NodeDescription;
 use crate::policy::Policy;
@@ -33,11 +34,28 @@ pub enum DrainTarget {
     Device(DeviceId),
 }
 
+/// A job that another scheduler has started, before this one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EarlierJob {
+    /// Its number: that of no other job.
+    pub id: JobId,
+    /// Its user.
+    pub user: String,
+    /// Its account, by name. The site is charged if there is none.
+    pub account: String,
+    /// Its devices of one node.
+    pub devices: Vec<LeasedDevice>,
+    /// What is left of its time limit, in milliseconds; none: it has none.
+    pub limit_ms: Option<u64>,
+}
+
 /// Something happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
     /// A node joins, returns, or has changed. With another incarnation than before it holds nothing of earlier leases.
     NodeJoined(NodeDescription),
+    /// A node joins on which jobs hold devices that this scheduler has not started. Jobs that are known hold these devices, too.
+    NodeReturned(NodeDescription, Vec<EarlierJob>),
     /// A node's agent was not heard for too long. Its devices are lost to their jobs.
     NodeLost(NodeId),
     /// A node's agent said goodbye: it holds nothing any more.
@@ -172,6 +190,13 @@ pub enum Input {
         device: DeviceId,
         /// Who.
         by: String,
+    },
+    /// A device is in use by others than jobs, or no longer. Nothing is placed there meanwhile.
+    InUse {
+        /// The device.
+        device: DeviceId,
+        /// Whether it is.
+        in_use: bool,
     },
     /// No job starts, or jobs start again.
     Pause {

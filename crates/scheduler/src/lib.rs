@@ -80,7 +80,7 @@ pub use job::Phase;
 
 pub use effect::{Effect, EndCause, LeasedDevice, Refusal, SlipCause};
 pub use ids::{AccountId, ClassId, JobId, ReservationId};
-pub use input::{DrainTarget, Input, Reservation};
+pub use input::{DrainTarget, EarlierJob, Input, Reservation};
 pub use policy::Policy;
 pub use request::Request;
 pub use scheduler::{

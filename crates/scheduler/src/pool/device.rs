@@ -60,7 +60,7 @@ pub(crate) struct Device {
     /// Bytes of memory.
     pub(crate) memory: u64,
     pub(crate) holders: Vec<Holder>,
-    /// In quarantine.
+    /// In quarantine, or in use by others than jobs.
     pub(crate) faulty: bool,
     /// Its node does not describe it any more.
     pub(crate) absent: bool,

@@ -224,7 +224,7 @@ impl Scheduler {
         }
         effects.push(Effect::Audit(format!("{device} is in quarantine: {reason}")));
         self.quarantined.insert(device, reason);
-        self.set_faulty(device, true);
+        self.look_at_health(device);
     }
 
     /// Returns how many other devices of a device's class are in quarantine, and how many there are.
@@ -239,11 +239,25 @@ impl Scheduler {
     pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {
         if self.quarantined.remove(&device).is_some() {
             effects.push(Effect::Audit(format!("{by} takes {device} out of quarantine")));
-            self.set_faulty(device, false);
+            self.look_at_health(device);
         }
     }
 
-    fn set_faulty(&mut self, device: DeviceId, faulty: bool) {
+    /// A device is in use by others than jobs, or no longer.
+    pub(super) fn note_use(&mut self, device: DeviceId, in_use: bool) {
+        let changes = if in_use { self.used.insert(device) } else { self.used.remove(&device) };
+        if changes {
+            self.look_at_health(device);
+        }
+    }
+
+    /// Whether something may be placed on a device, as far as it is about the device itself.
+    pub(super) fn is_out_of_service(&self, device: DeviceId) -> bool {
+        self.quarantined.contains_key(&device) || self.used.contains(&device)
+    }
+
+    fn look_at_health(&mut self, device: DeviceId) {
+        let faulty = self.is_out_of_service(device);
         if let Some(spot) = self.pool.spot(device) {
             self.pool.device_mut(spot).faulty = faulty;
             self.pool.refresh(self.now, spot.node);

@@ -2,6 +2,7 @@
 
 mod admin;
 mod asks;
+mod earlier;
 mod explain;
 mod first;
 mod forecast;
@@ -100,6 +101,8 @@ pub struct Scheduler {
     open_reservations: BTreeSet<ReservationId>,
     drains: BTreeMap<DrainTarget, Drain>,
     quarantined: BTreeMap<accord_types::DeviceId, String>,
+    /// Devices that others than jobs use.
+    used: BTreeSet<accord_types::DeviceId>,
 }
 
 impl Default for Scheduler {
@@ -138,6 +141,7 @@ impl Scheduler {
             open_reservations: BTreeSet::new(),
             drains: BTreeMap::new(),
             quarantined: BTreeMap::new(),
+            used: BTreeSet::new(),
         }
     }
 
@@ -147,6 +151,12 @@ impl Scheduler {
         self.pass_time(effects);
         match input {
             Input::NodeJoined(description) => self.node_joined(&description, effects),
+            Input::NodeReturned(description, jobs) => {
+                self.node_joined(&description, effects);
+                for job in jobs {
+                    self.adopt(job);
+                }
+            }
             Input::NodeLost(node) => self.node_down(node, false, effects),
             Input::NodeLeft(node) => self.node_down(node, true, effects),
             Input::Ask { user, account, origin, request } => self.ask(user, &account, origin, request, effects),
@@ -169,6 +179,7 @@ impl Scheduler {
             Input::Undrain { target, by } => self.undrain(target, &by, effects),
             Input::Quarantine { device, reason } => self.quarantine(device, reason, effects),
             Input::Unquarantine { device, by } => self.unquarantine(device, &by, effects),
+            Input::InUse { device, in_use } => self.note_use(device, in_use),
             Input::Pause { paused, by } => {
                 self.paused = paused;
                 effects.push(Effect::Audit(format!("{by} {} all starts", if paused { "pauses" } else { "resumes" })));
@@ -182,6 +193,12 @@ impl Scheduler {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Millis> {
         self.timers.first().map(|&(at, _)| at)
+    }
+
+    /// Returns the highest number of a job so far.
+    #[must_use]
+    pub fn last_job(&self) -> JobId {
+        JobId(self.last_job)
     }
 
     /// Returns the policy in effect.

@@ -43,11 +43,12 @@ impl Scheduler {
 
     /// Gives devices that are new what was decided about them before: drains, quarantine, reservations.
     fn adorn_devices(&mut self, at: u32) {
+        let (quarantined, used) = (&self.quarantined, &self.used);
         let node = &mut self.pool.nodes[at as usize];
         for device in &mut node.devices {
             let id = DeviceId { node: node.id, ordinal: device.ordinal };
             device.drained = self.drains.get(&DrainTarget::Device(id)).map(|drain| drain.by_time);
-            device.faulty = self.quarantined.contains_key(&id);
+            device.faulty = quarantined.contains_key(&id) || used.contains(&id);
         }
         let node = node.id;
         for (reservation, spots) in self.reservations.values_mut() {

@@ -207,6 +207,8 @@ impl Naive {
             Input::Unquarantine { device, .. } => {
                 self.quarantined.remove(&device);
             }
+            // Histories begin with the scheduler, and all that they use are jobs' devices.
+            Input::NodeReturned(..) | Input::InUse { .. } => {}
             Input::Pause { paused, .. } => self.paused = paused,
         }
         self.pass(effects);

@@ -1,0 +1,214 @@
+//! Jobs that another scheduler has started: their devices are theirs until they end.
+
+use super::{Scheduler, Timer};
+use crate::amount::{Amount, WHOLE};
+use crate::class::ClassFilter;
+use crate::effect::LeasedDevice;
+use crate::input::EarlierJob;
+use crate::job::{Grant, Hold, Job, Phase};
+use crate::pool::{Holder, Spot};
+use crate::request::{Part, Request};
+use crate::time::Millis;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Scheduler {
+    /// Lets a job have the devices that it has. What others hold already stays theirs.
+    pub(super) fn adopt(&mut self, earlier: EarlierJob) {
+        let spots: Vec<(Spot, LeasedDevice)> = earlier
+            .devices
+            .iter()
+            .filter_map(|leased| Some((self.pool.spot(leased.device)?, *leased)))
+            .filter(|(spot, leased)| self.has_room(*spot, leased))
+            .collect();
+        if spots.is_empty() {
+            return;
+        }
+        if !self.jobs.contains_key(&earlier.id) {
+            let mut job = self.started_earlier(&earlier);
+            job.long = job.is_long(self.policy.quantum());
+            match job.planned_end {
+                Millis::NEVER => self.endless.insert(job.id),
+                end => self.ends.insert((end, job.id)),
+            };
+            self.accounts.count(job.account, 1, 0);
+            self.timers.insert((job.ends, Timer::Lease(job.id)));
+            self.timers.insert((job.warned, Timer::Warn(job.id)));
+            self.last_job = self.last_job.max(job.id.0);
+            self.jobs.insert(job.id, job);
+        }
+        let Some(job) = self.jobs.get_mut(&earlier.id).filter(|job| job.phase == Phase::Running) else { return };
+        let (account, ends, long) = (job.account, job.planned_end, job.long);
+        let mut nodes = BTreeSet::new();
+        for (spot, LeasedDevice { device, amount, exclusive }) in spots {
+            let class = self.pool.device_mut(spot).class;
+            let milli = u64::from(crate::arithmetic::charge(amount, exclusive, &self.pool.classes[class.index()]));
+            self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends }, 0, 0);
+            self.accounts.hold(self.now, account, class, milli, long, true);
+            nodes.insert(spot.node);
+            job.grants.push(Grant {
+                device,
+                spot,
+                class,
+                amount,
+                exclusive,
+                milli,
+                cores: 0,
+                host_memory: 0,
+                hold: Hold::Held,
+            });
+        }
+        for node in nodes {
+            self.pool.refresh(self.now, node);
+            self.pool.touch_claims(node);
+        }
+        self.touch(account);
+    }
+
+    /// Whether a device has so much that no other job holds.
+    fn has_room(&self, spot: Spot, leased: &LeasedDevice) -> bool {
+        let device = &self.pool.node(spot.node).devices[spot.device as usize];
+        let mut sum = leased.amount;
+        for holder in &device.holders {
+            sum = Amount {
+                milli: sum.milli + holder.amount.milli,
+                memory: sum.memory.saturating_add(holder.amount.memory),
+            };
+        }
+        let whole = Amount { milli: WHOLE, memory: device.memory };
+        let is_shared = !leased.exclusive && !device.holders.iter().any(|holder| holder.exclusive);
+        (device.holders.is_empty() || is_shared) && whole.covers(sum)
+    }
+
+    fn started_earlier(&mut self, earlier: &EarlierJob) -> Job {
+        let is_leaf = |at: &u32| self.accounts.get(*at).is_leaf;
+        let account = self.accounts.named(&earlier.account).filter(is_leaf).unwrap_or(0);
+        let request = Request::of(Part::whole(1, ClassFilter::ALL));
+        // It waits for nothing: the shape is that of no queue.
+        let key = self.shape_key(account, None, &request, earlier.limit_ms);
+        let shape = self.shapes.of(&key, &self.pool);
+        self.shapes.leave(shape);
+        let ends = self.now.plus(earlier.limit_ms.unwrap_or(self.policy.quantum()));
+        Job {
+            id: earlier.id,
+            user: earlier.user.clone(),
+            account,
+            request: Arc::new(request),
+            shape,
+            origin: None,
+            submitted: self.now,
+            phase: Phase::Running,
+            turn: self.accounts.turn(earlier.id, self.now, 0),
+            front: None,
+            on_hold: false,
+            waits_until: None,
+            kept_until: None,
+            limit_ms: earlier.limit_ms,
+            started: self.now,
+            ends,
+            warned: self.warning_time(ends),
+            ending: None,
+            grants: Vec::new(),
+            lent: Vec::new(),
+            promise: None,
+            slipped: None,
+            unplanned: [None; 3],
+            announced: None,
+            long: false,
+            planned_end: earlier.limit_ms.map_or(Millis::NEVER, |_| ends),
+            sessions: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::amount::Amount;
+    use crate::class::DeviceClass;
+    use crate::node::{DeviceDescription, NodeDescription};
+    use crate::{EarlierJob, Effect, Input, JobId, LeasedDevice, Millis, Policy, Scheduler};
+    use accord_types::{DeviceId, DeviceType, NodeId};
+    use std::collections::BTreeMap;
+
+    fn node(id: u32) -> NodeDescription {
+        let class = DeviceClass { kind: DeviceType::Cpu, model: "d".to_owned(), memory: 1 << 30, compute: (0, 0) };
+        NodeDescription {
+            id: NodeId(id),
+            name: format!("h{id}"),
+            incarnation: 1,
+            devices: (0..2).map(|ordinal| DeviceDescription { ordinal, class: class.clone() }).collect(),
+            cores: 0,
+            host_memory: 0,
+            labels: BTreeMap::new(),
+        }
+    }
+
+    fn earlier(id: u64, node: u32, ordinal: u32) -> EarlierJob {
+        let device = DeviceId { node: NodeId(node), ordinal };
+        EarlierJob {
+            id: JobId(id),
+            user: "alice".to_owned(),
+            account: "site".to_owned(),
+            devices: vec![LeasedDevice { device, amount: Amount { milli: 1_000, memory: 1 << 30 }, exclusive: true }],
+            limit_ms: Some(60_000),
+        }
+    }
+
+    #[test]
+    fn devices_of_earlier_jobs_are_given_to_none_until_these_end() {
+        let mut scheduler = Scheduler::new(Policy::default());
+        let mut give = |at: u64, input: Input| {
+            let mut effects = Vec::new();
+            scheduler.apply(Millis(at), input, &mut effects);
+            scheduler.check_invariants().unwrap();
+            effects
+        };
+        let started = |effects: &[Effect], id: u64| {
+            effects.iter().any(|effect| matches!(effect, Effect::Started { job, .. } if job.0 == id))
+        };
+        let ask = |count: &str| Input::Ask {
+            user: "bob".to_owned(),
+            account: "site".to_owned(),
+            origin: None,
+            request: count.parse().unwrap(),
+        };
+        give(0, ask("2:cpu"));
+        // The waiting job does not come before the one that has a device there.
+        let effects = give(1, Input::NodeReturned(node(1), vec![earlier(7, 1, 0)]));
+        assert!(!started(&effects, 1), "{effects:?}");
+        assert!(started(&give(2, ask("1:cpu")), 8));
+        // Of two that say to have one device the first one has it.
+        give(3, Input::NodeReturned(node(1), vec![earlier(9, 1, 0)]));
+        give(4, Input::NodeReturned(node(2), vec![earlier(7, 2, 1)]));
+        let effects = give(60_001, Input::Tick);
+        let over = |effect: &Effect| matches!(effect, Effect::Release { job, .. } if job.0 == 7);
+        assert_eq!(effects.iter().filter(|effect| over(effect)).count(), 2, "{effects:?}");
+        give(60_002, Input::Released { job: JobId(7), node: NodeId(2) });
+        assert!(
+            started(&give(60_003, Input::Tick), 1)
+                || started(&give(60_004, Input::Released { job: JobId(7), node: NodeId(1) }), 1)
+        );
+    }
+
+    #[test]
+    fn nothing_is_placed_on_a_device_that_others_use() {
+        let mut scheduler = Scheduler::new(Policy::default());
+        let mut give = |input: Input| {
+            let mut effects = Vec::new();
+            scheduler.apply(Millis(1), input, &mut effects);
+            scheduler.check_invariants().unwrap();
+            effects.iter().filter(|effect| matches!(effect, Effect::Started { .. })).count()
+        };
+        let device = DeviceId { node: NodeId(1), ordinal: 0 };
+        give(Input::InUse { device, in_use: true });
+        give(Input::NodeJoined(node(1)));
+        let ask = Input::Ask {
+            user: "bob".to_owned(),
+            account: "site".to_owned(),
+            origin: None,
+            request: "2:cpu".parse().unwrap(),
+        };
+        assert_eq!(give(ask), 0);
+        assert_eq!(give(Input::InUse { device, in_use: false }), 1);
+    }
+}
