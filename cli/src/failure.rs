@@ -5,6 +5,8 @@ use std::fmt;
 
 /// Accord itself failed, before or after the program.
 const ACCORD_FAILED: u8 = 125;
+/// A cluster gives no devices: the request was refused, or has waited for as long as it says.
+const NO_DEVICES: u8 = 121;
 /// The command line makes no sense.
 const USAGE: u8 = 2;
 /// The program is there but can't be executed.
@@ -20,6 +22,14 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// The exit code if the command's job has ended before its program: by its limit, or because somebody has ended it.
+    pub(crate) const JOB_ENDED: u8 = 122;
+
+    /// A request for devices that a cluster does not fulfil.
+    pub(crate) fn no_devices(why: Self) -> Self {
+        Self { code: NO_DEVICES, ..why }
+    }
+
     /// Accord can't do what it was asked to. `message` says why and what to do.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { code: ACCORD_FAILED, message: message.into() }

@@ -6,7 +6,7 @@ mod bench;
 mod requests;
 
 use accord_coordinator::cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, Registration};
-use accord_types::{DeviceId, QueuedJob, SessionId, SessionKey};
+use accord_types::{DeviceId, JobGrant, JobToken, QueuedJob, Rank, SessionId, SessionKey, SessionRequest};
 use bench::{ALICE, Bench, KEY, registration};
 use requests::request;
 
@@ -34,7 +34,7 @@ impl Bench {
     /// A program on `h1` asks for devices.
     fn ask(&mut self, client: u64, devices: &str) -> Vec<Effect> {
         let devices = Some(devices.to_owned()).filter(|text| !text.is_empty());
-        let request = accord_types::SessionRequest { devices, ..request("h1") };
+        let request = SessionRequest { devices, ..request("h1") };
         self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
     }
 
@@ -207,4 +207,203 @@ fn a_request_that_makes_no_sense_or_is_not_for_the_user_is_refused() {
     let foreign = refused(&bench.ask(1, "2:cpu account=physics"), 1).unwrap();
     assert!(foreign.contains("the account \"physics\" is not for this user"), "{foreign}");
     assert!(granted(&bench.ask(1, "2:cpu"), 1).is_some());
+}
+
+fn rank(rank: u32, size: u32, job: u64) -> Option<Rank> {
+    Some(Rank { rank, size, local_rank: rank, local_size: size, job })
+}
+
+fn held(effects: &[Effect], client: u64) -> Option<JobToken> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::ToClient(to, ClientPush::Held(job)) if *to == ClientId(client) => Some(job.token),
+        _ => None,
+    })
+}
+
+impl Bench {
+    fn hold(&mut self, client: u64, request: SessionRequest) -> Vec<Effect> {
+        self.give(Input::Hold { client: ClientId(client), request, key: key(client), user: ALICE.into() })
+    }
+
+    fn hold_devices(&mut self, client: u64, devices: &str) -> Vec<Effect> {
+        self.hold(client, SessionRequest { devices: Some(devices.into()), ..request("h1") })
+    }
+
+    /// A program opens a session in a job.
+    fn enter(&mut self, client: u64, token: JobToken, user: &str) -> Vec<Effect> {
+        let request = SessionRequest { job: Some(token), ..request("h2") };
+        self.give(Input::Open { client: ClientId(client), request, key: key(client), user: user.into() })
+    }
+
+    /// A rank on node `h1` or `h2` asks for devices.
+    fn rank(&mut self, client: u64, rank: Option<Rank>, devices: &str) -> Vec<Effect> {
+        let node = if rank.unwrap().rank.is_multiple_of(2) { "h1" } else { "h2" };
+        let request = SessionRequest { devices: Some(devices.into()), rank, ..request(node) };
+        self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
+    }
+}
+
+#[test]
+fn programs_open_their_sessions_in_the_job_of_a_command_until_that_ends() {
+    let mut bench = Bench::with_agents(&["h1", "h2"]);
+    let token = held(&bench.hold_devices(1, "3:cpu"), 1).unwrap();
+    // One after the other, and two at one time. Each has its own node's device first.
+    for client in [2, 3] {
+        let session = granted(&bench.enter(client, token, ALICE), client).unwrap();
+        assert_eq!(bench.devices(session), [(1, 0), (0, 0), (0, 1)]);
+        bench.ends(client);
+    }
+    let both: Vec<SessionId> =
+        [4, 5].map(|client| granted(&bench.enter(client, token, ALICE), client).unwrap()).to_vec();
+    // The token is of use to its user only.
+    assert!(refused(&bench.enter(6, token, "mallory"), 6).unwrap().contains("another user's"));
+    // A job without sessions is its command's for as long as that likes.
+    bench.pass(120_000, &[1, 2]);
+    assert!(queued(&bench.ask(7, "2:cpu"), 7).is_some());
+    let effects = bench.ends(1);
+    assert!(both.iter().all(|session| bench.cluster.session(*session).is_none()));
+    assert_eq!(to_release(&effects, 1), [1, 2]);
+    assert!(refused(&bench.enter(8, token, ALICE), 8).unwrap().contains("job 1 has ended"));
+    let effects = [bench.released(1, 1), bench.released(2, 1)].concat();
+    assert!(granted(&effects, 7).is_some());
+}
+
+#[test]
+fn a_request_and_a_command_s_job_outlast_a_connection_that_breaks() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    let token = held(&bench.hold_devices(1, "2:cpu"), 1).unwrap();
+    let waits = queued(&bench.hold_devices(2, "1:cpu"), 2).unwrap().token;
+    assert!(queued(&bench.ask(3, "1:cpu"), 3).is_some());
+    for client in [1, 2] {
+        bench.give(Input::ClientLost { client: ClientId(client) });
+    }
+    bench.pass(200_000, &[1]);
+    let again = |token| SessionRequest { job: Some(token), ..request("h1") };
+    // A connection of the same command may come before the end of the one before is known.
+    for client in [4, 5] {
+        assert_eq!(held(&bench.hold(client, again(token)), client), Some(token));
+    }
+    let effects = bench.hold(6, again(waits));
+    assert_eq!(queued(&effects, 6).map(|job| (job.token, job.position)), Some((waits, 0)));
+    bench.pass(200_000, &[1]);
+    bench.ends(5);
+    let effects = bench.released(1, 1);
+    assert!(held(&effects, 6).is_some() && granted(&effects, 3).is_some(), "{effects:?}");
+    // Who does not come back loses it.
+    bench.give(Input::ClientLost { client: ClientId(6) });
+    let effects = bench.pass(310_000, &[1]);
+    assert_eq!(to_release(&effects, 2), [1]);
+}
+
+#[test]
+fn the_first_rank_asks_for_all_and_the_others_are_answered_from_that() {
+    let mut bench = Bench::with_agents(&["h1", "h2"]);
+    let first = granted(&bench.rank(1, rank(0, 2, 77), "3:cpu"), 1).unwrap();
+    let second = granted(&bench.rank(2, rank(1, 2, 77), "3:cpu"), 2).unwrap();
+    let sorted = |bench: &Bench, session| {
+        let mut devices = bench.devices(session);
+        devices.sort_unstable();
+        devices
+    };
+    assert_eq!(sorted(&bench, first), sorted(&bench, second));
+    let differs = refused(&bench.rank(3, rank(1, 2, 77), "1:cpu"), 3).unwrap();
+    assert!(differs.contains("rank 1 asks for \"1:cpu\"") && differs.contains("\"3:cpu\""), "{differs}");
+    let unnamed = refused(&bench.rank(4, rank(0, 2, 0), "1:cpu"), 4).unwrap();
+    assert!(unnamed.contains("accord run -np 2"), "{unnamed}");
+    // Another launcher's ranks are another gang, and wait.
+    assert!(queued(&bench.rank(5, rank(0, 2, 78), "2:cpu"), 5).is_some());
+    assert!(queued(&bench.rank(6, rank(1, 2, 78), "2:cpu"), 6).is_some());
+
+    bench.ends(1);
+    bench.ends(2);
+    // A rank may come late.
+    bench.pass(20_000, &[1, 2]);
+    granted(&bench.rank(7, rank(0, 2, 77), "3:cpu"), 7).unwrap();
+    bench.ends(7);
+    bench.pass(20_000, &[1, 2]);
+    let effects = bench.pass(11_000, &[1, 2]);
+    assert_eq!(to_release(&effects, 1), [1, 2]);
+    let effects = [bench.released(1, 1), bench.released(2, 1)].concat();
+    assert!(granted(&effects, 5).is_some() && granted(&effects, 6).is_some());
+}
+
+#[test]
+fn each_rank_has_devices_of_its_own_where_it_asks_for_these() {
+    let mut bench = Bench::with_agents(&["h1", "h2"]);
+    let mut seen = Vec::new();
+    for client in 1..=2 {
+        let at = u32::try_from(client).unwrap() - 1;
+        let session = granted(&bench.rank(client, rank(at, 2, 5), "2:cpu per-rank"), client).unwrap();
+        let devices = bench.devices(session);
+        assert!(devices.iter().all(|(node, _)| *node == at), "{devices:?}");
+        seen.extend(devices);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+}
+
+#[test]
+fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_held() {
+    let mut before = Bench::with_agents(&["h1"]);
+    let token = held(&before.hold_devices(1, "1:cpu"), 1).unwrap();
+    granted(&before.ask(2, "1:cpu"), 2).unwrap();
+    let effects = before.give(Input::Register { link: LinkId(2), registration: registration("h1") });
+    let mut jobs: Vec<JobGrant> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::ToAgent(_, AgentOrder::JobStarted(grant)) => Some(grant.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(jobs.len(), 2);
+    // The second job's program has a session, which has no executor.
+    let session = SessionId(9);
+    jobs[1].sessions = vec![session];
+
+    let mut after = Bench::new();
+    after.now = 100;
+    // It asks before the agent is back.
+    after.ask(3, "1:cpu");
+    let again = Registration { jobs, ..registration("h1") };
+    after.give(Input::Register { link: LinkId(1), registration: again });
+    after.now = 3_000;
+    let effects = after.give(Input::Tick);
+    assert!(granted(&effects, 3).is_none() && queued(&effects, 3).is_some(), "{effects:?}");
+    let nothing = after.ask(4, "");
+    assert!(granted(&nothing, 4).is_none(), "{nothing:?}");
+    // Command and program come back.
+    let again = SessionRequest { job: Some(token), ..request("h1") };
+    assert_eq!(held(&after.hold(5, again), 5), Some(token));
+    let request = request("h1");
+    let (client, user) = (ClientId(6), ALICE.into());
+    after.give(Input::Attach { client, session, request, key: key(2), user });
+    after.pass(60_000, &[1]);
+    let effects = after.ends(6);
+    assert!(to_release(&effects, 2).is_empty());
+    let effects = after.pass(31_000, &[1]);
+    assert_eq!(to_release(&effects, 2), [1]);
+    assert!(granted(&after.released(1, 2), 3).is_some());
+    // What nobody comes back to ends.
+    after.give(Input::ClientLost { client: ClientId(5) });
+    assert_eq!(to_release(&after.pass(301_000, &[1]), 1), [1]);
+}
+
+#[test]
+fn a_program_that_asked_for_nothing_holds_what_it_uses_and_ends_if_it_uses_what_a_job_has() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    granted(&bench.ask(1, ""), 1).unwrap();
+    granted(&bench.ask(2, ""), 2).unwrap();
+    bench.give(Input::Uses { client: ClientId(1), device: 0 });
+    bench.give(Input::Uses { client: ClientId(1), device: 0 });
+    let job = granted(&bench.ask(3, "1:cpu"), 3).unwrap();
+    assert_eq!(bench.devices(job), [(0, 1)]);
+    assert!(queued(&bench.ask(4, "1:cpu"), 4).is_some());
+    let effects = bench.give(Input::Uses { client: ClientId(2), device: 1 });
+    let ended = effects.iter().find_map(|effect| match effect {
+        Effect::ToClient(ClientId(2), ClientPush::Ended(text)) => Some(text),
+        _ => None,
+    });
+    assert!(ended.is_some_and(|text| text.contains("device 1 of node h1 is job 1's alone")), "{effects:?}");
+    // The device is free of others once the job has it no more, and the other one when its user has ended.
+    assert!(granted(&bench.ends(1), 4).is_some());
 }

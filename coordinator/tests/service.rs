@@ -421,7 +421,7 @@ fn a_silent_coordinator_is_asked_no_longer_than_the_program_has_time() {
     let own = Authority::new("c1", HOUR).unwrap().identity(tenant(), HOUR).unwrap();
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let retries = OpenRetries { time: Duration::from_secs(1), tell: &|_: &str| () };
+        let retries = OpenRetries { time: Duration::from_secs(1), tell: &|_: &str| (), waits: &|_| () };
         let outcome = session_endpoint::open_patiently(&address, &own, HOUR, &retries, &request("h1"));
         let _ = tell.send(outcome.map(drop));
     });

@@ -11,6 +11,7 @@ use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_scheduler::Request;
 use accord_trust::Trust;
 use accord_types::settings::{self as names, parse_bytes};
+use accord_types::status_line::StatusLine;
 use accord_types::{
     DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink, os_text, printable,
 };
@@ -34,6 +35,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
     let coordinator = coordinator()?;
     let in_cluster = coordinator.is_some();
+    let job = requested::job(in_cluster)?;
     let request = requested::request(in_cluster)?;
     let (asked, request) = if in_cluster { (request, None) } else { (None, request) };
     let requested_cpus = request.as_ref().map(Request::cpu_devices_alone).filter(|count| *count > 0);
@@ -50,7 +52,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
         coordinator,
         kind,
         request: asked.map(|request| request.to_string()),
-        job: None,
+        job,
         order: order()?,
         rank: settings::rank(),
         devices,
@@ -63,6 +65,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
         timeout: settings::timeout()?,
         open_timeout: settings::open_timeout()?,
         tell: Box::new(tell),
+        waits: Box::new(show_wait),
         trace,
     });
     connected.map_err(|error| match error.code() {
@@ -132,6 +135,15 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
             })
             .collect()
     })
+}
+
+/// People see that the program's request waits.
+fn show_wait(line: Option<&str>) {
+    static SHOWN: StatusLine = StatusLine::new();
+    match line {
+        Some(line) => SHOWN.show(line),
+        None => SHOWN.end(),
+    }
 }
 
 /// One line for people: the program may seem to hang.

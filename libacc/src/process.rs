@@ -7,8 +7,8 @@ use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
 use crate::{
-    closing, cluster, device_address, heap, images, last_thread, mappings, output, prof, redirect, report, settings,
-    source, thread_id,
+    closing, cluster, device_address, heap, images, last_thread, mappings, output, prof, redirect, report, requested,
+    settings, source, thread_id,
 };
 use accord_client::pages;
 use accord_device::registry;
@@ -93,6 +93,11 @@ fn create() -> Result<&'static Session> {
     let kernels = Arc::new(Kernels::default());
     let cluster = cluster::connect(spans_to(tracer.as_ref()), &kernels)?;
     let clients = cluster.clients().to_vec();
+    if requested::is_allocated() {
+        // Without ACC_DEVICE_TYPE the default type is that of the first allocated device.
+        runtime_settings.device_type =
+            runtime_settings.device_type.or(clients.first().map(|client| client.device_type()));
+    }
     if clients.iter().any(|client| registry::capabilities(client.info().kind).is_some_and(|able| able.takes_images)) {
         kernels.want();
     }

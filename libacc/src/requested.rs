@@ -1,13 +1,13 @@
 //! The request in `ACCORD_DEVICES`, and which of this machine's devices a program without a coordinator gets by it.
 
-use crate::settings;
+use crate::{gpus, settings};
 use accord_device::registry;
 use accord_scheduler::Request;
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::model::model_of;
 use accord_scheduler::request::AloneError;
-use accord_types::settings::DEVICES;
-use accord_types::{DeviceInfo, Error, ErrorCode, Result};
+use accord_types::settings::{DEVICES, JOB};
+use accord_types::{DeviceInfo, DeviceType, Error, ErrorCode, JobToken, Result};
 
 /// Reads the request.
 ///
@@ -16,10 +16,36 @@ use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 pub(crate) fn request(in_cluster: bool) -> Result<Option<Request>> {
     let Some(text) = settings::value(DEVICES) else { return Ok(None) };
     let request = read(&text)?;
+    check_usable(&request, settings::runtime()?.device_type, gpus::usable())?;
     if !in_cluster {
         request.check_alone().map_err(|error| refused(&request, &error))?;
     }
     Ok(Some(request))
+}
+
+/// Reads the job that the program is of.
+///
+/// # Errors
+/// Returns `acc_error_invalid_argument` for what is no job's token, or if the program also asks for devices.
+pub(crate) fn job(in_cluster: bool) -> Result<Option<JobToken>> {
+    let Some(text) = settings::value(JOB).filter(|_| in_cluster) else { return Ok(None) };
+    let token: JobToken = text.parse().map_err(|error: accord_types::NoToken| {
+        let cause = format!("{} is not a job: {error}", JOB.name);
+        Error::new(ErrorCode::InvalidArgument, cause).remedy(format!("unset {}", JOB.name))
+    })?;
+    match settings::value(DEVICES) {
+        None => Ok(Some(token)),
+        Some(devices) => {
+            let cause = format!("{} is \"{devices}\" in job {}, which has its devices", DEVICES.name, token.job);
+            let remedy = format!("unset {}, or {} for a job of its own", DEVICES.name, JOB.name);
+            Err(Error::new(ErrorCode::InvalidArgument, cause).remedy(remedy))
+        }
+    }
+}
+
+/// Whether the program's devices are an allocation: then the type of the first one is its default type.
+pub(crate) fn is_allocated() -> bool {
+    settings::value(DEVICES).is_some() || settings::value(JOB).is_some()
 }
 
 /// Returns the devices that a request chooses of this machine's.
@@ -31,6 +57,31 @@ pub(crate) fn chosen(request: &Request, devices: Vec<DeviceInfo>) -> Result<Vec<
     let chosen = request.choose_alone(&classes).map_err(|error| refused(request, &error))?;
     let mut devices: Vec<Option<DeviceInfo>> = devices.into_iter().map(Some).collect();
     Ok(chosen.into_iter().filter_map(|at| devices.get_mut(at)?.take()).collect())
+}
+
+/// A program that can use none of what it asks for is refused at once, not after a wait.
+fn check_usable(request: &Request, device_type: Option<DeviceType>, uses_gpus: bool) -> Result<()> {
+    let is_usable = |kind: DeviceType| {
+        kind == DeviceType::NotHost
+            || (uses_gpus || kind == DeviceType::Cpu || settings::emulated() == Some(kind))
+                && device_type
+                    .is_none_or(|only| matches!(only, DeviceType::Default | DeviceType::NotHost) || only == kind)
+    };
+    let parts = || request.alternatives.iter().map(|alternative| &alternative.parts);
+    if parts().any(|parts| parts.iter().any(|part| is_usable(part.class.kind))) {
+        return Ok(());
+    }
+    let (why, remedy) = match device_type {
+        Some(only) if uses_gpus => {
+            (format!("ACC_DEVICE_TYPE is {}", only.name()), "unset ACC_DEVICE_TYPE, or ask for devices of that type")
+        }
+        _ => (
+            "the program has no code for GPUs".to_owned(),
+            "compile and link it with -foffload=nvptx-none, or ask for cpu",
+        ),
+    };
+    let cause = format!("{} is \"{request}\", and the program can use none of these: {why}", DEVICES.name);
+    Err(Error::new(ErrorCode::DeviceTypeUnavailable, cause).remedy(remedy))
 }
 
 fn read(text: &str) -> Result<Request> {
@@ -53,7 +104,7 @@ fn class(info: &DeviceInfo) -> DeviceClass {
     let capabilities = registry::capabilities(info.kind);
     let emulated = capabilities.filter(|can| can.fallback).and_then(|_| settings::emulated());
     DeviceClass {
-        kind: emulated.or(capabilities.map(|can| can.device_type)).unwrap_or(accord_types::DeviceType::None),
+        kind: emulated.or(capabilities.map(|can| can.device_type)).unwrap_or(DeviceType::None),
         model: model_of(&info.name),
         memory: info.memory,
         compute: (0, 0),

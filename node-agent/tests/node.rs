@@ -552,6 +552,7 @@ fn a_job_is_released_once_its_executors_have_ended() {
         account: "site/alice".to_owned(),
         ends_in_ms: None,
         devices: vec![HeldDevice { ordinal: 0, milli: 1_000, memory: 0, exclusive: true }],
+        sessions: Vec::new(),
     };
     bench.node.job_started(bench.now, grant_of_job.clone());
     bench.node.opened(bench.now, SessionGrant { job: Some(job), ..grant(A, None) });
@@ -566,7 +567,7 @@ fn a_job_is_released_once_its_executors_have_ended() {
         Effect::Connect { jobs, .. } => Some(jobs),
         _ => None,
     });
-    assert_eq!(jobs, Some(&vec![grant_of_job]));
+    assert_eq!(jobs, Some(&vec![JobGrant { sessions: vec![A], ..grant_of_job }]));
     bench.register();
 
     let released = |effects: &[Effect]| effects.contains(&Effect::Send(Word::JobReleased(job)));

@@ -178,11 +178,12 @@ impl Bounded for v1::SessionGrant {
 
 impl Bounded for v1::JobGrant {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { job: _, key, user, account, ends_in_ms: _, devices } = self;
+        let Self { job: _, key, user, account, ends_in_ms: _, devices, sessions } = self;
         within(key.len(), KEY_MAX, "JobGrant.key is too long")?;
         within(user.len(), NAME_MAX, "JobGrant.user is too long")?;
         within(account.len(), ACCOUNT_MAX, "JobGrant.account is too long")?;
-        within(devices.len(), NODE_DEVICES_MAX, "JobGrant.devices is too long")
+        within(devices.len(), NODE_DEVICES_MAX, "JobGrant.devices is too long")?;
+        within(sessions.len(), NODE_SESSIONS_MAX, "JobGrant.sessions is too long")
     }
 }
 

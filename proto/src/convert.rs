@@ -221,6 +221,7 @@ impl From<JobGrant> for v1::JobGrant {
             account: grant.account,
             ends_in_ms: grant.ends_in_ms,
             devices: devices.collect(),
+            sessions: grant.sessions.into_iter().map(|session| session.0).collect(),
         }
     }
 }
@@ -241,6 +242,7 @@ impl TryFrom<v1::JobGrant> for JobGrant {
             account: grant.account,
             ends_in_ms: grant.ends_in_ms,
             devices: devices.collect(),
+            sessions: grant.sessions.into_iter().map(SessionId).collect(),
         })
     }
 }

@@ -104,6 +104,7 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         timeout: None,
         open_timeout: Duration::ZERO,
         tell: Box::new(|_| ()),
+        waits: Box::new(|_| ()),
         trace: None,
     };
     Ok((connect_direct(lease, settings)?, connection))

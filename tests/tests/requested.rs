@@ -67,15 +67,8 @@ fn a_coordinator_gives_a_request_its_devices_and_lets_the_next_one_wait_for_them
     first.finish().unwrap().success().unwrap();
     let second = second.finish().unwrap().success().unwrap();
     assert!(second.stdout.starts_with("devices=2\n"), "{}", second.report());
-    let more = asks(&counts, "1:nvidia wait=1s").run().unwrap();
-    failed(
-        &more,
-        1,
-        &[
-            "waits: the cluster has no such devices now",
-            "job 3 waits no longer: it waited as long as its request allows",
-        ],
-    );
+    let more = asks(&counts, "1:cpu/h200 wait=1s").run().unwrap();
+    failed(&more, 1, &["job 3 waits no longer: it waited as long as its request allows"]);
     let wrong = asks(&counts, "2:cpu account=physics").run().unwrap();
     failed(&wrong, 1, &["the account \"physics\" is not for this user"]);
     let run = with_options(&counts, &["--local-cluster", "2x1", "--loopback", "--devices", "1:cpu"]);
@@ -98,4 +91,69 @@ fn a_request_that_is_withdrawn_gives_its_place_to_the_next_one() {
     assert!(third.stdout.starts_with("devices=1\n"), "{}", third.report());
     drop(ends);
     first.finish().unwrap().success().unwrap();
+}
+
+/// `accord run` in a cluster.
+fn run_in(cluster: &Cluster, options: &[&str], command: &[&str]) -> Job {
+    let job = Job::new(tool(Tool::Accord).unwrap()).arg("run").args(options.iter().copied()).arg("--");
+    let job = job.args(command.iter().copied()).env("ACCORD_COORDINATOR", cluster.address());
+    job.env("ACCORD_TLS", cluster.tls()).env("ACCORD_NODE", cluster.host(0)).env("ACCORD_TEST_SEPARATE", "1")
+}
+
+#[test]
+fn a_command_holds_a_job_for_all_programs_below_it() {
+    let counts = test_program(PROGRAM).unwrap().display().to_string();
+    let cluster = Cluster::builder().hosts(2).devices(2).memory("64M").start().unwrap();
+    let ten = format!("for i in 1 2 3 4 5; do {counts} || exit 9; done; for i in 1 2 3 4 5; do {counts} & done; wait");
+    let finished = run_in(&cluster, &["--devices", "3:cpu", "--limit", "10m"], &["sh", "-c", &ten]).run().unwrap();
+    let finished = finished.success().unwrap();
+    assert_eq!(finished.stdout.matches("devices=3\n").count(), 10, "{}", finished.report());
+
+    // The devices are free again, and the exit code is the command's.
+    assert_eq!(run_in(&cluster, &["--devices", "4:cpu"], &["sh", "-c", "exit 7"]).run().unwrap().code(), 7);
+    let refused = run_in(&cluster, &["--devices", "1:cpu", "--account", "physics"], &["true"]).run().unwrap();
+    failed(&refused, 121, &["the account \"physics\" is not for this user"]);
+    let late = run_in(&cluster, &["--devices", "1:cpu/h200", "--wait", "1s"], &["true"]).run().unwrap();
+    failed(&late, 121, &["it waited as long as its request allows"]);
+    let limited = run_in(&cluster, &["--devices", "1:cpu", "--limit", "1s"], &["sleep", "60"]).run().unwrap();
+    failed(&limited, 122, &["has ended: its time limit"]);
+    let both = run_in(&cluster, &["--devices", "1:cpu"], &["env", "ACCORD_DEVICES=1:cpu", &counts]).run().unwrap();
+    failed(&both, 1, &["ACCORD_DEVICES is \"1:cpu\" in job", "unset ACCORD_DEVICES"]);
+}
+
+#[test]
+fn a_coordinator_that_is_started_again_keeps_what_a_job_has_to_itself() {
+    let (counts, holds) = (test_program(PROGRAM).unwrap(), test_program(HOLDS).unwrap());
+    let mut cluster = Cluster::builder().hosts(1).devices(2).memory("64M").start().unwrap();
+    let (input, ends) = std::io::pipe().unwrap();
+    // Its devices are of its own node: it drives them itself, without an executor.
+    let first = cluster.job(0, &holds).unwrap().env("ACCORD_DEVICES", "2:cpu").stdin(input).start().unwrap();
+    first.await_output("has 2").unwrap();
+    cluster.kill_coordinator();
+    cluster.start_coordinator().unwrap();
+    let second = cluster.job(0, &counts).unwrap().env("ACCORD_DEVICES", "1:cpu").start().unwrap();
+    second.await_errors("are needed, and 0 are free").unwrap();
+    drop(ends);
+    first.finish().unwrap().success().unwrap();
+    let second = second.finish().unwrap().success().unwrap();
+    assert!(second.stdout.starts_with("devices=1\n"), "{}", second.report());
+}
+
+#[test]
+fn ranks_of_mpirun_share_the_job_that_the_first_of_them_asks_for() {
+    let Some(mpirun) = ["/usr/bin/mpirun", "/usr/local/bin/mpirun"].into_iter().find(|path| Path::new(path).exists())
+    else {
+        println!("skipped: there is no mpirun");
+        return;
+    };
+    let counts = test_program(PROGRAM).unwrap().display().to_string();
+    let cluster = Cluster::builder().hosts(1).devices(4).memory("64M").start().unwrap();
+    let ranks = |request: &str| {
+        let job = cluster.job(0, Path::new(mpirun)).unwrap();
+        let job = job.args(["--allow-run-as-root", "--oversubscribe", "-np", "3"]).arg(&*counts);
+        job.env("ACCORD_DEVICES", request).run().unwrap().success().unwrap().stdout
+    };
+    assert_eq!(ranks("3:cpu").matches("devices=3\n").count(), 3);
+    // The job goes on for a while: its devices are not those of the next one.
+    assert_eq!(ranks("1:cpu").matches("devices=1\n").count(), 3);
 }

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod compile;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+mod held;
 mod included;
 pub(crate) mod info;
 pub(crate) mod jobs;

@@ -1,5 +1,6 @@
 //! `accord run`.
 
+use super::held::run_in_job;
 use crate::args::{Launcher, RunArgs, Separation};
 use crate::failure::{Failure, Result};
 use crate::launch::{
@@ -47,6 +48,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     let request = request(args, over_nodes)?;
     check_address_space()?;
     if args.local_cluster.is_none() && !over_nodes && args.timeline.is_none() && args.trace.is_none() {
+        if let Some(request) = request.as_ref().filter(|_| has_coordinator()) {
+            return run_in_job(args, request);
+        }
         return Err(become_program(args, request.as_ref()));
     }
     supervised(args, over_nodes, request.as_ref())
@@ -56,11 +60,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
 fn request(args: &RunArgs, over_nodes: bool) -> Result<Option<Request>> {
     let lookup = |name: &str| std::env::var(name).ok();
     let Some(request) = args.request.request(lookup)? else { return Ok(None) };
-    if args.local_cluster.is_some() || over_nodes || settings::COORDINATOR.find(lookup).is_some() {
+    if args.local_cluster.is_some() || over_nodes || has_coordinator() {
         return Ok(Some(request));
     }
     request.check_alone().map_err(|error| Failure::usage(format!("{request} is asked for: {error}; leave it out")))?;
     Ok(Some(request))
+}
+
+fn has_coordinator() -> bool {
+    settings::COORDINATOR.find(|name| std::env::var(name).ok()).is_some()
 }
 
 /// What the program is told of it.
@@ -134,13 +142,15 @@ fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Re
     let time = args.time_setting().map(|time| (settings::TIME.name, time));
     let child = Command::new(own)
         .envs(time)
-        .envs(requested(request))
+        // The supervisor asks for the devices.
+        .env_remove(settings::DEVICES.name)
         .arg("__supervise")
         .arg("--dir")
         .arg(&dir)
         .arg("--lifeline")
         .arg(format!("/proc/{}/fd/{}", std::process::id(), lifeline.as_raw_fd()))
         .args(supervisor_options(separation, args))
+        .args(request.map(|request| format!("--devices={request}")))
         .arg("--")
         .args(&args.program)
         .spawn()

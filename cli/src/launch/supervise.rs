@@ -2,6 +2,7 @@
 
 use super::devices::HostDevices;
 use super::died::who_died;
+use super::held_job::{HeldJobOfRun, JobRequest};
 use super::hosts::Hosts;
 use super::mpi::{Mpirun, between_namespaces, wrapped};
 use super::parts::{find_libacc, own_program, preload_with, told_of_libgomps};
@@ -14,7 +15,7 @@ use crate::args::{Separation, SuperviseArgs};
 use crate::command::trace::{read_all, write_timeline, write_trace};
 use crate::failure::{Failure, Result};
 use crate::output::tell;
-use accord_types::settings;
+use accord_types::{settings, threads};
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -28,6 +29,8 @@ const PROGRAM_GRACE: Duration = Duration::from_secs(2);
 /// How long ranks have to say what they have lost, once the agents of their MPI job are gone. Not every launcher ends the others when one
 /// fails, and those that use devices of their own node only notice nothing.
 const ALONE_MAX: Duration = Duration::from_secs(3);
+/// Pause between two looks whether the coordinator has given the run its devices.
+const ASKING_LOOK: Duration = Duration::from_millis(50);
 /// How long coordinator and agents have to end after the program.
 const PARTS_GRACE: Duration = Duration::from_millis(500);
 /// The same where a launcher has to end them on other nodes.
@@ -71,7 +74,7 @@ struct Supervisor<'a> {
 impl Supervisor<'_> {
     fn run(&mut self, signals: &mut Signals) -> Result<u8> {
         let run = &self.args.run;
-        let mut environment: Vec<(&str, OsString)> = Vec::new();
+        let mut environment: Vec<(&'static str, OsString)> = Vec::new();
         let mut hosts = None;
         let libacc = if run.bare { None } else { Some(find_libacc()?) };
         if let Some(libacc) = &libacc {
@@ -93,6 +96,7 @@ impl Supervisor<'_> {
             self.is_over_nodes = true;
             environment.extend(site_cluster::start(&mut self.processes, signals, site, libacc)?);
         }
+        let job = self.hold_devices(signals, &mut environment)?;
         self.ends_with_agents =
             run.np.is_some() && environment.iter().any(|(name, _)| *name == settings::TRANSPORT.name);
         // Ranks on other hosts get what is named here only.
@@ -110,10 +114,51 @@ impl Supervisor<'_> {
         step.extend(["--preload".into(), preload.clone()]);
         let program = self.start_program(hosts.as_ref(), site.as_ref(), environment, &preload, &step)?;
         let code = self.watch(signals, program)?;
+        if job.is_some_and(|job| job.is_over()) {
+            return Ok(Failure::JOB_ENDED);
+        }
         if traces.is_dir() {
             self.gather_traces(&traces)?;
         }
         Ok(code)
+    }
+
+    /// Asks for the run's devices, before the program starts: the coordinator for a job, if there is one.
+    fn hold_devices(
+        &self,
+        signals: &mut Signals,
+        environment: &mut Vec<(&'static str, OsString)>,
+    ) -> Result<Option<HeldJobOfRun>> {
+        let run = &self.args.run;
+        let Some(request) = run.request.request(|_| None)? else { return Ok(None) };
+        let of_run = |name: &str| {
+            let found = environment.iter().find(|(known, _)| *known == name)?;
+            Some(found.1.to_string_lossy().into_owned())
+        };
+        let lookup = |name: &str| match name {
+            name if name == settings::NODE.name && run.local_cluster.is_some() => Some(Hosts::name(0)),
+            name => of_run(name).or_else(|| std::env::var(name).ok()),
+        };
+        if settings::COORDINATOR.find(lookup).is_none() {
+            environment.push((settings::DEVICES.name, request.to_string().into()));
+            return Ok(None);
+        }
+        let program = run.program.first().ok_or_else(|| Failure::new("no program"))?;
+        let asked = JobRequest::new(&lookup, program, run.np.unwrap_or(1), &request)?;
+        // It may take long, and be interrupted.
+        let asking = threads::spawn("accord-ask", move || asked.hold())
+            .map_err(|error| Failure::system("can't start a thread", error))?;
+        while !asking.is_finished() {
+            match signals.next(Some(Instant::now() + ASKING_LOOK))? {
+                Event::Signal { signal, .. } => return Err(Failure::interrupted(signal as i32)),
+                Event::Orphaned => return Err(Failure::interrupted(Signal::SIGKILL as i32)),
+                Event::Ended(..) | Event::Timeout => {}
+            }
+        }
+        let granted = asking.join().map_err(|_| Failure::new("the thread that asks for devices has failed"))??;
+        let job = granted.watch()?;
+        environment.push((settings::JOB.name, job.token().to_text().into()));
+        Ok(Some(job))
     }
 
     /// Turns what the program's processes left in `directory` into what was asked for.

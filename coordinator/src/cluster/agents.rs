@@ -36,6 +36,7 @@ impl Cluster {
             return;
         }
         let (grants, says_draining) = (registration.sessions.clone(), registration.draining);
+        let jobs = registration.jobs.clone();
         let id = match self.by_name.get(&registration.node_name) {
             Some(&id) => {
                 self.replace_agent(id, link, now, registration, out);
@@ -54,6 +55,13 @@ impl Cluster {
         if draining != says_draining {
             out.push(Effect::ToAgent(link, AgentOrder::Drain(draining)));
         }
+        if let Some(node) = self.nodes.get(&id) {
+            self.allocations.node_joined(node, &jobs);
+        }
+        // Jobs that have ended, or whose devices there are another job's.
+        let over = jobs.iter().map(|job| job.token.key).filter(|key| !self.allocations.holds(*key, id));
+        out.extend(over.map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
+        self.sessions_returned(jobs.iter().flat_map(|job| &job.sessions));
         let listed: BTreeSet<SessionId> = grants.iter().map(|grant| grant.session).collect();
         for grant in &grants {
             self.adopt(now, id, grant, out);
@@ -65,9 +73,6 @@ impl Cluster {
             }
         }
         self.tell_jobs(id, link, out);
-        if let Some(node) = self.nodes.get(&id) {
-            self.allocations.node_joined(node);
-        }
         self.paths_changed();
         self.changed(out);
         self.let_in(now, out);

@@ -3,23 +3,32 @@
 use super::books::Books;
 use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
-use super::job::{Job, Opener, Stage};
+use super::job::{Gang, Job, Keeper, Opener, Stage};
 use super::node::Node;
 use super::time::Millis;
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::model::model_of;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::SitePolicy;
-use accord_scheduler::{DrainTarget, Effect, Input, JobId, LeasedDevice, Policy, Request, Scheduler};
-use accord_types::{DeviceId, Error, ErrorCode, NodeId, SessionId, SessionKey};
+use accord_scheduler::{DrainTarget, EarlierJob, Effect, Input, JobId, LeasedDevice, Policy, Request, Scheduler};
+use accord_types::{DeviceId, Error, ErrorCode, JobGrant, NodeId, Rank, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Users that have asked for devices: each is a leaf of the policy's tree.
 pub(super) const USERS_MAX: usize = 16_384;
 
+/// Jobs that are known at one time, of those that earlier coordinators have started.
+pub(super) const JOBS_MAX: usize = 1 << 20;
+/// So long a job that a rank of an MPI program has asked for goes on without a session, and one that has started while its program had no connection.
+pub(super) const IDLE_MS: u64 = 30_000;
+/// So long a command's job goes on without the command's connection, which is as long as a waiting request keeps its place.
+const KEPT_MS: u64 = 300_000;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Allocations {
+    /// The time of the coordinator's input in hand.
+    pub(super) now: Millis,
     books: Books,
     pub(super) in_effect: PolicyInEffect,
     /// Accounts and users that have asked.
@@ -27,24 +36,35 @@ pub(super) struct Allocations {
     /// Unix groups of users.
     pub(super) groups: BTreeMap<String, Vec<String>>,
     /// Inputs that the scheduler has not had yet.
-    inputs: VecDeque<Input>,
-    jobs: BTreeMap<JobId, Job>,
+    pub(super) inputs: VecDeque<Input>,
+    pub(super) jobs: BTreeMap<JobId, Job>,
     /// Programs that wait for a job's start.
-    waiting: BTreeMap<ClientId, JobId>,
+    pub(super) waiting: BTreeMap<ClientId, JobId>,
+    /// Commands that hold a job, or wait for it.
+    pub(super) commands: BTreeMap<ClientId, JobId>,
+    /// Jobs that ranks of MPI programs have asked for.
+    pub(super) gangs: BTreeMap<Gang, JobId>,
+    /// When jobs end that nobody keeps, the next one first.
+    pub(super) idle: BTreeSet<(Millis, JobId)>,
     /// Open sessions of jobs.
-    sessions: BTreeMap<SessionId, JobId>,
+    pub(super) sessions: BTreeMap<SessionId, JobId>,
+    /// Sessions that agents have named as those of an earlier coordinator's jobs.
+    pub(super) earlier_sessions: BTreeMap<SessionId, JobId>,
     /// Devices that a job has to itself, until they are free again.
-    exclusive: BTreeMap<DeviceId, JobId>,
+    pub(super) exclusive: BTreeMap<DeviceId, JobId>,
+    /// How many programs that have asked for nothing use a device.
+    pub(super) used: BTreeMap<DeviceId, usize>,
     /// Jobs whose end a node's agent has to confirm: until then their devices there are not free.
-    releasing: BTreeMap<NodeId, BTreeSet<JobId>>,
+    pub(super) releasing: BTreeMap<NodeId, BTreeSet<JobId>>,
     /// Jobs by their secrets.
-    keys: BTreeMap<SessionKey, JobId>,
+    pub(super) keys: BTreeMap<SessionKey, JobId>,
 }
 
 impl Default for Allocations {
     fn default() -> Self {
         let in_effect = PolicyInEffect::default();
         Self {
+            now: Millis(0),
             books: Books::new(in_effect.policy.core.clone()),
             in_effect,
             groups: BTreeMap::new(),
@@ -52,8 +72,13 @@ impl Default for Allocations {
             inputs: VecDeque::new(),
             jobs: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            gangs: BTreeMap::new(),
+            idle: BTreeSet::new(),
             sessions: BTreeMap::new(),
+            earlier_sessions: BTreeMap::new(),
             exclusive: BTreeMap::new(),
+            used: BTreeMap::new(),
             releasing: BTreeMap::new(),
             keys: BTreeMap::new(),
         }
@@ -102,12 +127,18 @@ impl Allocations {
 
     /// When the scheduler next has something to do.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
-        self.books.scheduler().next_deadline().map(|at| Millis(at.0))
+        let planned = self.books.scheduler().next_deadline().map(|at| Millis(at.0));
+        planned.into_iter().chain(self.idle.first().map(|(at, _)| *at)).min()
     }
 
     /// One job.
     pub(super) fn job(&self, id: JobId) -> Option<&Job> {
         self.jobs.get(&id)
+    }
+
+    /// The devices of a session in a job.
+    pub(super) fn part_of(&mut self, id: JobId, rank: Option<Rank>, own: Option<NodeId>) -> BTreeSet<DeviceId> {
+        self.jobs.get_mut(&id).map_or_else(BTreeSet::new, |job| job.part_of(rank, own))
     }
 
     /// The job that a session is of.
@@ -120,9 +151,22 @@ impl Allocations {
         !self.exclusive.contains_key(&device)
     }
 
-    /// Whether a program waits for a job's start.
-    pub(super) fn waits(&self, client: ClientId) -> bool {
-        self.waiting.contains_key(&client)
+    /// Whether a connection waits for a job's start, or holds a job.
+    pub(super) fn has_client(&self, client: ClientId) -> bool {
+        self.waiting.contains_key(&client) || self.commands.contains_key(&client)
+    }
+
+    /// The command that holds a job, or waits for it.
+    pub(super) fn holder_of(&self, id: JobId) -> Option<ClientId> {
+        match self.jobs.get(&id)?.keeper {
+            Keeper::Command(client) => client,
+            Keeper::Sessions => None,
+        }
+    }
+
+    /// The job that a rank of an MPI program has asked for.
+    pub(super) fn job_of_gang(&self, gang: &Gang) -> Option<JobId> {
+        self.gangs.get(gang).copied()
     }
 
     /// The job with this secret.
@@ -141,9 +185,13 @@ impl Allocations {
         self.jobs.values().filter(move |job| job.uses(node) && job.nodes().contains(&node))
     }
 
-    /// A node has registered.
-    pub(super) fn node_joined(&mut self, node: &Node) {
-        self.inputs.push_back(Input::NodeJoined(description(node)));
+    /// A node has registered, and its agent names jobs that hold devices there.
+    pub(super) fn node_joined(&mut self, node: &Node, grants: &[JobGrant]) {
+        let earlier: Vec<EarlierJob> = grants.iter().filter_map(|grant| self.adopt(node, grant)).collect();
+        self.inputs.push_back(match earlier.is_empty() {
+            true => Input::NodeJoined(description(node)),
+            false => Input::NodeReturned(description(node), earlier),
+        });
         if node.draining {
             self.node_drained(node.id, true);
         }
@@ -180,21 +228,28 @@ impl Allocations {
 
     /// Time has passed.
     pub(super) fn tick(&mut self) {
+        while let Some(&(at, id)) = self.idle.first().filter(|(at, _)| *at <= self.now) {
+            self.idle.remove(&(at, id));
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.idle_until = None;
+            }
+            self.inputs.push_back(Input::Ended { job: id });
+        }
         self.inputs.push_back(Input::Tick);
     }
 
     /// Gives the scheduler its next input. Returns false if there is none.
-    pub(super) fn advance(&mut self, now: Millis, decided: &mut Vec<Effect>) -> bool {
+    pub(super) fn advance(&mut self, decided: &mut Vec<Effect>) -> bool {
         let Some(input) = self.inputs.pop_front() else { return false };
         let changed = match &input {
             Input::Released { job, .. } => Some(BTreeSet::from([*job])),
-            Input::NodeJoined(_) | Input::NodeLeft(_) => {
+            Input::NodeJoined(_) | Input::NodeReturned(..) | Input::NodeLeft(_) => {
                 let ended = self.jobs.iter().filter(|(_, job)| matches!(job.stage, Stage::Ended));
                 Some(ended.map(|(id, _)| *id).collect())
             }
             _ => None,
         };
-        self.books.apply(now, input, decided);
+        self.books.apply(self.now, input, decided);
         for id in changed.into_iter().flatten() {
             self.forget_if_free(id);
         }
@@ -207,29 +262,33 @@ impl Allocations {
             && let Some(job) = self.jobs.remove(&id)
         {
             self.keys.remove(&job.token.key);
+            if job.is_earlier {
+                self.earlier_sessions.retain(|_, of| *of != id);
+            }
         }
     }
 
-    /// A program asks for devices. Returns the job's number, which is followed by what the scheduler decides.
+    /// A program or a command asks for devices. Returns the job's number, which is followed by what the scheduler decides.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the policy refuses the request.
     pub(super) fn ask(
         &mut self,
-        now: Millis,
-        opener: Opener,
+        asker: Opener,
+        keeper: Keeper,
         origin: Option<NodeId>,
         mut request: Request,
         decided: &mut Vec<Effect>,
     ) -> Result<JobId, Error> {
         let refused = |why: String| Error::new(ErrorCode::DeviceUnavailable, why);
-        let user = opener.owner.user.clone();
+        let user = asker.owner.user.clone();
         let account = match self.account_of(&user, request.account.as_deref()) {
             Ok(account) => account,
             Err(why) => return Err(refused(why.to_string())),
         };
         let leaf = SitePolicy::leaf(&account, &user);
         request.limit_ms = request.limit_ms.or_else(|| self.in_effect.policy.default_limit_ms(&account));
+        let now = self.now;
         if !self.users.contains(&(account.clone(), user.clone())) {
             if self.users.len() >= USERS_MAX {
                 let error = refused(format!("{USERS_MAX} users have asked for devices, the most that there may be"));
@@ -244,8 +303,9 @@ impl Allocations {
             decided.extend(rest.into_iter().filter(|effect| !matches!(effect, Effect::Audit(_))));
         }
         let mut answer = Vec::new();
-        let program = opener.request.program.clone();
-        self.books.apply(now, Input::Ask { user, account: leaf.clone(), origin, request }, &mut answer);
+        let program = asker.request.program.clone();
+        let ask = Input::Ask { user, account: leaf.clone(), origin, request: request.clone() };
+        self.books.apply(now, ask, &mut answer);
         let number = answer.iter().find_map(|effect| match effect {
             Effect::Queued { job } => Some(Ok(*job)),
             Effect::Refused(why) => Some(Err(refused(why.to_string()))),
@@ -254,9 +314,17 @@ impl Allocations {
         decided.append(&mut answer);
         let job = number.unwrap_or_else(|| Err(refused("the scheduler has not answered".to_owned())))?;
         self.books.ledger_mut().name_program(job, &program);
-        self.waiting.insert(opener.client, job);
-        self.keys.insert(opener.owner.key, job);
-        self.jobs.insert(job, Job::asked_by(opener, job, leaf));
+        match keeper {
+            Keeper::Command(_) => self.commands.insert(asker.client, job),
+            Keeper::Sessions => self.waiting.insert(asker.client, job),
+        };
+        self.keys.insert(asker.owner.key, job);
+        let text = asker.request.devices.clone().unwrap_or_default();
+        let asked = Job::asked(job, leaf, text, &request, keeper, asker);
+        if let Some(gang) = asked.gang.clone() {
+            self.gangs.insert(gang, job);
+        }
+        self.jobs.insert(job, asked);
         Ok(job)
     }
 
@@ -279,6 +347,26 @@ impl Allocations {
         }
     }
 
+    /// A program that has asked for nothing uses a device. Returns the job that has it to itself, if there is one.
+    pub(super) fn used(&mut self, device: DeviceId) -> Option<JobId> {
+        let users = self.used.entry(device).or_default();
+        *users += 1;
+        if *users == 1 {
+            self.inputs.push_back(Input::InUse { device, in_use: true });
+        }
+        self.exclusive.get(&device).copied()
+    }
+
+    /// One of these programs has ended.
+    pub(super) fn unused(&mut self, device: DeviceId) {
+        let Some(users) = self.used.get_mut(&device) else { return };
+        *users -= 1;
+        if *users == 0 {
+            self.used.remove(&device);
+            self.inputs.push_back(Input::InUse { device, in_use: false });
+        }
+    }
+
     /// A session of a running job has opened.
     pub(super) fn session_opened(&mut self, id: JobId, session: SessionId) {
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -294,9 +382,27 @@ impl Allocations {
         self.inputs.push_back(Input::SessionClosed { job: id, session });
         if let Some(job) = self.jobs.get_mut(&id) {
             job.sessions.remove(&session);
-            if job.sessions.is_empty() && matches!(job.stage, Stage::Running(_)) {
-                self.inputs.push_back(Input::Ended { job: id });
-            }
+            // The command of an earlier coordinator's job may be about to come back.
+            let idle_ms = if job.gang.is_some() || job.is_earlier { IDLE_MS } else { 0 };
+            self.look_at_keeper(id, idle_ms);
+        }
+    }
+
+    /// Lets a running job that nobody keeps end after a time.
+    pub(super) fn look_at_keeper(&mut self, id: JobId, idle_ms: u64) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let is_idle = matches!(job.stage, Stage::Running(_)) && !job.is_kept();
+        if is_idle == job.idle_until.is_some() {
+            return;
+        }
+        if let Some(before) = job.idle_until.take() {
+            self.idle.remove(&(before, id));
+        } else if idle_ms == 0 {
+            self.inputs.push_back(Input::Ended { job: id });
+        } else {
+            let until = self.now.plus(idle_ms);
+            job.idle_until = Some(until);
+            self.idle.insert((until, id));
         }
     }
 
@@ -325,14 +431,47 @@ impl Allocations {
         self.inputs.push_back(Input::Released { job: id, node });
     }
 
-    /// A program is gone while it waits for a job's start.
-    pub(super) fn client_gone(&mut self, client: ClientId) {
-        let Some(id) = self.waiting.remove(&client) else { return };
+    /// A program waits for a job's start, or takes its place again.
+    pub(super) fn wait_for(&mut self, id: JobId, opener: Opener) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        self.waiting.insert(opener.client, id);
+        job.openers.push(opener);
+        self.inputs.push_back(Input::Connected { job: id, connected: true });
+    }
+
+    /// A command comes back to its job. Returns the connection that it had before.
+    pub(super) fn come_back(&mut self, id: JobId, client: ClientId) -> Option<ClientId> {
+        let job = self.jobs.get_mut(&id)?;
+        if job.is_earlier && job.keeper == Keeper::Sessions {
+            job.keeper = Keeper::Command(None);
+        }
+        let Keeper::Command(before) = &mut job.keeper else { return None };
+        let before = before.replace(client);
+        before.map(|before| self.commands.remove(&before));
+        self.commands.insert(client, id);
+        self.inputs.push_back(Input::Connected { job: id, connected: true });
+        self.look_at_keeper(id, 0);
+        before
+    }
+
+    /// A connection is gone that waits for a job, or holds one. It `is_lost` if its process may live: then the job is kept for a while.
+    pub(super) fn client_gone(&mut self, client: ClientId, is_lost: bool) {
+        let waits = self.waiting.remove(&client);
+        let Some(id) = waits.or_else(|| self.commands.remove(&client)) else { return };
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.openers.retain(|opener| opener.client != client);
-        if job.openers.is_empty() {
-            let by = job.user.clone();
-            self.inputs.push_back(Input::Cancel { job: id, by });
+        if let Keeper::Command(holder) = &mut job.keeper {
+            *holder = None;
+        }
+        if job.is_kept() {
+            return;
+        }
+        match (&job.stage, is_lost) {
+            (Stage::Waiting, true) => self.inputs.push_back(Input::Connected { job: id, connected: false }),
+            (Stage::Waiting, false) => self.inputs.push_back(Input::Cancel { job: id, by: job.user.clone() }),
+            (Stage::Running(_), true) => self.look_at_keeper(id, KEPT_MS),
+            (Stage::Running(_), false) => self.inputs.push_back(Input::Ended { job: id }),
+            (Stage::Ended, _) => {}
         }
     }
 
@@ -340,50 +479,21 @@ impl Allocations {
     pub(super) fn ended(&mut self, id: JobId) -> (Vec<Opener>, Vec<SessionId>) {
         let Some(job) = self.jobs.get_mut(&id) else { return (Vec::new(), Vec::new()) };
         let (openers, sessions) = (std::mem::take(&mut job.openers), job.sessions.iter().copied().collect());
+        if let Some(until) = job.idle_until.take() {
+            self.idle.remove(&(until, id));
+        }
+        if let Some(gang) = job.gang.as_ref().filter(|gang| self.gangs.get(*gang) == Some(&id)) {
+            self.gangs.remove(gang);
+        }
         for opener in &openers {
             self.waiting.remove(&opener.client);
+        }
+        if let Keeper::Command(holder) = &mut job.keeper {
+            holder.take().map(|client| self.commands.remove(&client));
         }
         job.stage = Stage::Ended;
         self.forget_if_free(id);
         (openers, sessions)
-    }
-}
-
-impl Allocations {
-    /// See [`super::Cluster::check_invariants`].
-    pub(super) fn check(&self) -> Result<(), String> {
-        self.scheduler().check_invariants()?;
-        if !self.inputs.is_empty() {
-            return Err(format!("the scheduler has not had {:?}", self.inputs));
-        }
-        for (id, job) in &self.jobs {
-            if self.keys.get(&job.token.key) != Some(id) {
-                return Err(format!("job {id} is not found by its key"));
-            }
-            if self.scheduler().job(*id).is_none() {
-                return Err(format!("the scheduler has forgotten job {id}"));
-            }
-            if !job.openers.iter().all(|opener| self.waiting.get(&opener.client) == Some(id)) {
-                return Err(format!("programs wait for job {id} that are not known to"));
-            }
-            if !job.sessions.iter().all(|session| self.sessions.get(session) == Some(id)) {
-                return Err(format!("sessions of job {id} are not known as such"));
-            }
-            if job.sessions.is_empty() == matches!(job.stage, Stage::Running(_)) {
-                return Err(format!("job {id} is {:?} and has sessions {:?}", job.stage, job.sessions));
-            }
-            let held = job.devices().iter().filter(|leased| leased.exclusive && job.uses(leased.device.node));
-            if let Some(lost) = held.into_iter().find(|leased| self.exclusive.get(&leased.device) != Some(id)) {
-                return Err(format!("{} is not kept for job {id}", lost.device));
-            }
-        }
-        let openers: usize = self.jobs.values().map(|job| job.openers.len()).sum();
-        let sessions: usize = self.jobs.values().map(|job| job.sessions.len()).sum();
-        let counts = (self.waiting.len(), self.sessions.len(), self.keys.len());
-        if counts != (openers, sessions, self.jobs.len()) {
-            return Err(format!("{counts:?} of {openers} openers, {sessions} sessions and {} jobs", self.jobs.len()));
-        }
-        Ok(())
     }
 }
 

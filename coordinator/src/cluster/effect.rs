@@ -2,7 +2,7 @@
 
 use super::input::{ClientId, LinkId};
 use super::session_end::SessionEnd;
-use accord_types::{Error, JobGrant, NodeId, QueuedJob, SessionGrant, SessionId, SessionKey};
+use accord_types::{Error, HeldJob, JobGrant, NodeId, QueuedJob, SessionGrant, SessionId, SessionKey};
 use std::fmt;
 
 /// Something to do, in this order.
@@ -73,6 +73,8 @@ pub enum ClientPush {
     Granted(SessionId),
     /// The program's request waits.
     Queued(QueuedJob),
+    /// The command has a job.
+    Held(HeldJob),
     /// The program has its session again.
     Attached,
     /// There is no session.

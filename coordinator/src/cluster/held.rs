@@ -1,8 +1,8 @@
 //! Programs that ask while the agents are about to be back: right after this coordinator's start, or after it has not run for a while.
 
 use super::effect::Effect;
+use super::job::{Held, Opener};
 use super::node::{Node, NodeState};
-use super::session::Held;
 use super::state::Cluster;
 use super::time::Millis;
 
@@ -32,13 +32,24 @@ impl Cluster {
         (is_bare || all_at_once) && now < self.back_until() && self.held.len() < self.limits.sessions_max
     }
 
+    /// Whether a job that is not known may be one of before this coordinator's start, which agents are about to name.
+    pub(super) fn may_be_named(&self, now: Millis) -> bool {
+        now < self.back_until() && self.held.len() < self.limits.sessions_max
+    }
+
     /// Gives an answer to those who wait, as soon as all are back, or should be.
     pub(super) fn let_in(&mut self, now: Millis, out: &mut Vec<Effect>) {
         if self.held.is_empty() || now < self.back_until() {
             return;
         }
-        for Held { client, request, owner } in std::mem::take(&mut self.held) {
-            self.open(now, client, request, owner, out);
+        let mut held = std::mem::take(&mut self.held);
+        held.sort_by_key(Held::place);
+        for Held { opener, is_command } in held {
+            let Opener { client, request, owner } = opener;
+            match is_command {
+                true => self.hold(now, Opener { client, request, owner }, out),
+                false => self.open(now, client, request, owner, out),
+            }
         }
     }
 

@@ -88,8 +88,12 @@ pub enum Input {
     Attach { client: ClientId, session: SessionId, request: SessionRequest, key: SessionKey, user: String },
     /// A program started to use the device with this number.
     Uses { client: ClientId, device: u32 },
+    /// A command of `user`, who is attested, asks for a job that lasts as long as its connection, or comes back to its job; `key` was made for it.
+    Hold { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
     /// A program's connection is gone, and with it the session.
     ClientGone { client: ClientId },
+    /// The same, and the program may live: its machine does not answer. A request that waits keeps its place for a while, and a job its devices.
+    ClientLost { client: ClientId },
     /// An administrator takes a node out of, or back into, new sessions.
     Drain { node_name: String, drain: bool },
     /// An administrator ends a session.

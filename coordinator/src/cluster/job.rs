@@ -2,9 +2,10 @@
 
 use super::input::ClientId;
 use super::session::Owner;
-use accord_scheduler::{JobId, LeasedDevice};
-use accord_types::{HeldDevice, JobGrant, JobToken, NodeId, SessionId, SessionRequest};
-use std::collections::BTreeSet;
+use super::time::Millis;
+use accord_scheduler::{JobId, LeasedDevice, Request};
+use accord_types::{DeviceId, HeldDevice, JobGrant, JobToken, NodeId, Rank, SessionId, SessionRequest};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A program that opens a session in a job once the job has started.
 #[derive(Debug)]
@@ -12,6 +13,29 @@ pub(super) struct Opener {
     pub(super) client: ClientId,
     pub(super) request: SessionRequest,
     pub(super) owner: Owner,
+}
+
+/// A request that is answered a little later.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) opener: Opener,
+    /// It asks for a job, not for a session.
+    pub(super) is_command: bool,
+}
+
+impl Held {
+    pub(super) fn program(opener: Opener) -> Self {
+        Self { opener, is_command: false }
+    }
+
+    pub(super) fn command(opener: Opener) -> Self {
+        Self { opener, is_command: true }
+    }
+
+    /// The number of its job under an earlier coordinator, in whose order requests are asked again; others come last.
+    pub(super) fn place(&self) -> u64 {
+        self.opener.request.job.map_or(u64::MAX, |token| token.job)
+    }
 }
 
 /// Where a job is on its way.
@@ -25,6 +49,19 @@ pub(super) enum Stage {
     Ended,
 }
 
+/// What a job lasts for, beside its limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Keeper {
+    /// The command that asked for it, which has this connection; none: the connection broke, and the command is to come back.
+    Command(Option<ClientId>),
+    /// Its sessions.
+    Sessions,
+}
+
+/// The ranks of one MPI program, for which the first one that opens a session asks: their user, what the launcher calls the program's job, and how many
+/// they are.
+pub(super) type Gang = (String, u64, u32);
+
 /// One job, as the coordinator keeps it beside the scheduler.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -35,6 +72,19 @@ pub(super) struct Job {
     /// Its account, the user's leaf of the policy's tree.
     pub(super) account: String,
     pub(super) stage: Stage,
+    pub(super) keeper: Keeper,
+    /// The ranks that it is for, if one of them has asked.
+    pub(super) gang: Option<Gang>,
+    /// Its request, as it was asked for.
+    pub(super) text: String,
+    /// Each of so many ranks has a part of the devices; none: all have all of them.
+    ranks: Option<u32>,
+    /// Which part is whose, by rank.
+    parts: BTreeMap<u32, u32>,
+    /// An earlier coordinator has started it.
+    pub(super) is_earlier: bool,
+    /// When it ends because nobody keeps it.
+    pub(super) idle_until: Option<Millis>,
     /// Programs that wait for its start.
     pub(super) openers: Vec<Opener>,
     /// Its open sessions.
@@ -44,17 +94,83 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// A job that waits for its devices, and the program that has asked for them.
-    pub(super) fn asked_by(opener: Opener, id: JobId, account: String) -> Self {
+    /// A job that waits for its devices. Without a keeper's command it is the asking program that waits for it.
+    pub(super) fn asked(
+        id: JobId,
+        account: String,
+        text: String,
+        wanted: &Request,
+        keeper: Keeper,
+        asker: Opener,
+    ) -> Self {
+        let rank = asker.request.rank.filter(|rank| keeper == Keeper::Sessions && rank.size > 1);
         Self {
-            token: JobToken { job: id.0, key: opener.owner.key },
+            token: JobToken { job: id.0, key: asker.owner.key },
+            user: asker.owner.user.clone(),
             account,
-            user: opener.owner.user.clone(),
             stage: Stage::Waiting,
-            openers: vec![opener],
+            keeper,
+            gang: rank.map(|rank| (asker.owner.user.clone(), rank.job, rank.size)),
+            text,
+            ranks: wanted.per_rank.then_some(wanted.ranks),
+            parts: BTreeMap::new(),
+            is_earlier: false,
+            idle_until: None,
+            openers: if keeper == Keeper::Sessions { vec![asker] } else { Vec::new() },
             sessions: BTreeSet::new(),
             lost: BTreeSet::new(),
         }
+    }
+
+    /// A job that an earlier coordinator has started, as one agent knows it.
+    pub(super) fn earlier(grant: &JobGrant) -> Self {
+        Self {
+            token: grant.token,
+            user: grant.user.clone(),
+            account: grant.account.clone(),
+            stage: Stage::Running(Vec::new()),
+            keeper: Keeper::Sessions,
+            gang: None,
+            text: String::new(),
+            ranks: None,
+            parts: BTreeMap::new(),
+            is_earlier: true,
+            idle_until: None,
+            openers: Vec::new(),
+            sessions: BTreeSet::new(),
+            lost: BTreeSet::new(),
+        }
+    }
+
+    /// It also holds these devices.
+    pub(super) fn add_devices(&mut self, more: &[LeasedDevice]) {
+        if let Stage::Running(devices) = &mut self.stage {
+            devices.extend(more);
+        }
+    }
+
+    /// Whether somebody uses it, or waits for it.
+    pub(super) fn is_kept(&self) -> bool {
+        match self.keeper {
+            Keeper::Command(client) => client.is_some(),
+            Keeper::Sessions => !self.sessions.is_empty() || !self.openers.is_empty(),
+        }
+    }
+
+    /// The devices that a program's session gets: those of its rank, if each rank has its own. A rank has the same ones each time. `own` is its node.
+    pub(super) fn part_of(&mut self, rank: Option<Rank>, own: Option<NodeId>) -> BTreeSet<DeviceId> {
+        let all = self.devices().iter().map(|leased| leased.device);
+        let (Some(ranks), Some(rank)) = (self.ranks, rank.map(|rank| rank.rank)) else { return all.collect() };
+        let parts = parts_of(self.devices(), ranks);
+        let taken: BTreeSet<u32> = self.parts.values().copied().collect();
+        let is_own = |part: &u32| parts.get(part).is_some_and(|devices| devices.iter().all(|id| Some(id.node) == own));
+        let free = || parts.keys().copied().filter(|part| !taken.contains(part));
+        let known = self.parts.get(&rank).copied();
+        let Some(part) = known.or_else(|| free().find(is_own)).or_else(|| free().next()) else {
+            return BTreeSet::new();
+        };
+        self.parts.insert(rank, part);
+        parts.get(&part).cloned().unwrap_or_default()
     }
 
     /// Its devices; none unless it runs.
@@ -84,11 +200,57 @@ impl Job {
             account: self.account.clone(),
             ends_in_ms: None,
             devices: devices.collect(),
+            sessions: Vec::new(),
         }
     }
 
     /// Whether it uses its devices of a node.
     pub(super) fn uses(&self, node: NodeId) -> bool {
         matches!(self.stage, Stage::Running(_)) && !self.lost.contains(&node)
+    }
+}
+
+/// Divides a job's devices among ranks: of each part of the request, which takes equal amounts of devices, each rank has equally many. A rank's
+/// devices are of one node, as those of a node come one after the other.
+fn parts_of(devices: &[LeasedDevice], ranks: u32) -> BTreeMap<u32, BTreeSet<DeviceId>> {
+    let mut alike: BTreeMap<_, BTreeSet<DeviceId>> = BTreeMap::new();
+    for leased in devices {
+        alike.entry((leased.exclusive, leased.amount)).or_default().insert(leased.device);
+    }
+    let mut parts: BTreeMap<u32, BTreeSet<DeviceId>> = (0..ranks).map(|part| (part, BTreeSet::new())).collect();
+    for group in alike.values() {
+        let each = group.len().div_ceil(usize::try_from(ranks.max(1)).unwrap_or(usize::MAX)).max(1);
+        for (at, device) in group.iter().enumerate() {
+            let part = u32::try_from(at / each).unwrap_or(u32::MAX);
+            parts.entry(part.min(ranks.saturating_sub(1))).or_default().insert(*device);
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_scheduler::amount::Amount;
+
+    #[test]
+    fn each_rank_has_equally_many_devices_of_one_node() {
+        let leased = |node, ordinal, exclusive| LeasedDevice {
+            device: DeviceId { node: NodeId(node), ordinal },
+            amount: Amount { milli: if exclusive { 1_000 } else { 500 }, memory: 0 },
+            exclusive,
+        };
+        let devices = [
+            leased(1, 0, true),
+            leased(0, 1, true),
+            leased(0, 0, true),
+            leased(1, 1, true),
+            leased(0, 7, false),
+            leased(1, 7, false),
+        ];
+        let parts = parts_of(&devices, 2);
+        let ids = |part: u32| parts[&part].iter().map(|id| (id.node.0, id.ordinal)).collect::<Vec<_>>();
+        assert_eq!(ids(0), [(0, 0), (0, 1), (0, 7)]);
+        assert_eq!(ids(1), [(1, 0), (1, 1), (1, 7)]);
     }
 }

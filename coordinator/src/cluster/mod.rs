@@ -9,8 +9,10 @@
 //! ```
 
 mod agents;
+mod allocation_invariants;
 mod allocations;
 mod books;
+mod earlier_jobs;
 mod effect;
 mod held;
 mod in_effect;

@@ -46,6 +46,19 @@ impl Cluster {
         session.join(node, &ordinals, grant);
         self.ends.extend(session.ends.map(|end| (end, id)));
         self.sessions.insert(session);
+        self.sessions_returned([id].iter());
+    }
+
+    /// Sessions of an earlier coordinator are of its jobs.
+    pub(super) fn sessions_returned<'a>(&mut self, sessions: impl Iterator<Item = &'a SessionId>) {
+        for id in sessions {
+            let Some(session) = self.sessions.get_mut(id).filter(|_| self.allocations.job_of(*id).is_none()) else {
+                continue;
+            };
+            if let Some(key) = self.allocations.session_returned(*id, &session.owner.user) {
+                session.job = Some(key);
+            }
+        }
     }
 
     /// A program has lost its connection, and comes back to its session.
@@ -90,6 +103,7 @@ impl Cluster {
             session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
             self.ends.extend(session.ends.map(|end| (end, id)));
             self.sessions.insert(session);
+            self.sessions_returned([id].iter());
         }
         self.clients.insert(client, id);
         out.push(Effect::ToClient(client, ClientPush::Attached));

@@ -1,25 +1,26 @@
 //! Programs that ask for devices: the scheduler decides when each starts and with which devices, and its decisions are carried out here.
 
+use super::allocations::IDLE_MS;
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::{ClientId, LinkId};
-use super::job::{Job, Opener, Stage};
+use super::job::{Held, Keeper, Opener, Stage};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
-use super::session::LeaseTerms;
+use super::session::{LeaseTerms, Owner};
 use super::session_end::SessionEnd;
 use super::state::Cluster;
 use super::time::Millis;
 use accord_scheduler::units::time_text;
 use accord_scheduler::{EndCause, JobId, LeasedDevice, Request, TextError};
 use accord_telemetry::log::AUDIT;
-use accord_types::{DeviceId, Error, ErrorCode, NodeId, QueuedJob};
+use accord_types::{DeviceId, Error, ErrorCode, HeldJob, JobToken, NodeId, QueuedJob};
 use std::collections::BTreeSet;
 
 impl Cluster {
-    /// A program asks for devices by the text of a request.
-    pub(super) fn ask(&mut self, now: Millis, opener: Opener, text: &str, out: &mut Vec<Effect>) {
+    /// A program or a command asks for devices by the text of a request.
+    pub(super) fn ask(&mut self, now: Millis, opener: Opener, keeper: Keeper, text: &str, out: &mut Vec<Effect>) {
         let client = opener.client;
-        let wanted: Request = match text.parse() {
+        let mut wanted: Request = match text.parse() {
             Ok(wanted) => wanted,
             Err(error) => {
                 let error: TextError = error;
@@ -27,12 +28,13 @@ impl Cluster {
                 return out.push(refusal(client, Error::new(ErrorCode::InvalidArgument, cause)));
             }
         };
+        wanted.ranks = opener.request.rank.map_or(1, |rank| rank.size.max(1));
         // What has happened before counts before.
         self.schedule(now, out);
         let origin = self.by_name.get(&opener.request.node_name).copied();
         let mut decided = Vec::new();
         let (user, program) = (opener.owner.user.clone(), opener.request.program.clone());
-        let answer = self.allocations.ask(now, opener, origin, wanted, &mut decided);
+        let answer = self.allocations.ask(opener, keeper, origin, wanted, &mut decided);
         match &answer {
             Ok(job) => tracing::info!("job {job} of user {user:?}, program {program:?}, asks for {text}"),
             Err(error) => {
@@ -51,7 +53,7 @@ impl Cluster {
     /// Gives the scheduler what has happened, and carries its decisions out.
     pub(super) fn schedule(&mut self, now: Millis, out: &mut Vec<Effect>) {
         let mut decided = Vec::new();
-        while self.allocations.advance(now, &mut decided) {
+        while self.allocations.advance(&mut decided) {
             for effect in decided.drain(..) {
                 self.obey(now, effect, out);
             }
@@ -91,18 +93,77 @@ impl Cluster {
         for opener in openers {
             self.open_in_job(now, job, opener, out);
         }
+        self.tell_holder(job, out);
+        self.allocations.look_at_keeper(job, IDLE_MS);
+    }
+
+    /// Tells the command that holds a job that it runs.
+    fn tell_holder(&self, id: JobId, out: &mut Vec<Effect>) {
+        let Some(job) = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Running(_))) else { return };
+        if let Keeper::Command(Some(client)) = job.keeper {
+            let devices = u32::try_from(job.devices().len()).unwrap_or(u32::MAX);
+            out.push(Effect::ToClient(client, ClientPush::Held(HeldJob { token: job.token, devices })));
+        }
+    }
+
+    /// A command asks for a job that lasts as long as its connection, or comes back to its job.
+    pub(super) fn hold(&mut self, now: Millis, opener: Opener, out: &mut Vec<Effect>) {
+        let client = opener.client;
+        if self.clients.contains_key(&client) || self.allocations.has_client(client) {
+            let error = Error::new(ErrorCode::InvalidArgument, "this connection has a session or a job already");
+            return out.push(refusal(client, error));
+        }
+        let own = opener.request.job.and_then(|token| self.own_job(token, &opener.owner));
+        match (own, opener.request.job, opener.request.devices.clone()) {
+            (Some(id), ..) => {
+                let before = self.allocations.come_back(id, client);
+                out.extend(before.map(Effect::CloseClient));
+                self.tell_queued(now, id, out);
+                self.tell_holder(id, out);
+            }
+            (None, Some(_), _) if self.may_be_named(now) => self.held.push(Held::command(opener)),
+            (None, Some(token), None) => out.push(refusal(client, gone(token))),
+            (None, _, Some(text)) => self.ask(now, opener, Keeper::Command(Some(client)), &text, out),
+            (None, None, None) => {
+                let error = Error::new(ErrorCode::InvalidArgument, "a command holds devices that it asks for");
+                out.push(refusal(client, error));
+            }
+        }
+    }
+
+    /// The job that a token names, if it is this user's and has not ended.
+    pub(super) fn own_job(&self, token: JobToken, owner: &Owner) -> Option<JobId> {
+        let id = self.allocations.job_by_key(token.key)?;
+        let job = self.allocations.job(id)?;
+        (job.user == owner.user && !matches!(job.stage, Stage::Ended)).then_some(id)
+    }
+
+    /// A program opens its session in a job: at once if that runs.
+    pub(super) fn enter_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
+        if self.allocations.job(id).is_some_and(|job| matches!(job.stage, Stage::Running(_))) {
+            self.open_in_job(now, id, opener, out);
+            self.allocations.look_at_keeper(id, IDLE_MS);
+        } else {
+            self.allocations.wait_for(id, opener);
+            self.tell_queued(now, id, out);
+        }
     }
 
     /// Opens a session in a running job. Its devices are those of the job, in the order of the program's numbers.
     fn open_in_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
         let Opener { client, request, owner } = opener;
-        let devices = self.allocations.job(id).map_or(&[][..], Job::devices);
-        let given: BTreeSet<DeviceId> = devices.iter().map(|leased| leased.device).collect();
+        let own = self.by_name.get(&request.node_name).copied();
+        let given = self.allocations.part_of(id, request.rank, own);
         let nodes: BTreeSet<NodeId> = given.iter().map(|device| device.node).collect();
         let nodes = nodes.iter().filter_map(|node| self.nodes.get(node));
         let viewer =
             Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
-        let devices = number_devices(nodes, &viewer, |device| given.contains(&device));
+        let mut devices = number_devices(nodes, &viewer, |device| given.contains(&device));
+        // Programs count devices of each type by themselves, and take the first one's type where they name none.
+        let kind = |device: &DeviceId| Some(self.nodes.get(&device.node)?.device(device.ordinal)?.kind);
+        let first =
+            self.allocations.job(id).and_then(|job| job.devices().first()).and_then(|leased| kind(&leased.device));
+        devices.sort_by_key(|device| kind(device) != first);
         if devices.is_empty() {
             let kind = request.kind.map_or_else(|| "device".to_owned(), |kind| kind.to_string());
             let cause = format!("job {id} has no {kind} that the program can use");
@@ -139,26 +200,37 @@ impl Cluster {
             why: explained.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             starts_in_ms: explained.starts.map(|at| at.0.saturating_sub(now.0)),
         };
-        let waiting = job.openers.iter().map(|opener| opener.client);
-        out.extend(waiting.map(|client| Effect::ToClient(client, ClientPush::Queued(queued.clone()))));
+        let holder = self.allocations.holder_of(id);
+        // One of them tells people.
+        let mut waiting = holder.into_iter().chain(job.openers.iter().map(|opener| opener.client));
+        out.extend(waiting.next().map(|client| Effect::ToClient(client, ClientPush::Queued(queued.clone()))));
+        let others = QueuedJob { why: String::new(), ..queued };
+        out.extend(waiting.map(|client| Effect::ToClient(client, ClientPush::Queued(others.clone()))));
     }
 
     /// Tells the programs of a job, those that wait and those that have sessions.
     fn tell_job(&self, id: JobId, push: &ClientPush, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id) else { return };
         let open = job.sessions.iter().filter_map(|session| self.sessions.get(session)?.client);
-        let clients = job.openers.iter().map(|opener| opener.client).chain(open);
+        let holder = self.allocations.holder_of(id);
+        let clients = holder.into_iter().chain(job.openers.iter().map(|opener| opener.client)).chain(open);
         out.extend(clients.map(|client| Effect::ToClient(client, push.clone())));
     }
 
     fn end_job(&mut self, id: JobId, cause: &EndCause, out: &mut Vec<Effect>) {
         let text = format!("job {id} has ended: {cause}; ask for a longer limit, or divide the work");
-        let why = SessionEnd::Job(text.into());
+        let why = SessionEnd::Job(text.as_str().into());
+        let waited = self.allocations.job(id).is_some_and(|job| matches!(job.stage, Stage::Waiting));
+        let holder = self.allocations.holder_of(id);
         let (openers, sessions) = self.allocations.ended(id);
         tracing::info!("job {id} has ended: {cause}");
-        for opener in openers {
+        if let Some(client) = holder.filter(|_| !waited) {
+            out.extend([Effect::ToClient(client, ClientPush::Ended(text.clone())), Effect::CloseClient(client)]);
+        }
+        let openers = openers.into_iter().map(|opener| opener.client).chain(holder.filter(|_| waited));
+        for client in openers {
             let cause = format!("job {id} waits no longer: {cause}");
-            out.push(refusal(opener.client, Error::new(ErrorCode::DeviceUnavailable, cause).remedy("ask again")));
+            out.push(refusal(client, Error::new(ErrorCode::DeviceUnavailable, cause).remedy("ask again")));
         }
         for session in sessions {
             self.end(session, Some(why.clone()), out);
@@ -180,6 +252,11 @@ impl Cluster {
     }
 }
 
-fn refusal(client: ClientId, error: Error) -> Effect {
+pub(super) fn gone(token: JobToken) -> Error {
+    let cause = format!("job {} has ended, or is another user's", token.job);
+    Error::new(ErrorCode::DeviceUnavailable, cause).remedy("unset ACCORD_JOB, or ask for a job by accord run --devices")
+}
+
+pub(super) fn refusal(client: ClientId, error: Error) -> Effect {
     Effect::ToClient(client, ClientPush::Refused(error))
 }

@@ -45,14 +45,6 @@ pub enum Origin {
     Program,
 }
 
-/// Somebody who has asked for a session, and waits for an answer.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) client: ClientId,
-    pub(super) request: SessionRequest,
-    pub(super) owner: Owner,
-}
-
 /// One session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
@@ -90,6 +82,8 @@ pub struct Session {
     pub opened_unix_ms: u64,
     /// The device that its program said it uses first.
     pub uses: Option<DeviceId>,
+    /// Devices that its program has said it uses.
+    pub used: BTreeSet<DeviceId>,
     /// The key of its job; none: its program has asked for nothing.
     pub job: Option<SessionKey>,
 }
@@ -143,6 +137,7 @@ impl Session {
             since,
             opened_unix_ms,
             uses: None,
+            used: BTreeSet::new(),
             job: None,
         }
     }
@@ -173,6 +168,7 @@ impl Session {
             since,
             opened_unix_ms: grant.opened_unix_ms,
             uses: None,
+            used: BTreeSet::new(),
             job: grant.job,
         }
     }

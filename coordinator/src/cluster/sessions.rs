@@ -2,14 +2,16 @@
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
-use super::job::Opener;
+use super::job::{Held, Keeper, Opener};
 use super::node::Node;
 use super::order::Viewer;
-use super::session::{Held, LeaseTerms, Origin, Owner, Session};
+use super::scheduling::{gone, refusal};
+use super::session::{LeaseTerms, Origin, Owner, Session};
 use super::session_end::SessionEnd;
 use super::state::{Cluster, Limits};
 use super::time::Millis;
-use accord_types::{Count, DeviceId, Error, ErrorCode, NodeId, SessionId, SessionKey, SessionRequest};
+use accord_scheduler::JobId;
+use accord_types::{Count, DeviceId, Error, ErrorCode, NodeId, Rank, SessionId, SessionKey, SessionRequest};
 use std::collections::BTreeSet;
 
 impl Cluster {
@@ -21,18 +23,19 @@ impl Cluster {
         owner: Owner,
         out: &mut Vec<Effect>,
     ) {
+        let mut opener = Opener { client, request, owner };
         if self.is_worth_waiting(now) {
-            return self.held.push(Held { client, request, owner });
+            return self.held.push(Held::program(opener));
         }
         // Ranks of an MPI job that ask for nothing have all devices: one rank's request would not be the others'.
-        let is_alone = request.rank.is_none_or(|rank| rank.size == 1);
-        let by_default = || is_alone.then(|| self.default_request(&owner)).flatten();
-        if let Some(text) = request.devices.clone().or_else(by_default) {
-            return match self.check_quota(client, &owner.user).and_then(|()| check_alone(&request)) {
-                Ok(()) => self.ask(now, Opener { client, request, owner }, &text, out),
-                Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),
-            };
+        let is_alone = opener.request.rank.is_none_or(|rank| rank.size == 1);
+        if is_alone && opener.request.job.is_none() && opener.request.devices.is_none() {
+            opener.request.devices = self.default_request(&opener.owner);
         }
+        if opener.request.job.is_some() || opener.request.devices.is_some() {
+            return self.open_by_request(now, opener, out);
+        }
+        let Opener { client, request, owner } = opener;
         match self.place(client, &request, &owner.user) {
             Ok(lease) => {
                 self.grant(now, client, request, owner, lease, None, out);
@@ -45,9 +48,38 @@ impl Cluster {
         }
     }
 
+    /// A program that asks for devices, or is of a job.
+    fn open_by_request(&mut self, now: Millis, opener: Opener, out: &mut Vec<Effect>) {
+        let (client, rank) = (opener.client, opener.request.rank.filter(|rank| rank.size > 1));
+        if let Err(error) = self.check_quota(client, &opener.owner.user) {
+            return out.push(refusal(client, error));
+        }
+        if let Some(token) = opener.request.job {
+            match self.own_job(token, &opener.owner) {
+                Some(id) => return self.enter_job(now, id, opener, out),
+                // An agent may be about to name it.
+                None if self.may_be_named(now) => return self.held.push(Held::program(opener)),
+                None if opener.request.devices.is_none() => return out.push(refusal(client, gone(token))),
+                None => {}
+            }
+        }
+        let Some(text) = opener.request.devices.clone() else { return };
+        let gang = rank.map(|rank| (opener.owner.user.clone(), rank.job, rank.size));
+        match rank.zip(gang.and_then(|gang| self.allocations.job_of_gang(&gang))) {
+            Some((rank, id)) => match self.allocations.job(id).map(|job| job.text.clone()) {
+                Some(other) if other != text => out.push(refusal(client, other_request(rank, &text, &other))),
+                _ => self.enter_job(now, id, opener, out),
+            },
+            None => match rank.filter(|rank| rank.job == 0) {
+                Some(rank) => out.push(refusal(client, unnamed_gang(rank, &text))),
+                None => self.ask(now, opener, Keeper::Sessions, &text, out),
+            },
+        }
+    }
+
     /// Whether a connection may have a session of this user.
     fn check_quota(&self, client: ClientId, user: &str) -> Result<(), Error> {
-        if self.clients.contains_key(&client) || self.allocations.waits(client) {
+        if self.clients.contains_key(&client) || self.allocations.has_client(client) {
             return Err(Error::new(ErrorCode::InvalidArgument, "this connection has a session already"));
         }
         if self.sessions.len() >= self.limits.sessions_max {
@@ -144,6 +176,13 @@ impl Cluster {
         let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
         let chosen = usize::try_from(device).ok().and_then(|index| session.lease.devices.get(index));
         let Some(&chosen) = chosen else { return };
+        if session.origin == Origin::Own && session.job.is_none() && session.used.insert(chosen) {
+            let id = session.id;
+            if let Some(holder) = self.allocations.used(chosen) {
+                return self.end_for_holder(id, chosen, holder, out);
+            }
+        }
+        let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
         if session.uses.is_some() || session.origin != Origin::Own {
             // It goes on to others, maybe to all; or the order of its devices is not known here.
             return;
@@ -176,9 +215,20 @@ impl Cluster {
         }
     }
 
-    pub(super) fn client_gone(&mut self, client: ClientId, out: &mut Vec<Effect>) {
-        self.held.retain(|held| held.client != client);
-        self.allocations.client_gone(client);
+    /// A program that has asked for nothing uses a device that was given to a job meanwhile.
+    fn end_for_holder(&mut self, id: SessionId, device: DeviceId, holder: JobId, out: &mut Vec<Effect>) {
+        let node = self.nodes.get(&device.node).map_or("?", |node| node.name.as_str());
+        let text = format!(
+            "device {} of node {node} is job {holder}'s alone since it was asked for; ask for devices by ACCORD_DEVICES",
+            device.ordinal
+        );
+        tracing::info!("session {id} has ended: {text}");
+        self.end(id, Some(SessionEnd::Job(text.into())), out);
+    }
+
+    pub(super) fn client_gone(&mut self, client: ClientId, is_lost: bool, out: &mut Vec<Effect>) {
+        self.held.retain(|held| held.opener.client != client);
+        self.allocations.client_gone(client, is_lost);
         if let Some(&id) = self.clients.get(&client) {
             if let Some(session) = self.sessions.get(&id) {
                 tracing::info!("{} has ended: its program has gone", session.called());
@@ -260,6 +310,9 @@ impl Cluster {
     fn remove(&mut self, id: SessionId, out: &mut Vec<Effect>) -> Option<Session> {
         let session = self.sessions.remove(id)?;
         self.allocations.session_ended(id);
+        for device in &session.used {
+            self.allocations.unused(*device);
+        }
         if let Some(end) = session.ends {
             self.ends.remove(&(end, id));
         }
@@ -285,14 +338,17 @@ impl Cluster {
     }
 }
 
-/// Requests are for single programs: ranks that each waited for devices of their own could wait for each other.
-fn check_alone(request: &SessionRequest) -> Result<(), Error> {
-    match request.rank {
-        Some(rank) if rank.size > 1 => {
-            let cause = format!("a request for devices by one of {} ranks of an MPI job", rank.size);
-            Err(Error::new(ErrorCode::InvalidArgument, cause)
-                .remedy("start the job without ACCORD_DEVICES: it has all devices"))
-        }
-        _ => Ok(()),
-    }
+/// The ranks of one program have one job.
+fn other_request(rank: Rank, text: &str, other: &str) -> Error {
+    let cause =
+        format!("rank {} asks for {text:?}, and another rank of its MPI program has asked for {other:?}", rank.rank);
+    Error::new(ErrorCode::InvalidArgument, cause).remedy("set ACCORD_DEVICES alike in all ranks")
+}
+
+/// Ranks whose launcher does not name their job can't be told from those of another one.
+fn unnamed_gang(rank: Rank, text: &str) -> Error {
+    let cause =
+        format!("one of {} ranks asks for {text:?}, and their launcher does not say what the others are of", rank.size);
+    Error::new(ErrorCode::InvalidArgument, cause)
+        .remedy(format!("start them by accord run -np {}, which asks for all", rank.size))
 }

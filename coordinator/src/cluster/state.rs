@@ -3,10 +3,11 @@
 use super::allocations::Allocations;
 use super::effect::Effect;
 use super::input::{ClientId, Input, Joiner, LinkId};
+use super::job::{Held, Opener};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::path_table::Paths;
-use super::session::{Held, Owner, Ranks, Session};
+use super::session::{Owner, Ranks, Session};
 use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
@@ -143,6 +144,7 @@ impl Cluster {
 
     /// Takes an input; what is to be done is added to `out`.
     pub fn handle(&mut self, now: Millis, input: Input, out: &mut Vec<Effect>) {
+        self.allocations.now = now;
         match input {
             Input::Join { link, joiner } => self.join(link, joiner, out),
             Input::Register { link, registration } => self.register(now, link, registration, out),
@@ -156,8 +158,13 @@ impl Cluster {
             Input::Attach { client, session, request, key, user } => {
                 self.attach(now, client, session, request, Owner { key, user }, out);
             }
+            Input::Hold { client, request, key, user } => {
+                let owner = Owner { key, user };
+                self.hold(now, Opener { client, request, owner }, out);
+            }
             Input::Uses { client, device } => self.uses(client, device, out),
-            Input::ClientGone { client } => self.client_gone(client, out),
+            Input::ClientGone { client } => self.client_gone(client, false, out),
+            Input::ClientLost { client } => self.client_gone(client, true, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),
             Input::Close { session } => self.close(session, out),
             Input::NodeMeasured { link, figures } => self.node_measured(now, link, figures, out),

@@ -155,10 +155,13 @@ impl Driver {
         client
     }
 
-    /// A program's connection is gone.
-    pub(super) fn remove_client(&self, client: ClientId) {
+    /// A program's connection is gone; its process may live if it `is_lost`.
+    pub(super) fn remove_client(&self, client: ClientId, is_lost: bool) {
         self.lock().clients.remove(&client);
-        self.input(Input::ClientGone { client });
+        self.input(match is_lost {
+            true => Input::ClientLost { client },
+            false => Input::ClientGone { client },
+        });
     }
 
     /// Gives the core an input and carries out what it says.
@@ -369,6 +372,7 @@ impl ClusterAndPeers {
                 None => return,
             },
             ClientPush::Queued(job) => Message::Queued(job),
+            ClientPush::Held(job) => Message::Held(job),
             ClientPush::Attached => Message::Attached,
             ClientPush::Refused(error) => Message::Refused(error),
             ClientPush::NodeLost(node, name) => Message::NodeLost { node, name },

@@ -8,6 +8,7 @@ use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUE
 use accord_fabric::new_session_key;
 use accord_proto::Stream;
 use accord_types::{Error, ErrorCode, Result};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, WriteHalf};
@@ -70,26 +71,35 @@ impl SessionEndpoint {
                 return Err(error);
             }
         };
-        let (request, claim) = match first? {
-            Some(Message::Open(request)) => (request, None),
-            Some(Message::Attach(Claim { session, key, request })) => (request, Some((session, key))),
+        let first = first?;
+        let asks = match &first {
+            Some(Message::Open(request) | Message::Hold(request)) => request.devices.is_some(),
+            Some(Message::Attach(_)) => false,
             _ => return Err(refused("the first message is no request for a session")),
         };
-        let made = new_session_key()?;
-        if request.devices.is_some() || self.driver.with_cluster(|cluster| cluster.policy_version()) > 0 {
+        let key = new_session_key()?;
+        if asks || self.driver.with_cluster(|cluster| cluster.policy_version()) > 0 {
             self.groups.tell(&self.driver, &user).await;
         }
         let client = self.driver.add_client(outbox);
-        self.driver.input(match claim {
-            Some((session, key)) => Input::Attach { client, session, request, key, user },
-            None => Input::Open { client, request, key: made, user },
-        });
+        match first {
+            Some(Message::Open(request)) => self.driver.input(Input::Open { client, request, key, user }),
+            Some(Message::Hold(request)) => self.driver.input(Input::Hold { client, request, key, user }),
+            Some(Message::Attach(Claim { session, key, request })) => {
+                self.driver.input(Input::Attach { client, session, request, key, user });
+            }
+            _ => {}
+        }
+        let mut is_lost = false;
         let listen = async {
             loop {
-                match read_message(&mut reader).await {
-                    Ok(Some(Message::Uses(device))) => self.driver.input(Input::Uses { client, device }),
-                    Ok(Some(_)) => return Err(refused("it sent a message that only the coordinator sends")),
-                    Ok(None) => return Ok(()),
+                match read_message_or_end(&mut reader).await {
+                    Ok(Ok(Message::Uses(device))) => self.driver.input(Input::Uses { client, device }),
+                    Ok(Ok(_)) => return Err(refused("it sent a message that only the coordinator sends")),
+                    Ok(Err(end)) => {
+                        is_lost = end == End::Lost;
+                        return Ok(());
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -99,7 +109,7 @@ impl SessionEndpoint {
             outcome = listen => outcome,
             outcome = speak(writer, messages) => outcome,
         };
-        self.driver.remove_client(client);
+        self.driver.remove_client(client, is_lost);
         outcome
     }
 }
@@ -142,18 +152,31 @@ async fn let_agents_be_told() {
     }
 }
 
+/// How a connection has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// Its process has closed it, or has died, which resets it.
+    Gone,
+    /// The machine at the other end does not answer.
+    Lost,
+}
+
 /// The next message of a program; none at the connection's end.
 async fn read_message(reader: &mut (impl AsyncRead + Unpin)) -> Result<Option<Message>> {
+    read_message_or_end(reader).await.map(std::result::Result::ok)
+}
+
+/// The next message of a program, or how the connection has ended.
+async fn read_message_or_end(reader: &mut (impl AsyncRead + Unpin)) -> Result<std::result::Result<Message, End>> {
     let mut header = [0; HEADER_LEN];
-    match reader.read_exact(&mut header).await {
-        Ok(_) => {}
-        // A program that dies resets the connection: an ordinary end too.
-        Err(_) => return Ok(None),
+    if let Err(error) = reader.read_exact(&mut header).await {
+        let unanswered = [ErrorKind::TimedOut, ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable];
+        return Ok(Err(if unanswered.contains(&error.kind()) { End::Lost } else { End::Gone }));
     }
     let (kind, length) = Message::header(&header, REQUEST_MAX)?;
     let mut body = vec![0; length];
     reader.read_exact(&mut body).await.map_err(|error| refused(&error.to_string()))?;
-    Message::decode(kind, &body).map(Some)
+    Message::decode(kind, &body).map(Ok)
 }
 
 fn refused(why: &str) -> Error {

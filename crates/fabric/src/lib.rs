@@ -24,6 +24,7 @@ pub mod peer;
 mod program;
 pub mod route;
 pub mod session_endpoint;
+mod shown_wait;
 pub mod stalls;
 pub mod stats;
 pub mod transfer;

@@ -6,6 +6,8 @@
 //!   Open(request)                    ->
 //!                                    <-    Queued(job), for a request that waits, and again when that changes
 //!                                    <-    Granted(lease), or Refused(error) and the end
+//!   Hold(request), of `accord run`   ->                       a job for as long as the connection lasts
+//!                                    <-    Queued(job) as above, Held(job), or Refused(error) and the end
 //!   Uses(device number)              ->                       any time later
 //!                                    <-    NodeLost, Warning  any time later
 //! ```
@@ -16,13 +18,14 @@
 
 use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use crate::handshake::Purpose;
+use crate::shown_wait::{Heard, ShownWait, called};
 use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane};
 use accord_trust::attest::{self, NONCE_LEN, TAKEN};
 use accord_trust::munge::Munge;
 use accord_trust::{Identity, explain, local};
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
-use accord_types::{Count, Error, ErrorCode, Lease, QueuedJob, Result, SessionRequest};
+use accord_types::{Error, ErrorCode, HeldJob, JobToken, Lease, Result, SessionRequest};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
@@ -53,8 +56,10 @@ pub enum Attachment {
 pub struct OpenRetries<'a> {
     /// Since the first try. Zero: there is one only.
     pub time: Duration,
-    /// Takes a line for people: once while the coordinator is away, and each time that a waiting request's state changes.
+    /// Takes a line for people, once: the coordinator is away.
     pub tell: &'a dyn Fn(&str),
+    /// Takes what people see of a request that waits, each time that it changes; none: the wait is over.
+    pub waits: &'a dyn Fn(Option<&str>),
 }
 
 /// A try that came to nothing.
@@ -72,7 +77,7 @@ impl From<Error> for Failure {
 }
 
 /// As [`open`], and again while the coordinator is away or too busy, with pauses. A try that gets no answer takes `timeout` at most, and no more than is
-/// left of all the time.
+/// left of all the time. Time in which the coordinator says that the request waits does not count.
 ///
 /// # Errors
 /// Those of [`open`], of the last try.
@@ -83,17 +88,57 @@ pub fn open_patiently(
     retries: &OpenRetries<'_>,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
-    let begun = Instant::now();
+    match ask_patiently(address, identity, timeout, retries, request, Message::Open)? {
+        (Message::Granted(lease), connection) => Ok((lease, connection)),
+        (other, _) => Err(unexpected(address, &other)),
+    }
+}
+
+/// Asks for a job, and waits until it has its devices. The job ends with the connection. A request with a job's token comes back to that job.
+///
+/// # Errors
+/// Those of [`open_patiently`].
+pub fn hold_patiently(
+    address: &PeerAddress,
+    identity: &Identity,
+    timeout: Duration,
+    retries: &OpenRetries<'_>,
+    request: &SessionRequest,
+) -> Result<(HeldJob, SessionConnection)> {
+    match ask_patiently(address, identity, timeout, retries, request, Message::Hold)? {
+        (Message::Held(job), connection) => Ok((job, connection)),
+        (other, _) => Err(unexpected(address, &other)),
+    }
+}
+
+fn ask_patiently(
+    address: &PeerAddress,
+    identity: &Identity,
+    timeout: Duration,
+    retries: &OpenRetries<'_>,
+    request: &SessionRequest,
+    word: fn(SessionRequest) -> Message,
+) -> Result<(Message, SessionConnection)> {
+    let mut request = request.clone();
+    let mut begun = Instant::now();
     let mut backoff = Backoff::new(retries.time, u64::from(request.pid));
     let mut told = false;
     loop {
         let left = retries.time.saturating_sub(begun.elapsed()).max(LAST_TRY);
         let timeout = if retries.time.is_zero() { timeout } else { timeout.min(left) };
-        let error = match attempt(address, identity, timeout, request, retries.tell) {
-            Ok(opened) => return Ok(opened),
+        let mut place = None;
+        let outcome = attempt(address, identity, timeout, &word(request.clone()), retries.waits, &mut place);
+        let error = match outcome {
+            Ok(answered) => return Ok(answered),
             Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Again(error)) => error,
         };
+        if place.is_some() {
+            // The request keeps its place without a connection for a while.
+            request.job = place;
+            begun = Instant::now();
+            backoff = Backoff::new(retries.time, u64::from(request.pid));
+        }
         let Some(pause) = backoff.pause(begun.elapsed()) else { return Err(error) };
         if begun.elapsed() >= TELL_AFTER && !std::mem::replace(&mut told, true) {
             let (cause, time) = (error.cause(), retries.time);
@@ -114,56 +159,41 @@ pub fn open(
     timeout: Duration,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
-    attempt(address, identity, timeout, request, &|_| ()).map_err(|failure| match failure {
-        Failure::Again(error) | Failure::Final(error) => error,
-    })
+    let answered = attempt(address, identity, timeout, &Message::Open(request.clone()), &|_| (), &mut None);
+    match answered.map_err(|(Failure::Again(error) | Failure::Final(error))| error)? {
+        (Message::Granted(lease), connection) => Ok((lease, connection)),
+        (other, _) => Err(unexpected(address, &other)),
+    }
 }
 
+/// Says the first word and waits for the answer. `place` is the place of a request that waits.
 fn attempt(
     address: &PeerAddress,
     identity: &Identity,
     timeout: Duration,
-    request: &SessionRequest,
-    tell: &dyn Fn(&str),
-) -> Result<(Lease, SessionConnection), Failure> {
-    let (mut answer, connection) = ask(address, identity, timeout, &Message::Open(request.clone()))?;
-    let mut said = String::new();
+    first: &Message,
+    waits: &dyn Fn(Option<&str>),
+    place: &mut Option<JobToken>,
+) -> Result<(Message, SessionConnection), Failure> {
+    let (mut answer, connection) = ask(address, identity, timeout, first)?;
+    let mut shown = ShownWait::new(waits);
     loop {
-        answer = match answer {
-            Message::Granted(lease) => return Ok((lease, connection)),
+        match answer {
             Message::Refused(error) => return Err(Failure::Final(error)),
             Message::Queued(job) => {
-                let line = waiting_line(&job);
-                if line != said {
-                    tell(&line);
-                    said = line;
-                }
-                let lost = || {
-                    unavailable(format!(
-                        "the coordinator at {address} is gone, and with it the place of job {}",
-                        job.token.job
-                    ))
-                };
+                *place = Some(job.token);
+                shown.update(&job);
+                let lost = unavailable(format!("the coordinator at {address} is gone while {} waits", called(&job)));
                 // As long as the coordinator is there, a request waits as long as it says.
-                connection.next()?.ok_or_else(|| Failure::Again(lost()))?
+                answer = shown.next(|time| connection.hear(time))?.ok_or(Failure::Again(lost))?;
             }
-            other => {
-                return Err(Failure::Final(unavailable(format!("the coordinator at {address} answered {other:?}"))));
-            }
-        };
+            other => return Ok((other, connection)),
+        }
     }
 }
 
-/// What people read of a request that waits.
-fn waiting_line(job: &QueuedJob) -> String {
-    let QueuedJob { token, position, why, starts_in_ms } = job;
-    let before = match position {
-        0 => "it is the next one".to_owned(),
-        jobs => format!("{} before it", Count(usize::try_from(*jobs).unwrap_or(usize::MAX), "job")),
-    };
-    // Minutes: a start that slips by seconds is no news.
-    let start = starts_in_ms.map(|ms| format!(", starts in about {} min", ms.div_ceil(60_000))).unwrap_or_default();
-    format!("job {} waits: {why}; {before}{start}", token.job)
+fn unexpected(address: &PeerAddress, answer: &Message) -> Error {
+    unavailable(format!("the coordinator at {address} answered {answer:?}"))
 }
 
 /// Comes back to a session whose connection is gone.
@@ -280,6 +310,14 @@ impl SessionConnection {
         }
     }
 
+    /// The same, for a time or without end.
+    fn hear(&self, time: Option<Duration>) -> Result<Heard> {
+        match read_message_within(&*self.lane, time) {
+            Err(error) if error.code() == ErrorCode::System => Ok(Heard::Message(None)),
+            other => other,
+        }
+    }
+
     /// Tells the coordinator which device number is in use. Best effort.
     pub fn report_use(&self, device: u32) {
         let _ = self.lane.send(&Message::Uses(device).encode());
@@ -294,28 +332,46 @@ impl SessionConnection {
 /// Reads one message of the coordinator. None at the end between two messages;
 /// `acc_error_system` when the connection breaks.
 fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
+    match read_message_within(lane, None)? {
+        Heard::Message(message) => Ok(message),
+        Heard::Nothing => Ok(None),
+    }
+}
+
+/// The same. With a time, [`Heard::Nothing`] if no byte comes within it.
+fn read_message_within(lane: &dyn Lane, time: Option<Duration>) -> Result<Heard> {
     let broken = |error: std::io::Error| match error.kind() {
         ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),
         // Whether the coordinator believes this side shows with its first word.
         _ => explain::in_chain(&error, "it")
             .unwrap_or_else(|| Error::new(ErrorCode::System, format!("the connection broke: {error}"))),
     };
+    if time.is_some() {
+        lane.limit(time).map_err(broken)?;
+    }
     let mut header = [0; HEADER_LEN];
     let first = loop {
         match lane.read(&mut header[..1]) {
             Ok(n) => break n,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if time.is_some() && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                lane.limit(None).map_err(broken)?;
+                return Ok(Heard::Nothing);
+            }
             Err(error) => return Err(broken(error)),
         }
     };
+    if time.is_some() {
+        lane.limit(None).map_err(broken)?;
+    }
     if first == 0 {
-        return Ok(None);
+        return Ok(Heard::Message(None));
     }
     lane.read_exact(&mut header[1..]).map_err(broken)?;
     let (kind, length) = Message::header(&header, REPLY_MAX)?;
     let mut body = vec![0; length];
     lane.read_exact(&mut body).map_err(broken)?;
-    Message::decode(kind, &body).map(Some)
+    Message::decode(kind, &body).map(|message| Heard::Message(Some(message)))
 }
 
 fn unavailable(cause: String) -> Error {

@@ -1,6 +1,6 @@
 //! Jobs: requests for devices, and the allocations that they become.
 
-use crate::SessionKey;
+use crate::{SessionId, SessionKey};
 use std::fmt;
 use std::str::FromStr;
 
@@ -97,6 +97,8 @@ pub struct JobGrant {
     pub ends_in_ms: Option<u64>,
     /// The agent's devices that it holds.
     pub devices: Vec<HeldDevice>,
+    /// Its sessions, as far as the agent was told of them. The coordinator leaves it empty.
+    pub sessions: Vec<SessionId>,
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub mod settings;
 pub mod short_lock;
 pub mod signal;
 pub mod spin_policy;
+pub mod status_line;
 pub mod texts;
 pub mod threads;
 mod trace;

@@ -137,6 +137,9 @@ settings! {
     /// Which devices a program asks for.
     DEVICES = "ACCORD_DEVICES", "(all)", "request", [],
         "Devices that the program asks for, as accord run --devices: 4:nvidia/h200:20G near limit=2h, for example.";
+    /// The job that a program is of.
+    JOB = "ACCORD_JOB", "(none)", "number:key", [],
+        "The job in whose allocation the program opens its session, as accord run --devices sets it for all that it starts in a cluster.";
     /// Number of CPU devices.
     CPU_DEVICES = "ACCORD_CPU_DEVICES", "(1; agents: 1 a NUMA node; none beside GPUs)", "count", [],
         "CPU devices that this machine is divided into; each runs a region on one core.";

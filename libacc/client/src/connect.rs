@@ -34,7 +34,7 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
     };
     let (mut lease, connection) = {
         let Coordinator { address, trust } = &coordinator;
-        let retries = OpenRetries { time: settings.open_timeout, tell: &*settings.tell };
+        let retries = OpenRetries { time: settings.open_timeout, tell: &*settings.tell, waits: &*settings.waits };
         let identity = trust.current(|_| ());
         session_endpoint::open_patiently(address, &identity, SESSION_TIMEOUT, &retries, &request)?
     };

@@ -20,4 +20,4 @@ pub use cluster::LocalDeviceClient;
 pub use connect::{connect, connect_direct};
 pub use in_process::InProcess;
 pub use session::{NodeReport, Session};
-pub use settings::{Coordinator, LocalFactory, Order, SessionSettings};
+pub use settings::{Coordinator, LocalFactory, Order, SessionSettings, ShowWait};

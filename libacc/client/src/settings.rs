@@ -37,6 +37,9 @@ pub enum Order {
     Node,
 }
 
+/// Shows people the state of a wait; none: it is over.
+pub type ShowWait = Box<dyn Fn(Option<&str>) + Send + Sync>;
+
 /// What [`crate::connect`] needs to know.
 pub struct SessionSettings {
     /// The cluster; none: this machine's devices only.
@@ -71,6 +74,8 @@ pub struct SessionSettings {
     pub open_timeout: Duration,
     /// Takes a line for people where the program may seem to hang.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
+    /// Takes what people see while the request waits; none: the wait is over.
+    pub waits: ShowWait,
     /// Takes spans of remote devices, in this machine's clock; none: not traced.
     pub trace: Option<Arc<dyn SpanSink>>,
 }

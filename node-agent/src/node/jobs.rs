@@ -1,6 +1,6 @@
 //! Jobs that hold devices of this node, as the coordinator has told: a coordinator that is started again learns of them from here.
 
-use accord_types::{JobGrant, SessionKey};
+use accord_types::{JobGrant, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -51,10 +51,14 @@ impl Jobs {
     }
 
     /// Jobs that hold devices here, with the time that they have left.
-    pub(super) fn held(&self, now: Duration) -> Vec<JobGrant> {
+    pub(super) fn held(&self, now: Duration, sessions: impl Fn(SessionKey) -> Vec<SessionId>) -> Vec<JobGrant> {
         let left = |end: Duration| u64::try_from(end.saturating_sub(now).as_millis()).unwrap_or(u64::MAX);
         let known = self.known.values();
-        known.map(|job| JobGrant { ends_in_ms: job.end.map(left), ..job.grant.clone() }).collect()
+        let told = |job: &Known| {
+            let sessions = sessions(job.grant.token.key);
+            JobGrant { ends_in_ms: job.end.map(left), sessions, ..job.grant.clone() }
+        };
+        known.map(told).collect()
     }
 
     /// # Errors
@@ -80,6 +84,7 @@ mod tests {
             account: "site/alice".to_owned(),
             ends_in_ms,
             devices: vec![device],
+            sessions: Vec::new(),
         }
     }
 
@@ -89,10 +94,10 @@ mod tests {
         jobs.announce(Duration::ZERO, grant(1, Some(5_000)));
         jobs.announce(Duration::ZERO, grant(2, None));
         jobs.announce(second, grant(1, Some(9_000)));
-        assert_eq!(jobs.held(second * 2), [grant(1, Some(8_000)), grant(2, None)]);
+        assert_eq!(jobs.held(second * 2, |_| Vec::new()), [grant(1, Some(8_000)), grant(2, None)]);
         let key = grant(1, None).token.key;
         jobs.release(key);
-        assert_eq!(jobs.held(second), [grant(2, None)]);
+        assert_eq!(jobs.held(second, |_| Vec::new()), [grant(2, None)]);
         assert_eq!(jobs.released(|_| true).count(), 0);
         assert_eq!(jobs.released(|_| false).collect::<Vec<_>>(), [key]);
         assert_eq!(jobs.released(|_| false).count(), 0);

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// The longest one.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Sessions of a job that a registration names.
+const SESSIONS_NAMED_MAX: usize = 1_024;
 /// Shortest period of heartbeats that a coordinator may ask for.
 const PERIOD_MIN: Duration = Duration::from_millis(10);
 
@@ -110,8 +112,10 @@ impl Node {
                 self.reasons.clear();
                 self.link = Membership::Connecting;
                 let sessions = self.told.iter().filter_map(|session| self.grants.find(now, *session)).collect();
+                let jobs =
+                    self.jobs.held(now, |job| self.grants.of_job(job).into_iter().take(SESSIONS_NAMED_MAX).collect());
                 let previous = self.endpoint.as_ref().map(|endpoint| endpoint.node);
-                effects.push(Effect::Connect { previous, sessions, jobs: self.jobs.held(now) });
+                effects.push(Effect::Connect { previous, sessions, jobs });
             }
             Membership::In { beat } => {
                 self.tell_of_sessions(now, &mut effects);

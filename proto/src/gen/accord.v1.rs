@@ -176,6 +176,9 @@ pub struct JobGrant {
     pub ends_in_ms: ::core::option::Option<u64>,
     #[prost(message, repeated, tag = "6")]
     pub devices: ::prost::alloc::vec::Vec<HeldDevice>,
+    /// Its sessions, as far as the agent was told of them. The coordinator leaves it empty.
+    #[prost(uint64, repeated, tag = "7")]
+    pub sessions: ::prost::alloc::vec::Vec<u64>,
 }
 /// What it takes to bring bytes over a path, one way.
 #[allow(clippy::all)]

@@ -32,16 +32,11 @@ impl Program {
             local_size: 2,
             job: 0,
         });
-        let request = SessionRequest {
-            node_name,
-            pid: place,
-            program: "app".into(),
-            rank,
-            kind,
-            order,
-            devices: None,
-            job: None,
-        };
+        // Some ask for devices of their own.
+        let devices =
+            (index % 5 == 1 && rank.is_none()).then(|| if index % 10 == 1 { "1:cpu" } else { "1-2:cpu" }.to_owned());
+        let request =
+            SessionRequest { node_name, pid: place, program: "app".into(), rank, kind, order, devices, job: None };
         Self {
             request,
             alive: true,

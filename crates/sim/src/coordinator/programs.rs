@@ -55,8 +55,11 @@ impl World {
                 return Err(format!("a program that came back was refused: {error}"));
             }
             ClientPush::Attached => self.programs[program].attached = true,
-            ClientPush::Refused(_) | ClientPush::Queued(_) | ClientPush::Warning(_) | ClientPush::ExecutorEnded(..) => {
-            }
+            ClientPush::Refused(_)
+            | ClientPush::Queued(_)
+            | ClientPush::Held(_)
+            | ClientPush::Warning(_)
+            | ClientPush::ExecutorEnded(..) => {}
         }
         Ok(())
     }

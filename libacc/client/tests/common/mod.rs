@@ -356,6 +356,7 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalDevic
         timeout: None,
         open_timeout: Duration::ZERO,
         tell: Box::new(|_| ()),
+        waits: Box::new(|_| ()),
         trace,
     }
 }

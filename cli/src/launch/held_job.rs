@@ -1,0 +1,151 @@
+//! The job that a run holds in a cluster: asked for before anything starts, and given back with the command's end.
+
+use crate::failure::{Failure, Result};
+use crate::output::tell;
+use accord_fabric::frame::session::Message;
+use accord_fabric::session_endpoint::{self, OpenRetries, SessionConnection};
+use accord_fabric::transport::PeerAddress;
+use accord_scheduler::Request;
+use accord_trust::Trust;
+use accord_types::settings::{self, parse_time};
+use accord_types::status_line::StatusLine;
+use accord_types::{ErrorCode, HeldJob, JobToken, OrderPolicy, Rank, SessionRequest, os_text, threads};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long the coordinator may take for an answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// A job with its devices. A thread listens to its connection, which is its life.
+pub(crate) struct HeldJobOfRun {
+    job: HeldJob,
+    is_over: Arc<AtomicBool>,
+}
+
+impl HeldJobOfRun {
+    /// What programs need to open their sessions in it.
+    pub(crate) fn token(&self) -> JobToken {
+        self.job.token
+    }
+
+    /// Whether it has ended before the command.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// A job that has its devices, and that nobody listens to yet.
+pub(crate) struct GrantedJob {
+    request: JobRequest,
+    job: HeldJob,
+    lane: SessionConnection,
+}
+
+impl GrantedJob {
+    /// Has a thread listen to the job's connection. If the job ends before this process does, the process gets SIGTERM: it takes its signals as
+    /// events by now, and so does the thread.
+    ///
+    /// # Errors
+    /// Returns that there is no thread.
+    pub(crate) fn watch(self) -> Result<HeldJobOfRun> {
+        let Self { request, job, lane } = self;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let listen = move || {
+            if request.listen(job, lane) {
+                over.store(true, Ordering::Release);
+                let _ = kill(Pid::this(), Signal::SIGTERM);
+            }
+        };
+        threads::spawn("accord-job", listen).map_err(|error| Failure::system("can't start a thread", error))?;
+        Ok(HeldJobOfRun { job, is_over })
+    }
+}
+
+/// A request for a job, and how the coordinator is reached.
+pub(crate) struct JobRequest {
+    address: PeerAddress,
+    trust: Trust,
+    request: SessionRequest,
+    time: Duration,
+}
+
+impl JobRequest {
+    /// A request of `accord run` for a program with so many ranks. `lookup` reads one environment variable.
+    ///
+    /// # Errors
+    /// Returns what is wrong in the settings that say how the coordinator is reached.
+    pub(crate) fn new(
+        lookup: &dyn Fn(&str) -> Option<String>,
+        program: &OsStr,
+        ranks: u32,
+        request: &Request,
+    ) -> Result<Self> {
+        let setting = |setting: settings::Setting| setting.find(lookup).map(|(_, value)| value);
+        let address = setting(settings::COORDINATOR).ok_or_else(|| Failure::new("there is no coordinator"))?;
+        let (folder, munge, home) = (setting(settings::TLS), setting(settings::MUNGE), std::env::var_os("HOME"));
+        let trust = Trust::of_program(&address, folder.as_deref(), munge.as_deref(), home.as_deref())?;
+        let own = nix::unistd::gethostname().unwrap_or_default();
+        let rank = Rank { rank: 0, size: ranks, local_rank: 0, local_size: 0, job: 0 };
+        let request = SessionRequest {
+            node_name: setting(settings::NODE).unwrap_or_else(|| own.to_string_lossy().into_owned()),
+            pid: std::process::id(),
+            program: os_text::shown(os_text::encode(program).rsplit('/').next().unwrap_or_default()),
+            rank: (ranks > 1).then_some(rank),
+            kind: None,
+            order: OrderPolicy::Local,
+            devices: Some(request.to_string()),
+            job: None,
+        };
+        let time = parse_time(&settings::OPEN_TIMEOUT.in_force(lookup).0).unwrap_or_default();
+        Ok(Self { address: PeerAddress::new(address), trust, request, time })
+    }
+
+    /// Waits until the job has its devices.
+    ///
+    /// # Errors
+    /// Returns why there is no coordinator, or why it refuses.
+    pub(crate) fn hold(self) -> Result<GrantedJob> {
+        let line = StatusLine::new();
+        let (job, lane) = self.ask(&|text| text.map_or_else(|| line.end(), |text| line.show(text)))?;
+        Ok(GrantedJob { request: self, job, lane })
+    }
+
+    fn ask(&self, show: &dyn Fn(Option<&str>)) -> Result<(HeldJob, SessionConnection)> {
+        let say = |line: &str| tell(format_args!("{line}"));
+        let retries = OpenRetries { time: self.time, tell: &say, waits: show };
+        let identity = self.trust.current(|_| ());
+        let held = session_endpoint::hold_patiently(&self.address, &identity, ANSWER_LIMIT, &retries, &self.request);
+        held.map_err(|error| match error.code() {
+            ErrorCode::DeviceUnavailable | ErrorCode::InvalidArgument => Failure::no_devices(Failure::from(error)),
+            _ => Failure::from(error),
+        })
+    }
+
+    /// Listens until the job has ended. Returns false if the coordinator does not know it any more: its programs keep what they have.
+    fn listen(mut self, job: HeldJob, mut lane: SessionConnection) -> bool {
+        self.request.job = Some(job.token);
+        self.request.devices = None;
+        loop {
+            match lane.next() {
+                Ok(Some(Message::Warning(text))) => tell(format_args!("{text}")),
+                Ok(Some(Message::Ended(text))) => {
+                    tell(format_args!("{text}"));
+                    return true;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => match self.ask(&|_| ()) {
+                    Ok((_, again)) => lane = again,
+                    Err(failure) => {
+                        tell(format_args!("job {} is held no longer: {failure}", job.token.job));
+                        return false;
+                    }
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Jobs that an earlier coordinator has started, as agents name them.
+
+use super::allocations::{Allocations, IDLE_MS, JOBS_MAX};
+use super::job::{Job, Stage};
+use super::node::Node;
+use accord_scheduler::amount::Amount;
+use accord_scheduler::{EarlierJob, JobId, LeasedDevice};
+use accord_types::{DeviceId, HeldDevice, JobGrant, NodeId, SessionId, SessionKey};
+
+impl Allocations {
+    /// Takes in what an agent says of a job that an earlier coordinator has started. Returns what the scheduler does not know of it.
+    pub(super) fn adopt(&mut self, node: &Node, grant: &JobGrant) -> Option<EarlierJob> {
+        let known = self.job_by_key(grant.token.key);
+        let takes_more =
+            |job: &Job| job.is_earlier && matches!(job.stage, Stage::Running(_)) && !job.nodes().contains(&node.id);
+        if known.is_some_and(|id| !self.jobs.get(&id).is_some_and(takes_more)) {
+            return None;
+        }
+        let is_there = |held: &&HeldDevice| node.device(held.ordinal).is_some();
+        let devices: Vec<LeasedDevice> =
+            grant.devices.iter().filter(is_there).map(|held| leased(node.id, held)).collect();
+        let is_taken = |leased: &LeasedDevice| self.exclusive.contains_key(&leased.device);
+        if devices.is_empty() || devices.iter().any(is_taken) || self.keys.len() >= JOBS_MAX {
+            return None;
+        }
+        let named = JobId(grant.token.job);
+        let is_free = !self.jobs.contains_key(&named) && self.scheduler().job(named).is_none();
+        let id = known.unwrap_or(if is_free {
+            named
+        } else {
+            JobId(self.scheduler().last_job().0.max(self.last_job()) + 1)
+        });
+        self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
+        let job = self.jobs.entry(id).or_insert_with(|| Job::earlier(grant));
+        job.add_devices(&devices);
+        self.keys.insert(grant.token.key, id);
+        for session in &grant.sessions {
+            self.earlier_sessions.insert(*session, id);
+        }
+        self.look_at_keeper(id, IDLE_MS);
+        let (user, account, limit_ms) = (grant.user.clone(), grant.account.clone(), grant.ends_in_ms);
+        Some(EarlierJob { id, user, account, devices, limit_ms })
+    }
+
+    /// Whether a job holds devices of a node.
+    pub(super) fn holds(&self, key: SessionKey, node: NodeId) -> bool {
+        let job = self.job_by_key(key).and_then(|id| self.jobs.get(&id));
+        job.is_some_and(|job| job.nodes().contains(&node))
+    }
+
+    fn last_job(&self) -> u64 {
+        self.jobs.last_key_value().map_or(0, |(id, _)| id.0)
+    }
+
+    /// A session of an earlier coordinator is known again. Returns the key of its job, if an agent names it as one of a job of the same user.
+    pub(super) fn session_returned(&mut self, session: SessionId, user: &str) -> Option<SessionKey> {
+        let id = *self.earlier_sessions.get(&session)?;
+        let job = self.jobs.get(&id).filter(|job| job.user == user && matches!(job.stage, Stage::Running(_)))?;
+        let key = job.token.key;
+        self.session_opened(id, session);
+        self.look_at_keeper(id, IDLE_MS);
+        Some(key)
+    }
+}
+
+fn leased(node: NodeId, held: &HeldDevice) -> LeasedDevice {
+    let HeldDevice { ordinal, milli, memory, exclusive } = *held;
+    LeasedDevice { device: DeviceId { node, ordinal }, amount: Amount { milli, memory }, exclusive }
+}

@@ -1,0 +1,62 @@
+//! A line on standard error about something that lasts: on a terminal it is rewritten, elsewhere each of its texts is a line.
+
+use crate::printable;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct StatusLine {
+    /// A text stands on the terminal, without its line's end.
+    is_open: AtomicBool,
+}
+
+impl StatusLine {
+    /// A line on which nothing was shown yet.
+    pub const fn new() -> Self {
+        Self { is_open: AtomicBool::new(false) }
+    }
+
+    /// Shows a text in place of the one before.
+    pub fn show(&self, text: &str) {
+        let mut out = std::io::stderr();
+        let is_terminal = out.is_terminal();
+        let line = rendered(text, is_terminal);
+        // Standard error may be closed.
+        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        self.is_open.store(is_terminal, Ordering::Relaxed);
+    }
+
+    /// Ends the line.
+    pub fn end(&self) {
+        if self.is_open.swap(false, Ordering::Relaxed) {
+            let _ = std::io::stderr().write_all(b"\n");
+        }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn rendered(text: &str, is_terminal: bool) -> String {
+    let text = printable(text);
+    match is_terminal {
+        true => format!("\r\x1b[Kaccord: {text}"),
+        false => format!("accord: {text}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminals_line_is_rewritten_and_others_follow_each_other() {
+        assert_eq!(rendered("job 1 waits", true), "\r\x1b[Kaccord: job 1 waits");
+        assert_eq!(rendered("job 1\x1b waits", false).lines().count(), 1);
+        assert!(rendered("job 1 waits", false).ends_with("waits\n"));
+    }
+}
