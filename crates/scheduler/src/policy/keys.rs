@@ -11,7 +11,6 @@ pub(super) const FILE: &[&str] = &[
     "longest-wait",
     "sharers",
     "others-jobs",
-    "idle",
     "memory-quota",
     "stream-quota",
     "session-time",

@@ -61,7 +61,6 @@ fn file(document: &DeTable<'_>, inventory: Option<&Inventory>, findings: &mut Fi
         core: Policy { accounts, default_limit_ms: rules.first().and_then(|site| site.default_limit_ms), ..core },
         rules,
         others_jobs: others_jobs(&file, findings),
-        idle_ms: file.time("idle", false, findings),
         memory_quota: file.size("memory-quota", findings),
         stream_quota: file.number("stream-quota", 1..=32, findings).and_then(|streams| u32::try_from(streams).ok()),
         session_time_ms: file.time("session-time", false, findings),

@@ -108,8 +108,6 @@ pub struct SitePolicy {
     pub rules: Vec<AccountRules>,
     /// What users see of others' jobs.
     pub others_jobs: OthersJobs,
-    /// An exclusive allocation that did nothing for so long is ended, in milliseconds; none: never.
-    pub idle_ms: Option<u64>,
     /// Bytes that a session may hold on each device; none: no limit.
     pub memory_quota: Option<u64>,
     /// Streams that a session may use on each device; none: the coordinator's default.
@@ -125,7 +123,6 @@ impl Default for SitePolicy {
             core: Policy::default(),
             rules: vec![AccountRules::default()],
             others_jobs: OthersJobs::default(),
-            idle_ms: None,
             memory_quota: None,
             stream_quota: None,
             session_time_ms: None,

@@ -19,7 +19,6 @@ longest-wait = "30d"
 backfill = 32
 sharers = 8
 others-jobs = "all"
-idle = "45m"
 memory-quota = "20G"
 stream-quota = 16
 session-time = "2d"
@@ -102,7 +101,7 @@ fn every_key_is_read() {
     assert_eq!((core.backfill_depth, core.sharers_max, core.default_limit_ms), (32, 8, Some(4 * HOUR)));
     let billing = [(nvidia(Some("h200")), 4_125), (nvidia(None), 2_000), (ClassFilter::ALL, 500)];
     assert_eq!(core.billing, billing, "the most exact first");
-    assert_eq!((policy.others_jobs, policy.idle_ms), (OthersJobs::All, Some(45 * 60_000)));
+    assert_eq!(policy.others_jobs, OthersJobs::All);
     assert_eq!((policy.memory_quota, policy.stream_quota), (Some(20 << 30), Some(16)));
     assert_eq!(policy.session_time_ms, Some(48 * HOUR));
     let names: Vec<&str> = core.accounts.iter().map(|account| account.name.as_str()).collect();

@@ -49,7 +49,6 @@ impl SitePolicy {
         if self.others_jobs != OthersJobs::default() {
             writeln!(to, "others-jobs = {}", quoted(self.others_jobs.name()))?;
         }
-        time("idle", self.idle_ms, to)?;
         if let Some(bytes) = self.memory_quota {
             writeln!(to, "memory-quota = {}", quoted(&size_text(bytes)))?;
         }
