@@ -89,7 +89,7 @@ fn a_session_that_an_administrator_closes() {
         let session = close(&cluster);
         is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
         is_logged(&cluster, &["warn", &session, "endless", "has ended: an administrator has closed it"]);
-        is_logged(&cluster, &["warn", "admin", &format!("closes session s{session}")]);
+        is_logged(&cluster, &["audit", "admin", &format!("closes session s{session}")]);
     }
 }
 
