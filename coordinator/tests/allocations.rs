@@ -206,6 +206,10 @@ fn a_request_that_makes_no_sense_or_is_not_for_the_user_is_refused() {
     assert!(wrong.contains("the request \"2:cpuu\" is wrong: "), "{wrong}");
     let foreign = refused(&bench.ask(1, "2:cpu account=physics"), 1).unwrap();
     assert!(foreign.contains("the account \"physics\" is not for this user"), "{foreign}");
+    for (devices, word) in [("1:cpu label=rack=r1", "label"), ("1:nvidia:cc=9.0", "cc")] {
+        let unreported = refused(&bench.ask(1, devices), 1).unwrap();
+        assert!(unreported.contains(&format!("agents don't report what {word} asks for")), "{unreported}");
+    }
     assert!(granted(&bench.ask(1, "2:cpu"), 1).is_some());
 }
 

@@ -281,6 +281,12 @@ impl Allocations {
         decided: &mut Vec<Effect>,
     ) -> Result<JobId, Error> {
         let refused = |why: String| Error::new(ErrorCode::DeviceUnavailable, why);
+        if let Some(word) = unreported_word(&request) {
+            let error = refused(format!("{request} is asked for, and agents don't report what {word} asks for"));
+            return Err(
+                error.remedy(format!("leave {word} out; on=NODE names nodes, cpu/MODEL and nvidia/MODEL models"))
+            );
+        }
         let user = asker.owner.user.clone();
         let account = match self.account_of(&user, request.account.as_deref()) {
             Ok(account) => account,
@@ -498,6 +504,15 @@ impl Allocations {
 }
 
 /// A node as the scheduler sees it.
+/// Returns the word of a request that no device here could answer to, as no node is described by it.
+fn unreported_word(request: &Request) -> Option<&'static str> {
+    let mut parts = request.alternatives.iter().flat_map(|alternative| &alternative.parts);
+    if !request.labels.is_empty() {
+        return Some("label");
+    }
+    parts.any(|part| part.class.compute_at_least != (0, 0)).then_some("cc")
+}
+
 fn description(node: &Node) -> NodeDescription {
     let devices = node.devices.iter().map(|info| {
         let (kind, model) = (info.kind.device_type(), model_of(&info.name));

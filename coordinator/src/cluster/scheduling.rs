@@ -10,7 +10,7 @@ use super::session::{LeaseTerms, Owner};
 use super::session_end::SessionEnd;
 use super::state::Cluster;
 use super::time::Millis;
-use accord_scheduler::units::time_text;
+use accord_scheduler::units::long_time_text;
 use accord_scheduler::{EndCause, JobId, LeasedDevice, Request, TextError};
 use accord_telemetry::log::AUDIT;
 use accord_types::{DeviceId, Error, ErrorCode, HeldJob, JobToken, NodeId, QueuedJob};
@@ -67,7 +67,7 @@ impl Cluster {
             Decided::Queued { .. } | Decided::Refused(_) => {}
             Decided::Started { job, devices, .. } => self.start_job(now, job, devices, out),
             Decided::Warning { job, ends, cause } => {
-                let left = time_text(ends.0.saturating_sub(now.0));
+                let left = long_time_text(ends.0.saturating_sub(now.0));
                 self.tell_job(job, &ClientPush::Warning(format!("job {job} ends in {left}: {cause}")), out);
             }
             Decided::Ended { job, cause } => self.end_job(job, &cause, out),
