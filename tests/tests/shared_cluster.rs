@@ -1,5 +1,5 @@
-//! Several users' jobs on three hosts, exclusive ones and shared ones, with ranks, withdrawn and killed: no device is given to two. The programs themselves
-//! say what they have, in a file that is added up from outside.
+//! Several users' jobs on three hosts, with ranks, withdrawn and killed ones: no device is given to two. The programs themselves say what they have, in a
+//! file that is added up from outside.
 
 use accord_tests::{Cluster, Job, Tool, test_program, tool};
 use nix::sys::signal::Signal;
@@ -60,6 +60,16 @@ fn rules() -> String {
     USERS.map(|user| format!("{user}={user}:{user}")).join(",") + ",*"
 }
 
+/// Starts a cluster for the users; none, and says so, where this process can't be several users.
+fn site_of_users() -> Option<(Site, Cluster)> {
+    if !geteuid().is_root() {
+        println!("skipped: only root can be several users");
+        return None;
+    }
+    let cluster = Cluster::builder().hosts(3).devices(DEVICES).memory("64M").users(&rules()).other_tenants(&USERS);
+    Some((Site::new(), cluster.start().unwrap()))
+}
+
 /// One job of a user: its request, and what becomes of it.
 struct Plan {
     request: &'static str,
@@ -118,13 +128,7 @@ fn speak_for(file: &Path, process: u32) -> bool {
 
 #[test]
 fn no_device_is_given_to_two_jobs_of_several_users() {
-    if !geteuid().is_root() {
-        println!("skipped: only root can be several users");
-        return;
-    }
-    let site = Site::new();
-    let cluster = Cluster::builder().hosts(3).devices(DEVICES).memory("64M").users(&rules()).other_tenants(&USERS);
-    let cluster = cluster.start().unwrap();
+    let Some((site, cluster)) = site_of_users() else { return };
     let file = site.file("held");
     let folders: BTreeMap<u32, PathBuf> = USERS.map(|user| (user, site.certificates(&cluster, user))).into();
     let (ended, killed, withdrawn) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -181,13 +185,7 @@ fn no_device_is_given_to_two_jobs_of_several_users() {
 
 #[test]
 fn ranks_of_several_users_have_devices_of_their_own_and_a_token_is_of_no_use_to_another_user() {
-    if !geteuid().is_root() {
-        println!("skipped: only root can be several users");
-        return;
-    }
-    let site = Site::new();
-    let cluster = Cluster::builder().hosts(3).devices(DEVICES).memory("64M").users(&rules()).other_tenants(&USERS);
-    let cluster = cluster.start().unwrap();
+    let Some((site, cluster)) = site_of_users() else { return };
     let file = site.file("held");
     let folders: BTreeMap<u32, PathBuf> = USERS.map(|user| (user, site.certificates(&cluster, user))).into();
     std::thread::scope(|scope| {

@@ -1,11 +1,14 @@
 //! What an explanation names is what a job waits for: each step does away with what is named, and the job starts.
 #![forbid(unsafe_code)]
 
+mod random;
+
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{Effect, Input, JobId, Millis, Phase, Request, Scheduler, WaitReason};
 use accord_types::{DeviceType, NodeId};
+use random::Random;
 
 const POLICY: &str = r#"
 [account.most]
@@ -24,17 +27,7 @@ guaranteed = { nvidia = 4 }
 /// Steps until a job starts, at most.
 const STEPS: usize = 40;
 
-/// A generator of numbers (xorshift64*).
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % end.max(1)
-    }
-
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
@@ -49,7 +42,7 @@ struct Cluster {
 impl Cluster {
     fn new(seed: u64) -> Self {
         let policy = SitePolicy::read(POLICY, None).unwrap_or_else(|found| panic!("{found:?}")).tree([]);
-        let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let random = Random::new(seed);
         let mut cluster = Self { random, scheduler: Scheduler::new(policy), now: 0 };
         for (node, model) in [(0, "h200"), (1, "h200"), (2, "t4")] {
             let class =

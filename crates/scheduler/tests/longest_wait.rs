@@ -1,11 +1,14 @@
 //! The formula of the longest wait holds in simulated clusters whose users always want more than there is.
 #![forbid(unsafe_code)]
 
+mod random;
+
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::{Bound, LongestWait, RELEASE_MS, SitePolicy};
 use accord_scheduler::{Effect, Input, JobId, Millis, Request, Scheduler};
 use accord_types::{DeviceType, NodeId};
+use random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MINUTE: u64 = 60_000;
@@ -15,18 +18,6 @@ const DEVICES_OF_NODE: u32 = 4;
 const WAITING: usize = 3;
 /// Jobs that start in one cluster.
 const STARTS: u32 = 400;
-
-/// A generator of numbers (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % end.max(1)
-    }
-}
 
 struct User {
     leaf: String,
@@ -101,7 +92,7 @@ fn policy(random: &mut Random) -> (String, Vec<(u32, i32)>, bool) {
 
 impl Cluster {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::new(seed);
         let (text, accounts, endless) = policy(&mut random);
         let inventory = [(class(), NODES * DEVICES_OF_NODE)];
         let policy = SitePolicy::read(&text, Some(&inventory)).unwrap_or_else(|found| panic!("{text}\n{found:?}"));

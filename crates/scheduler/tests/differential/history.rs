@@ -1,5 +1,6 @@
 //! Random histories of a small cluster.
 
+use crate::random::Random;
 use accord_scheduler::amount::Amount;
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::input::Reservation;
@@ -10,26 +11,7 @@ use accord_scheduler::{AccountId, DrainTarget, Effect, Input, JobId, Millis, Pol
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A generator of numbers (xorshift64*).
-#[derive(Clone)]
-pub(crate) struct Random(u64);
-
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end.max(1)
-    }
-
     pub(crate) fn one_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }

@@ -5,6 +5,8 @@
 mod history;
 mod naive;
 mod naive_place;
+#[path = "../random/mod.rs"]
+mod random;
 
 use accord_scheduler::{Effect, Scheduler};
 use history::History;
