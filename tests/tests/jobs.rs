@@ -17,7 +17,7 @@ fn cluster() -> Cluster {
     Cluster::builder().hosts(1).devices(2).memory("64M").other_tenants(&[OTHER]).start().unwrap()
 }
 
-/// `accord` with the certificates of somebody.
+/// `accord` with the certificates of a user.
 fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
     let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who));
@@ -41,7 +41,7 @@ fn other() -> String {
     format!("program-{OTHER}")
 }
 
-/// A program of somebody that asks for devices, and what ends it when dropped.
+/// A program of a user that asks for devices, and what ends it when dropped.
 fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap();
@@ -49,7 +49,7 @@ fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
     (job.start().unwrap(), ends)
 }
 
-/// A program of somebody, on a machine that is none of the cluster's, that asks for devices and uses them for ever.
+/// A program of a user, on a machine that is none of the cluster's, that asks for devices and uses them for ever.
 fn works(cluster: &Cluster, who: &str, request: &str) -> Running {
     let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap().args(["launch", "0"]);
     let job = job.env("ACCORD_TLS", cluster.tls_of(who)).env("ACCORD_DEVICES", request);
@@ -219,6 +219,11 @@ fn what_if_says_when_a_request_would_start_and_asks_for_nothing() {
         &what_if(&["--devices", "1:cpu", "--account", "physics"]),
         1,
         &["would be refused: the account \"physics\" is not"],
+    );
+    says(
+        &what_if(&["--devices", "1:cpu label=rack=r1"]),
+        1,
+        &["would be refused: ", "agents don't report what label asks for"],
     );
     says(&what_if(&["--devices", "1:cpuu"]), 2, &["did you mean cpu?"]);
     says(&what_if(&["--near"]), 2, &["--near is about devices"]);

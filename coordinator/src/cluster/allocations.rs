@@ -1,14 +1,12 @@
 //! The scheduler, and what the coordinator keeps of its jobs.
 
 use super::books::Books;
+use super::described::{check_reported, description};
 use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
 use super::job::{Gang, Job, Keeper, Opener, Stage};
 use super::node::Node;
 use super::time::Millis;
-use accord_scheduler::class::DeviceClass;
-use accord_scheduler::model::model_of;
-use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{DrainTarget, EarlierJob, Effect, Input, JobId, LeasedDevice, Policy, Request, Scheduler};
 use accord_types::{DeviceId, Error, ErrorCode, JobGrant, NodeId, Rank, SessionId, SessionKey};
@@ -44,7 +42,7 @@ pub(super) struct Allocations {
     pub(super) commands: BTreeMap<ClientId, JobId>,
     /// Jobs that ranks of MPI programs have asked for.
     pub(super) gangs: BTreeMap<Gang, JobId>,
-    /// When jobs end that nobody keeps, the next one first.
+    /// When jobs without a keeper end, the next one first.
     pub(super) idle: BTreeSet<(Millis, JobId)>,
     /// Open sessions of jobs.
     pub(super) sessions: BTreeMap<SessionId, JobId>,
@@ -271,7 +269,7 @@ impl Allocations {
     /// A program or a command asks for devices. Returns the job's number, which is followed by what the scheduler decides.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if the policy refuses the request.
+    /// Returns `acc_error_device_unavailable` if the policy refuses the request, or agents don't report what it asks for.
     pub(super) fn ask(
         &mut self,
         asker: Opener,
@@ -281,12 +279,7 @@ impl Allocations {
         decided: &mut Vec<Effect>,
     ) -> Result<JobId, Error> {
         let refused = |why: String| Error::new(ErrorCode::DeviceUnavailable, why);
-        if let Some(word) = unreported_word(&request) {
-            let error = refused(format!("{request} is asked for, and agents don't report what {word} asks for"));
-            return Err(
-                error.remedy(format!("leave {word} out; on=NODE names nodes, cpu/MODEL and nvidia/MODEL models"))
-            );
-        }
+        check_reported(&request)?;
         let user = asker.owner.user.clone();
         let account = match self.account_of(&user, request.account.as_deref()) {
             Ok(account) => account,
@@ -394,7 +387,7 @@ impl Allocations {
         }
     }
 
-    /// Lets a running job that nobody keeps end after a time.
+    /// Lets a running job without a keeper end after a time.
     pub(super) fn look_at_keeper(&mut self, id: JobId, idle_ms: u64) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let is_idle = matches!(job.stage, Stage::Running(_)) && !job.is_kept();
@@ -500,32 +493,5 @@ impl Allocations {
         job.stage = Stage::Ended;
         self.forget_if_free(id);
         (openers, sessions)
-    }
-}
-
-/// A node as the scheduler sees it.
-/// Returns the word of a request that no device here could answer to, as no node is described by it.
-fn unreported_word(request: &Request) -> Option<&'static str> {
-    let mut parts = request.alternatives.iter().flat_map(|alternative| &alternative.parts);
-    if !request.labels.is_empty() {
-        return Some("label");
-    }
-    parts.any(|part| part.class.compute_at_least != (0, 0)).then_some("cc")
-}
-
-fn description(node: &Node) -> NodeDescription {
-    let devices = node.devices.iter().map(|info| {
-        let (kind, model) = (info.kind.device_type(), model_of(&info.name));
-        let class = DeviceClass { kind, model, memory: info.memory, compute: (0, 0) };
-        DeviceDescription { ordinal: info.id.ordinal, class }
-    });
-    NodeDescription {
-        id: node.id,
-        name: node.name.clone(),
-        incarnation: node.incarnation,
-        devices: devices.collect(),
-        cores: u64::from(node.hardware.processors) * 1_000,
-        host_memory: node.hardware.numa.iter().map(|numa| numa.memory).sum(),
-        labels: BTreeMap::new(),
     }
 }

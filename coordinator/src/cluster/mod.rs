@@ -12,6 +12,7 @@ mod agents;
 mod allocation_invariants;
 mod allocations;
 mod books;
+mod described;
 mod earlier_jobs;
 mod effect;
 mod held;
@@ -37,6 +38,7 @@ mod state;
 mod time;
 mod worlds;
 
+pub(crate) use described::check_reported;
 pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};
 pub use input::{ClientId, Input, Joiner, KernelLimits, LinkId, Registration};
 pub use measured_path::MeasuredPath;

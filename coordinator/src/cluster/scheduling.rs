@@ -6,7 +6,7 @@ use super::input::{ClientId, LinkId};
 use super::job::{Held, Keeper, Opener, Stage};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
-use super::session::{LeaseTerms, Owner};
+use super::session::Owner;
 use super::session_end::SessionEnd;
 use super::state::Cluster;
 use super::time::Millis;
@@ -170,12 +170,7 @@ impl Cluster {
             let error = Error::new(ErrorCode::DeviceTypeUnavailable, cause).remedy("ask for other devices");
             return out.push(refusal(client, error));
         }
-        let lease = LeaseTerms {
-            devices,
-            memory_quota: self.limits.memory_quota,
-            stream_quota: self.limits.stream_quota,
-            plain_tcp: self.limits.plain_tcp,
-        };
+        let lease = self.lease_of(devices);
         let Some(key) = self.allocations.job(id).map(|job| job.token.key) else { return };
         let lost = self.lost_nodes(id);
         let session = self.grant(now, client, request, owner, lease, Some((key, lost)), out);

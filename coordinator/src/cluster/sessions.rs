@@ -100,8 +100,13 @@ impl Cluster {
         if devices.is_empty() {
             return Err(self.nothing_to_lease(request));
         }
+        Ok(self.lease_of(devices))
+    }
+
+    /// A lease of these devices, by the limits in force.
+    pub(super) fn lease_of(&self, devices: Vec<DeviceId>) -> LeaseTerms {
         let Limits { memory_quota, stream_quota, plain_tcp, .. } = self.limits;
-        Ok(LeaseTerms { devices, memory_quota, stream_quota, plain_tcp })
+        LeaseTerms { devices, memory_quota, stream_quota, plain_tcp }
     }
 
     pub(super) fn full(&self) -> Error {

@@ -6,7 +6,7 @@ use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
 use super::job_words::{add_wait, devices, ended, explain, job, state};
 use super::questions::{Questions, View};
-use crate::cluster::Input;
+use crate::cluster::{Input, check_reported};
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_scheduler::ledger::UsageBy;
@@ -203,6 +203,7 @@ impl v1::jobs_server::Jobs for Jobs {
         self.groups.tell(&self.driver, &user).await;
         let known = self.driver.with_cluster(|cluster| {
             let origin = cluster.node_named(&request.node_name).map(|node| node.id);
+            check_reported(&wanted).map_err(|error| error.cause().to_owned())?;
             let found = cluster.account_with_tree(&user, wanted.account.as_deref())?;
             let limit = cluster.default_limit(&found.0);
             Ok::<_, String>((found, limit, origin))
