@@ -11,17 +11,24 @@ use std::time::Duration;
 /// administrators see all.
 #[derive(Args, Debug)]
 pub(crate) struct QueueArgs {
-    /// Jobs of this user only.
-    #[arg(long, value_name = "USER")]
-    pub(crate) user: Option<String>,
-    /// Jobs of this account only.
-    #[arg(long, value_name = "ACCOUNT")]
-    pub(crate) account: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: WhoseArgs,
     #[command(flatten)]
     pub(crate) page: PageArgs,
     /// For programs.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Whose jobs are shown.
+#[derive(Args, Debug)]
+pub(crate) struct WhoseArgs {
+    /// Jobs of this user only.
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Jobs of this account only.
+    #[arg(long, value_name = "ACCOUNT")]
+    account: Option<String>,
 }
 
 /// Which rows are shown.
@@ -63,12 +70,8 @@ pub(crate) struct WhatIfArgs {
 /// first.
 #[derive(Args, Debug)]
 pub(crate) struct HistoryArgs {
-    /// Jobs of this user only.
-    #[arg(long, value_name = "USER")]
-    pub(crate) user: Option<String>,
-    /// Jobs of this account only.
-    #[arg(long, value_name = "ACCOUNT")]
-    pub(crate) account: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: WhoseArgs,
     #[command(flatten)]
     pub(crate) page: PageArgs,
     /// For programs.
@@ -133,6 +136,14 @@ fn limit(text: &str) -> Result<Duration, String> {
     parse_time(text)
         .filter(|time| !time.is_zero())
         .ok_or_else(|| "a time such as 90s, 30m, 8h or 2d is needed".to_owned())
+}
+
+impl WhoseArgs {
+    /// Whether a job of this user and account is shown.
+    pub(crate) fn fit(&self, user: &str, account: &str) -> bool {
+        let is = |wanted: &Option<String>, own| wanted.as_deref().is_none_or(|wanted| wanted == own);
+        is(&self.user, user) && is(&self.account, account)
+    }
 }
 
 impl PageArgs {

@@ -18,12 +18,11 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<u8> {
         print(&export(&mut coordinator)?);
         return Ok(0);
     }
-    let is = |wanted: &Option<String>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
     let (mut jobs, mut since) = (Vec::new(), 0);
     let enough = args.page.page.map(|page| usize::try_from(page.saturating_mul(args.page.rows)).unwrap_or(usize::MAX));
     coordinator.history(|page| {
         since = page.since_unix_ms;
-        jobs.extend(page.jobs.into_iter().filter(|job| is(&args.user, &job.user) && is(&args.account, &job.account)));
+        jobs.extend(page.jobs.into_iter().filter(|job| args.whose.fit(&job.user, &job.account)));
         enough.is_none_or(|enough| jobs.len() < enough)
     })?;
     let shown = paged(args.page, &jobs)?;

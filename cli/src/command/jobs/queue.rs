@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 /// Runs `accord queue`.
 pub(crate) fn queue(args: &QueueArgs) -> Result<u8> {
     let mut queue = Coordinator::required()?.queue()?;
-    let is = |wanted: &Option<String>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
-    queue.jobs.retain(|job| is(&args.user, &job.user) && is(&args.account, &job.account));
+    queue.jobs.retain(|job| args.whose.fit(&job.user, &job.account));
     let jobs = paged(args.page, &queue.jobs)?;
     if args.json {
         print(&format!("{:#}\n", as_json(&queue, jobs)));
