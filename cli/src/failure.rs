@@ -22,7 +22,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The exit code if the command's job has ended before its program: by its limit, or because somebody has ended it.
+    /// The exit code if the command's job has ended before its program: by its limit, or by accord cancel.
     pub(crate) const JOB_ENDED: u8 = 122;
 
     /// A request for devices that a cluster does not fulfil.

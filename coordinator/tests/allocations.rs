@@ -387,7 +387,7 @@ fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_hel
     let effects = after.pass(31_000, &[1]);
     assert_eq!(to_release(&effects, 2), [1]);
     assert!(granted(&after.released(1, 2), 3).is_some());
-    // What nobody comes back to ends.
+    // A job whose command does not come back ends.
     after.give(Input::ClientLost { client: ClientId(5) });
     assert_eq!(to_release(&after.pass(301_000, &[1]), 1), [1]);
 }

@@ -1,4 +1,4 @@
-//! Lanes of an MPI world's other agents, and of their machines' processes. Nobody can wait for several of them at once, so that each has a thread
+//! Lanes of an MPI world's other agents, and of their machines' processes. MPI can't wait for several of them at once, so that each has a thread
 //! until its key is proven, too.
 
 use crate::accept::{self, WELCOME_TIMEOUT, admit, check_purpose, hand_over, refused};

@@ -122,7 +122,7 @@ impl MemoryAccount for AgentAccount {
     }
 
     fn give_back(&self, ordinal: u32, bytes: u64) {
-        // Without the agent nobody counts.
+        // Without the agent memory is not counted.
         let _ = self.by_channel(|channel| channel.tell(ordinal, bytes));
     }
 

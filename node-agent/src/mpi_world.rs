@@ -122,7 +122,7 @@ impl MpiWorld {
     }
 
     /// Is the gateway of this machine's processes, unless another agent of the machine is. Its ranks come one after the other
-    /// ([`MpiWorld::await_turn`]), so that it is the first one's; whoever is the gateway before the world's first rank comes is of another world.
+    /// ([`MpiWorld::await_turn`]), so that it is the first one's; a gateway that is there before the world's first rank comes is another world's.
     pub(crate) fn open_gateway(&self) -> Result<(), String> {
         let (is_first, begun) = (self.fabric.rank() == 0, Instant::now());
         loop {

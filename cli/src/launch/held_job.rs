@@ -38,7 +38,7 @@ impl HeldJobOfRun {
     }
 }
 
-/// A job that has its devices, and that nobody listens to yet.
+/// A job that has its devices, before its connection is watched.
 pub(crate) struct GrantedJob {
     request: JobRequest,
     job: HeldJob,

@@ -83,7 +83,7 @@ pub(super) struct Job {
     parts: BTreeMap<u32, u32>,
     /// An earlier coordinator has started it.
     pub(super) is_earlier: bool,
-    /// When it ends because nobody keeps it.
+    /// When it ends for want of a keeper.
     pub(super) idle_until: Option<Millis>,
     /// Programs that wait for its start.
     pub(super) openers: Vec<Opener>,
@@ -149,7 +149,7 @@ impl Job {
         }
     }
 
-    /// Whether somebody uses it, or waits for it.
+    /// Whether its command is connected, or programs use it or wait for it.
     pub(super) fn is_kept(&self) -> bool {
         match self.keeper {
             Keeper::Command(client) => client.is_some(),

@@ -13,6 +13,6 @@ pub trait MemoryAccount: Send + Sync {
     /// Gives so many bytes back.
     fn give_back(&self, ordinal: u32, bytes: u64);
 
-    /// Returns how many bytes other sessions hold on the device; 0 if nobody says.
+    /// Returns how many bytes other sessions hold on the device; 0 if that is not known.
     fn others(&self, ordinal: u32) -> u64;
 }

@@ -12,7 +12,7 @@ static void say(const char *path, const char *sign, int devices)
     int length = snprintf(line, sizeof line, "%s%d %d\n", sign, devices, (int)getpid());
     int file = open(path, O_WRONLY | O_APPEND);
     CHECK(file >= 0);
-    // One write is one line, whoever else writes.
+    // One write is one line, also beside other writers.
     CHECK_EQ(write(file, line, (size_t)length), length);
     close(file);
 }
