@@ -76,19 +76,19 @@ pub(crate) fn send_account(control: &Handover, lane: &dyn Lane, session: Session
 
 /// An executor's account at its agent.
 pub(crate) struct AgentAccount {
-    /// None once the agent did not answer: a late answer would be taken for that to the next claim.
-    channel: TurnLock<Option<ClaimChannel>>,
+    /// The first failure once there was one: a late answer would be taken for that to the next claim.
+    channel: TurnLock<std::result::Result<ClaimChannel, io::ErrorKind>>,
 }
 
 impl AgentAccount {
     /// Takes the lane that the agent sends behind the start message.
     ///
     /// # Errors
-    /// `acc_error_system` if none comes.
+    /// `acc_error_device_unavailable` if the agent has ended, `acc_error_system` if it sends another lane.
     pub(crate) fn receive(control: &Handover) -> Result<Self> {
         let none =
             |why: &dyn std::fmt::Display| Error::new(ErrorCode::System, format!("no account of device memory: {why}"));
-        let (lane, introduced) = control.receive()?.ok_or_else(|| none(&"the agent is gone"))?;
+        let (lane, introduced) = control.receive()?.ok_or_else(|| unanswered(io::ErrorKind::UnexpectedEof))?;
         if introduced.hello.purpose != Purpose::Memory {
             return Err(none(&"the agent has sent another lane"));
         }
@@ -96,24 +96,39 @@ impl AgentAccount {
     }
 
     fn over(lane: SharedLane, limit: Duration) -> io::Result<Self> {
-        Ok(Self { channel: TurnLock::new(Some(ClaimChannel::new(lane, limit)?)) })
+        Ok(Self { channel: TurnLock::new(Ok(ClaimChannel::new(lane, limit)?)) })
     }
 
     fn ask(&self, request: Request) -> Result<MemoryClaim> {
-        self.by_channel(|channel| channel.ask(request)).map_err(|error| {
-            let cause = format!("the node's agent, which counts device memory, does not answer: {error}");
-            Error::new(ErrorCode::System, cause).remedy("see the agent's messages, and start the program again")
-        })
+        self.by_channel(|channel| channel.ask(request)).map_err(unanswered)
     }
 
-    fn by_channel<T>(&self, call: impl FnOnce(&ClaimChannel) -> io::Result<T>) -> io::Result<T> {
+    fn by_channel<T>(
+        &self,
+        call: impl FnOnce(&ClaimChannel) -> io::Result<T>,
+    ) -> std::result::Result<T, io::ErrorKind> {
         let mut channel = self.channel.take();
-        let result = channel.as_ref().map_or(Err(io::ErrorKind::NotConnected.into()), call);
-        if result.is_err() {
-            *channel = None;
+        let result = match &*channel {
+            Ok(channel) => call(channel).map_err(|error| error.kind()),
+            Err(failure) => Err(*failure),
+        };
+        if let Err(failure) = result {
+            *channel = Err(failure);
         }
         result
     }
+}
+
+/// Returns the error of a claim that the agent leaves unanswered. The agent's end is its devices' loss.
+fn unanswered(failure: io::ErrorKind) -> Error {
+    use io::ErrorKind::{TimedOut, WouldBlock};
+    const REMEDY: &str = "see the agent's messages, and start the program again";
+    let (code, cause) = if matches!(failure, TimedOut | WouldBlock) {
+        (ErrorCode::System, "the node's agent, which counts device memory, does not answer".to_owned())
+    } else {
+        (ErrorCode::DeviceUnavailable, format!("the node's agent, which counts device memory, has ended: {failure}"))
+    };
+    Error::new(code, cause).remedy(REMEDY)
 }
 
 impl MemoryAccount for AgentAccount {
@@ -152,6 +167,17 @@ mod tests {
         assert_eq!(error.code(), ErrorCode::System);
         assert_eq!(account.others(0), 0);
         account.give_back(0, 1);
+    }
+
+    #[test]
+    fn a_claim_at_an_agent_that_has_ended_is_a_lost_device() {
+        let (agent, executor) = pair().unwrap();
+        let account = AgentAccount::over(executor, ANSWER_MAX).unwrap();
+        drop(agent);
+        for claim in ["the first", "a later one"] {
+            let error = account.claim(0, 1).expect_err(claim);
+            assert_eq!(error.code(), ErrorCode::DeviceUnavailable, "{claim}: {error}");
+        }
     }
 
     #[test]
