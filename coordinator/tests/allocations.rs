@@ -104,7 +104,7 @@ fn exclusive_devices_go_to_the_next_job_when_agents_have_released_them() {
     let effects = bench.ask(2, "2:cpu");
     let waits = queued(&effects, 2).unwrap();
     assert_eq!((waits.token.job, waits.position), (2, 0));
-    assert!(waits.why.contains("2 of d are needed, and 1 are free"), "{}", waits.why);
+    assert!(waits.why.contains("it needs 2 of d, and 1 is free for as long"), "{}", waits.why);
     assert!(granted(&effects, 2).is_none());
 
     let effects = bench.ends(1);
@@ -176,6 +176,46 @@ fn a_wait_ends_as_the_request_says_and_a_job_at_its_limit() {
     assert!(warning.contains("job 1 ends in 1m"), "{warning}");
     assert!(ended.contains("job 1 has ended: its time limit"), "{ended}");
     assert!(bench.cluster.session(first).is_none());
+}
+
+/// Connections that are to write a warning to standard error.
+fn warned(effects: &[Effect]) -> Vec<u64> {
+    let warned = effects.iter().filter_map(|effect| match effect {
+        Effect::ToClient(client, ClientPush::Warning(_)) => Some(client.0),
+        _ => None,
+    });
+    warned.collect()
+}
+
+#[test]
+fn people_are_warned_of_a_limit_once() {
+    // By the command that holds the job, and not by its programs, too.
+    let mut bench = Bench::with_agents(&["h1", "h2"]);
+    let token = held(&bench.hold_devices(1, "2:cpu limit=2m"), 1).unwrap();
+    for client in [2, 3] {
+        granted(&bench.enter(client, token, ALICE), client).unwrap();
+    }
+    assert_eq!(warned(&bench.pass(70_000, &[1, 2])), [1]);
+    // By one of the ranks that have asked themselves.
+    let mut bench = Bench::with_agents(&["h1", "h2"]);
+    for client in [1, 2, 3] {
+        granted(&bench.rank(client, rank(client as u32, 4, 7), "2:cpu limit=2m"), client).unwrap();
+    }
+    assert_eq!(warned(&bench.pass(70_000, &[1, 2])), [1]);
+}
+
+#[test]
+fn a_job_of_ranks_lingers_as_long_as_the_policy_says() {
+    for (text, lingers_ms) in [("[site]\n", 30_000), ("linger = \"5m\"\n", 300_000), ("linger = \"1s\"\n", 1_000)] {
+        let mut bench = Bench::with_agents(&["h1", "h2"]);
+        let text = format!("{text}[account.all]\nusers = [\"*\"]\n");
+        let policy = Box::new(accord_scheduler::policy::SitePolicy::read(&text, None).unwrap());
+        bench.give(Input::ApplyPolicy { policy, by: "admin root".into() });
+        granted(&bench.rank(1, rank(0, 2, 7), "1:cpu"), 1).unwrap();
+        bench.ends(1);
+        assert_eq!(to_release(&bench.pass(lingers_ms - 500, &[1, 2]), 1), [0; 0], "{text}");
+        assert_eq!(to_release(&bench.pass(1_000, &[1, 2]), 1), [1], "{text}");
+    }
 }
 
 #[test]

@@ -17,8 +17,6 @@ pub(super) const USERS_MAX: usize = 16_384;
 
 /// Jobs that are known at one time, of those that earlier coordinators have started.
 pub(super) const JOBS_MAX: usize = 1 << 20;
-/// So long a job that a rank of an MPI program has asked for goes on without a session, and one that has started while its program had no connection.
-pub(super) const IDLE_MS: u64 = 30_000;
 /// So long a command's job goes on without the command's connection, which is as long as a waiting request keeps its place.
 const KEPT_MS: u64 = 300_000;
 
@@ -112,12 +110,6 @@ impl Allocations {
         self.in_effect.policy.tree(users)
     }
 
-    /// The same with one more user.
-    pub(super) fn tree_with(&self, account: &str, user: &str) -> Policy {
-        let users = self.users.iter().map(|(account, user)| (account.as_str(), user.as_str()));
-        self.in_effect.policy.tree(users.chain([(account, user)]))
-    }
-
     /// Something for the scheduler.
     pub(super) fn push(&mut self, input: Input) {
         self.inputs.push_back(input);
@@ -127,6 +119,12 @@ impl Allocations {
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         let planned = self.books.scheduler().next_deadline().map(|at| Millis(at.0));
         planned.into_iter().chain(self.idle.first().map(|(at, _)| *at)).min()
+    }
+
+    /// So long a job that a rank of an MPI program has asked for goes on without a session, and one that has started while its program had no
+    /// connection.
+    pub(super) fn linger_ms(&self) -> u64 {
+        self.in_effect.policy.linger_ms
     }
 
     /// One job.
@@ -293,13 +291,10 @@ impl Allocations {
                 let error = refused(format!("{USERS_MAX} users have asked for devices, the most that there may be"));
                 return Err(error.remedy("ask an administrator to start the coordinator again"));
             }
+            if let Some(leaf) = self.in_effect.policy.user_account(&account, &user) {
+                self.books.apply(now, Input::AccountAdded(Box::new(leaf)), decided);
+            }
             self.users.insert((account, user.clone()));
-            let policy = Box::new(self.tree());
-            let from = decided.len();
-            self.books.apply(now, Input::PolicyApplied { policy, by: String::new() }, decided);
-            // No administrator's act.
-            let rest = decided.split_off(from);
-            decided.extend(rest.into_iter().filter(|effect| !matches!(effect, Effect::Audit(_))));
         }
         let mut answer = Vec::new();
         let program = asker.request.program.clone();
@@ -382,8 +377,8 @@ impl Allocations {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.sessions.remove(&session);
             // The command of an earlier coordinator's job may be about to come back.
-            let idle_ms = if job.gang.is_some() || job.is_earlier { IDLE_MS } else { 0 };
-            self.look_at_keeper(id, idle_ms);
+            let lingers = job.gang.is_some() || job.is_earlier;
+            self.look_at_keeper(id, if lingers { self.linger_ms() } else { 0 });
         }
     }
 

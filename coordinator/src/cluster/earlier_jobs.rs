@@ -1,6 +1,6 @@
 //! Jobs that an earlier coordinator has started, as agents name them.
 
-use super::allocations::{Allocations, IDLE_MS, JOBS_MAX};
+use super::allocations::{Allocations, JOBS_MAX};
 use super::job::{Job, Stage};
 use super::node::Node;
 use accord_scheduler::amount::Amount;
@@ -37,7 +37,7 @@ impl Allocations {
         for session in &grant.sessions {
             self.earlier_sessions.insert(*session, id);
         }
-        self.look_at_keeper(id, IDLE_MS);
+        self.look_at_keeper(id, self.linger_ms());
         let (user, account, limit_ms) = (grant.user.clone(), grant.account.clone(), grant.ends_in_ms);
         Some(EarlierJob { id, user, account, devices, limit_ms })
     }
@@ -58,7 +58,7 @@ impl Allocations {
         let job = self.jobs.get(&id).filter(|job| job.user == user && matches!(job.stage, Stage::Running(_)))?;
         let key = job.token.key;
         self.session_opened(id, session);
-        self.look_at_keeper(id, IDLE_MS);
+        self.look_at_keeper(id, self.linger_ms());
         Some(key)
     }
 }

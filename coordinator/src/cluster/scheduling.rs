@@ -1,6 +1,5 @@
 //! Programs that ask for devices: the scheduler decides when each starts and with which devices, and its decisions are carried out here.
 
-use super::allocations::IDLE_MS;
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::{ClientId, LinkId};
 use super::job::{Held, Keeper, Opener, Stage};
@@ -68,7 +67,7 @@ impl Cluster {
             Decided::Started { job, devices, .. } => self.start_job(now, job, devices, out),
             Decided::Warning { job, ends, cause } => {
                 let left = long_time_text(ends.0.saturating_sub(now.0));
-                self.tell_job(job, &ClientPush::Warning(format!("job {job} ends in {left}: {cause}")), out);
+                self.warn_job(job, format!("job {job} ends in {left}: {cause}"), out);
             }
             Decided::Ended { job, cause } => self.end_job(job, &cause, out),
             Decided::Changed { job } | Decided::Reserved { job, .. } => self.tell_queued(now, job, out),
@@ -94,7 +93,7 @@ impl Cluster {
             self.open_in_job(now, job, opener, out);
         }
         self.tell_holder(job, out);
-        self.allocations.look_at_keeper(job, IDLE_MS);
+        self.allocations.look_at_keeper(job, self.allocations.linger_ms());
     }
 
     /// Tells the command that holds a job that it runs.
@@ -142,7 +141,7 @@ impl Cluster {
     pub(super) fn enter_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
         if self.allocations.job(id).is_some_and(|job| matches!(job.stage, Stage::Running(_))) {
             self.open_in_job(now, id, opener, out);
-            self.allocations.look_at_keeper(id, IDLE_MS);
+            self.allocations.look_at_keeper(id, self.allocations.linger_ms());
         } else {
             self.allocations.wait_for(id, opener);
             self.tell_queued(now, id, out);
@@ -203,13 +202,12 @@ impl Cluster {
         out.extend(waiting.map(|client| Effect::ToClient(client, ClientPush::Queued(others.clone()))));
     }
 
-    /// Tells the programs of a job, those that wait and those that have sessions.
-    fn tell_job(&self, id: JobId, push: &ClientPush, out: &mut Vec<Effect>) {
+    /// Tells people about a job, once: by the command that holds it, which writes to the same terminal as its programs, or by one of its programs.
+    fn warn_job(&self, id: JobId, text: String, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id) else { return };
-        let open = job.sessions.iter().filter_map(|session| self.sessions.get(session)?.client);
-        let holder = self.allocations.holder_of(id);
-        let clients = holder.into_iter().chain(job.openers.iter().map(|opener| opener.client)).chain(open);
-        out.extend(clients.map(|client| Effect::ToClient(client, push.clone())));
+        let mut programs = job.sessions.iter().filter_map(|session| self.sessions.get(session)?.client);
+        let speaker = self.allocations.holder_of(id).or_else(|| programs.next());
+        out.extend(speaker.map(|client| Effect::ToClient(client, ClientPush::Warning(text))));
     }
 
     fn end_job(&mut self, id: JobId, cause: &EndCause, out: &mut Vec<Effect>) {

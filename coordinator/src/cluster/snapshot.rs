@@ -3,8 +3,8 @@
 use super::state::Cluster;
 use super::time::Millis;
 use accord_scheduler::ledger::{Clock, HistoryPage, Totals, UsageView};
-use accord_scheduler::policy::{OthersJobs, SitePolicy};
-use accord_scheduler::{JobId, Policy, Scheduler};
+use accord_scheduler::policy::{Account, NoAccount, OthersJobs};
+use accord_scheduler::{JobId, Scheduler};
 
 /// See the module. Later inputs don't change it.
 #[derive(Clone, Debug)]
@@ -75,14 +75,14 @@ impl Cluster {
         self.allocations.books().ledger().since_unix_ms()
     }
 
-    /// The account of a user's request, and the policy's tree with that user in it.
+    /// The leaf account that a user's request is charged to, which the scheduler may not know yet.
     ///
     /// # Errors
     /// Says why the user may not use the account.
-    pub fn account_with_tree(&self, user: &str, wanted: Option<&str>) -> Result<(String, Policy), String> {
+    pub fn account_for(&self, user: &str, wanted: Option<&str>) -> Result<Account, String> {
         let account = self.allocations.account_of(user, wanted).map_err(|why| why.to_string())?;
-        let tree = self.allocations.tree_with(&account, user);
-        Ok((SitePolicy::leaf(&account, user), tree))
+        let leaf = self.allocations.in_effect.policy.user_account(&account, user);
+        leaf.ok_or_else(|| NoAccount::Nowhere.to_string())
     }
 
     /// The time limit of a user's jobs of an account that name none.

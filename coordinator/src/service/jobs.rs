@@ -204,11 +204,11 @@ impl v1::jobs_server::Jobs for Jobs {
         let known = self.driver.with_cluster(|cluster| {
             let origin = cluster.node_named(&request.node_name).map(|node| node.id);
             check_reported(&wanted).map_err(|error| error.cause().to_owned())?;
-            let found = cluster.account_with_tree(&user, wanted.account.as_deref())?;
-            let limit = cluster.default_limit(&found.0);
-            Ok::<_, String>((found, limit, origin))
+            let leaf = cluster.account_for(&user, wanted.account.as_deref())?;
+            let limit = cluster.default_limit(&leaf.name);
+            Ok::<_, String>((leaf, limit, origin))
         });
-        let ((leaf, tree), limit, origin) = match known {
+        let (leaf, limit, origin) = match known {
             Ok(known) => known,
             Err(why) => {
                 let outcome = v1::WhatIfOutcome::Refused.into();
@@ -225,10 +225,10 @@ impl v1::jobs_server::Jobs for Jobs {
         let question = move |view: &View| {
             let mut scheduler = view.scheduler();
             let names = scheduler.clone();
-            let policy = Scheduled::PolicyApplied { policy: Box::new(tree), by: String::new() };
-            scheduler.apply(view.now(), policy, &mut Vec::new());
-            let account = leaf.strip_suffix(&format!("/{user}")).unwrap_or(&leaf).to_owned();
-            let forecast = scheduler.what_if(&leaf, origin, wanted);
+            let name = leaf.name.clone();
+            scheduler.apply(view.now(), Scheduled::AccountAdded(Box::new(leaf)), &mut Vec::new());
+            let account = name.strip_suffix(&format!("/{user}")).unwrap_or(&name).to_owned();
+            let forecast = scheduler.what_if(&name, origin, wanted);
             what_if_reply(view, &names, account, forecast)
         };
         Ok(Response::new(self.questions.ask(&caller, &view, question).await?))

@@ -5,7 +5,7 @@
 use crate::arithmetic::{Decay, share};
 use crate::class::DeviceClass;
 use crate::ids::{AccountId, ClassId, JobId};
-use crate::policy::Policy;
+use crate::policy::{Account, Policy, Quota};
 use crate::time::Millis;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,6 +117,21 @@ pub(crate) fn class_set(filter: &crate::class::ClassFilter, classes: &[DeviceCla
     matching.fold(0, |set, (at, _)| set | 1 << at)
 }
 
+impl AccountUse {
+    /// Takes over which classes there are, and what the account's quotas mean for them.
+    fn set_classes(&mut self, described: &Account, classes: &[DeviceClass]) {
+        for by_class in [&mut self.held, &mut self.long, &mut self.claimed, &mut self.used] {
+            by_class.resize(classes.len(), 0);
+        }
+        let bound = |quota: &Quota| Bound {
+            classes: class_set(&quota.class, classes),
+            milli: u64::from(quota.devices) * u64::from(crate::amount::WHOLE),
+        };
+        self.guaranteed = described.guaranteed.iter().map(bound).collect();
+        self.most = described.most.iter().map(bound).collect();
+    }
+}
+
 impl Accounts {
     pub(crate) fn new(policy: &Policy) -> Self {
         let mut accounts = Self {
@@ -131,40 +146,55 @@ impl Accounts {
             installed: Vec::new(),
             steps: 0,
         };
-        for (at, account) in policy.accounts.iter().enumerate() {
-            let at = u32::try_from(at).unwrap_or(u32::MAX);
-            let parent = account.parent.map(|parent| parent.0);
-            let mut path = parent.map_or_else(Vec::new, |parent: u32| accounts.all[parent as usize].path.clone());
-            path.push(at);
-            if let Some(parent) = parent {
-                accounts.all[parent as usize].is_leaf = false;
-            }
-            accounts.by_name.insert(account.name.clone(), at);
-            accounts.all.push(AccountUse {
-                parent,
-                path,
-                is_leaf: true,
-                bounds_running: account.running_max.is_some()
-                    || parent.is_some_and(|parent| accounts.all[parent as usize].bounds_running),
-                weight: account.weight.max(1),
-                guaranteed: Vec::new(),
-                most: Vec::new(),
-                held: Vec::new(),
-                long: Vec::new(),
-                claimed: Vec::new(),
-                used: Vec::new(),
-                total: Usage::default(),
-                month: 0,
-                settled: Millis(0),
-                last_start: Millis(0),
-                running: 0,
-                waiting: 0,
-                queue: BTreeSet::new(),
-                children: BTreeSet::new(),
-                standing: None,
-            });
-        }
+        policy.accounts.iter().for_each(|account| accounts.push(account));
         accounts
+    }
+
+    /// Puts an account behind the others, its parent's among them. It holds nothing, and its quotas are not known by class yet.
+    fn push(&mut self, account: &Account) {
+        let at = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let parent = account.parent.map(|parent| parent.0);
+        let mut path = parent.map_or_else(Vec::new, |parent: u32| self.all[parent as usize].path.clone());
+        path.push(at);
+        if let Some(parent) = parent {
+            self.all[parent as usize].is_leaf = false;
+        }
+        self.by_name.insert(account.name.clone(), at);
+        self.all.push(AccountUse {
+            parent,
+            path,
+            is_leaf: true,
+            bounds_running: account.running_max.is_some()
+                || parent.is_some_and(|parent| self.all[parent as usize].bounds_running),
+            weight: account.weight.max(1),
+            guaranteed: Vec::new(),
+            most: Vec::new(),
+            held: Vec::new(),
+            long: Vec::new(),
+            claimed: Vec::new(),
+            used: Vec::new(),
+            total: Usage::default(),
+            month: 0,
+            settled: Millis(0),
+            last_start: Millis(0),
+            running: 0,
+            waiting: 0,
+            queue: BTreeSet::new(),
+            children: BTreeSet::new(),
+            standing: None,
+        });
+    }
+
+    /// Adds an account that the policy in effect has got.
+    pub(crate) fn add(&mut self, now: Millis, account: &Account, classes: &[DeviceClass]) {
+        self.push(account);
+        if let Some(added) = self.all.last_mut() {
+            added.settled = now;
+            added.set_classes(account, classes);
+        }
+        if !account.guaranteed.is_empty() {
+            self.note_guarantees();
+        }
     }
 
     /// Returns the accounts without accounts below them.
@@ -188,20 +218,8 @@ impl Accounts {
             return;
         }
         self.billing = classes.iter().map(|class| policy.billing_of(class)).collect();
-        let bounds = |quotas: &[crate::policy::Quota]| -> Vec<Bound> {
-            let bound = |quota: &crate::policy::Quota| Bound {
-                classes: class_set(&quota.class, classes),
-                milli: u64::from(quota.devices) * u64::from(crate::amount::WHOLE),
-            };
-            quotas.iter().map(bound).collect()
-        };
         for (account, described) in self.all.iter_mut().zip(&policy.accounts) {
-            account.held.resize(classes.len(), 0);
-            account.long.resize(classes.len(), 0);
-            account.claimed.resize(classes.len(), 0);
-            account.used.resize(classes.len(), 0);
-            account.guaranteed = bounds(&described.guaranteed);
-            account.most = bounds(&described.most);
+            account.set_classes(described, classes);
         }
         self.note_guarantees();
     }

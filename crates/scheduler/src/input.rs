@@ -3,7 +3,7 @@
 use crate::effect::LeasedDevice;
 use crate::ids::{JobId, ReservationId};
 use crate::node::NodeDescription;
-use crate::policy::Policy;
+use crate::policy::{Account, Policy};
 use crate::request::Request;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId, SessionId};
@@ -141,6 +141,9 @@ pub enum Input {
         /// Who.
         by: String,
     },
+    /// An account joins the policy in effect: the leaf of a user who asks for the first time. Nothing else changes. An account that is
+    /// there already stays as it is.
+    AccountAdded(Box<Account>),
     /// A month begins: monthly budgets are whole again.
     MonthBegan,
     /// A reservation is made, or replaced.

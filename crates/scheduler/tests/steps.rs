@@ -2,6 +2,7 @@
 
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_scheduler::policy::Account;
 use accord_scheduler::request::{Locality, Part};
 use accord_scheduler::{
     DrainTarget, Effect, Forecast, Input, JobId, Millis, Policy, Refusal, Request, Reservation, ReservationId,
@@ -103,6 +104,24 @@ fn no_input_costs_more_in_a_larger_cluster() {
         assert!(small <= STEPS_MAX && large <= STEPS_MAX, "{input:?}: {small} steps, {large} in the larger cluster");
         assert!(large <= small + small / 2 + 16, "{input:?}: {small} steps, {large} in the larger cluster");
     }
+}
+
+#[test]
+fn an_account_that_joins_costs_nothing_of_the_others_and_takes_no_promise_back() {
+    let mut cluster = Cluster::full(SMALL);
+    for job in 0..100 {
+        cluster.apply(ask(8, Some(3_600_000 + job)));
+    }
+    let reserved = |cluster: &Cluster| -> Vec<_> {
+        let waiting = cluster.scheduler.jobs(Some(JobId(u64::from(SMALL))));
+        waiting.map(|view| cluster.scheduler.explain(view.job).and_then(|explained| explained.starts)).collect()
+    };
+    let before = reserved(&cluster);
+    assert!(before.iter().flatten().count() > 10, "{before:?}");
+    let leaf = Account::plain("other", Some(accord_scheduler::AccountId::SITE), 1);
+    let (steps, effects) = cluster.apply(Input::AccountAdded(Box::new(leaf)));
+    assert!(steps <= 8 && effects.is_empty(), "{steps} steps, {effects:?}");
+    assert_eq!(reserved(&cluster), before);
 }
 
 #[test]

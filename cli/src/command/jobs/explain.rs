@@ -87,7 +87,7 @@ mod tests {
         let reply = |outcome: WhatIfOutcome| WhatIfReply {
             outcome: outcome.into(),
             account: "physics".into(),
-            why: "2 of cpu are needed, and 0 are free for as long as its limit".into(),
+            why: "it needs 2 of cpu, and none is free for as long as its limit".into(),
             position: 1,
             ..WhatIfReply::default()
         };

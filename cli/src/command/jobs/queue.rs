@@ -128,7 +128,7 @@ mod tests {
         };
         let waiting = Job {
             position: 1,
-            why: "2 of cpu are needed, and 0 are free for as long as its limit".into(),
+            why: "it needs 2 of cpu, and none is free for as long as its limit".into(),
             starts_unix_ms: Some(720_000),
             reserved: true,
             ..job(18, JobState::Waiting)
@@ -149,7 +149,7 @@ JOB  USER  ACCOUNT  PROGRAM  REQUEST  STARTED  ENDS    DEVICES
  17  eva   physics  heat     2:cpu    1 s ago  in 2 s  -
 
 JOB  USER  ACCOUNT  PROGRAM  REQUEST  ASKED    BEFORE  STARTS               WHY IT WAITS
- 18  eva   physics  heat     2:cpu    2 s ago       1  in 11 min, reserved  2 of cpu are needed, and 0 are free for as long as its limit
+ 18  eva   physics  heat     2:cpu    2 s ago       1  in 11 min, reserved  it needs 2 of cpu, and none is free for as long as its limit
  19  eva   physics  heat     2:cpu    2 s ago       -  -
 
 1 job of other users runs, 3 jobs of other users wait
@@ -160,7 +160,7 @@ JOB  USER  ACCOUNT  PROGRAM  REQUEST  ASKED    BEFORE  STARTS               WHY 
             "no job starts: an administrator has paused all\n\nno jobs\n"
         );
         let shown = as_json(&queue, &queue.jobs);
-        assert_eq!(shown["jobs"][1]["why"], "2 of cpu are needed, and 0 are free for as long as its limit");
+        assert_eq!(shown["jobs"][1]["why"], "it needs 2 of cpu, and none is free for as long as its limit");
         assert_eq!((&shown["jobs"][0]["position"], &shown["jobs"][1]["position"]), (&Value::Null, &Value::from(1)));
     }
 }

@@ -8,6 +8,7 @@ pub(super) const FILE: &[&str] = &[
     "grace",
     "backfill",
     "keep",
+    "linger",
     "longest-wait",
     "sharers",
     "others-jobs",

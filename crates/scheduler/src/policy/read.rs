@@ -3,7 +3,7 @@
 use super::check::{Inventory, check, order};
 use super::draft::{Draft, SITE};
 use super::finding::{Finding, Findings};
-use super::site::{AccountRules, OthersJobs, SitePolicy};
+use super::site::{AccountRules, LINGER_MS, OthersJobs, SitePolicy};
 use super::values::{self, HOURS_MAX, Keys, Value};
 use super::{Account, Policy, keys};
 use crate::class::ClassFilter;
@@ -64,6 +64,7 @@ fn file(document: &DeTable<'_>, inventory: Option<&Inventory>, findings: &mut Fi
         memory_quota: file.size("memory-quota", findings),
         stream_quota: file.number("stream-quota", 1..=32, findings).and_then(|streams| u32::try_from(streams).ok()),
         session_time_ms: file.time("session-time", false, findings),
+        linger_ms: file.time("linger", true, findings).unwrap_or(LINGER_MS),
     }
 }
 

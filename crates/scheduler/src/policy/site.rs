@@ -8,6 +8,9 @@ use std::fmt;
 /// The account of users who are in no other one.
 pub const FALLBACK: &str = "default";
 
+/// [`SitePolicy::linger_ms`] where the policy does not say.
+pub(super) const LINGER_MS: u64 = 30_000;
+
 /// An entry of `users`: the users that it names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Member {
@@ -114,6 +117,8 @@ pub struct SitePolicy {
     pub stream_quota: Option<u32>,
     /// How long a session may last, in milliseconds; none: no limit.
     pub session_time_ms: Option<u64>,
+    /// How long a job that ranks or programs have asked for goes on without a session, in milliseconds.
+    pub linger_ms: u64,
 }
 
 impl Default for SitePolicy {
@@ -126,6 +131,7 @@ impl Default for SitePolicy {
             memory_quota: None,
             stream_quota: None,
             session_time_ms: None,
+            linger_ms: LINGER_MS,
         }
     }
 }
@@ -218,22 +224,32 @@ impl SitePolicy {
             }
         }
         let mut policy = self.core.clone();
-        for (at, (account, rules)) in self.core.accounts.iter().zip(&self.rules).enumerate() {
-            for user in users.get(account.name.as_str()).into_iter().flatten() {
-                let limits = rules.user.get(*user).unwrap_or(&rules.each_user);
-                let parent = u32::try_from(at).ok().map(crate::ids::AccountId);
-                policy.accounts.push(Account {
-                    most: limits.most.clone(),
-                    hours_a_month: limits.hours_a_month,
-                    priorities: account.priorities,
-                    longest_ms: limits.longest_ms,
-                    running_max: limits.running_max,
-                    waiting_max: limits.waiting_max,
-                    ..Account::plain(&Self::leaf(&account.name, user), parent, limits.weight.unwrap_or(1))
-                });
-            }
+        for (at, account) in self.core.accounts.iter().enumerate() {
+            let users = users.get(account.name.as_str()).into_iter().flatten();
+            policy.accounts.extend(users.map(|user| self.leaf_of(at, user)));
         }
         policy
+    }
+
+    /// Returns the leaf account of a user, as [`SitePolicy::tree`] has it; none if there is no such account.
+    #[must_use]
+    pub fn user_account(&self, account: &str, user: &str) -> Option<Account> {
+        self.core.account(account).map(|at| self.leaf_of(at.index(), user))
+    }
+
+    fn leaf_of(&self, at: usize, user: &str) -> Account {
+        let (account, rules) = (&self.core.accounts[at], &self.rules[at]);
+        let limits = rules.user.get(user).unwrap_or(&rules.each_user);
+        let parent = u32::try_from(at).ok().map(crate::ids::AccountId);
+        Account {
+            most: limits.most.clone(),
+            hours_a_month: limits.hours_a_month,
+            priorities: account.priorities,
+            longest_ms: limits.longest_ms,
+            running_max: limits.running_max,
+            waiting_max: limits.waiting_max,
+            ..Account::plain(&Self::leaf(&account.name, user), parent, limits.weight.unwrap_or(1))
+        }
     }
 
     /// Returns the request of a program of an account that asks for nothing; `None`: it asks for nothing indeed.

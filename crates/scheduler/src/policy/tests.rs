@@ -22,6 +22,7 @@ others-jobs = "all"
 memory-quota = "20G"
 stream-quota = 16
 session-time = "2d"
+linger = "45s"
 
 [billing]
 nvidia = 2
@@ -103,7 +104,8 @@ fn every_key_is_read() {
     assert_eq!(core.billing, billing, "the most exact first");
     assert_eq!(policy.others_jobs, OthersJobs::All);
     assert_eq!((policy.memory_quota, policy.stream_quota), (Some(20 << 30), Some(16)));
-    assert_eq!(policy.session_time_ms, Some(48 * HOUR));
+    assert_eq!((policy.session_time_ms, policy.linger_ms), (Some(48 * HOUR), 45_000));
+    assert_eq!(SitePolicy::default().linger_ms, 30_000);
     let names: Vec<&str> = core.accounts.iter().map(|account| account.name.as_str()).collect();
     assert_eq!(names, ["site", "physics", "lattice", "default"], "parents first, else as in the file");
     let [site, physics, lattice, _] = &core.accounts[..] else { panic!() };

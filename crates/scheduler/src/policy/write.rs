@@ -1,6 +1,6 @@
 //! Writes a policy in its canonical form: the reader of it gets the same policy.
 
-use super::site::{Member, OthersJobs, SitePolicy, UserLimits};
+use super::site::{LINGER_MS, Member, OthersJobs, SitePolicy, UserLimits};
 use super::{Account, Policy, Quota};
 use crate::class::ClassFilter;
 use crate::units::{milli_text, size_text, time_text};
@@ -53,7 +53,8 @@ impl SitePolicy {
             writeln!(to, "memory-quota = {}", quoted(&size_text(bytes)))?;
         }
         number("stream-quota", self.stream_quota, to)?;
-        time("session-time", self.session_time_ms, to)
+        time("session-time", self.session_time_ms, to)?;
+        time("linger", (self.linger_ms != LINGER_MS).then_some(self.linger_ms), to)
     }
 
     fn write_account(&self, at: usize, to: &mut String) -> fmt::Result {

@@ -6,7 +6,7 @@ use crate::effect::{Effect, EndCause, SlipCause};
 use crate::ids::{JobId, ReservationId};
 use crate::input::{DrainTarget, Reservation};
 use crate::job::{Hold, Phase};
-use crate::policy::Policy;
+use crate::policy::{Account, Policy};
 use crate::pool::{Spot, Window};
 use crate::shapes::Shapes;
 use accord_types::DeviceId;
@@ -51,6 +51,14 @@ impl Scheduler {
         }
         for id in gone {
             self.withdraw(id, EndCause::NoAccount, effects);
+        }
+    }
+
+    /// Adds an account to the policy in effect. What the others hold, wait for and were promised stays.
+    pub(super) fn add_account(&mut self, account: Account) {
+        if self.accounts.named(&account.name).is_none() {
+            self.accounts.add(self.now, &account, &self.pool.classes);
+            self.policy.accounts.push(account);
         }
     }
 

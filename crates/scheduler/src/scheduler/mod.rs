@@ -170,6 +170,7 @@ impl Scheduler {
             Input::SessionClosed { job, .. } => self.count_session(job, false),
             Input::Released { job, node } => self.released(job, node),
             Input::PolicyApplied { policy, by } => self.apply_policy(*policy, &by, effects),
+            Input::AccountAdded(account) => self.add_account(*account),
             Input::MonthBegan => self.accounts.begin_month(self.now),
             Input::Reserve { reservation, by } => self.reserve(reservation, &by, effects),
             Input::Unreserve { id, by } => self.unreserve(id, &by, effects),

@@ -250,7 +250,13 @@ impl fmt::Display for WaitReason {
             }
             Self::Devices { model, needed, free } => {
                 let model = if model.is_empty() { "such devices" } else { model };
-                write!(f, "{needed} of {model} are needed, and {free} are free for as long as its limit")
+                let free_text = match free {
+                    0 => "none is".to_owned(),
+                    1 => "1 is".to_owned(),
+                    more => format!("{more} are"),
+                };
+                write!(f, "it needs {needed} of {model}, and {free_text} free for as long as its limit")?;
+                if free >= needed { f.write_str(", elsewhere or kept for other jobs") } else { Ok(()) }
             }
         }
     }

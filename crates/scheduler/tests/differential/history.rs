@@ -193,8 +193,25 @@ impl History {
             },
             94 => Input::Pause { paused: self.random.one_in(3), by },
             95 => Input::MonthBegan,
+            96 => self.another_user(),
             _ => Input::Tick,
         }
+    }
+
+    /// A user of one of the groups asks for the first time, or again.
+    fn another_user(&mut self) -> Input {
+        let group = format!("site/g{}", self.random.below(2));
+        let name = format!("{group}/n{}", self.random.below(3));
+        let at = self.accounts.iter().position(|known| *known == group).unwrap_or(0);
+        let mut account = Account::plain(&name, Some(AccountId(at as u32)), 1 + self.random.below(3) as u32);
+        account.priorities = (-1, 2);
+        if self.random.one_in(3) {
+            account.most.push(Quota { class: ClassFilter::ALL, devices: 2 });
+        }
+        if !self.accounts.contains(&name) {
+            self.accounts.push(name);
+        }
+        Input::AccountAdded(Box::new(account))
     }
 
     fn some_release(&mut self) -> Option<(JobId, NodeId)> {

@@ -35,6 +35,11 @@ fn run(seed: u64, print: bool) -> Result<usize, String> {
         if let accord_scheduler::Input::PolicyApplied { policy, .. } = &input {
             names = policy.accounts.iter().map(|account| account.name.clone()).collect();
         }
+        if let accord_scheduler::Input::AccountAdded(account) = &input
+            && !names.contains(&account.name)
+        {
+            names.push(account.name.clone());
+        }
         let mut effects = (Vec::new(), Vec::new(), Vec::new());
         if print {
             println!("{step} {now:?}: {input:?}");

@@ -185,6 +185,13 @@ impl Naive {
                 self.forget(job);
             }
             Input::PolicyApplied { policy, .. } => self.apply_policy(*policy, effects),
+            Input::AccountAdded(account) => {
+                if self.policy.account(&account.name).is_none() {
+                    self.policy.accounts.push(*account);
+                    let used = vec![0; self.classes.len()];
+                    self.accounts.push(NAccount { used, settled: self.now, ..NAccount::default() });
+                }
+            }
             Input::MonthBegan => (0..self.accounts.len()).for_each(|account| self.settle(account)),
             Input::Reserve { reservation, .. } => {
                 self.reservations.remove(&reservation.id);
