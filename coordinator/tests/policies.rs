@@ -106,13 +106,43 @@ fn a_month_begins_with_whole_budgets() {
 }
 
 #[test]
-fn a_default_request_is_for_programs_that_ask_for_nothing_and_are_no_ranks() {
+fn a_default_request_is_for_programs_and_ranks_that_ask_for_nothing() {
     let mut bench = with_agent();
     bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
     assert!(granted(&bench.ask(1, None)));
     assert_eq!(bench.cluster.scheduler().running(), 1);
-    let rank = Some(accord_types::Rank { rank: 0, size: 2, local_rank: 0, local_size: 2, job: 0 });
-    let request = accord_types::SessionRequest { rank, ..request("h1") };
-    let effects = bench.give(Input::Open { client: ClientId(2), request, key: key(2), user: ALICE.into() });
-    assert!(granted(&effects) && bench.cluster.scheduler().running() == 1);
+    // The ranks of one MPI program have one job, whichever comes first, and a later policy is for later programs.
+    for client in [2, 3] {
+        assert!(granted(&bench.rank(client, 7)), "rank {client}");
+        assert_eq!(bench.cluster.scheduler().running(), 2);
+        bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"2:cpu\"\n");
+    }
+    // A launcher that does not name its job can't evade the default.
+    let unnamed = bench.give(Input::Open {
+        client: ClientId(4),
+        request: accord_types::SessionRequest { rank: rank(0), ..request("h1") },
+        key: key(4),
+        user: ALICE.into(),
+    });
+    assert!(refused(&unnamed).is_some_and(|why| why.contains("one of 2 ranks asks for \"2:cpu\"")), "{unnamed:?}");
+}
+
+#[test]
+fn ranks_that_ask_for_nothing_have_no_job_where_the_policy_has_no_default() {
+    let mut bench = with_agent();
+    bench.apply("[account.physics]\nusers = [\"*\"]\n");
+    assert!(granted(&bench.rank(1, 7)) && granted(&bench.rank(2, 0)));
+    assert_eq!(bench.cluster.scheduler().running(), 0);
+}
+
+fn rank(job: u64) -> Option<accord_types::Rank> {
+    Some(accord_types::Rank { rank: 0, size: 2, local_rank: 0, local_size: 2, job })
+}
+
+impl Bench {
+    /// A rank of a program that its launcher calls `job`.
+    fn rank(&mut self, client: u64, job: u64) -> Vec<Effect> {
+        let request = accord_types::SessionRequest { rank: rank(job), ..request("h1") };
+        self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
+    }
 }

@@ -27,10 +27,8 @@ impl Cluster {
         if self.is_worth_waiting(now) {
             return self.held.push(Held::program(opener));
         }
-        // Ranks of an MPI job that ask for nothing have all devices: one rank's request would not be the others'.
-        let is_alone = opener.request.rank.is_none_or(|rank| rank.size == 1);
-        if is_alone && opener.request.job.is_none() && opener.request.devices.is_none() {
-            opener.request.devices = self.default_request(&opener.owner);
+        if opener.request.job.is_none() && opener.request.devices.is_none() {
+            opener.request.devices = self.default_of(&opener);
         }
         if opener.request.job.is_some() || opener.request.devices.is_some() {
             return self.open_by_request(now, opener, out);
@@ -46,6 +44,16 @@ impl Cluster {
                 out.push(Effect::ToClient(client, ClientPush::Refused(error)));
             }
         }
+    }
+
+    /// The request of a program that asks for nothing, if the policy has one for its user. Ranks of one MPI program have one: that of the rank that came
+    /// first, also where another policy has taken effect since.
+    fn default_of(&self, opener: &Opener) -> Option<String> {
+        let default = self.default_request(&opener.owner)?;
+        let rank = opener.request.rank.filter(|rank| rank.size > 1 && rank.job != 0);
+        let gang = rank.map(|rank| (opener.owner.user.clone(), rank.job, rank.size));
+        let first = gang.and_then(|gang| self.allocations.job(self.allocations.job_of_gang(&gang)?));
+        Some(first.map_or(default, |job| job.text.clone()))
     }
 
     /// A program that asks for devices, or is of a job.
@@ -355,5 +363,5 @@ fn unnamed_gang(rank: Rank, text: &str) -> Error {
     let cause =
         format!("one of {} ranks asks for {text:?}, and their launcher does not say what the others are of", rank.size);
     Error::new(ErrorCode::InvalidArgument, cause)
-        .remedy(format!("start them by accord run -np {}, which asks for all", rank.size))
+        .remedy(format!("start them by accord run -np {} --devices {text:?}, which asks for all", rank.size))
 }
