@@ -149,6 +149,8 @@ pub enum Kind {
     Loop(Box<Loop>),
     /// `while`, `do`, a loop with `break`, or any other that only runs in order. `accesses` are those of its conditions.
     Repeat {
+        /// Why it counts no iterations, if that is more than how it is written.
+        reason: Option<String>,
         /// Accesses of its conditions, which run before and after each iteration.
         accesses: Vec<Access>,
         /// Its body.

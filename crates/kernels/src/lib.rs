@@ -24,9 +24,10 @@ mod walk;
 use analysis::Rules;
 use edits::Edits;
 use emit::clauses::{Around, around};
-use ir::Construct;
-use plan::{Note, Plan};
+use ir::{Construct, Span};
+use plan::{Note, Part, Plan};
 use source::{Line, Source};
+use std::ops::Range;
 
 pub use fortran::{Form, Input, Module};
 
@@ -48,6 +49,8 @@ pub struct Message {
     pub text: String,
     /// Whether it stays as GCC has it.
     pub refused: bool,
+    /// The lines of its construct, from the directive's to the end's.
+    pub construct: Range<u32>,
 }
 
 /// What became of a source.
@@ -64,51 +67,103 @@ pub fn rewrite_c(text: &str, name: &str, cxx: bool, mode: Mode, rules: Rules) ->
     let source = Source::c(text, name);
     let constructs = c::constructs(&source, cxx);
     let mut edits = Edits::default();
-    let (opened, notes) = decide(&constructs, rules, &mut |plan, around| match mode {
+    let decided = decide(&constructs, rules, &mut |plan, around| match mode {
         Mode::Parallel => emit::c::emit(&source, plan, around, &mut edits),
         Mode::Check => emit::check::emit(&source, plan, &mut edits),
     });
+    let opened = decided.iter().any(|one| one.opened);
     if opened && mode == Mode::Check {
         edits.insert(0, format!("{}# 1 \"{name}\"\n", emit::check::PROLOGUE));
     }
-    Rewritten { text: opened.then(|| edits.apply(text)), messages: messages(notes, |at| source.place(at).0) }
+    let messages = decided.iter().flat_map(|one| one.messages(&|at| source.place(at).0)).collect();
+    Rewritten { text: opened.then(|| edits.apply(text)), messages }
 }
 
 /// Rewrites Fortran after the preprocessor.
 pub fn rewrite_fortran(input: &Input<'_>, mode: Mode, rules: Rules) -> Rewritten {
     let expanded = fortran::expand::expand(input);
-    let input = Input { text: expanded.as_deref().unwrap_or(input.text), ..*input };
+    let input = Input { text: expanded.text.as_deref().unwrap_or(input.text), ..*input };
     let source = fortran::source::Source::new(input.text, input.form, input.name);
     let constructs = fortran::constructs::constructs(&source, &input);
     let mut edits = Edits::default();
-    let (opened, notes) = decide(&constructs, rules, &mut |plan, around| match mode {
+    let decided = decide(&constructs, rules, &mut |plan, around| match mode {
         Mode::Parallel => emit::fortran::emit(&source, plan, around, &mut edits),
         Mode::Check => emit::fortran_check::emit(&source, plan, &mut edits),
     });
+    let opened = decided.iter().any(|one| one.opened);
     let text = opened.then(|| format!("# 1 \"{}\"\n{}", input.name, edits.apply(input.text)));
-    Rewritten { text, messages: messages(notes, |at| source.place(at).0) }
+    let place = |at| source.place(at).0;
+    let messages = decided.iter().flat_map(|one| one.with_statements(&expanded.refused, &place)).collect();
+    Rewritten { text, messages }
 }
 
-/// Plans all constructs and emits those that are opened; whether there is one, and what is said of all.
-fn decide(constructs: &[Construct], rules: Rules, emit: &mut dyn FnMut(&Plan<'_>, &Around)) -> (bool, Vec<Note>) {
-    let (mut opened, mut notes) = (false, Vec::new());
-    for construct in constructs {
+/// What becomes of a construct.
+struct Decided {
+    /// The construct, with its directives.
+    span: Span,
+    /// Whether a part of it is rewritten.
+    opened: bool,
+    notes: Vec<Note>,
+    /// What of it runs in order on the device.
+    in_order: Vec<Span>,
+}
+
+impl Decided {
+    fn messages(&self, place: &dyn Fn(usize) -> Line) -> Vec<Message> {
+        let construct = place(self.span.start).number..place(self.span.end.saturating_sub(1)).number;
+        let message = |note: &Note| Message {
+            place: place(note.at),
+            text: note.text.clone(),
+            refused: note.refused,
+            construct: construct.clone(),
+        };
+        self.notes.iter().map(message).collect()
+    }
+
+    /// The messages, also of statements of arrays that run in order. `refused` has them all, with their reasons.
+    fn with_statements(&self, refused: &[(Line, String)], place: &dyn Fn(usize) -> Line) -> Vec<Message> {
+        let mut messages = self.messages(place);
+        let construct = place(self.span.start).number..place(self.span.end.saturating_sub(1)).number;
+        let lines = |span: &Span| (place(span.start), place(span.end.saturating_sub(1)));
+        for (at, reason) in refused {
+            let runs_in_order = self
+                .in_order
+                .iter()
+                .map(lines)
+                .any(|(first, last)| first.file == at.file && (first.number..=last.number).contains(&at.number));
+            if !runs_in_order {
+                continue;
+            }
+            let message =
+                Message { place: at.clone(), text: reason.clone(), refused: true, construct: construct.clone() };
+            messages.retain(|one| !one.refused || one.place != *at && one.text != plan::NO_LOOP);
+            messages.push(message);
+        }
+        messages.sort_by_key(|message| message.place.number);
+        messages
+    }
+}
+
+/// Plans all constructs and emits those that are opened.
+fn decide(constructs: &[Construct], rules: Rules, emit: &mut dyn FnMut(&Plan<'_>, &Around)) -> Vec<Decided> {
+    let decide = |construct: &Construct| {
+        let end = construct.end.as_ref().map_or(construct.span.end, |end| end.end);
+        let span = construct.directive.span.start..end.max(construct.directive.span.end);
         let planned = plan::plan(construct, rules).and_then(|plan| match around(&plan) {
             Ok(around) => Ok((plan, around)),
             Err(note) => Err(vec![note]),
         });
         match planned {
             Ok((plan, around)) => {
-                opened = true;
-                notes.extend(plan.notes.iter().cloned());
                 emit(&plan, &around);
+                let in_order = plan.parts.iter().filter_map(|part| match part {
+                    Part::Serial { span, .. } => Some(span.clone()),
+                    Part::Nest(_) => None,
+                });
+                Decided { span, opened: true, in_order: in_order.collect(), notes: plan.notes }
             }
-            Err(reasons) => notes.extend(reasons),
+            Err(notes) => Decided { in_order: vec![span.clone()], span, opened: false, notes },
         }
-    }
-    (opened, notes)
-}
-
-fn messages(notes: Vec<Note>, place: impl Fn(usize) -> Line) -> Vec<Message> {
-    notes.into_iter().map(|note| Message { place: place(note.at), text: note.text, refused: note.refused }).collect()
+    };
+    constructs.iter().map(decide).collect()
 }

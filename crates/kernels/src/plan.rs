@@ -10,6 +10,9 @@ pub(crate) use loops::has_few_iterations;
 use loops::{collapse, has_no_iterations};
 use std::collections::BTreeSet;
 
+/// What is said of a construct in which there is nothing to open.
+pub(crate) const NO_LOOP: &str = "no loop in it can run in parallel";
+
 /// What becomes of a construct.
 #[derive(Debug)]
 pub struct Plan<'a> {
@@ -116,7 +119,7 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
         let Planner { on_device, notes, host, failed, without_iterations, .. } = planner;
         if !parts.iter().any(|part| matches!(part, Part::Nest(_))) && !without_iterations {
             return Err(match notes.is_empty() {
-                true => whole("no loop in it can run in parallel", construct.directive.span.start),
+                true => whole(NO_LOOP, construct.directive.span.start),
                 false => notes,
             });
         }
@@ -268,7 +271,10 @@ impl<'a> Planner<'a> {
                 self.serial(statement, false)
             }
             Kind::Repeat { .. } | Kind::Obstacle { .. } => {
-                let mut reason = None;
+                let mut reason = match &statement.kind {
+                    Kind::Repeat { reason, .. } => reason.clone(),
+                    _ => None,
+                };
                 walk::statements(std::slice::from_ref(statement), &mut |one| {
                     if let Kind::Obstacle { obstacle, .. } = &one.kind {
                         reason.get_or_insert_with(|| obstacle.reason.clone());
@@ -485,9 +491,13 @@ fn statement_declares(construct: &Construct, statement: &Statement) -> Option<Va
     effect.accesses.iter().find(inside).map(|access| access.variable)
 }
 
-/// Whether anything outside of a span names a variable.
+/// Whether anything outside of a span names a variable, such as the header of a loop around it.
 fn named_outside(construct: &Construct, variable: VarId, span: &Span) -> bool {
     let mut found = false;
+    walk::loops(&construct.body, &mut |of| {
+        let body = &of.body_span;
+        found |= of.variable == variable && body.start <= span.start && span.end <= body.end;
+    });
     walk::accesses(&construct.body, &mut |access| {
         found |= access.variable == variable && !(span.start <= access.span.start && access.span.end <= span.end);
     });

@@ -10,7 +10,7 @@ pub(crate) fn accesses<'a>(statements: &'a [Statement], visit: &mut dyn FnMut(&'
                 inner.header.iter().for_each(&mut *visit);
                 accesses(&inner.body, visit);
             }
-            Kind::Repeat { accesses: own, body } => {
+            Kind::Repeat { accesses: own, body, .. } => {
                 own.iter().for_each(&mut *visit);
                 accesses(body, visit);
             }

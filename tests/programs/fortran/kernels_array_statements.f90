@@ -129,6 +129,19 @@ contains
     end do
   end subroutine
 
+  ! Reductions of one dimension, and counts.
+  subroutine dimensions(c, rows, columns, least, counts, odd)
+    real(8) :: c(n, m), rows(n), columns(m), least(0:m-1)
+    integer :: counts(n), odd
+    !$acc kernels
+    rows = sum(c, dim=2)
+    columns(:) = sum(c*2, 1, mask=c > 0)
+    least = minval(c, dim=1)
+    counts = count(c > 0, dim=2)
+    odd = count(mod(counts, 2) == 1)
+    !$acc end kernels
+  end subroutine
+
   ! Assignments that may or may not overlap, through pointers and components.
   subroutine overlaps(x, one)
     real(8), target :: x(n)
@@ -161,6 +174,8 @@ program main
   real(8) :: w(-3:n), w2(-3:n), s, t, s2, t2
   integer :: idx(n), i, j, k, k2
   logical :: l1, l2, l3, l4, mask(n), mask2(n)
+  real(8) :: rows(n), columns(m), least(m)
+  integer :: counts(n), odd
   type(cell) :: one
   do i = 1, n
     a(i) = mod(i*7, 23) - 9
@@ -192,6 +207,32 @@ program main
   call equal('any', l1, l3)
   call equal('all', l2, l4)
   call equal('mask', all(mask .eqv. mask2), .true.)
+  call dimensions(c, rows, columns, least, counts, odd)
+  do i = 1, n
+    s = 0
+    k = 0
+    do j = 1, m
+      s = s + c(i, j)
+      if (c(i, j) > 0) k = k + 1
+    end do
+    call equal('sums of rows', rows(i), s)
+    call equal('counts', counts(i), k)
+  end do
+  do j = 1, m
+    s = 0
+    t = c(1, j)
+    do i = 1, n
+      if (c(i, j) > 0) s = s + c(i, j)*2
+      t = min(t, c(i, j))
+    end do
+    call equal('sums of columns', columns(j), s)
+    call equal('least of columns', least(j), t)
+  end do
+  k = 0
+  do i = 1, n
+    k = k + mod(counts(i), 2)
+  end do
+  call equal('odd counts', odd, k)
   do i = 1, n
     x(i) = i
     one%x(i) = i

@@ -64,7 +64,7 @@ impl References {
                     forget(&inner.body, values);
                     values.insert(inner.variable, None);
                 }
-                Kind::Repeat { accesses, body } => {
+                Kind::Repeat { accesses, body, .. } => {
                     forget(body, values);
                     for access in accesses.iter().filter(|access| access.write) {
                         values.insert(access.variable, None);

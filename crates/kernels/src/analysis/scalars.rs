@@ -157,7 +157,7 @@ impl Assigned<'_> {
                     assigned.insert(inner.variable);
                     self.statements(&inner.body, &mut assigned.clone());
                 }
-                Kind::Repeat { accesses, body } => {
+                Kind::Repeat { accesses, body, .. } => {
                     let mut within = assigned.clone();
                     self.accesses(accesses, &mut within);
                     self.statements(body, &mut within);

@@ -15,6 +15,17 @@ impl Statements<'_, '_> {
         }
     }
 
+    /// Why a loop that compares its variable with a call's result counts no iterations: the call may return another value each time.
+    pub(super) fn called_bound(&mut self, node: Node<'_>) -> Option<String> {
+        if node.kind() != "for_statement" {
+            return None;
+        }
+        let mut found = Found::default();
+        self.expressions.read(node.child_by_field_name("condition")?, &mut found);
+        let call = found.calls.iter().find(|call| call.kind != CallKind::Pure)?;
+        Some(format!("the loop's bound is a call of {}, which each iteration evaluates", call.name))
+    }
+
     /// The loop, if its trip count is known before it starts.
     fn counted(&mut self, node: Node<'_>, directive: Option<Directive>) -> Option<Loop> {
         let initializer = node.child_by_field_name("initializer")?;

@@ -258,6 +258,7 @@ impl Statements<'_, '_> {
             return self.obstacle(node, reason, false);
         }
         let body = node.child_by_field_name("body").map_or_else(Vec::new, |body| self.body(body));
-        Kind::Repeat { accesses: found.accesses, body }
+        let reason = self.called_bound(node);
+        Kind::Repeat { reason, accesses: found.accesses, body }
     }
 }

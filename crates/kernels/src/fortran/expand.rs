@@ -13,19 +13,29 @@ use super::tree::{child, children, word};
 use super::{Input, parse};
 use crate::edits::Edits;
 use crate::ir::Element;
+use crate::source::Line as Place;
 use std::collections::{BTreeMap, HashMap};
 use tree_sitter::Node;
 
-/// The text with loops in place of such statements; `None` if there are none.
-pub(crate) fn expand(input: &Input<'_>) -> Option<String> {
+/// A source with loops in place of such statements.
+#[derive(Debug, Default)]
+pub(crate) struct Expanded {
+    /// The text; `None` if there are no such statements.
+    pub(crate) text: Option<String>,
+    /// Statements that stay as they are, and why.
+    pub(crate) refused: Vec<(Place, Refusal)>,
+}
+
+/// Writes statements of arrays in constructs as loops.
+pub(crate) fn expand(input: &Input<'_>) -> Expanded {
     let source = Source::new(input.text, input.form, input.name);
     if !source.directives.iter().any(is_kernels) {
-        return None;
+        return Expanded::default();
     }
-    let tree = parse(&source.code)?;
+    let Some(tree) = parse(&source.code) else { return Expanded::default() };
     let scopes = Scopes::new(tree.root_node(), &source, input);
     let mut edits = Edits::default();
-    let (mut changed, mut count) = (false, 0);
+    let (mut changed, mut count, mut refused) = (false, 0, Vec::new());
     let mut declared: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for (at, placed) in source.directives.iter().enumerate().filter(|(_, placed)| is_kernels(placed)) {
         let Some((_, nodes)) = body(&source, placed, end_of(&source, at), tree.root_node()) else { continue };
@@ -40,12 +50,14 @@ pub(crate) fn expand(input: &Input<'_>) -> Option<String> {
             renamed: HashMap::new(),
             declarations: Vec::new(),
             labels: Vec::new(),
+            refused: Vec::new(),
             count,
             changed: false,
         };
         nodes.into_iter().for_each(|node| expander.statement(node));
-        let Expander { declarations, count: used, changed: own, .. } = expander;
+        let Expander { declarations, count: used, changed: own, refused: left, .. } = expander;
         (changed, count) = (changed || own, used);
+        refused.extend(left);
         declared.entry(scopes.last_declaration(scope)).or_default().extend(declarations);
     }
     for (at, declarations) in declared.into_iter().filter(|(_, declarations)| !declarations.is_empty()) {
@@ -53,19 +65,21 @@ pub(crate) fn expand(input: &Input<'_>) -> Option<String> {
         let lines: Vec<Line> = declarations.into_iter().map(Line::Code).collect();
         lines::insert_after(&source, source.span(at.saturating_sub(1)..at).end, &lines, &mut edits);
     }
-    changed.then(|| edits.apply(input.text))
+    Expanded { text: changed.then(|| edits.apply(input.text)), refused }
 }
 
 pub(super) struct Expander<'e, 'a> {
     pub(super) expressions: Expressions<'a>,
-    edits: &'e mut Edits,
+    pub(super) edits: &'e mut Edits,
     /// Indices of `do concurrent` and `forall` around the statement.
-    renamed: HashMap<String, String>,
-    declarations: Vec<String>,
+    pub(super) renamed: HashMap<String, String>,
+    pub(super) declarations: Vec<String>,
     /// Labels of the `continue` statements at which the loops around end, inner ones last.
     labels: Vec<Option<String>>,
-    count: usize,
-    changed: bool,
+    /// Statements that stay as they are, and why.
+    refused: Vec<(Place, Refusal)>,
+    pub(super) count: usize,
+    pub(super) changed: bool,
 }
 
 impl<'a> Expander<'_, 'a> {
@@ -77,7 +91,7 @@ impl<'a> Expander<'_, 'a> {
         Elements { expressions: &mut self.expressions, renamed: &self.renamed, uses: Vec::new() }
     }
 
-    fn statement(&mut self, node: Node<'_>) {
+    pub(super) fn statement(&mut self, node: Node<'_>) {
         if node.kind() == "do_loop_statement" {
             if let Some(concurrent) = child(node, "concurrent_statement") {
                 return self.concurrent(node, concurrent);
@@ -123,12 +137,21 @@ impl<'a> Expander<'_, 'a> {
         };
         match new {
             Ok(Some(lines)) => Some(lines),
-            Ok(None) | Err(_) => {
+            unchanged => {
+                if let Err(reason) = unchanged {
+                    self.refuse(node, reason);
+                }
                 self.count = count;
                 self.declarations.truncate(declared);
                 None
             }
         }
+    }
+
+    /// Records why a statement stays as it is.
+    pub(super) fn refuse(&mut self, node: Node<'_>, reason: Refusal) {
+        let source = self.expressions.source;
+        self.refused.push((source.place(source.start(node.start_byte())).0, reason));
     }
 
     /// `if (condition) a(:) = 0` as a block.
@@ -162,7 +185,7 @@ impl<'a> Expander<'_, 'a> {
     }
 
     /// Gives a statement's own names, not those of statements inside of it, their new ones.
-    fn rename(&mut self, node: Node<'_>) {
+    pub(super) fn rename(&mut self, node: Node<'_>) {
         if self.renamed.is_empty() {
             return;
         }
@@ -179,12 +202,12 @@ impl<'a> Expander<'_, 'a> {
     }
 
     /// Whether `kind` is the intrinsic function, by which new variables get their types.
-    fn has_kind(&self) -> bool {
+    pub(super) fn has_kind(&self) -> bool {
         self.expressions.scopes.meaning(self.expressions.scope, "kind") == super::scopes::Meaning::Intrinsic
     }
 
     /// A new variable of a type.
-    fn fresh(&mut self, of: &str) -> String {
+    pub(super) fn fresh(&mut self, of: &str) -> String {
         self.count += 1;
         let name = format!("{PREFIX}{}", self.count);
         self.declarations.push(format!("{of} :: {name}"));
@@ -210,8 +233,11 @@ impl<'a> Expander<'_, 'a> {
         let Some(reference) = self.expressions.reference(left) else { return Ok(None) };
         let dimensions = self.elements().dimensions(&reference)?;
         let over = dimensions.map(|dimensions| self.over(&dimensions)).unwrap_or_default();
+        if let Some(lines) = self.reduction(&reference, right, &over)? {
+            return Ok(Some(lines));
+        }
         if over.is_empty() {
-            return self.reduction(&reference, right);
+            return Ok(None);
         }
         let mut elements = self.elements();
         let (stored, line) = elements.store(&reference, right, &over)?;
@@ -285,53 +311,6 @@ impl<'a> Expander<'_, 'a> {
             lines = std::iter::once(format!("if ({mask}) then")).chain(lines).chain(["end if".into()]).collect();
         }
         Ok((!stored.is_empty()).then(|| wrapped(over, lines)))
-    }
-
-    /// `do concurrent` as loops with `independent`.
-    fn concurrent(&mut self, node: Node<'_>, concurrent: Node<'_>) {
-        let source = self.expressions.source;
-        let header = child(concurrent, "concurrent_header");
-        let (Some(header), Some(end)) = (header, child(node, "end_do_loop_statement")) else { return };
-        let start = source.start(node.start_byte());
-        let is_named = child(node, "block_label_start_expression").is_some() || lines::is_labelled(source, start);
-        if child(concurrent, "concurrent_locality").is_some() || is_named || !self.has_kind() {
-            return self.rename(node);
-        }
-        let r#type = header.child_by_field_name("type").map(|node| self.code()[node.byte_range()].to_owned());
-        let (mut heads, mut specs) = (Vec::new(), Vec::new());
-        for control in children(header).into_iter().filter(|child| child.kind() == "concurrent_control") {
-            let parts = ["initial", "final", "step"].map(|field| control.child_by_field_name(field));
-            let texts = parts.map(|part| part.map(|part| self.elements().plain(part)));
-            let (Some(name), [Some(first), Some(last), step]) = (control.named_child(0), texts) else { return };
-            let index = word(name, self.code());
-            let variable = self.fresh(&r#type.clone().unwrap_or_else(|| format!("integer(kind({index}))")));
-            let step = step.map(|step| format!(", {step}")).unwrap_or_default();
-            heads.push(format!("do {variable} = {first}, {last}{step}"));
-            specs.push((index, variable));
-        }
-        let before = source.directives_before(node.start_byte()).next();
-        let mut promised = before.is_some_and(|placed| placed.directive.name == "loop");
-        let kept = self.renamed.clone();
-        self.renamed.extend(specs);
-        let mut all = Vec::new();
-        for head in heads.iter().rev() {
-            if !promised {
-                all.push(Line::Directive("loop independent".into()));
-            }
-            promised = false;
-            all.push(Line::Code(head.clone()));
-        }
-        let mut close: Vec<Line> = Vec::new();
-        if let Some(mask) = child(header, "concurrent_mask") {
-            all.push(Line::Code(format!("if ({}) then", self.elements().plain(mask))));
-            close.push(Line::Code("end if".into()));
-        }
-        close.extend(heads.iter().map(|_| Line::Code("end do".into())));
-        lines::replace(source, source.span(node.start_byte()..concurrent.end_byte()), &all, self.edits);
-        children(node).into_iter().filter(is_nested).for_each(|inner| self.statement(inner));
-        lines::replace(source, source.span(end.byte_range()), &close, self.edits);
-        self.renamed = kept;
-        self.changed = true;
     }
 
     /// Ends a loop to a label by `end do`; the label, if nothing but `continue` has it.
@@ -422,7 +401,7 @@ impl Elements<'_, '_> {
 }
 
 /// Refuses if what is stored may be read in another iteration.
-fn apart(stored: &[Use], read: &[Use]) -> Result<(), Refusal> {
+pub(super) fn apart(stored: &[Use], read: &[Use]) -> Result<(), Refusal> {
     let named = |text: &str, name: &str| {
         text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word.eq_ignore_ascii_case(name))
     };
@@ -457,7 +436,7 @@ fn first_assignment(node: Node<'_>) -> Option<Node<'_>> {
     own.or_else(|| all.into_iter().filter(|child| child.kind() == "elsewhere_clause").find_map(first_assignment))
 }
 
-fn is_nested(node: &Node<'_>) -> bool {
+pub(super) fn is_nested(node: &Node<'_>) -> bool {
     let is_clause = matches!(node.kind(), "elseif_clause" | "else_clause" | "case_statement");
     let is_part = matches!(node.kind(), "while_statement" | "concurrent_statement");
     is_clause

@@ -1,6 +1,7 @@
 //! The front end for Fortran in free and fixed form, by tree-sitter's grammar.
 
 mod array_reductions;
+mod concurrent;
 mod constants;
 pub(crate) mod constructs;
 mod declarations;

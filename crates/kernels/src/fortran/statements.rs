@@ -260,7 +260,7 @@ impl Statements<'_> {
                 let span = self.span(node);
                 found.accesses.push(Access { variable, write: true, subscripts: Vec::new(), span });
             }
-            return Kind::Repeat { accesses: found.accesses, body };
+            return Kind::Repeat { reason: None, accesses: found.accesses, body };
         };
         self.counted(node, control, &inner, body, directive).unwrap_or_else(|| {
             let mut found = Found::default();

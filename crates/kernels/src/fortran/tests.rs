@@ -313,7 +313,39 @@ fn array_assignments_that_may_overlap_stay() {
         assert!(new.text.as_ref().is_some_and(|text| text.contains(body)), "{text} {new:?}");
     }
     let pointers = reasons("real(8), pointer :: p(:), q(:)", "p = q(1:n)");
-    assert_eq!(pointers, ["an assignment of arrays whose right side may overlap what is stored"]);
+    assert_eq!(pointers, ["the right side may read elements of p that are stored"]);
+}
+
+/// A statement that becomes no loop has its line and its reason, also where another one of the construct is opened.
+#[test]
+fn statements_of_arrays_that_stay_have_their_reason() {
+    let opened = "do i = 1, n\n b(i) = 1\nend do";
+    for (declarations, statement, reason) in [
+        ("integer :: k", "k = maxloc(a, dim=1)", "maxloc stays one statement"),
+        ("real :: r", "r = sum(a)", "sum of another type than its result"),
+        ("integer :: k", "a = sum(c(1:n, 1:5), dim=k)", "dim of sum is no constant"),
+        ("", "a = sum(c(1:n, 1:5), dim=3)", "dim of sum is another dimension than the result leaves out"),
+        ("", "a(2:n) = a(1:n-1)", "the right side may read elements of a that are stored"),
+        ("", "a = [(t, j = 1, n)]", "an array constructor in an assignment of arrays"),
+        (
+            "real(8) :: h(4)",
+            "do concurrent (j = 1:n) local(h)\n a(j) = 1\nend do",
+            "h in local of do concurrent is no scalar with a known type",
+        ),
+    ] {
+        for (body, line) in [(statement.to_owned(), 0), (format!("{opened}\n{statement}"), 3)] {
+            let text = procedure(declarations, &body);
+            let new = rewritten(&text, Form::Free, Mode::Parallel);
+            let first = 1 + text[..text.find("!$acc kernels").unwrap()].matches('\n').count() as u32;
+            let refused: Vec<(u32, &str)> =
+                new.messages.iter().filter(|one| one.refused).map(|one| (one.place.number, &*one.text)).collect();
+            assert_eq!(refused, [(first + 1 + line, reason)], "{text}");
+            assert!(new.messages.iter().all(|one| one.construct.start == first), "{:?}", new.messages);
+        }
+    }
+    // Inside of a promised loop it is one iteration's.
+    let promised = "!$acc loop independent\ndo i = 1, n\n c(i, 1:3) = c(i, 2:4)\nend do";
+    assert_eq!(reasons("", promised), Vec::<String>::new());
 }
 
 #[test]

@@ -114,6 +114,8 @@ fn what_stands_in_the_way_is_said() {
     refuses(&kernels("for (i = 0; i < n; i++) { p = a + i; p[0] = 1; }"), "the pointer p is changed");
     refuses(&kernels("for (i = 0; i < n; i++) { a[i] = 1; n = n - 1; }"), "trip count is not known");
     refuses(&kernels("for (i = 0; i < n; i++) { a[i] = 1; i++; }"), "trip count is not known");
+    let called = "the loop's bound is a call of g, which each iteration evaluates";
+    refuses(&kernels("for (i = 0; i < g(n); i++) a[i] = 1;"), called);
     refuses(&kernels("while (n > 0) { a[n] = 1; n--; }"), "trip count is not known");
     refuses("#pragma acc kernels\n#pragma acc loop seq\nfor (i = 0; i < n; i++) a[i] = 1;", "loop seq");
     refuses(
@@ -145,6 +147,12 @@ fn loops_of_cxx_need_a_promise() {
     assert!(refused.iter().all(|message| message.refused && message.text.contains("C++")), "{refused:?}");
     let promised = messages(&format!("#pragma acc kernels loop independent\n{nest}"), rules, true);
     assert!(promised.iter().all(|message| !message.refused), "{promised:?}");
+    // A promise says nothing of the bound.
+    let called = "#pragma acc kernels loop independent\nfor (int z = 0; z < s->size(); z++) p[z] = q[z];";
+    let called: Vec<(String, &str)> =
+        messages(called, rules, true).iter().map(|one| (one.text.clone(), one.remedy())).collect();
+    let reason = "the loop's bound is a call of s->size, which each iteration evaluates".to_owned();
+    assert_eq!(called, [(reason, "the bound in a variable, set ahead of the construct")]);
 }
 
 /// What iterations may share is not taken for theirs, though the loop is promised.

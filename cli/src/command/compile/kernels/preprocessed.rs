@@ -32,9 +32,10 @@ impl Preprocessed {
 
 /// Says what became of a loop: all with `-Minfo`, else what stays on one thread.
 pub(crate) fn say(message: &Message, own: Own) {
-    let Message { place, text, refused } = message;
+    let Message { place, text, refused, .. } = message;
     if own.info {
-        tell(format_args!("{}:{}: {text}", place.file, place.number));
+        let remedy = if *refused { format!("; write: {}", message.remedy()) } else { String::new() };
+        tell(format_args!("{}:{}: {text}{remedy}", place.file, place.number));
     } else if *refused && !own.quiet {
         tell(format_args!(
             "{}:{}: note: {text}; the loop stays as GCC compiles kernels, mostly for one thread; write: {}",
