@@ -144,8 +144,30 @@ fn regions_on_one_thread_are_marked() {
     for (name, one) in [("alone._omp_fn.0", true), ("together._omp_fn.0", false)] {
         assert_eq!(region(image(&told), name)["one_thread"], one, "{told:#}");
     }
+    let loops = &region(image(&told), "alone._omp_fn.0")["kernels"];
+    let found = "GCC found no independent loop";
+    assert_eq!((&loops[0]["line"], &loops[0]["reason"]), (&9.into(), &found.into()), "{loops:#}");
     let text = text(&program);
-    assert!(text.contains("1 [1]") && text.contains("[1] runs on one thread: GCC found no independent loop"), "{text}");
+    let why = "one_thread.c:9: GCC found no independent loop; accord cc opens it";
+    assert!(text.contains("1 [1]") && text.contains("[1] runs on one thread: ") && text.contains(why), "{text}");
+}
+
+/// Line, reason and remedy of each loop that keeps its construct on one thread.
+#[test]
+fn loops_of_kernels_constructs_on_one_thread_have_their_reasons() {
+    let program = built("tests/programs/wrappers/kernels.c", Language::C, OPTIMIZED).program;
+    let (told, text) = (json(&program), text(&program));
+    let regions = image(&told)["regions"].as_array().unwrap();
+    let loops: Vec<&Value> = regions.iter().flat_map(|region| region["kernels"].as_array().unwrap()).collect();
+    let carried = "loop carried dependence of a prevents parallelization";
+    let independent = "write: loop independent, if the iterations don't need each other's values";
+    for (line, reason, remedy) in
+        [(68, carried, independent), (40, "GCC found no independent loop", "accord cc opens it")]
+    {
+        let known = loops.iter().any(|one| one["line"] == line && one["reason"] == reason && one["remedy"] == remedy);
+        assert!(known, "{line}: {told:#}");
+        assert!(text.contains(&format!("kernels.c:{line}: {reason}; {remedy}")), "{text}");
+    }
 }
 
 #[test]

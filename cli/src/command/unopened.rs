@@ -1,33 +1,46 @@
-//! Loops of `kernels` constructs that `accord cc`, `c++` and `fc` leave as GCC has them.
+//! What `accord cc`, `c++` and `fc` make of the `kernels` constructs of a source, and which loops they leave as GCC has them.
 
 use crate::directives::{Finding, Language, Severity};
 use accord_kernels::analysis::Rules;
-use accord_kernels::{Form, Input, Mode, rewrite_c, rewrite_fortran};
+use accord_kernels::{Form, Input, Message, Mode, rewrite_c, rewrite_fortran};
 use std::path::Path;
 use std::process::Command;
 
 /// Columns of fixed form.
 const COLUMNS: usize = 72;
 
-/// What stays of a source's `kernels` constructs, and why. Nothing of a source that the machine's preprocessor refuses.
-pub(super) fn unopened(path: &Path, language: Language) -> Vec<Finding> {
-    let Some(text) = preprocessed(path, language).filter(|text| text.to_ascii_lowercase().contains("kernels")) else {
+/// What becomes of the loops in a source's `kernels` constructs. A source that the machine's preprocessor refuses, as options of its
+/// compilation are missing, is read as it is.
+pub(super) fn messages(path: &Path, language: Language) -> Vec<Message> {
+    let as_it_is = || Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned());
+    preprocessed(path, language).or_else(as_it_is).map_or_else(Vec::new, |text| of_text(&text, path, language))
+}
+
+fn of_text(text: &str, path: &Path, language: Language) -> Vec<Message> {
+    if !text.to_ascii_lowercase().contains("kernels") {
         return Vec::new();
-    };
+    }
     let name = path.display().to_string();
     let rules = Rules { prove: language != Language::Cxx, implicit_reductions: true, no_alias: false };
     let folder = path.parent().unwrap_or(Path::new(""));
     let new = match language {
-        Language::C | Language::Cxx => rewrite_c(&text, &name, language == Language::Cxx, Mode::Parallel, rules),
+        Language::C | Language::Cxx => rewrite_c(text, &name, language == Language::Cxx, Mode::Parallel, rules),
         Language::FreeFortran | Language::FixedFortran => {
             let form = if language == Language::FreeFortran { Form::Free } else { Form::Fixed { columns: COLUMNS } };
             let include = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
-            let input = Input { text: &text, form, name: &name, module: &|_| None, include: &include };
+            let input = Input { text, form, name: &name, module: &|_| None, include: &include };
             rewrite_fortran(&input, Mode::Parallel, rules)
         }
     };
     // Names of modules are known where the source is compiled.
-    let refused = new.messages.into_iter().filter(|one| one.refused && !one.text.contains(" means is not known"));
+    new.messages.into_iter().filter(|one| !one.text.contains(" means is not known")).collect()
+}
+
+/// What stays of a source's `kernels` constructs, and why. Nothing of a source that the machine's preprocessor refuses.
+pub(super) fn unopened(path: &Path, language: Language) -> Vec<Finding> {
+    let name = path.display().to_string();
+    let text = preprocessed(path, language).unwrap_or_default();
+    let refused = of_text(&text, path, language).into_iter().filter(|one| one.refused);
     let found = refused.map(|message| Finding {
         file: Some(message.place.file.clone()).filter(|file| *file != name),
         line: message.place.number,

@@ -5,6 +5,7 @@ mod copy;
 mod d2d;
 mod file;
 mod hops;
+mod kernels;
 mod launch;
 mod region;
 mod show;

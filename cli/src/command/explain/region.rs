@@ -1,5 +1,6 @@
 //! A program's GPU code as it is shown: what its objects, regions and variables are.
 
+use super::kernels::{Loop, Sources};
 use accord_device::cpu::source_position;
 use accord_device::image::{
     BlockPath, GangCount, HostRegion, ImageFunction, Kernel, PARAMETER_SM_MIN, ProgramImage, ProgramObject, Updates,
@@ -57,6 +58,8 @@ pub(super) struct Region {
     pub(super) block: Block,
     /// It has a loop, and runs on one thread.
     pub(super) one_thread: bool,
+    /// The loops of its `kernels` construct that are the reason, as far as the source says it.
+    pub(super) kernels: Vec<Loop>,
     /// Why its gangs have thread blocks of their own; none if they can share them.
     pub(super) gangs_apart: Option<String>,
     /// Its loops that do several rounds at a time.
@@ -84,10 +87,11 @@ pub(super) struct Variable {
 impl Program {
     /// `objects` are those that `file` has or loads.
     pub(super) fn new(file: &Path, objects: Vec<ProgramObject>) -> Self {
+        let mut sources = Sources::default();
         let objects = objects
             .into_iter()
             .map(|object| Object {
-                image: object.image.map(|image| image.map(|image| Image::new(&object.path, &image))),
+                image: object.image.map(|image| image.map(|image| Image::new(&object.path, &image, &mut sources))),
                 path: object.path,
                 executable: object.executable,
                 openacc: object.openacc,
@@ -139,7 +143,7 @@ impl Program {
 }
 
 impl Image {
-    fn new(path: &str, from: &ProgramImage) -> Self {
+    fn new(path: &str, from: &ProgramImage, sources: &mut Sources) -> Self {
         let mut kernels = HashMap::new();
         let mut ptx = Vec::new();
         for object in &from.image.objects {
@@ -159,7 +163,10 @@ impl Image {
         let mut regions: Vec<Region> = functions
             .map(|((function, host), (one_thread, apart))| {
                 let region = Region::new(path, function, host, kernels.get(&function.name));
-                Region { one_thread, gangs_apart: apart.map(|why| why.to_string()).or(region.gangs_apart), ..region }
+                let source = region.source.as_deref().filter(|_| one_thread);
+                let kernels = source.map_or_else(Vec::new, |source| sources.loops(source));
+                let gangs_apart = apart.map(|why| why.to_string()).or(region.gangs_apart);
+                Region { one_thread, kernels, gangs_apart, ..region }
             })
             .collect();
         regions.sort_by(|a, b| a.place().cmp(&b.place()));
@@ -202,6 +209,7 @@ impl Region {
             source: source_position(path, host.offset),
             dims,
             one_thread: false,
+            kernels: Vec::new(),
             gangs_apart: kernel.is_none_or(|kernel| !kernel.shares_blocks).then(|| "its PTX is not rewritten".to_owned()),
             problem: (gangs == GangCount::Lost).then_some(
                 "compiled for a constant number of gangs above 65535, which GCC keeps in 16 bits only; write a variable in \

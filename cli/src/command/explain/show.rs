@@ -147,7 +147,15 @@ fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 7] {
         });
         known + 1
     };
-    let gangs = if region.one_thread { format!("{gangs} [{}]", mark(ONE_THREAD.to_owned())) } else { gangs };
+    let gangs = match &*region.kernels {
+        [] if region.one_thread => format!("{gangs} [{}]", mark(ONE_THREAD.to_owned())),
+        [] => gangs,
+        loops => loops.iter().fold(gangs, |gangs, one| {
+            let file = region.source.as_deref().and_then(|source| source.rsplit_once(':')).map_or("", |(file, _)| file);
+            let reason = format!("runs on one thread: {}:{}: {}; {}", near(file), one.line, one.reason, one.remedy);
+            format!("{gangs} [{}]", mark(reason))
+        }),
+    };
     let gangs = region.problem.map_or(gangs, |problem| format!("lost [{}]", mark(problem.to_owned())));
     let shared = match &region.gangs_apart {
         None => "several gangs".to_owned(),
@@ -211,6 +219,9 @@ fn image_json(image: &Image) -> Value {
                 "vector": region.dims[2],
                 "problem": region.problem,
                 "one_thread": region.one_thread,
+                "kernels": region.kernels.iter().map(|one| {
+                    json!({ "line": one.line, "reason": one.reason, "remedy": one.remedy })
+                }).collect::<Vec<_>>(),
                 "gangs_apart": region.gangs_apart,
                 "unrolled_loops": region.unrolled,
                 "argument_block": match &region.block {
