@@ -40,7 +40,7 @@ fn differing(folder: &Path, text: &str) -> (BTreeSet<usize>, BTreeSet<String>) {
     (all, said)
 }
 
-fn preprocessed(folder: &Path, text: &str) -> String {
+pub(super) fn preprocessed(folder: &Path, text: &str) -> String {
     let source = folder.join("cases.c");
     std::fs::write(&source, text).unwrap();
     let output = Command::new("gcc").args(["-E", "-fopenacc"]).arg(&source).output().unwrap();

@@ -2,4 +2,5 @@
 
 mod decisions;
 mod generated;
+mod implicit;
 mod programs;

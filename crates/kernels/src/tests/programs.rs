@@ -8,22 +8,11 @@ pub(super) struct Random(u64);
 
 impl Random {
     pub(super) fn new(seed: u64) -> Self {
-        let mut new = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..4).for_each(|_| {
-            new.next();
-        });
-        new
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        Self(seed)
     }
 
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        accord_test_tier::splitmix64(&mut self.0) % bound
     }
 
     fn chance(&mut self, percent: u64) -> bool {

@@ -1,0 +1,164 @@
+//! What GCC decides of the variables of `kernels` constructs, by its own dump, beside what the rewriting says of them.
+
+use super::programs::{Case, Random, case, file};
+use crate::analysis::Rules;
+use crate::ir::{Construct, Shape, Storage};
+use crate::plan::{Part, plan};
+use crate::source::Source;
+use crate::{Mode, c, rewrite_c, walk};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+/// Constructs of the test.
+const CONSTRUCTS: usize = 100;
+const RULES: Rules = Rules { prove: true, implicit_reductions: true, no_alias: false };
+
+/// A directive of a dump or of a source: its name, and for each variable what is said of it.
+#[derive(Debug)]
+struct Region {
+    name: String,
+    variables: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Reads `name clause(list) clause(kind:variable [len: 4])`.
+fn region(text: &str) -> Region {
+    let name = text.split([' ', '(']).next().unwrap_or_default().to_owned();
+    let mut variables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut rest = text;
+    while let Some(open) = rest.find('(') {
+        let clause = rest[..open].rsplit(' ').next().unwrap_or_default();
+        let mut depth = 0;
+        let close = rest[open..].find(|c| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            depth == 0
+        });
+        let Some(close) = close.map(|length| open + length) else { break };
+        let list = &rest[open + 1..close];
+        let (kind, list) = match clause {
+            "map" => list.split_once(':').unwrap_or((clause, list)),
+            _ => (clause, list.rsplit(':').next().unwrap_or(list)),
+        };
+        for one in list.split(", ") {
+            let name = one.split([' ', '[']).next().unwrap_or_default();
+            variables.entry(name.to_owned()).or_default().insert(kind.to_owned());
+        }
+        rest = &rest[close + 1..];
+    }
+    Region { name, variables }
+}
+
+/// The regions of each function `kernels_N` in GCC's dump after it has made its implicit decisions.
+fn dumped(folder: &Path, text: &str) -> BTreeMap<usize, Vec<Region>> {
+    let source = folder.join("dumped.i");
+    std::fs::write(&source, text).unwrap();
+    let mut command = Command::new("gcc");
+    command.args(["-fopenacc", "-foffload=disable", "-w", "-S", "-o", "/dev/null", "-dumpdir"]);
+    let output = command.arg(folder.join("dump-")).arg("-fdump-tree-gimple").arg(&source).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let dumps = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let dump = dumps.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "gimple")).unwrap();
+    let text = std::fs::read_to_string(&dump).unwrap();
+    std::fs::remove_file(dump).unwrap();
+    let (mut all, mut function): (BTreeMap<usize, Vec<Region>>, _) = (BTreeMap::new(), None);
+    for line in text.lines() {
+        if !line.starts_with([' ', '{', '}']) && line.contains('(') {
+            let name = line.split(" (").next().unwrap_or_default().rsplit(' ').next().unwrap_or_default();
+            function = name.strip_prefix("kernels_").and_then(|number| number.parse().ok());
+        }
+        let directive = line.trim_start().strip_prefix("#pragma omp target oacc_");
+        if let (Some(directive), Some(function)) = (directive, function) {
+            all.entry(function).or_default().push(region(directive));
+        }
+    }
+    all
+}
+
+/// Variables of a construct, by what they are.
+fn named(construct: &Construct, is: impl Fn(Shape) -> bool) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let mut add = |id: crate::poly::VarId| {
+        let variable = &construct.variables[id.0];
+        if variable.storage != Storage::Inside && is(variable.shape) {
+            all.insert(variable.name.clone());
+        }
+    };
+    walk::accesses(&construct.body, &mut |access| add(access.variable));
+    walk::loops(&construct.body, &mut |inner| add(inner.variable));
+    all
+}
+
+/// The variables of regions of which one of these things is said.
+fn said(regions: &[Region], of: &[&str]) -> BTreeSet<String> {
+    let all = regions.iter().flat_map(|region| &region.variables);
+    all.filter(|(_, kinds)| of.iter().any(|kind| kinds.contains(*kind))).map(|(name, _)| name.clone()).collect()
+}
+
+#[test]
+fn clauses_are_what_gcc_decides_for_the_same_variables() {
+    let seed = std::env::var("ACCORD_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
+    let mut random = Random::new(seed);
+    let cases: Vec<Case> = (0..CONSTRUCTS).map(|_| case(&mut random)).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let text = super::generated::preprocessed(folder.path(), &file(&cases));
+    let source = Source::c(&text, "cases.c");
+    let constructs = c::constructs(&source, false);
+    let new = rewrite_c(&text, "cases.c", false, Mode::Parallel, RULES).text.unwrap();
+    let (before, after) = (dumped(folder.path(), &text), dumped(folder.path(), &new));
+    assert_eq!((constructs.len(), before.len()), (CONSTRUCTS, CONSTRUCTS));
+    let (mut scalars, mut arrays, mut opened, mut folded) = (0, 0, 0, 0);
+    for (at, construct) in constructs.iter().enumerate() {
+        let [original] = &*before[&at] else { panic!("case {at}: {:?}", before[&at]) };
+        assert_eq!(original.name, "kernels");
+        let original = std::slice::from_ref(original);
+        // What the front end sees is what GCC sees: arrays are mapped as `copy`, scalars and pointers by force.
+        let (mapped, copied) = (said(original, &["tofrom"]), said(original, &["force_tofrom"]));
+        let known = [named(construct, |shape| shape == Shape::Array), named(construct, |shape| shape != Shape::Array)];
+        for (known, gcc) in known.iter().zip([&mapped, &copied]) {
+            assert!(gcc.is_subset(known), "case {at}: {known:?} {gcc:?}\n{}", cases[at].body);
+            // GCC folds products with 0, and loops with `independent` have their own variable.
+            let own = |name: &&String| !["i", "j", "k", "l"].contains(&name.as_str());
+            folded += known.difference(gcc).filter(own).count();
+        }
+        let Some(regions) = after.get(&at).filter(|regions| regions.iter().any(|one| one.name == "parallel")) else {
+            continue;
+        };
+        opened += 1;
+        // Each array moves as GCC moves it: around all parts, or with the one that there is.
+        let whole = said(regions, &["tofrom"]);
+        let moved: BTreeSet<String> = whole.intersection(&mapped).cloned().collect();
+        // Loops without iterations leave the device.
+        let plan = plan(construct, RULES).unwrap();
+        let arrays_of = |part: &Part<'_>| match part {
+            Part::Nest(nest) => nest.arrays.clone(),
+            Part::Serial { arrays, .. } => arrays.clone(),
+        };
+        let used = plan.parts.iter().flat_map(arrays_of).map(|id| construct.variables[id.0].name.clone());
+        let used: BTreeSet<String> = used.filter(|name| mapped.contains(name)).collect();
+        assert_eq!(moved, used, "case {at}: {regions:?}\n{}", cases[at].body);
+        // No scalar of a part is left to GCC, which would take another decision than for `kernels`.
+        let pointers = named(construct, |shape| matches!(shape, Shape::Pointer { .. }));
+        let written = new_directives(&new, at);
+        let explicit: BTreeSet<&String> = written.iter().flat_map(|one| one.variables.keys()).collect();
+        for (name, kinds) in regions.iter().flat_map(|region| &region.variables) {
+            let decided = mapped.contains(name) || pointers.contains(name) || explicit.contains(name);
+            assert!(
+                decided,
+                "case {at}: {name} is {kinds:?} by GCC alone: {regions:?}\n{written:?}\n{}",
+                cases[at].body
+            );
+        }
+        scalars += explicit.len();
+        arrays += mapped.len();
+    }
+    assert!(opened > CONSTRUCTS / 3 && scalars > opened && arrays > opened / 2, "{opened} {scalars} {arrays}");
+    assert!(folded < CONSTRUCTS / 10, "{folded} variables that GCC does not name");
+}
+
+/// The directives in a function of the rewritten text.
+fn new_directives(text: &str, at: usize) -> Vec<Region> {
+    let own = text.split(&format!("static void kernels_{at}(")).nth(1).unwrap_or_default();
+    let own = own.split("static void").next().unwrap_or_default();
+    let lines = own.lines().filter_map(|line| line.split("#pragma acc ").nth(1));
+    lines.map(|line| region(&line.replace(',', ", ").replace(",  ", ", "))).collect()
+}
