@@ -1,14 +1,15 @@
-//! Takes connections and has them prove their session's key, without a thread for any of them.
+//! Accepts connections and verifies that their clients hold the session's key, without a thread for each connection.
 //!
 //! ```text
 //!                                +-----------------------------------------------------+
-//! comes -> says who it is ------>| -> its session is announced -> proves its key ------|-> proven
+//! accept -> sends its hello ---->| -> its session is announced -> proves its key ------|-> proven
 //!          (`silent`, bounded)   |       (`unproven`, bounded)                         |
-//!                         \----->| -> is told why not, and listens for a moment        |
+//!                         \----->| -> gets a refusal, and has a moment to read it      |
 //!                                +-----------------------------------------------------+
 //! ```
 //!
-//! In both places there are few, and few of one address: for one too many the oldest of the address that has most goes.
+//! Both stages are bounded, in total and for each address. A connection beyond a bound evicts the oldest one of the
+//! address that has most.
 
 mod unproven;
 
@@ -25,46 +26,45 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unproven::{Heard, Stage, Unproven};
 
-/// Connections that have not said who they are yet.
+/// Most connections whose hello is not complete.
 const SILENT_MAX: usize = 512;
-/// The same of one address.
+/// Most of them from one address.
 const SILENT_OF_ONE_ADDRESS_MAX: usize = 128;
-/// Connections that have said who they are and not proven it, whether or not anybody knows their session; and those that listen to why they
-/// were turned away.
+/// Most connections that have sent their hello and not proven their key, and refused ones that may still read why.
 const UNPROVEN_MAX: usize = 512;
-/// The same of one address.
+/// Most of them from one address.
 const UNPROVEN_OF_ONE_ADDRESS_MAX: usize = 128;
-/// How long a connection may take to say who it is, and then to prove it.
+/// How long a connection may take to send its hello, and then to prove its key.
 const PROOF_LIMIT: Duration = Duration::from_secs(5);
-/// Connections that are taken before the others are looked at again.
+/// Most connections accepted before the others are polled again.
 const BATCH_MAX: usize = 64;
 
-/// What has become of a connection.
+/// What became of a connection.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It has proven its key, and waits for [`Proven::welcome`].
+    /// The connection has proven its key and waits for [`Proven::welcome`].
     Proven(IncomingLane, Proven),
-    /// It was turned away: its name, and why.
+    /// The connection was refused: its name, and why.
     Refused(String, Error),
 }
 
 /// What a connection has to prove.
 #[derive(Debug)]
 pub enum Asked {
-    /// That it has this key.
+    /// Possession of this key.
     Key(Key),
-    /// Nobody knows yet: it is asked again when the [`Waker`] says so, and then at the latest.
+    /// The session is not known yet. The acceptor asks again when the [`Waker`] fires, and at this time at the latest.
     Later(Instant),
 }
 
-/// Has an [`Acceptor`] ask again for what nobody knew, at any time and from any thread.
+/// Makes an [`Acceptor`] ask again about sessions that were not known. Any thread may call it at any time.
 #[derive(Debug)]
 pub struct Waker(OwnedFd);
 
 impl Waker {
-    /// See the type.
+    /// Wakes the acceptor.
     pub fn wake(&self) {
-        // If it can't count further, it is awake already.
+        // A counter at its limit leaves the acceptor awake anyway.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
@@ -73,14 +73,14 @@ impl Waker {
     }
 }
 
-/// See the module.
+/// Accepts connections and returns those that are proven or refused; see the module.
 #[derive(Debug)]
 pub struct Acceptor {
     listener: Listener,
     waker: Arc<Waker>,
     silent: Room,
     unproven: Room,
-    /// What is to be told.
+    /// Outcomes that [`Acceptor::next_outcome`] has not returned yet.
     outcomes: VecDeque<Outcome>,
 }
 
@@ -95,7 +95,7 @@ impl Room {
         Self { places: WaitingRoom::new(most, most_of_one_address), lanes: BTreeMap::new() }
     }
 
-    /// One more comes; who has to go for that.
+    /// Adds a connection and returns the one that is evicted for it.
     fn enter(&mut self, unproven: Unproven) -> (Ticket, Option<Unproven>) {
         let (ticket, leaves) = self.places.enter(&unproven.incoming.address);
         let leaves = leaves.and_then(|leaves| self.lanes.remove(&leaves));
@@ -116,7 +116,7 @@ impl Room {
         self.lanes.values().map(|unproven| unproven.until).min()
     }
 
-    /// Those to which something has happened.
+    /// Tickets of the connections with poll events.
     fn called(&self, polled: &[PollFd<'_>]) -> Vec<Ticket> {
         let called = self.lanes.keys().zip(polled).filter(|(_, polled)| !polled.revents().is_empty());
         called.map(|(ticket, _)| *ticket).collect()
@@ -131,14 +131,14 @@ impl Room {
     }
 }
 
-/// What a connection with this hello, which has come then, has to prove.
+/// Returns what the client of this hello, received at that time, has to prove.
 type KeyOf<'a> = dyn FnMut(&Hello, Instant) -> Result<Asked> + 'a;
 
 impl Acceptor {
-    /// In front of `listener`.
+    /// Creates an acceptor for the connections of `listener`.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// Returns the system's error if the listener can't be made non-blocking or the waker can't be created.
     pub fn new(listener: Listener) -> io::Result<Self> {
         listener.take_without_waiting()?;
         let waker = Arc::new(Waker(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
@@ -147,15 +147,16 @@ impl Acceptor {
         Ok(Self { listener, waker, silent, unproven, outcomes: VecDeque::new() })
     }
 
-    /// To be woken when an answer of `key_of` may be another one.
+    /// Returns the waker, for use when `key_of` may answer differently than before.
     pub fn waker(&self) -> Arc<Waker> {
         self.waker.clone()
     }
 
-    /// Waits for the next connection that has proven its key, or was turned away. `key_of` must not wait; its error's cause is told to the client.
+    /// Blocks until a connection has proven its key or was refused, and returns it. `key_of` must not block; the client
+    /// is sent its error's cause.
     ///
     /// # Errors
-    /// If the system can't give connections; this remains of use.
+    /// Returns the system's error if connections can't be accepted; the acceptor remains usable.
     pub fn next_outcome(&mut self, key_of: &mut KeyOf<'_>) -> io::Result<Outcome> {
         loop {
             if let Some(arrival) = self.outcomes.pop_front() {
@@ -165,13 +166,13 @@ impl Acceptor {
         }
     }
 
-    /// Tells a connection that has arrived why it may not stay.
+    /// Refuses a proven connection, and sends it the reason.
     pub fn turn_away(&mut self, incoming: IncomingLane, why: Error) {
         let ticket = self.enter_unproven(Unproven::new(incoming, Instant::now()));
         self.refuse(ticket, why);
     }
 
-    /// Waits until something happens, and does what follows.
+    /// Polls once and handles all events.
     fn look(&mut self, key_of: &mut KeyOf<'_>) -> io::Result<()> {
         let (comes, rang, silent, unproven) = {
             let ends = [self.silent.next_end(), self.unproven.next_end()].into_iter().flatten();
@@ -240,7 +241,7 @@ impl Acceptor {
         }
     }
 
-    /// Asks for the key of one who awaits its session.
+    /// Asks `key_of` about a connection that awaits its session.
     fn ask(&mut self, ticket: Ticket, key_of: &mut KeyOf<'_>) {
         let Some(unproven) = self.unproven.lanes.get_mut(&ticket) else { return };
         let Stage::Awaits { greeting, hello, since } = &unproven.stage else { return };
@@ -263,7 +264,7 @@ impl Acceptor {
         }
     }
 
-    /// Those who have taken too long go.
+    /// Handles the connections whose deadline has passed.
     fn end_what_is_over(&mut self, key_of: &mut KeyOf<'_>) {
         let now = Instant::now();
         for ticket in self.silent.over(now) {
@@ -314,16 +315,16 @@ impl Acceptor {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // One that is gone already, or may not be here.
+                // The connection was closed before it was accepted, or a firewall forbids it.
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::PermissionDenied) => {}
-                // Out of descriptors, most likely: who has proven nothing gives one back.
+                // Most likely out of descriptors: an unproven connection is closed to free one.
                 Err(error) => self.make_room(&no_more(&error)).ok_or(error)?,
             }
         }
         Ok(())
     }
 
-    /// The oldest goes, and is told `why`; none if nobody is here.
+    /// Refuses the oldest connection for `why`; `None` if there is none.
     fn make_room(&mut self, why: &Error) -> Option<()> {
         for room in [&mut self.silent, &mut self.unproven] {
             if let Some(oldest) = room.places.oldest() {
@@ -340,7 +341,7 @@ impl Acceptor {
     }
 }
 
-/// For who has to go since the system gives no more connections.
+/// The error for connections that are closed because the system accepts no more.
 fn no_more(error: &io::Error) -> Error {
     let why = Error::new(ErrorCode::DeviceUnavailable, format!("the agent can't take more connections: {error}"));
     why.remedy_if(scarce::remedy(error)).transient()

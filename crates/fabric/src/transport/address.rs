@@ -1,45 +1,45 @@
-//! Where peers are. Opaque to all but the drivers.
+//! Addresses of peers, opaque to all code but the drivers.
 
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 
-/// Where a peer takes connections, as the cluster names it (`host:port`).
+/// The address at which a peer accepts connections, as the cluster names it (`host:port`).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct PeerAddress(String);
 
 impl PeerAddress {
-    /// As it stands in leases and settings. Whether it is one shows when it is used.
+    /// Takes the text of a lease or a setting. It is checked when it is resolved.
     pub fn new(text: impl fmt::Display) -> Self {
         Self(text.to_string())
     }
 
-    /// The text of [`PeerAddress::new`].
+    /// Returns the text of [`PeerAddress::new`].
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The port in it.
+    /// Returns the port, if the text has a valid one.
     pub fn port(&self) -> Option<u16> {
         self.0.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Whether all that the name stands for is this machine.
+    /// Whether all addresses that the name resolves to are loopback addresses.
     pub(super) fn is_loopback(&self) -> bool {
         let is_here = |found: Vec<SocketAddr>| !found.is_empty() && found.iter().all(|at| is_loopback(at.ip()));
         self.0.to_socket_addrs().is_ok_and(|found| is_here(found.collect()))
     }
 
-    /// Whether it stands for anything. `server` is who should be there, for messages.
+    /// Checks that the name resolves to an address. `server` names the peer in messages.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable`, with `remedy`, if it does not.
+    /// Returns `acc_error_device_unavailable`, with `remedy`, if the name resolves to none.
     pub fn check(&self, server: &str, remedy: &'static str) -> Result<()> {
         self.resolve(server, remedy).map(drop)
     }
 
-    /// All that the name stands for.
+    /// Resolves the name to its addresses.
     pub(super) fn resolve(&self, server: &str, remedy: &'static str) -> Result<Vec<SocketAddr>> {
         let unavailable = |cause: String| Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy);
         let found = self
@@ -60,24 +60,26 @@ impl fmt::Display for PeerAddress {
     }
 }
 
-/// Whether what is sent there stays on this machine.
+/// Whether the address belongs to this host's loopback.
 pub(super) fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Where a listener takes connections: an address of this machine and a port; port 0 takes a free one.
+/// The local address and port at which a listener accepts connections; port 0 lets the system choose one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListenAddress(pub(super) SocketAddr);
 
 impl ListenAddress {
-    /// The address of this machine from which `peer` is reached, and any port: the loopback's only if the peer is on this machine.
+    /// Returns the local address from which `peer` is reached, with port 0. It is a loopback address only if the peer
+    /// is on this machine.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if no address of this machine leads there, or the name stands for no host.
+    /// Returns `acc_error_device_unavailable` if no local address has a route to the peer, or its name resolves to
+    /// none.
     pub fn towards(peer: &PeerAddress, server: &str, remedy: &'static str) -> Result<Self> {
         let mut last = None;
         for address in peer.resolve(server, remedy)? {
-            // Sends nothing: the system looks for the way.
+            // Connecting a UDP socket sends nothing: the system only looks up the route.
             let unspecified: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
             let own = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
                 socket.connect(address)?;
@@ -93,12 +95,12 @@ impl ListenAddress {
         Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy))
     }
 
-    /// Whether only this machine reaches it.
+    /// Whether only this machine can reach it.
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.0.ip())
     }
 
-    /// This machine only, and any port.
+    /// Returns the loopback address with port 0.
     pub fn of_this_machine() -> Self {
         Self(SocketAddr::new([127, 0, 0, 1].into(), 0))
     }

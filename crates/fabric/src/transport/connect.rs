@@ -1,4 +1,4 @@
-//! Chooses the way to a peer, and goes it.
+//! Chooses the transport to a peer, and connects.
 
 use super::gateway;
 use super::lane::{Lane, SharedLane, Transport};
@@ -9,7 +9,7 @@ use accord_types::{Error, ErrorCode, Result, scarce};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// Looks whether a peer's agent is on this machine.
+/// Checks whether a peer's agent is on this machine.
 fn nearness(peer: &Endpoint) -> Nearness {
     match LocalName::new(peer).and_then(|name| name.connect()) {
         Ok(_) => local_socket::refusal().map_or(Nearness::SameMachine, Nearness::Unshared),
@@ -18,25 +18,25 @@ fn nearness(peer: &Endpoint) -> Nearness {
     }
 }
 
-/// Chooses the way to a peer's agent.
+/// Chooses the transport to a peer's agent.
 pub fn route(peer: &Endpoint, terms: LaneTerms) -> Route {
     choose(peer, terms, await_same_machine)
 }
 
-/// As [`route`], as things are now: waits for no agent that may only be starting.
+/// As [`route`], without waiting for a local agent that may still be starting.
 pub fn route_now(peer: &Endpoint, terms: LaneTerms) -> Route {
     choose(peer, terms, nearness)
 }
 
-/// `patiently` looks whether the agent is here where it is expected to be.
+/// `patiently` looks for the agent on this machine where it is expected there.
 fn choose(peer: &Endpoint, terms: LaneTerms, patiently: fn(&Endpoint) -> Nearness) -> Route {
-    // Names may take long to be looked up.
+    // Resolving a name may take long, so that it is done only where it matters.
     let loopback = || peer.address.is_loopback();
     let (nearness, loopback) = match terms.wanted {
-        // The choice does not depend on where the agent is.
+        // The choice does not depend on the agent's machine.
         Wanted::Tls | Wanted::Mpi(_) => (Nearness::Elsewhere, false),
         Wanted::Shm => (patiently(peer), false),
-        // An agent that only starts is reached by TLS.
+        // A local agent that is still starting is reached by TLS.
         Wanted::Tcp if loopback() => (nearness(peer), true),
         Wanted::Tcp => (Nearness::Elsewhere, false),
         Wanted::Auto => match nearness(peer) {
@@ -47,7 +47,7 @@ fn choose(peer: &Endpoint, terms: LaneTerms, patiently: fn(&Endpoint) -> Nearnes
     Route::choose(peer.clone(), terms, Found { nearness, loopback })
 }
 
-/// An agent that has just been taken in by its coordinator listens a moment later.
+/// Looks for the agent for up to a second: one that has just registered with its coordinator listens a moment later.
 fn await_same_machine(peer: &Endpoint) -> Nearness {
     const ATTEMPTS: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);
@@ -61,7 +61,8 @@ fn await_same_machine(peer: &Endpoint) -> Nearness {
     (0..ATTEMPTS).find_map(attempt).unwrap_or(Nearness::Elsewhere)
 }
 
-/// Connects as `route` says, has `introduce` do the handshake, and returns the lane. `server` is who should be there, for messages.
+/// Connects by the transport of `route`, runs the handshake `introduce`, and returns the lane. `server` names the peer
+/// in messages.
 pub(crate) fn connect(
     route: &Route,
     server: &str,
@@ -78,7 +79,7 @@ pub(crate) fn connect(
         let lane = gateway::connect(gateway, route.endpoint.node, timeout).map_err(|error| {
             let cause = format!("cannot connect to the {server} of node {} by MPI: {error}", route.endpoint.node.0);
             let remedy = match error.kind() {
-                // It has begun, and got no further.
+                // The connection was made, and broke during the handshake.
                 ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
                     "see the agents' messages"
                 }
@@ -91,7 +92,7 @@ pub(crate) fn connect(
     }
     if route.transport != Transport::Shm {
         let lane = socket::connect(address, server, remedy, timeout)?;
-        // Names may mean something else than when the route was chosen.
+        // The name may resolve to another address than when the route was chosen.
         if route.transport == Transport::Tcp && !route.exposed && lane.leaves_machine() {
             let cause = format!("the {server} at {address} is not on this machine, and its lane would be in clear");
             return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again"));

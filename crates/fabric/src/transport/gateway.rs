@@ -1,15 +1,16 @@
-//! The way of a machine's processes to other nodes of an MPI job: their own node's agent has the MPI, they have shared memory with it,
-//! and what they send is passed on without a look at it. So there is no MPI in them, and theirs, if they use one, is their own.
+//! Lanes from a machine's processes to other nodes of an MPI job. The agent of their own node has MPI: they share
+//! memory with it, and it relays their bytes uninspected. So Accord loads no MPI into these processes, and a program's
+//! own MPI stays its own.
 //!
 //! ```text
 //! process                         its node's gateway                       the other node's agent
-//!   connects, "to node 3"    ->     knows which rank that is
-//!                            <-     yes, or why not
-//!   shared memory            ->     opens a lane to that rank       ->       takes it as one of its port
+//!   connects, "to node 3"    ->     looks up that node's rank
+//!                            <-     yes, or a refusal
+//!   shared memory            ->     opens a lane to that rank       ->       accepts it as from its port
 //!   handshake and all else   <------------- relayed ------------->
 //! ```
 //!
-//! Who wants to go to the gateway's own node has got there: the lane is that agent's then.
+//! A lane to the gateway's own node ends in the agent that is the gateway.
 
 use super::lane::{Lane, SharedLane};
 use super::local_socket::{self, LocalName};
@@ -22,23 +23,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// First bytes of a request, before the node's number.
+/// First bytes of a request, followed by the node's number.
 const MAGIC: [u8; 4] = *b"AGW1";
 const REQUEST_LEN: usize = 8;
-/// Before the text: its length, 0 for yes.
+/// Length prefix of the answer's text; 0 means yes.
 const ANSWER_LEN: usize = 2;
 /// Longest text of a refusal.
 const REFUSAL_MAX: usize = 256;
-/// Requests that are looked at, each by a thread; further ones wait to be accepted.
+/// Most requests served at once, each by a thread; further ones wait in the listen backlog.
 const REQUESTS_MAX: usize = 64;
-/// How long a process may take to say where it wants to go.
+/// How long a process may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a node may take to say which rank it is.
+/// How long to wait until the target's rank is known.
 const RANK_LIMIT: Duration = Duration::from_secs(2);
-/// Pause where one more request has to wait, or the system gives no connection.
+/// Pause before the next accept when the bound is reached or an accept has failed.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Connects with the agent of `node`, by the gateway of this machine; from a process that is a rank itself at once.
+/// Connects to the agent of `node` through this machine's gateway, or directly if this process is itself a rank.
 pub(super) fn connect(gateway: &GatewayName, node: NodeId, timeout: Duration) -> io::Result<SharedLane> {
     if let Some(fabric) = own() {
         return fabric.connect(rank_of(fabric, node)?);
@@ -53,10 +54,10 @@ pub(super) fn connect(gateway: &GatewayName, node: NodeId, timeout: Duration) ->
     local_socket::offer(socket)
 }
 
-/// Whether a gateway has a way to the node.
+/// Reads the gateway's answer: whether it has a lane to the node.
 ///
 /// # Errors
-/// With its reason if it has none; if it does not say.
+/// Returns `HostUnreachable` with the gateway's reason if it refuses, and any error of reading.
 pub fn read_answer(lane: &dyn Lane) -> io::Result<()> {
     let mut answer = [0; ANSWER_LEN];
     lane.read_exact(&mut answer)?;
@@ -69,10 +70,10 @@ pub fn read_answer(lane: &dyn Lane) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::HostUnreachable, String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Where a process wants to go.
+/// Reads the node that a process wants to reach.
 ///
 /// # Errors
-/// If it does not say.
+/// Returns `InvalidData` if the request is malformed, and any error of reading.
 pub fn read_request(lane: &dyn Lane) -> io::Result<NodeId> {
     let mut request = [0; REQUEST_LEN];
     lane.read_exact(&mut request)?;
@@ -82,20 +83,20 @@ pub fn read_request(lane: &dyn Lane) -> io::Result<NodeId> {
     }
 }
 
-/// The rank that the agent of `node` is.
+/// Returns the rank of the agent of `node`.
 fn rank_of(fabric: &MpiFabric, node: NodeId) -> io::Result<u32> {
     let unknown = || io::Error::new(ErrorKind::NotFound, format!("node {} is none of this MPI job", node.0));
     fabric.rank_of(node, RANK_LIMIT).ok_or_else(unknown)
 }
 
-/// Takes requests of this machine's processes.
+/// Serves the requests of this machine's processes.
 #[derive(Debug)]
 pub struct Gateway {
     listener: OwnedFd,
 }
 
 impl Gateway {
-    /// Takes the name.
+    /// Binds the gateway's name.
     ///
     /// # Errors
     /// [`ErrorKind::AddrInUse`] if another agent of this machine has it.
@@ -103,7 +104,7 @@ impl Gateway {
         Ok(Self { listener: LocalName::of_gateway(name)?.listen()? })
     }
 
-    /// Serves requests for as long as the process lives; `failed` hears of those that come to nothing.
+    /// Serves requests for as long as the process lives; `failed` is called for each that fails.
     pub fn serve(&self, fabric: &Arc<MpiFabric>, failed: fn(&io::Error)) -> ! {
         let requests = Arc::new(AtomicUsize::new(0));
         loop {
@@ -118,7 +119,7 @@ impl Gateway {
             requests.fetch_add(1, Ordering::Relaxed);
             let (fabric, counted) = (fabric.clone(), requests.clone());
             let work = move || {
-                // Who has asked sees its end.
+                // The process that asked sees the lane's end.
                 if let Err(error) = pass_on(accepted, &fabric) {
                     failed(&error);
                 }
@@ -132,13 +133,13 @@ impl Gateway {
     }
 }
 
-/// Does what one process asks for.
+/// Serves one request.
 fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<()> {
     let lane: &dyn Lane = &accepted;
     lane.limit(Some(REQUEST_TIMEOUT))?;
     let wanted = read_request(lane)?;
     let to = rank_of(fabric, wanted).and_then(|rank| {
-        // This node's own agent is this process.
+        // This process is the agent of this node.
         Ok(if rank == fabric.rank() { None } else { Some(fabric.connect(rank)?) })
     });
     let to = match to {

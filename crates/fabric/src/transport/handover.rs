@@ -1,5 +1,5 @@
-//! Hands accepted lanes to another process of the same machine, each with what is known of its client. Where TLS follows, that other
-//! process does it: what is encrypted has no state that could be handed over, and the agent never sees the contents.
+//! Passes accepted lanes to another process of this machine, each with its client's introduction. The receiving process
+//! does the TLS handshake: the state of an encrypted lane can't be passed on, and the agent never sees the plaintext.
 
 use super::lane::{Lane, SharedLane};
 use super::{local_socket, socket};
@@ -17,41 +17,41 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Most descriptors of one lane.
+/// Most descriptors that one lane has.
 const DESCRIPTORS_MAX: usize = 4;
-/// What an ending begins with, where a lane has its hello. Its length follows.
+/// Start of a message with an ending, where other messages have a lane's hello. Its length follows.
 const ENDING_MAGIC: [u8; 8] = *b"ENDING\r\n";
 
-/// What an agent hands to an executor.
+/// A message from an agent to an executor.
 #[derive(Debug)]
 pub enum Handed {
-    /// A lane, and what is known of its client.
+    /// A lane, and its client's introduction.
     Lane(SharedLane, Introduced),
-    /// Why the executor has to end. Nothing follows.
+    /// The reason why the executor has to end. Nothing follows.
     Ending(ExecutorEnding),
 }
 
-/// One end of the way from the process that takes connections (an agent) to the one that uses them (an executor). Whoever has an
-/// end may first exchange plain bytes over it, by [`Read`] and [`Write`].
+/// One end of the socket between the process that accepts connections (an agent) and the one that uses them (an
+/// executor). Its owner may first exchange plain bytes over it, by [`Read`] and [`Write`].
 #[derive(Debug)]
 pub struct Handover(UnixStream);
 
 impl Handover {
-    /// Both ends of a way.
+    /// Creates a connected pair.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// Returns the system's error if no socket pair can be created.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (near, far) = UnixStream::pair()?;
         Ok((Self(near), Self(far)))
     }
 
-    /// The end that this descriptor is.
+    /// Wraps the descriptor of an end.
     pub fn from_descriptor(descriptor: OwnedFd) -> Self {
         Self(descriptor.into())
     }
 
-    /// Another handle of the same end.
+    /// Duplicates the handle of this end.
     ///
     /// # Errors
     /// `acc_error_system` when out of descriptors.
@@ -59,25 +59,25 @@ impl Handover {
         self.0.try_clone().map(Self)
     }
 
-    /// How long a read or a write may wait; none: for ever.
+    /// Limits how long a read or a write may block; `None` removes the limit.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// Returns the system's error if it refuses the limit.
     pub fn limit(&self, time: Option<Duration>) -> io::Result<()> {
         self.0.set_read_timeout(time)?;
         self.0.set_write_timeout(time)
     }
 
-    /// Ends the way, from any thread: the other end sees it.
+    /// Shuts both directions down, from any thread. The other end reads the end of the stream.
     pub fn shutdown(&self) {
-        // It is over already if this fails.
+        // A failure means that the socket is closed already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
-    /// Hands `lane` over, of which nothing was read after its handshake. The caller's should be dropped then.
+    /// Passes `lane` on, from which nothing was read since its handshake. The caller should drop its own handle then.
     ///
     /// # Errors
-    /// `acc_error_system` if the other process is gone.
+    /// Returns `acc_error_system` if the other process has closed its end, or the lane has no descriptors to pass on.
     pub fn send(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
         let bytes = client.encode();
         let descriptors = lane.descriptors();
@@ -97,10 +97,10 @@ impl Handover {
         (&self.0).write_all(&bytes[sent..]).map_err(|error| broken(&error))
     }
 
-    /// Says why the other process has to end.
+    /// Sends the reason why the other process has to end.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if the message can't be written.
     pub fn send_ending(&self, ending: &ExecutorEnding) -> io::Result<()> {
         let text = ending.encode();
         let len = u32::try_from(text.len()).unwrap_or(0);
@@ -110,12 +110,12 @@ impl Handover {
         (&self.0).write_all(&bytes)
     }
 
-    /// As if `lane` had been handed over, to this same process.
+    /// Passes `lane` on within this process, so that it takes the same form as one received from another.
     ///
     /// # Errors
-    /// `acc_error_system` if the system refuses.
+    /// Returns `acc_error_system` if the system refuses.
     pub fn within_process(lane: SharedLane, client: Introduced) -> Result<(SharedLane, Introduced)> {
-        // It is in its last form from the beginning.
+        // A lane without descriptors has only one form.
         if lane.descriptors().is_empty() {
             return Ok((lane, client));
         }
@@ -124,10 +124,10 @@ impl Handover {
         there.receive()?.ok_or_else(|| broken(&"it has ended"))
     }
 
-    /// Takes the next lane; none when the other process has ended the way.
+    /// Returns the next lane, or `None` once the other process has closed its end or sent an ending.
     ///
     /// # Errors
-    /// Those of [`Handover::receive_next`].
+    /// Returns any error of [`Handover::receive_next`].
     pub fn receive(&self) -> Result<Option<(SharedLane, Introduced)>> {
         Ok(match self.receive_next()? {
             Some(Handed::Lane(lane, client)) => Some((lane, client)),

@@ -1,4 +1,5 @@
-//! Lanes within a process: two bounded buffers. For tests and simulations, and as the plainest form of what a lane promises.
+//! Lanes within a process: two bounded buffers. For tests and simulations, and as the simplest implementation of
+//! [`Lane`].
 
 use super::lane::{Lane, SharedLane, Transport};
 use super::time_limit::TimeLimit;
@@ -11,9 +12,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
-/// Bytes that one direction holds; who writes more waits.
+/// Bytes that one direction buffers; a writer blocks while it is full.
 const ROOM: usize = 2 << 20;
-/// A small copy leaves the hands of its sender at once.
+/// A chunk with its header fits, so that sending a small copy does not block.
 const _: () = assert!(ROOM > HEADER_LEN + CHUNK_MAX);
 
 /// One end.
@@ -34,13 +35,13 @@ struct Pipe {
 #[derive(Debug, Default)]
 struct Contents {
     bytes: VecDeque<u8>,
-    /// Nothing more will be written.
+    /// Whether the writer has closed this direction.
     finished: bool,
-    /// Nobody reads any more.
+    /// Whether the reader has shut this direction down.
     unread: bool,
 }
 
-/// Two ends of one lane.
+/// Creates the two ends of a lane.
 pub fn inproc_pair() -> (SharedLane, SharedLane) {
     let (one, other) = (Arc::<Pipe>::default(), Arc::<Pipe>::default());
     let near = Inproc { incoming: one.clone(), outgoing: other.clone(), limit: TimeLimit::default() };
@@ -57,7 +58,7 @@ impl Pipe {
         self.changed.notify_all();
     }
 
-    /// Does `work` as soon as it gives something; gives up at `end`.
+    /// Blocks until `work` returns a value, or until `end`.
     fn wait<T>(&self, end: Option<Instant>, mut work: impl FnMut(&mut Contents) -> Option<T>) -> io::Result<T> {
         let mut state = self.lock();
         loop {

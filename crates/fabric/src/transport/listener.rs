@@ -1,4 +1,4 @@
-//! Where a process takes connections.
+//! Accepts connections.
 
 use super::address::{ListenAddress, PeerAddress};
 use super::lane::{Lane as _, SharedLane, Transport};
@@ -11,28 +11,28 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Connections that the system keeps until they are taken.
+/// Connections that the system queues until they are accepted.
 const BACKLOG: i32 = 4_096;
 
-/// Who has connected.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct IncomingLane {
-    /// What there is with them.
+    /// The lane to the client.
     pub lane: SharedLane,
-    /// For messages.
+    /// The client's name, for messages.
     pub name: String,
-    /// What all of them have in common that come from one place: an address, or a user of this machine.
+    /// The client's place, for bounds: an IP address or a user of this machine.
     pub address: String,
 }
 
 impl IncomingLane {
-    /// Of the machine's network, not by a socket of this machine.
+    /// Whether the connection is one of TCP, not a local socket.
     pub(super) fn is_tcp(&self) -> bool {
         self.lane.transport() == Transport::Tcp
     }
 }
 
-/// Takes connections. Dropping it refuses further ones.
+/// Accepts connections. Dropping it refuses further ones.
 #[derive(Debug)]
 pub struct Listener(From);
 
@@ -52,29 +52,29 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// Listens on an address of this machine.
+    /// Listens on a local address.
     ///
     /// # Errors
-    /// If that is in use, or none of this machine's.
+    /// Returns the system's error if the address is in use or does not belong to this machine.
     pub fn bind(address: ListenAddress) -> io::Result<Self> {
         let tcp = TcpListener::bind(address.0)?;
-        // The usual backlog makes who comes in a burst wait for a second.
+        // With the default backlog a burst of connections is delayed by a second.
         rustix::net::listen(&tcp, BACKLOG)?;
         Ok(Self(From::Everywhere(tcp)))
     }
 
-    /// Takes connections of processes of this machine and user that want to share memory with the agent that is `peer`.
+    /// Accepts connections from local processes of this user that want to share memory with the agent `peer`.
     ///
     /// # Errors
-    /// If somebody else has its name.
+    /// Returns the system's error if another process has bound the agent's name.
     pub fn bind_local(peer: &Endpoint) -> io::Result<Self> {
         Ok(Self(From::ThisMachine(LocalName::new(peer)?.listen()?)))
     }
 
-    /// Where it listens; the port is the one that it has got.
+    /// Returns the address it listens on, with the port that the system has chosen.
     ///
     /// # Errors
-    /// If the system refuses, and for a listener of [`Listener::bind_local`], which has no address.
+    /// Returns `AddrNotAvailable` for a listener of [`Listener::bind_local`], and any error of the system.
     pub fn address(&self) -> io::Result<PeerAddress> {
         match &self.0 {
             From::Everywhere(tcp) => Ok(PeerAddress::new(tcp.local_addr()?)),
@@ -82,12 +82,12 @@ impl Listener {
         }
     }
 
-    /// Has [`Listener::try_accept`] not wait.
+    /// Makes [`Listener::try_accept`] non-blocking.
     pub(super) fn take_without_waiting(&self) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(self.as_fd(), true)?)
     }
 
-    /// The next connection, which has not introduced itself yet.
+    /// Accepts the next connection, whose introduction has not been read yet.
     pub(super) fn try_accept(&self) -> io::Result<IncomingLane> {
         match &self.0 {
             From::Everywhere(tcp) => {
@@ -106,10 +106,11 @@ impl Listener {
         }
     }
 
-    /// Waits for the next connection, which has not introduced itself yet; and who it is, for messages.
+    /// Blocks until the next connection, and returns it with its name for messages. Its introduction has not been read
+    /// yet.
     ///
     /// # Errors
-    /// If the system can't give it; the listener remains of use.
+    /// Returns the system's error if the connection can't be accepted; the listener remains usable.
     pub fn accept(&self) -> io::Result<(SharedLane, String)> {
         match &self.0 {
             From::Everywhere(tcp) => {

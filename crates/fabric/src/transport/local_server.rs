@@ -1,4 +1,4 @@
-//! A lane to a server of this machine, which listens at a UNIX socket in the file system.
+//! A lane to a server of this machine that listens on a UNIX socket in the file system.
 
 use super::lane::SharedLane;
 use super::socket;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 /// Why there is no lane.
 pub(crate) enum Refused {
-    /// Nobody listens, at this time.
+    /// No server listens at the time.
     Absent(Error),
-    /// It is not to be believed who does.
+    /// The listening process, or the socket's folder, can't be trusted.
     Strange(Error),
 }
 
-/// Connects to the coordinator at `path`, if nobody can have taken its place.
+/// Connects to the coordinator at `path`, if no other user's process can have taken its place.
 pub(crate) fn connect(path: &Path) -> Result<SharedLane, Refused> {
     let absent = |error: io::Error| {
         let cause = format!("cannot connect to the coordinator at {}{}: {error}", local::SCHEME, path.display());
         let remedy = scarce::remedy(&error).unwrap_or(socket::UNREACHED);
         Refused::Absent(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy))
     };
-    // With a service its folder goes, too.
+    // A service's folder is removed when the service stops.
     if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         return Err(absent(ErrorKind::NotFound.into()));
     }

@@ -1,17 +1,18 @@
-//! How much has to be there before a socket counts as readable.
+//! The number of bytes from which on a socket counts as readable.
 
 use super::socket_option;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Bytes that `socket`, of TCP, needs to be readable; its end and its errors count at once, as ever. [`ANY`] as in the beginning.
+/// Makes a TCP socket readable only once `bytes` have arrived. Its end and its errors still count at once. [`ANY`]
+/// restores the default.
 ///
 /// # Errors
-/// If the system refuses.
+/// Returns the system's error if it refuses.
 pub(super) fn readable_from(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     socket_option::set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// A byte is enough.
+/// One byte is enough.
 pub(super) const ANY: usize = 1;

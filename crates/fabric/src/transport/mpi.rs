@@ -1,28 +1,28 @@
-//! Lanes over messages between ranks, as MPI has them: the agents of a job form one world, and one thread of each owns it.
+//! Lanes over messages between MPI ranks. The agents of a job form one world, and one thread of each process owns MPI.
 //!
 //! ```text
-//! lane.rs      what a lane promises, for the threads that read and write
-//! intake.rs    short writes, on their way to the thread
-//! mailbox.rs   short messages, on their way to a reader
-//! slots.rs     the ring that both are made of
-//! streams.rs   the lanes of a rank as one machine: what is sent next, what has come        (pure)
-//! credit.rs    how much may be on its way to whom                                          (pure)
+//! lane.rs      `Lane` for the threads that read and write
+//! intake.rs    short writes, queued for the thread
+//! mailbox.rs   short messages, queued for a reader
+//! slots.rs     the ring of slots that both use
+//! streams.rs   the lanes of a rank as one machine: what is sent next, what was received    (pure)
+//! credit.rs    how much may be in flight to each peer                                      (pure)
 //! message.rs   what is on the wire                                                         (pure)
-//! backoff.rs   how long the thread looks, and when it sleeps                               (pure)
-//! loan.rs      what is lent, and how far that is                                          (pure)
-//! lent.rs      memory that goes to MPI as it is
-//! posted_rooms.rs  room whose message comes unasked                                    (pure)
-//! posts.rs     where that is, and bytes for such
-//! posted.rs    posting it, and who is told when the message is there
-//! signal.rs    who waits, and how that one is told
-//! shared.rs    what lanes and the thread share
-//! fabric.rs    the thread, and opening and taking lanes
-//! world.rs     what is asked of a message passing library
-//! object.rs    MPI itself, in an object that is loaded when it is asked for
-//! spare.rs     buffers of messages, used again
-//! short_buffers.rs  short messages while MPI has them
-//! trial.rs     whether devices' own memory may be lent
-//! relay.rs     bytes of one lane to another, without a look at them
+//! backoff.rs   how long the thread spins, and when it blocks                               (pure)
+//! loan.rs      the state of an exposed buffer                                             (pure)
+//! lent.rs      memory that is passed to MPI without a copy
+//! posted_rooms.rs  receives posted by tag                                              (pure)
+//! posts.rs     addresses of posted receives, and sends to them
+//! posted.rs    posting a receive, and notifying its waiter
+//! signal.rs    a waiting thread, and how it is woken
+//! shared.rs    state that lanes and the thread share
+//! fabric.rs    the thread, and opening and accepting lanes
+//! world.rs     the interface to a message passing library
+//! object.rs    MPI itself, in an object that is loaded on demand
+//! spare.rs     a pool of message buffers
+//! short_buffers.rs  short messages while MPI uses them
+//! trial.rs     whether MPI can be given device memory
+//! relay.rs     forwards one lane's bytes to another, uninspected
 //! ```
 
 mod apart;

@@ -1,7 +1,7 @@
 //! For ThreadSanitizer only (`--cfg accord_tsan`): both ends of a lane in one process get the same mapping of its memory.
 //!
-//! The sanitizer knows memory by its address. Two mappings of one file would be two things to it, and it would see neither the order that the
-//! rings' positions give nor a race.
+//! ThreadSanitizer identifies memory by its address. With two mappings of one file it would see neither races nor the
+//! order that the rings' positions establish.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use rustix::fs::fstat;
@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A file's mapping.
+/// A file's mapping, and the number of its users.
 struct Mapping {
     inode: u64,
     base: AtomicPtr<u8>,
@@ -23,7 +23,7 @@ fn mappings() -> ShortGuard<'static, Vec<Mapping>> {
     MAPPINGS.lock()
 }
 
-/// Where the file is mapped; `map` does it for its first user.
+/// Returns the address of the file's mapping; `map` creates it for the first user.
 pub(super) fn take(file: &OwnedFd, map: impl FnOnce() -> io::Result<NonNull<u8>>) -> io::Result<NonNull<u8>> {
     let inode = fstat(file)?.st_ino;
     let mut mappings = mappings();
@@ -37,7 +37,7 @@ pub(super) fn take(file: &OwnedFd, map: impl FnOnce() -> io::Result<NonNull<u8>>
     Ok(base)
 }
 
-/// One user less; whether it was the last one, who unmaps it.
+/// Removes one user. Returns whether it was the last one, which has to unmap the file.
 pub(super) fn give_back(base: NonNull<u8>) -> bool {
     let mut mappings = mappings();
     let Some(at) = mappings.iter().position(|one| one.base.load(Ordering::Relaxed) == base.as_ptr()) else {

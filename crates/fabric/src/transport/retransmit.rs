@@ -1,21 +1,22 @@
-//! How long TCP waits before it sends lost bytes once more.
+//! The longest interval between TCP's retransmissions.
 
 use super::socket_option;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Longest wait. Without it each is twice as long as the one before, so that a program may stand still as long again as its link was cut, and far
-/// longer where a busy machine lost track of its acknowledgements. The system takes nothing shorter.
+/// Longest interval. By default each interval is twice as long as the one before, so that after a cut link a program
+/// may stall once more for as long as the cut lasted, and far longer where a busy machine has lost track of
+/// acknowledgements. Linux takes no shorter limit.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// `TCP_RTO_MAX_MS` of Linux 6.15, which is not in `libc` yet.
 const TCP_RTO_MAX_MS: libc::c_int = 44;
 
-/// Lets `socket` try at least once a second, where the system can be told: true if it can.
+/// Makes `socket` retransmit at least once a second. Returns whether the system supports it.
 ///
 /// # Errors
-/// If the socket is none of TCP.
+/// Returns the system's error if the socket is not one of TCP.
 pub(super) fn at_least_once_a_second(socket: impl AsFd) -> io::Result<bool> {
     let longest = LONGEST.as_millis() as libc::c_int;
     match socket_option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, longest) {
@@ -25,7 +26,7 @@ pub(super) fn at_least_once_a_second(socket: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Whether [`at_least_once_a_second`] was done.
+/// Whether [`at_least_once_a_second`] has taken effect.
 pub(super) fn is_at_least_once_a_second(socket: impl AsFd) -> bool {
     socket_option::get(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS)
         .is_ok_and(|longest| longest == LONGEST.as_millis() as libc::c_int)
@@ -38,7 +39,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn it_is_set_where_the_system_knows_it() {
+    fn the_limit_is_set_where_the_system_supports_it() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         if !at_least_once_a_second(&socket).unwrap() {
@@ -49,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_tcp_is_refused() {
+    fn a_socket_that_is_not_tcp_is_refused() {
         let (socket, _other) = UnixStream::pair().unwrap();
         at_least_once_a_second(&socket).unwrap_err();
     }

@@ -1,8 +1,9 @@
-//! Connections between processes of one session on one machine, besides the lanes: where they meet, and who may.
+//! Connections between processes of one session on one machine, besides the lanes: where they meet, and how they
+//! authenticate.
 //!
-//! An executor listens on a UNIX socket without a file, whose name only those can know who have the session's key. Such names
-//! belong to a network namespace: hosts that are made of these do not meet. The socket keeps messages whole
-//! (`SOCK_SEQPACKET`).
+//! An executor listens on an abstract UNIX socket, whose name can be derived only with the session's key. Such names
+//! are scoped to a network namespace, so that containers with namespaces of their own do not meet. The socket preserves
+//! message boundaries (`SOCK_SEQPACKET`).
 //!
 //! ```text
 //! connects                                       listens
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 /// How long each step of the introduction may take.
 const STEP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Connections that wait to be accepted.
+/// Connections that the system queues until they are accepted.
 const BACKLOG: i32 = 64;
 const HELLO_LEN: usize = 64;
 const NONCE_LEN: usize = 32;
@@ -37,26 +38,26 @@ const NAME: &[u8] = b"accord local name";
 const CLIENT: &[u8] = b"accord local client";
 const SERVER: &[u8] = b"accord local server";
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Role {
-    /// Whoever connects imports memory of the other side.
+    /// The connecting process imports memory of the other side.
     Import = 1,
-    /// Whoever connects exports memory to the other side.
+    /// The connecting process exports memory to the other side.
     Export = 2,
 }
 
-/// Who connects.
+/// The connecting process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// A node's executor, or the program ([`PeerId::PROGRAM`]).
     pub from: PeerId,
-    /// What for.
+    /// The purpose of the connection.
     pub role: Role,
 }
 
-/// Where the other processes of a session meet an executor.
+/// The socket at which other processes of a session reach an executor.
 pub struct Listener {
     socket: OwnedFd,
     session: SessionId,
@@ -67,7 +68,8 @@ impl Listener {
     /// Listens for processes of `session` that look for the executor of `node`.
     ///
     /// # Errors
-    /// `acc_error_system` if there is no such socket; another executor of the session's and node's may have it.
+    /// Returns `acc_error_system` if the socket can't be bound, as when another executor of the same session and node
+    /// has it.
     pub fn bind(session: SessionId, node: NodeId, key: &Key) -> Result<Self> {
         let failed = |error: rustix::io::Errno| {
             Error::new(ErrorCode::System, format!("cannot listen for processes of this machine: {error}"))
@@ -79,7 +81,7 @@ impl Listener {
         Ok(Self { socket, session, key: key.clone() })
     }
 
-    /// Gives `take` every connection of a process that may have one, until [`Listener::close`].
+    /// Passes every authenticated connection to `take`, until [`Listener::close`].
     pub fn serve(&self, mut take: impl FnMut(Caller, OwnedFd)) {
         loop {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
@@ -87,11 +89,11 @@ impl Listener {
                     let Some(caller) = examine(&socket, self.session, &self.key) else { continue };
                     let Ok(welcome) = socket.try_clone() else { continue };
                     take(caller, socket);
-                    // If nobody receives it, whoever has the connection sees that it has ended.
+                    // If the client has gone, the owner of the connection reads its end.
                     let _ = send(&welcome, WELCOME, SendFlags::NOSIGNAL);
                 }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
-                // Somebody else's descriptors may go.
+                // Out of descriptors or memory: retries after a pause.
                 Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOMEM) => {
                     std::thread::sleep(STEP_TIMEOUT);
                 }
@@ -100,13 +102,13 @@ impl Listener {
         }
     }
 
-    /// Accepts nobody any more.
+    /// Stops accepting connections.
     pub fn close(&self) {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
 
-/// Connects to the executor of `node`, if it is on this machine, and of this user.
+/// Connects to the executor of `node`, if it runs on this machine and as this user.
 pub fn connect(session: SessionId, node: NodeId, caller: Caller, key: &Key) -> Option<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).ok()?;
     limit(&socket)?;
@@ -115,7 +117,8 @@ pub fn connect(session: SessionId, node: NodeId, caller: Caller, key: &Key) -> O
     Some(socket)
 }
 
-/// Gives an introduction. None if the other side may not be there, or does not want the connection.
+/// Authenticates as the client. Returns `None` if the other side fails to prove the key, or does not accept the
+/// connection.
 pub fn introduce(socket: &OwnedFd, session: SessionId, caller: Caller, key: &Key) -> Option<()> {
     is_own(socket)?;
     let mut nonce = [0; NONCE_LEN];
@@ -132,7 +135,7 @@ pub fn introduce(socket: &OwnedFd, session: SessionId, caller: Caller, key: &Key
     (welcome == WELCOME).then_some(())
 }
 
-/// Takes an introduction. None if the other side may not be here.
+/// Authenticates the client. Returns `None` if it belongs to another user or session, or fails to prove the key.
 pub fn examine(socket: &OwnedFd, session: SessionId, key: &Key) -> Option<Caller> {
     limit(socket)?;
     is_own(socket)?;
@@ -169,12 +172,12 @@ fn decode(bytes: &[u8; HELLO_LEN], session: SessionId) -> Option<Caller> {
         _ => return None,
     };
     let from = PeerId::from_raw(u32::from_le_bytes(*bytes[24..].first_chunk()?));
-    // All that is not the caller and the nonce has to be as it would be here.
+    // All other bytes have to equal those of a hello made here.
     let expected = encode(session, Caller { from, role }, bytes.last_chunk()?);
     (*bytes == expected).then_some(Caller { from, role })
 }
 
-/// Whether the other side is a process of this user.
+/// Whether the peer's process runs as this user.
 fn is_own(socket: &OwnedFd) -> Option<()> {
     (sockopt::socket_peercred(socket).ok()?.uid == geteuid()).then_some(())
 }
@@ -191,7 +194,7 @@ fn send_message(socket: impl AsFd, message: &[u8]) -> Option<()> {
 
 fn receive_message<const LEN: usize>(socket: &OwnedFd) -> Option<[u8; LEN]> {
     let mut message = [0; LEN];
-    // The length of the message, not of what there was room for.
+    // Returns the whole message's length, even if it exceeds the buffer.
     let (_, len) = rustix::io::retry_on_intr(|| recv(socket, &mut message[..], RecvFlags::TRUNC)).ok()?;
     (len == LEN).then_some(message)
 }

@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! ring 0: client to server     ring 1: server to client
-//!    0  bytes written so far (u64), by the writer only; on the rest of its lines a short write once more
+//!    0  bytes written so far (u64), by the writer only; the rest of its lines repeats a short write
 //!  128  bytes read so far (u64), by the reader only
-//!  256  the reader sleeps (u64, 0 or 1)
-//!  384  the writer sleeps (u64, 0 or 1)
-//!  512  nothing more will be written (u64, 0 or 1)
-//!  640  nobody reads any more (u64, 0 or 1)
+//!  256  the reader blocks (u64, 0 or 1)
+//!  384  the writer blocks (u64, 0 or 1)
+//!  512  the writer has finished (u64, 0 or 1)
+//!  640  the reader has shut down (u64, 0 or 1)
 //! 4096  ROOM bytes
 //! ```
 //!
-//! Its size is sealed, so that no access can fault, and each side keeps its own position to itself. What the other side writes here is
-//! taken for what it is: numbers are checked by whoever reads them, and bytes are copied out before anybody looks at them.
+//! The size is sealed, so that no access can fault, and each side keeps a private copy of its own position. Data of the
+//! other side is untrusted: numbers are checked when they are read, and bytes are copied out before they are
+//! interpreted.
 
 use super::window::Window;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
@@ -24,12 +25,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Bytes that a ring holds; a power of two. More than a chunk of a transfer: a small one leaves the hands of whoever sends it at once.
+/// Bytes that a ring holds; a power of two. It holds a whole chunk of a transfer, so that sending a small copy does not
+/// block.
 pub(super) const ROOM: usize = 2 << 20;
-/// Before the bytes of a ring.
+/// Bytes before a ring's data.
 const HEADER: usize = 4096;
 const LEN: usize = 2 * (HEADER + ROOM);
-/// Neither side changes the size.
+/// Neither side can change the size.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 const _: () = assert!(ROOM.is_power_of_two());
@@ -41,7 +43,7 @@ pub(super) enum Ring {
     ToClient = 1,
 }
 
-/// A number of a ring, each on cache lines of its own.
+/// A word in a ring's header, each on cache lines of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Word {
     Written = 0,
@@ -50,31 +52,32 @@ pub(super) enum Word {
     WriterSleeps = 384,
     Finished = 512,
     Unread = 640,
-    /// Whoever reads lends bytes from where they lie.
+    /// The reader exposes the ring's bytes in place.
     Lent = 768,
 }
 
-/// Numbers after [`Word::Written`] that lie on its lines: a machine mostly fetches such a pair of lines together.
+/// Words that share the cache lines of [`Word::Written`]: CPUs mostly prefetch lines in such pairs.
 pub(super) const BESIDE: usize = 15;
 
-/// The mapping.
+/// The mapping of both rings.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
     base: NonNull<u8>,
     file: OwnedFd,
 }
 
-// SAFETY: the mapping stays until the value is dropped. All access goes by atomics, or by copies of bytes whose order the positions
-// of the rings give; a peer that keeps to none of that spoils the bytes, and nothing else.
+// SAFETY: the mapping stays until the value is dropped. All access goes by atomics, or by copies of bytes that the
+// positions of the rings order; a peer that violates this corrupts the bytes, and nothing else.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
-    /// New memory, all zeros.
+    /// Creates memory of zeros.
     ///
     /// # Errors
-    /// If the system refuses. A file above the process's limit is an error here: `ftruncate` would end a program by SIGXFSZ.
+    /// Returns the system's error if it refuses, and `EFBIG` above the process's limit on file sizes: `ftruncate` would
+    /// end the program by SIGXFSZ.
     pub(super) fn create() -> io::Result<Self> {
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < LEN as u64) {
             return Err(Errno::FBIG.into());
@@ -85,10 +88,11 @@ impl SharedMemory {
         Self::map(file)
     }
 
-    /// Memory that another process has made.
+    /// Maps memory that another process has created.
     ///
     /// # Errors
-    /// If it is not as [`SharedMemory::create`] makes it: the size may not change later.
+    /// Returns `InvalidData` if the size or the seals differ from those of [`SharedMemory::create`]: the size must not
+    /// change later.
     pub(super) fn open(file: OwnedFd) -> io::Result<Self> {
         let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("the shared memory {why}"));
         if !fcntl_get_seals(&file)?.contains(SEALS) {
@@ -103,7 +107,7 @@ impl SharedMemory {
 
     fn map(file: OwnedFd) -> io::Result<Self> {
         let map = || {
-            // SAFETY: a new mapping, of a file whose size can't change.
+            // SAFETY: a new mapping of a file whose size can't change.
             let base = unsafe {
                 mmap(std::ptr::null_mut(), LEN, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file.as_fd(), 0)?
             };
@@ -126,40 +130,41 @@ impl SharedMemory {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
-    /// The numbers beside [`Word::Written`].
+    /// Returns the words after [`Word::Written`].
     pub(super) fn beside(&self, ring: Ring) -> &[AtomicU64; BESIDE] {
         let at = ring as usize * (HEADER + ROOM) + Word::Written as usize + size_of::<u64>();
         // SAFETY: within the header of a ring and before its next word, aligned to 8, mapped as long as `self` is there; only used atomically.
         unsafe { &*self.base.as_ptr().add(at).cast() }
     }
 
-    /// Writes `bytes`, of which there may be [`ROOM`] at most, from position `at` on.
+    /// Copies `bytes`, at most [`ROOM`], into the ring from position `at` on.
     pub(super) fn put(&self, ring: Ring, at: u64, bytes: &[u8]) {
         let (start, first) = split(at, bytes.len());
         let data = self.data(ring);
-        // SAFETY: `split` gives parts within the ring, and `bytes` is no part of it: nobody else has references into the mapping.
+        // SAFETY: `split` gives parts within the ring, and `bytes` is no part of it: there are no references into the
+        // mapping.
         unsafe {
             data.add(start).copy_from_nonoverlapping(bytes.as_ptr(), first);
             data.copy_from_nonoverlapping(bytes.as_ptr().add(first), bytes.len() - first);
         }
     }
 
-    /// The opposite of [`SharedMemory::put`].
+    /// Copies bytes out of the ring from position `at` on.
     pub(super) fn take(&self, ring: Ring, at: u64, bytes: &mut [u8]) {
         let (start, first) = split(at, bytes.len());
         let data = self.data(ring);
-        // SAFETY: as for `put`. Whatever the peer writes meanwhile, these are bytes.
+        // SAFETY: as for `put`. Whatever the peer writes meanwhile, any byte is valid.
         unsafe {
             data.add(start).copy_to_nonoverlapping(bytes.as_mut_ptr(), first);
             data.copy_to_nonoverlapping(bytes.as_mut_ptr().add(first), bytes.len() - first);
         }
     }
 
-    /// The bytes from position `at` on that lie together, `most` of them or fewer.
+    /// Returns the contiguous bytes from position `at` on, at most `most`.
     pub(super) fn window(&self, ring: Ring, at: u64, most: usize) -> Window<'_> {
         let (start, len) = split(at, most.min(ROOM));
-        // SAFETY: `split` gives parts within the ring, which is mapped, to be written too, as long as `self` is there; nobody has references into
-        // it but to the words before its bytes.
+        // SAFETY: `split` gives parts within the ring, which is mapped and writable for as long as `self` lives;
+        // references into the mapping are only to the words before its bytes.
         unsafe { Window::new(NonNull::new_unchecked(self.data(ring).add(start)), len) }
     }
 
@@ -169,7 +174,7 @@ impl SharedMemory {
     }
 }
 
-/// Where a position is in a ring, and how many of `len` bytes are there before its end.
+/// Returns where a position lies in a ring, and how many of `len` bytes fit before the ring's end.
 fn split(at: u64, len: usize) -> (usize, usize) {
     assert!(len <= ROOM, "more than a ring has room for");
     // Below ROOM, so that it fits.
@@ -183,7 +188,7 @@ impl Drop for SharedMemory {
         if !super::one_mapping::give_back(self.base) {
             return;
         }
-        // SAFETY: nobody has references into the mapping: those of `word` borrow `self`.
+        // SAFETY: there are no references into the mapping: those of `word` borrow `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), LEN) };
     }
 }

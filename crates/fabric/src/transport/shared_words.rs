@@ -1,11 +1,12 @@
-//! Bytes in words that another thread, or another process, may look at meanwhile.
+//! Bytes stored in atomic words, which another thread or process may read at the same time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u64>();
 
-/// Puts parts together in `bytes`: how many these are. None if they are more than there is room for; what is there may be any part of them then.
+/// Concatenates `parts` into `bytes`, and returns their length. Returns `None`, with any of them copied, if they do not
+/// fit.
 pub(super) fn gather(parts: impl IntoIterator<Item = impl AsRef<[u8]>>, bytes: &mut [u8]) -> Option<usize> {
     let mut len = 0;
     for part in parts {
@@ -16,15 +17,15 @@ pub(super) fn gather(parts: impl IntoIterator<Item = impl AsRef<[u8]>>, bytes: &
     Some(len)
 }
 
-/// Writes the first `len` of `bytes`, whose number is one of whole words, into `words`, of which there are enough. Whoever looks there learns in another
-/// way that they are whole.
+/// Stores the first `len` of `bytes` into `words`. `bytes` is a whole number of words long, and `words` suffice. The
+/// caller publishes by other means that the words are complete.
 pub(super) fn store(words: &[AtomicU64], bytes: &[u8], len: usize) {
     for (word, bytes) in words.iter().zip(bytes[..len.next_multiple_of(WORD)].as_chunks::<WORD>().0) {
         word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
     }
 }
 
-/// The opposite of [`store`].
+/// Loads `len` bytes that [`store`] has stored.
 pub(super) fn load(words: &[AtomicU64], bytes: &mut [u8], len: usize) {
     for (word, bytes) in words.iter().zip(bytes[..len.next_multiple_of(WORD)].as_chunks_mut::<WORD>().0) {
         *bytes = word.load(Ordering::Relaxed).to_le_bytes();
@@ -37,7 +38,7 @@ mod tests {
     use std::array;
 
     #[test]
-    fn bytes_of_any_number_come_out_of_words_as_they_went_in() {
+    fn bytes_of_any_length_survive_storing_and_loading() {
         const MOST: usize = 24;
         let words: [AtomicU64; MOST / WORD] = array::from_fn(|_| AtomicU64::new(u64::MAX));
         let bytes: Vec<u8> = (1..=MOST as u8).collect();

@@ -1,8 +1,9 @@
 //! Lanes through memory that two processes of one machine share.
 //!
-//! Each direction has a ring of bytes and a doorbell, which is a socket: whoever waits looks for a moment, then says in the ring that it
-//! sleeps, and sleeps on the doorbell; the other side writes a byte to the doorbell only then. A side that dies closes its doorbells, so that nobody
-//! sleeps on. Both sides keep their positions to themselves, and believe nothing that stands in the ring.
+//! Each direction has a ring of bytes and a doorbell, which is a socket. A waiter spins, sets its sleep flag in the
+//! ring, and blocks on the doorbell; the other side writes a byte to the doorbell only if the flag is set. The
+//! doorbells of a process that dies are closed, which wakes the other side. Both sides keep private copies of their
+//! positions, and trust nothing in the ring.
 
 mod shown;
 mod windows;
@@ -23,12 +24,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Bytes that are copied before the other side learns of them, so that both copy at once.
+/// Bytes that are copied before they are published, so that both sides copy at the same time.
 const STEP: usize = 64 << 10;
-/// A writer that sleeps is woken for so much room.
+/// Free bytes from which on a blocked writer is woken.
 const WAKE_ROOM: usize = ROOM / 4;
 
-/// Which end of a lane.
+/// The end of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Side {
     Client,
@@ -42,12 +43,12 @@ pub(super) struct Shm {
     side: Side,
     incoming: Ring,
     outgoing: Ring,
-    /// The doorbell of each ring.
+    /// The doorbells of the two rings.
     in_doorbell: OwnedFd,
     out_doorbell: OwnedFd,
     reader: TurnLock<Position>,
     writer: TurnLock<Position>,
-    /// This side has shut it down.
+    /// Set once this side has shut the lane down.
     closed: AtomicBool,
 }
 
@@ -55,18 +56,18 @@ pub(super) struct Shm {
 struct Position {
     /// Bytes read or written so far.
     at: u64,
-    /// A writer's: bytes that the other side had read when it was last asked. Its count is on a line of another core, which takes about
-    /// as long to come as all the rest of a small write.
+    /// For a writer: the reader's position when last loaded. Its cache line belongs to another core, and loading it
+    /// takes about as long as all the rest of a small write.
     read: u64,
     spin: SpinPolicy,
-    /// The doorbell says that the other side is gone.
+    /// Set once the doorbell shows that the other side has gone.
     alone: bool,
-    /// When that was last asked for by somebody who does not wait.
+    /// When a thread that does not block last checked the doorbell.
     asked: Option<Instant>,
 }
 
 impl Shm {
-    /// An end that has `to_server` and `to_client` as doorbells of the rings.
+    /// Creates an end with the doorbells `to_server` and `to_client`.
     pub(super) fn new(memory: SharedMemory, side: Side, to_server: OwnedFd, to_client: OwnedFd) -> Self {
         let position =
             || TurnLock::new(Position { at: 0, read: 0, spin: SpinPolicy::default(), alone: false, asked: None });
@@ -96,19 +97,20 @@ impl Shm {
         self.memory.word(ring, word).store(value, Ordering::SeqCst);
     }
 
-    /// Bytes to read.
+    /// Returns the number of bytes to read.
     fn available(&self, at: u64) -> io::Result<usize> {
         let written = self.memory.word(self.incoming, Word::Written).load(Ordering::Acquire);
         within_room(written.wrapping_sub(at))
     }
 
-    /// Room to write.
+    /// Returns the number of bytes that may be written.
     fn room(&self, at: u64) -> io::Result<usize> {
         let read = self.memory.word(self.outgoing, Word::Read).load(Ordering::Acquire);
         Ok(ROOM - within_room(at.wrapping_sub(read))?)
     }
 
-    /// Room for `wanted` bytes, or less if there is not so much. The other side is asked only if it matters.
+    /// Returns `wanted`, or less if less may be written. Loads the reader's position only if the known one does not
+    /// suffice.
     fn room_for(&self, writer: &mut Position, wanted: usize) -> io::Result<usize> {
         let known = ROOM - within_room(writer.at.wrapping_sub(writer.read))?;
         if known >= wanted {
@@ -119,12 +121,12 @@ impl Shm {
         Ok(room.min(wanted))
     }
 
-    /// Reads what is there; 0 at the end, none if something may come.
+    /// Reads the available bytes; 0 at the end of the stream, `None` if more may follow.
     fn take(&self, reader: &mut Position, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         if self.closed.load(Ordering::Acquire) {
             return Ok(Some(0));
         }
-        // Asked first: what was written before the end is read.
+        // Checked before the bytes: all that was written before the end is read.
         let over = reader.alone || self.is(self.incoming, Word::Finished);
         let available = self.available(reader.at)?;
         let n = available.min(bytes.len()).min(STEP);
@@ -141,11 +143,11 @@ impl Shm {
         Ok(Some(n))
     }
 
-    /// The next bytes are not needed here any more.
+    /// Advances the reader's position and wakes a writer that blocks.
     fn has_read(&self, reader: &mut Position, n: usize) -> io::Result<()> {
         reader.at = reader.at.wrapping_add(n as u64);
         self.memory.word(self.incoming, Word::Read).store(reader.at, Ordering::Release);
-        // The writer looks for room after it has said that it sleeps.
+        // The writer checks for free bytes after it has set its sleep flag.
         fence(Ordering::SeqCst);
         if self.is(self.incoming, Word::WriterSleeps) && ROOM - self.available(reader.at)? >= WAKE_ROOM {
             self.ring(self.incoming, Word::WriterSleeps, &self.in_doorbell);
@@ -153,7 +155,7 @@ impl Shm {
         Ok(())
     }
 
-    /// Writes as much as there is room for; none if there may be later.
+    /// Writes as much as fits; `None` if the ring is full.
     fn put(&self, writer: &mut Position, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         self.check_read(writer)?;
         let wanted = parts.iter().map(|part| part.len()).sum::<usize>().min(STEP);
@@ -175,31 +177,31 @@ impl Shm {
         Ok(Some(written))
     }
 
-    /// Whether anybody reads what is written.
+    /// Returns `BrokenPipe` if the lane is closed at either end.
     fn check_read(&self, writer: &Position) -> io::Result<()> {
         let is_over = self.closed.load(Ordering::Acquire) || writer.alone || self.is(self.outgoing, Word::Unread);
         if is_over { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
 
-    /// All bytes before the writer's position are there.
+    /// Publishes all bytes before the writer's position and wakes a reader that blocks.
     fn has_written(&self, writer: &Position) {
         self.memory.word(self.outgoing, Word::Written).store(writer.at, Ordering::Release);
-        // The reader looks for bytes after it has said that it sleeps.
+        // The reader checks for bytes after it has set its sleep flag.
         fence(Ordering::SeqCst);
         if self.is(self.outgoing, Word::ReaderSleeps) {
             self.ring(self.outgoing, Word::ReaderSleeps, &self.out_doorbell);
         }
     }
 
-    /// Wakes the other side, once for each time that it sleeps.
+    /// Wakes the other side, once for each time that it blocks.
     fn ring(&self, ring: Ring, sleeps: Word, doorbell: &OwnedFd) {
         if self.memory.word(ring, sleeps).swap(0, Ordering::SeqCst) != 0 {
-            // If the doorbell is full it has been heard; if it is broken, whoever waits sees that.
+            // A full doorbell wakes as well; a broken one makes the waiter return.
             let _ = send(doorbell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
     }
 
-    /// Does `step` as soon as it gives something.
+    /// Blocks until `step` returns a value: spins first, then sleeps on the doorbell.
     fn wait<T>(
         &self,
         position: &mut Position,
@@ -241,23 +243,23 @@ impl Shm {
         }
     }
 
-    /// Something to read, or the end.
+    /// Whether there are bytes to read, or the end of the stream.
     fn has_news(&self, at: u64) -> bool {
         !matches!(self.available(at), Ok(0))
             || self.is(self.incoming, Word::Finished)
             || self.closed.load(Ordering::Acquire)
     }
 
-    /// Room for a good piece, or nobody who reads.
+    /// Whether a large piece fits, or the lane has ended.
     fn has_room(&self, at: u64) -> bool {
         !matches!(self.room(at), Ok(room) if room < WAKE_ROOM)
             || self.is(self.outgoing, Word::Unread)
             || self.closed.load(Ordering::Acquire)
     }
 
-    /// Asks the doorbell whether the other side is there, now and then.
+    /// Checks at intervals, by the doorbell, whether the other side has gone.
     fn ask(&self, reader: &mut Position) {
-        /// How often.
+        /// The interval.
         const PAUSE: Duration = Duration::from_millis(1);
         if reader.asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
             return;
@@ -268,7 +270,7 @@ impl Shm {
     }
 }
 
-/// A difference of positions, if it is one: the other side may say anything.
+/// Checks a difference of positions, which a faulty peer can make anything.
 fn within_room(difference: u64) -> io::Result<usize> {
     usize::try_from(difference).ok().filter(|&n| n <= ROOM).ok_or_else(|| {
         io::Error::new(
@@ -278,10 +280,10 @@ fn within_room(difference: u64) -> io::Result<usize> {
     })
 }
 
-/// Two ends of one lane.
+/// Creates the two ends of a lane.
 ///
 /// # Errors
-/// If the system refuses.
+/// Returns the system's error if it refuses.
 pub fn shm_pair() -> io::Result<(SharedLane, SharedLane)> {
     let memory = SharedMemory::create()?;
     let same = SharedMemory::open(memory.file().try_clone()?)?;
@@ -307,7 +309,7 @@ impl Lane for Shm {
         self.take(&mut reader, bytes)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
-    /// All that is there, up to a whole message: whoever passes it on pays for each.
+    /// Blocks for the first byte, then fills the piece with all that is there: forwarding has a price for each piece.
     fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
         if piece.fill(|room| self.read(room))? == 0 {
             return Ok(NextPiece::End);
@@ -326,7 +328,7 @@ impl Lane for Shm {
     }
 
     fn is_readable(&self) -> bool {
-        // Somebody who reads has it: then it is as good as not readable.
+        // While another thread reads, the lane counts as not readable.
         self.reader.try_take().is_some_and(|reader| self.has_news(reader.at) || reader.alone)
     }
 
@@ -335,7 +337,7 @@ impl Lane for Shm {
     }
 
     fn be_patient(&self) {
-        // Somebody reads already: then it stays as it is.
+        // While another thread reads, its policy stays.
         if let Some(mut reader) = self.reader.try_take() {
             reader.spin = SpinPolicy::patient();
         }
@@ -348,7 +350,7 @@ impl Lane for Shm {
     }
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        // Somebody who writes waits for room, then.
+        // Another thread is writing, and may be blocked.
         let Some(mut writer) = self.writer.try_take() else { return Err(ErrorKind::WouldBlock.into()) };
         self.put(&mut writer, parts)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
@@ -364,7 +366,7 @@ impl Lane for Shm {
         self.set(self.outgoing, Word::Finished, 1);
         self.set(self.incoming, Word::Unread, 1);
         for doorbell in [&self.in_doorbell, &self.out_doorbell] {
-            // It is over already if this fails.
+            // A failure means that the socket is closed already.
             let _ = shutdown(doorbell, Shutdown::Both);
         }
     }
@@ -389,7 +391,7 @@ impl Lane for Shm {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        // How far it was read and written is known here only.
+        // A lane can be passed on only before its first byte: the positions are private to this process.
         let is_new = |position: &TurnLock<Position>| position.try_take().is_some_and(|position| position.at == 0);
         match self.side {
             Side::Server if is_new(&self.reader) && is_new(&self.writer) => {
@@ -402,7 +404,7 @@ impl Lane for Shm {
 
 impl Drop for Shm {
     fn drop(&mut self) {
-        // An end that was handed over lives on elsewhere; its doorbells tell the rest.
+        // An end that was passed on lives on in the other process, which keeps the doorbells open.
         if !self.closed.load(Ordering::Acquire) && self.side == Side::Client {
             self.shutdown();
         }

@@ -1,4 +1,4 @@
-//! Lanes that are a socket of the system: TCP connections, and what carries the handshake of shared memory.
+//! Lanes over a socket: TCP connections, and the UNIX sockets that carry the handshake of shared memory.
 
 use super::address::{PeerAddress, is_loopback};
 use super::lane::{Lane, SharedLane, Transport};
@@ -19,38 +19,39 @@ use std::time::{Duration, Instant};
 
 /// Silence before the first keep-alive probe, and between probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Unanswered probes that end a silent connection. A link that is cut for 2 s must not.
+/// Unanswered probes that end a silent connection. A link that is cut for 2 s must survive.
 const KEEP_ALIVE_PROBES: u32 = 5;
-/// How long sent bytes may stay unacknowledged during handshakes. After a cut of 2 s TCP's next try comes after 3 s at most.
+/// How long sent bytes may stay unacknowledged during handshakes. After a cut of 2 s TCP retransmits within 3 s.
 ///
-/// It also ends connections whose peer is well but does not read, so each lane has its own afterwards, and lanes to programs do
-/// without. There are several of them, and one that is silent at the time finds a dead host by its probes.
+/// The limit also ends connections whose peer is alive but does not read. So each lane gets its own limit after the
+/// handshake, and lanes to programs have none. A session has several lanes, and one that is silent at the time finds a
+/// dead host by its probes.
 const USER_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Silence of a host after which a connection of [`find_dead_host_soon`] ends. A little less than the second of two probes takes.
+/// Silence of a host that ends a connection of [`find_dead_host_soon`]. A little less than two probes take.
 const HOST_SILENT: Duration = Duration::from_millis(1_800);
 
 /// Shortest and longest silence before a keep-alive probe that the system takes, for [`find_dead_host`].
 const PROBE_MIN: Duration = Duration::from_secs(1);
 const PROBE_MAX: Duration = Duration::from_secs(32_767);
-/// Longest time-out that is asked for: the system counts milliseconds in 31 bits.
+/// Longest time-out that is set: the system counts milliseconds in 31 bits.
 const USER_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
 /// A connected socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
-    /// Of TCP, and tuned as such.
+    /// Whether it is a TCP socket, with TCP's options set.
     tcp: bool,
-    /// How long what comes is looked for, if it is: [`Lane::be_patient`].
+    /// How long a read spins before it blocks, if at all: [`Lane::be_patient`].
     spin: OnceLock<SharedSpinPolicy>,
 }
 
-/// A lane over a TCP connection that somebody else has made. It has no delay and keep-alive then: a dead host is found within
-/// about 6 s. What is lost is sent again within a second, where Linux can be told so (6.15 on).
+/// Makes a lane of a connected TCP socket. Sets no-delay and keep-alive, so that a dead host is found within about 6 s,
+/// and retransmission within a second where Linux supports it (6.15 on).
 ///
 /// # Errors
-/// If the socket is none of TCP, or the system refuses.
+/// Returns the system's error if the socket is not one of TCP, or an option is refused.
 pub fn adopt(connection: OwnedFd) -> io::Result<SharedLane> {
     let socket = SockRef::from(&connection);
     socket.set_tcp_nodelay(true)?;
@@ -58,16 +59,16 @@ pub fn adopt(connection: OwnedFd) -> io::Result<SharedLane> {
         TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_PROBES);
     socket.set_tcp_keepalive(&keep_alive)?;
     socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-    // Better with it, but as good as ever without.
+    // An improvement that older systems do without.
     let _ = retransmit::at_least_once_a_second(&connection);
     Ok(Arc::new(Socket::new(connection, true)))
 }
 
-/// Has a connection end 2 s after its peer's machine, or the way there, has gone silent. A process that stands still is not silent: its
-/// machine's system answers. For connections that are easily made anew.
+/// Makes a connection end 2 s after its peer's machine, or the path to it, has gone silent. A stopped process does not
+/// count as silent: its machine's system answers. For connections that are easily made anew.
 ///
 /// # Errors
-/// If the socket is none of TCP, or the system refuses.
+/// Returns the system's error if the socket is not one of TCP, or an option is refused.
 pub fn find_dead_host_soon(connection: &impl AsFd) -> io::Result<()> {
     let socket = SockRef::from(connection);
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
@@ -75,24 +76,25 @@ pub fn find_dead_host_soon(connection: &impl AsFd) -> io::Result<()> {
     socket.set_tcp_user_timeout(Some(HOST_SILENT))
 }
 
-/// Has a connection end when its peer's machine, or the way there, has been silent for `after`, whether bytes are in flight or not. As with
-/// [`find_dead_host_soon`] a process that stands still is not silent, for as long as what is sent to it has room in its machine's buffers.
+/// Makes a connection end once its peer's machine, or the path to it, has been silent for `after`, whether or not bytes
+/// are in flight. As with [`find_dead_host_soon`] a stopped process does not count as silent, while its machine's
+/// buffers can take what is sent to it.
 ///
 /// # Errors
-/// If the socket is none of TCP, or the system refuses.
+/// Returns the system's error if the socket is not one of TCP, or an option is refused.
 pub fn find_dead_host(connection: &impl AsFd, after: Duration) -> io::Result<()> {
     let time = (after / 3).clamp(PROBE_MIN, PROBE_MAX);
     let interval = (after / 6).clamp(PROBE_MIN, PROBE_MAX);
     let socket = SockRef::from(connection);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(interval))?;
-    // With a time-out its end counts, and no number of probes.
+    // With a user time-out only its end counts, not the number of probes.
     socket.set_tcp_user_timeout(Some(after.min(USER_TIMEOUT_MAX)))
 }
 
-/// What to do about a server that can't be reached.
+/// The remedy for a server that can't be reached.
 pub(super) const UNREACHED: &str = "check that it runs and that the address is right";
 
-/// Connects to the first address of `to` that answers. `server` is who should be there, for messages.
+/// Connects to the first address of `to` that answers. `server` names the peer in messages.
 pub(crate) fn connect(to: &PeerAddress, server: &str, remedy: &'static str, timeout: Duration) -> Result<SharedLane> {
     let end = Instant::now() + timeout;
     let mut last = None;
@@ -108,10 +110,10 @@ pub(crate) fn connect(to: &PeerAddress, server: &str, remedy: &'static str, time
         .remedy(scarce::remedy(&error).unwrap_or(UNREACHED)))
 }
 
-/// Two ends of one lane, over this machine's TCP.
+/// Creates the two ends of a lane over the loopback's TCP.
 ///
 /// # Errors
-/// If the system refuses.
+/// Returns the system's error if it refuses.
 pub fn pair() -> io::Result<(SharedLane, SharedLane)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let near = TcpStream::connect(listener.local_addr()?)?;
@@ -119,12 +121,12 @@ pub fn pair() -> io::Result<(SharedLane, SharedLane)> {
     Ok((adopt(near.into())?, adopt(far.into())?))
 }
 
-/// A lane whose descriptor has come from another process, which has adopted it before.
+/// Makes a lane of a TCP socket received from another process, which has set its options.
 pub(super) fn received(fd: OwnedFd) -> SharedLane {
     Arc::new(Socket::new(fd, true))
 }
 
-/// A lane over a stream socket that is none of TCP.
+/// Makes a lane of a stream socket that is not one of TCP.
 pub(super) fn plain(fd: OwnedFd) -> Socket {
     Socket::new(fd, false)
 }
@@ -134,10 +136,11 @@ impl Socket {
         Self { fd, tcp, spin: OnceLock::new() }
     }
 
-    /// Waits for the first of `wanted` bytes, or the end: to wake a thread takes longer than the network, so a patient one does not sleep where it comes soon.
+    /// Spins until the first of `wanted` bytes, or the end, before a read blocks: waking a thread takes longer than a
+    /// round trip. Does nothing unless [`Lane::be_patient`] has set a policy.
     ///
     /// # Errors
-    /// When that takes longer than reads may. All else whoever reads is told.
+    /// Returns `WouldBlock` if the read's limit passes first. The read itself reports all other errors.
     fn await_first(&self, wanted: usize) -> io::Result<()> {
         let Some(spin) = self.spin.get().filter(|_| wanted > 0) else { return Ok(()) };
         let start = Instant::now();
@@ -218,7 +221,7 @@ impl Lane for Socket {
     }
 
     fn shutdown(&self) {
-        // It is over already if this fails.
+        // A failure means that the socket is closed already.
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
@@ -229,8 +232,8 @@ impl Lane for Socket {
 
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()> {
         if self.tcp {
-            // With a time-out the system gives up by nothing else, be it probes that nobody answers. Where lost bytes are sent again each second it
-            // needs none: it tries 15 times, and who is well answers.
+            // With a user time-out the system gives up by nothing else, not even by unanswered probes. A socket that
+            // retransmits each second needs none: the system retries 15 times, and a live peer answers.
             let waits =
                 unread_max.filter(|max| *max <= USER_TIMEOUT || !retransmit::is_at_least_once_a_second(&self.fd));
             SockRef::from(&self.fd).set_tcp_user_timeout(waits)?;
@@ -258,7 +261,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread;
 
-    /// Two ends; the first one is patient, however few cores there are.
+    /// Two ends; the first one spins, however few cores there are.
     fn patient_pair() -> (Socket, Socket) {
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (plain(near.into()), plain(far.into()));
@@ -267,12 +270,12 @@ mod tests {
     }
 
     #[test]
-    fn a_patient_one_reads_what_comes_whether_it_looks_or_sleeps() {
+    fn a_spinning_read_returns_early_and_late_bytes() {
         let (near, far) = patient_pair();
         let answers = thread::spawn(move || {
             let mut message = [0; 4];
             for round in 0..2_000_u32 {
-                // Now and then so late that whoever waits sleeps.
+                // Now and then so late that the reader blocks.
                 if round % 500 == 499 {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patient_one_waits_for_nothing_where_nothing_is_wanted_and_for_the_rest_as_long_as_it_may() {
+    fn a_spinning_read_keeps_its_limit_and_returns_at_once_for_no_bytes() {
         let (near, _far) = patient_pair();
         near.read_exact(&mut []).unwrap();
         near.limit(Some(Duration::from_millis(20))).unwrap();

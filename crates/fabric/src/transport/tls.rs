@@ -1,7 +1,7 @@
-//! Lanes through TLS, over a lane that carries the bytes.
+//! TLS over a lane that carries the ciphertext.
 //!
-//! Each direction has its own state (`record`), so that a reader and a writer never meet. A lock is held to take a direction's state or to
-//! put it back, never while bytes move.
+//! Each direction has its own state (`record`), so that a reader and a writer never contend. A lock is held only to
+//! take a direction's state out or to put it back, never while bytes are in flight.
 
 mod disturbed;
 mod record;
@@ -25,29 +25,29 @@ use std::time::Duration;
 
 /// Most bytes that are encrypted before they are sent.
 const BATCH_MAX: usize = 4 * PLAIN_MAX;
-/// Most parts of what is written that make up one batch.
+/// Most slices of a write that one batch takes.
 const PARTS_MAX: usize = 16;
-/// Bytes that are read at once, at most.
+/// Most bytes of ciphertext that are buffered.
 const BUFFER_LEN: usize = 4 * RECORD_MAX;
-/// Records that one key encrypts, at most: 128 GiB.
+/// Most records that one key encrypts: 128 GiB.
 const RECORDS_MAX: u64 = 1 << 23;
 
-/// A lane through TLS.
+/// One end of a TLS lane.
 struct Tls {
     below: SharedLane,
     reading: ShortLock<Option<Box<Reading>>>,
     writing: ShortLock<Option<Box<Writing>>>,
     kernel: ShortLock<Kernel>,
-    /// What came can't be believed.
+    /// Set once a record fails authentication.
     failed: AtomicBool,
 }
 
 struct Reading {
     opener: Opener,
     buffer: Vec<u8>,
-    /// Came, and is not decrypted.
+    /// Ciphertext received but not yet decrypted.
     sealed: Range<usize>,
-    /// Is decrypted, and was not read.
+    /// Plaintext decrypted but not yet read.
     plain: Range<usize>,
     ended: Ended,
 }
@@ -55,36 +55,37 @@ struct Reading {
 #[derive(Clone, Debug)]
 enum Ended {
     Not,
-    /// The other side has said so.
+    /// The peer has sent `close_notify`.
     Orderly,
-    /// What came can't be believed.
+    /// A record failed authentication, or was malformed.
     Failed(Error),
 }
 
 struct Writing {
     sealer: Sealer,
-    /// Encrypted, and not sent.
+    /// Records encrypted but not yet sent.
     records: Vec<Vec<u8>>,
     /// Bytes of the first record that are sent.
     sent: usize,
-    /// How much of what the user writes they are.
+    /// Plaintext bytes that the records hold.
     plain: usize,
     finished: bool,
 }
 
-/// Does the handshake as a client over a lane that was just made. Whoever may be at the other end follows from `config`.
+/// Does the handshake as the client, over a lane that was just connected. `config` decides which server certificates
+/// are accepted.
 ///
 /// # Errors
-/// [`accord_trust::explain::broken`] finds the words.
+/// Returns the handshake's error; [`accord_trust::explain::broken`] explains it to a user.
 pub fn connect_tls(below: SharedLane, config: Arc<ClientConfig>, timeout: Duration) -> io::Result<SharedLane> {
     let shaken = shake::connect(&*below, config, Deadline::after(timeout))?;
     Tls::begin(below, shaken, RECORDS_MAX)
 }
 
-/// Does the handshake as a server.
+/// Does the handshake as the server.
 ///
 /// # Errors
-/// As for [`connect_tls`].
+/// Returns the errors of [`connect_tls`].
 pub fn accept_tls(below: SharedLane, config: Arc<ServerConfig>, timeout: Duration) -> io::Result<SharedLane> {
     let shaken = shake::accept(&*below, config, Deadline::after(timeout))?;
     Tls::begin(below, shaken, RECORDS_MAX)
@@ -119,7 +120,7 @@ impl Tls {
                 match &reading.ended {
                     Ended::Not => reading.fill(&receive)?,
                     Ended::Orderly => return Ok(0),
-                    // Whoever reads closes the lane. Until then it can still be said why.
+                    // The reader closes the lane, and sends an alert then.
                     Ended::Failed(error) => {
                         self.failed.store(true, Ordering::Relaxed);
                         return Err(disturbed(error.clone()));
@@ -148,7 +149,7 @@ impl Tls {
         })
     }
 
-    /// Says that nothing follows, and whether what came could be believed, if that can be said without waiting.
+    /// Sends `close_notify`, or an alert if a record failed authentication, unless that would block.
     fn take_leave(&self) {
         let say = if self.failed.load(Ordering::Relaxed) { Sealer::complain } else { Sealer::close };
         if let Some(writing) = lock(&self.writing).as_mut()
@@ -161,7 +162,7 @@ impl Tls {
     }
 }
 
-/// Does something with a direction's state, which nobody else has meanwhile.
+/// Takes a direction's state out, runs `act` on it, and puts it back.
 fn with<S, T>(state: &ShortLock<Option<Box<S>>>, act: impl FnOnce(&mut S) -> io::Result<T>) -> io::Result<T> {
     let Some(mut taken) = lock(state).take() else {
         return Err(io::Error::other("two threads use one direction of a lane"));
@@ -172,7 +173,7 @@ fn with<S, T>(state: &ShortLock<Option<Box<S>>>, act: impl FnOnce(&mut S) -> io:
 }
 
 impl Reading {
-    /// Decrypts the next record, if it is there whole.
+    /// Decrypts the next record, if it is complete.
     fn open(&mut self, kernel: &ShortLock<Kernel>) -> io::Result<bool> {
         if !matches!(self.ended, Ended::Not) {
             return Ok(false);
@@ -200,7 +201,7 @@ impl Reading {
         Ok(true)
     }
 
-    /// Takes more of what has come.
+    /// Receives more ciphertext.
     fn fill(&mut self, receive: impl Fn(&mut [u8]) -> io::Result<usize>) -> io::Result<()> {
         if self.sealed.is_empty() {
             self.sealed = 0..0;
@@ -209,7 +210,8 @@ impl Reading {
             self.sealed = 0..self.sealed.len();
         }
         match receive(&mut self.buffer[self.sealed.end..])? {
-            // Who ends says so. This may be somebody who cuts the end off; most likely it is a process that was killed.
+            // A peer that closes sends `close_notify` first. Most likely it was killed; an attacker may have truncated
+            // the stream.
             0 => Err(io::Error::new(ErrorKind::UnexpectedEof, "the connection was cut")),
             n => {
                 self.sealed.end += n;
@@ -218,7 +220,7 @@ impl Reading {
         }
     }
 
-    /// Whether [`Lane::read`] would not wait, by what is here.
+    /// Whether the buffers alone let [`Lane::read`] return without blocking.
     fn is_readable(&self) -> bool {
         let whole = |bytes: &[u8]| !matches!(record_len(bytes), Ok(len) if len.is_none_or(|len| len > bytes.len()));
         !self.plain.is_empty() || !matches!(self.ended, Ended::Not) || whole(&self.buffer[self.sealed.clone()])
@@ -226,7 +228,7 @@ impl Reading {
 }
 
 impl Writing {
-    /// Encrypts as much as one batch takes.
+    /// Encrypts at most one batch.
     fn seal(&mut self, parts: &[IoSlice<'_>], kernel: &ShortLock<Kernel>) -> io::Result<()> {
         let mut pieces: [&[u8]; PARTS_MAX] = [&[]; PARTS_MAX];
         let (mut len, mut count) = (0, 0);
@@ -252,7 +254,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Sends what is encrypted.
+    /// Sends the encrypted records.
     fn send(&mut self, send: impl Fn(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<()> {
         while !self.records.is_empty() {
             let count = self.records.len().min(PARTS_MAX);
@@ -344,7 +346,7 @@ impl Lane for Tls {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        // Its state can't be handed on.
+        // TLS state can't be passed to another process.
         Vec::new()
     }
 }

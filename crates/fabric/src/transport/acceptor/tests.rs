@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use std::thread::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
-/// Bytes of a hello that say nothing of it.
+/// Leading bytes of a hello that hold no field yet.
 const BEGINNING: usize = 12;
 
 fn listen() -> (Acceptor, PeerAddress) {
@@ -21,7 +21,7 @@ fn listen() -> (Acceptor, PeerAddress) {
     (watched(listener), address)
 }
 
-/// Its looks end when a test should be over.
+/// An acceptor that is woken at intervals, so that a failing test ends.
 fn watched(listener: Listener) -> Acceptor {
     let acceptor = Acceptor::new(listener).unwrap();
     let waker = acceptor.waker();
@@ -34,7 +34,7 @@ fn watched(listener: Listener) -> Acceptor {
     acceptor
 }
 
-/// As [`Acceptor::next_outcome`], for a while.
+/// Runs the acceptor to its next outcome, with a time limit.
 fn arrival(acceptor: &mut Acceptor, key_of: &mut KeyOf<'_>) -> Outcome {
     until(acceptor, key_of, |acceptor| !acceptor.outcomes.is_empty());
     acceptor.next_outcome(key_of).unwrap()
@@ -44,7 +44,7 @@ fn hello() -> [u8; HELLO_LEN] {
     Hello::new(Purpose::Bulk, SessionId(7), 0, PeerId::PROGRAM).encode(&[3; 32])
 }
 
-/// A connection that says this; its name.
+/// Connects and sends `words`; returns the connection and its name.
 fn says(address: &PeerAddress, words: &[u8]) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(address.as_str()).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
@@ -52,7 +52,7 @@ fn says(address: &PeerAddress, words: &[u8]) -> (String, TcpStream) {
     (stream.local_addr().unwrap().to_string(), stream)
 }
 
-/// An honest client.
+/// Connects as an honest client.
 fn comes(address: &PeerAddress, session: u64, key: &Key) -> JoinHandle<Result<SharedLane>> {
     let (address, key) = (address.clone(), key.clone());
     let hello = Hello::new(Purpose::Bulk, SessionId(session), 0, PeerId::PROGRAM);
@@ -65,23 +65,23 @@ fn refusal(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Looks until it is so.
+/// Polls until `so` holds.
 fn until(acceptor: &mut Acceptor, key_of: &mut KeyOf<'_>, so: impl Fn(&Acceptor) -> bool) {
     let begun = Instant::now();
     while !so(acceptor) {
-        assert!(begun.elapsed() < SOON, "it never came so far: {acceptor:?}");
+        assert!(begun.elapsed() < SOON, "the condition never held: {acceptor:?}");
         acceptor.look(key_of).unwrap();
     }
 }
 
-/// Nothing of those who wait is to be read.
+/// Whether no unproven connection has poll events.
 fn is_quiet(acceptor: &Acceptor) -> bool {
     let mut polled: Vec<_> = acceptor.silent.polled().chain(acceptor.unproven.polled()).collect();
     poll(&mut polled, Some(&Timespec::default())).unwrap() == 0
 }
 
 #[test]
-fn who_proves_the_key_comes_through_crowds_that_do_not() {
+fn a_proven_client_passes_crowds_of_unproven_ones() {
     let (mut acceptor, address) = listen();
     let key = Key::random().unwrap();
     let crowds = {
@@ -113,7 +113,7 @@ fn who_proves_the_key_comes_through_crowds_that_do_not() {
             }
         }
     };
-    // The first of the crowd were told to go; those that have said nothing go without a word.
+    // The oldest of the crowd were refused; silent connections are closed without a message.
     assert!(refused >= 2 * 20, "{refused}");
     for room in [&acceptor.silent, &acceptor.unproven] {
         assert!(room.lanes.len() <= SILENT_OF_ONE_ADDRESS_MAX && room.lanes.len() == room.places.len());
@@ -123,14 +123,14 @@ fn who_proves_the_key_comes_through_crowds_that_do_not() {
     proven.welcome(&*incoming.lane, SOON, |_| Ok(())).unwrap();
     let lane = honest.join().unwrap().unwrap();
     assert_eq!(lane.transport(), incoming.lane.transport());
-    // What follows is read as it comes, a byte at a time too.
+    // The lane's low-water mark is one byte again.
     lane.send(b"!").unwrap();
     incoming.lane.read_exact(&mut [0]).unwrap();
     drop(crowds);
 }
 
 #[test]
-fn who_stops_in_the_middle_waits_and_wakes_nobody() {
+fn an_incomplete_message_raises_no_poll_event() {
     let (mut acceptor, address) = listen();
     let key = Key::random().unwrap();
     let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
@@ -141,12 +141,12 @@ fn who_stops_in_the_middle_waits_and_wakes_nobody() {
         (acceptor.silent.lanes.len(), acceptor.unproven.lanes.len()) == (4, 1) && is_quiet(acceptor)
     });
     assert!(acceptor.outcomes.is_empty());
-    // A byte more of what is not whole wakes nobody.
+    // One more byte of an incomplete message raises no event.
     for (at, mut half) in [(3, &halves[0].1), (BEGINNING, &halves[2].1)] {
         half.write_all(&hello()[at..=at]).unwrap();
     }
     assert!(is_quiet(&acceptor));
-    // The rest comes, in any order.
+    // The rest is sent, in another order.
     for ((_, half), at) in halves.iter().zip([4, BEGINNING - 1, BEGINNING + 1, HELLO_LEN - 1]).rev() {
         let mut half = half;
         half.write_all(&hello()[at..]).unwrap();
@@ -161,7 +161,7 @@ fn who_stops_in_the_middle_waits_and_wakes_nobody() {
 }
 
 #[test]
-fn a_session_that_nobody_knows_is_waited_for_and_then_asked_for_its_key() {
+fn an_unknown_session_is_awaited_and_then_challenged() {
     let (mut acceptor, address) = listen();
     let (key, known, asked) = (Key::random().unwrap(), Cell::new(false), RefCell::new(Vec::new()));
     let mut key_of = |_: &Hello, since: Instant| {
@@ -170,10 +170,10 @@ fn a_session_that_nobody_knows_is_waited_for_and_then_asked_for_its_key() {
     };
     let honest = comes(&address, 7, &key);
     let (_, gone) = says(&address, &hello());
-    let (_, talks) = says(&address, &[&hello()[..], b"and what nobody has asked for"].concat());
+    let (_, talks) = says(&address, &[&hello()[..], b"and unsolicited bytes"].concat());
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 3);
     assert!(is_quiet(&acceptor));
-    // Nobody asks again without a reason, whatever else happens; who hangs up leaves.
+    // The session is not asked about again without a reason; a client that hangs up is dropped.
     drop(gone);
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 2);
     assert!(is_quiet(&acceptor));
@@ -184,7 +184,7 @@ fn a_session_that_nobody_knows_is_waited_for_and_then_asked_for_its_key() {
     let waker = acceptor.waker();
     std::thread::spawn(move || waker.wake());
     let Outcome::Proven(incoming, proven) = arrival(&mut acceptor, &mut key_of) else { panic!("refused") };
-    // It is asked about as one that has come before.
+    // The question has the time at which the connection was accepted.
     let asked = asked.borrow();
     assert!(asked.len() == 4 && asked[..3].contains(&asked[3]), "{asked:?}");
     proven.welcome(&*incoming.lane, SOON, |_| Ok(())).unwrap();
@@ -192,28 +192,28 @@ fn a_session_that_nobody_knows_is_waited_for_and_then_asked_for_its_key() {
 }
 
 #[test]
-fn who_has_waited_long_enough_for_its_session_is_told_so() {
+fn a_client_is_refused_when_its_session_is_not_announced_in_time() {
     let (mut acceptor, address) = listen();
     let mut key_of = |_: &Hello, since: Instant| {
         let end = since + Duration::from_millis(50);
         if Instant::now() < end {
             return Ok(Asked::Later(end));
         }
-        Err(Error::new(ErrorCode::DeviceUnavailable, "nobody knows it").transient())
+        Err(Error::new(ErrorCode::DeviceUnavailable, "the session is unknown").transient())
     };
     let honest = comes(&address, 7, &Key::random().unwrap());
     let Outcome::Refused(_, why) = arrival(&mut acceptor, &mut key_of) else { panic!("let in") };
-    assert_eq!(why.cause(), "nobody knows it");
+    assert_eq!(why.cause(), "the session is unknown");
     let error = honest.join().unwrap().unwrap_err();
-    assert!(error.cause().contains("nobody knows it") && error.is_transient(), "{error}");
-    // It was listened to until it had gone.
+    assert!(error.cause().contains("the session is unknown") && error.is_transient(), "{error}");
+    // The acceptor reads from the refused client until it hangs up.
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.is_empty());
 }
 
 #[test]
-fn who_does_not_belong_here_is_told_why() {
+fn a_malformed_hello_is_refused_with_the_reason() {
     let (mut acceptor, address) = listen();
-    let mut key_of = |_: &Hello, _| panic!("nobody has said who it is");
+    let mut key_of = |_: &Hello, _| panic!("no hello was sent");
     for (words, why) in [
         (&b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"[..], "magic bytes"),
         (b"ACCORD\r\n\xff\0\0\0and a longer hello", "protocol 255 was spoken"),
@@ -222,7 +222,7 @@ fn who_does_not_belong_here_is_told_why() {
         let (name, stream) = says(&address, words);
         let Outcome::Refused(refused, error) = arrival(&mut acceptor, &mut key_of) else { panic!("let in") };
         assert!(refused == name && error.cause().contains(why), "{refused}: {error}");
-        // It reads that although nobody has read all that it said: it is listened to until it goes.
+        // The client can read the refusal although its input was not consumed: the acceptor reads until it hangs up.
         assert_eq!(acceptor.unproven.lanes.len(), 1);
         let said = std::thread::spawn(move || refusal(stream));
         until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.is_empty());
@@ -232,7 +232,7 @@ fn who_does_not_belong_here_is_told_why() {
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let Outcome::Refused(refused, error) = arrival(&mut acceptor, &mut key_of) else { panic!("let in") };
     assert!(refused == name && error.cause().contains("no Accord introduction"), "{refused}: {error}");
-    // Who only looks whether anybody is here is not worth a word.
+    // A client that only probes the port gets no message.
     drop(says(&address, b""));
     until(&mut acceptor, &mut key_of, |acceptor| {
         acceptor.silent.lanes.is_empty() && acceptor.unproven.lanes.is_empty() && acceptor.outcomes.is_empty()
@@ -240,7 +240,7 @@ fn who_does_not_belong_here_is_told_why() {
 }
 
 #[test]
-fn who_was_let_in_too_many_is_turned_away() {
+fn a_proven_connection_can_be_refused() {
     let (mut acceptor, address) = listen();
     let key = Key::random().unwrap();
     let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
@@ -253,7 +253,7 @@ fn who_was_let_in_too_many_is_turned_away() {
 }
 
 #[test]
-fn processes_of_this_machine_are_heard_byte_by_byte() {
+fn local_connections_may_send_byte_by_byte() {
     let endpoint = Endpoint::new(NodeId(3), PeerAddress::new(format!("acceptor-{}", std::process::id())));
     let mut acceptor = watched(Listener::bind_local(&endpoint).unwrap());
     let key = Key::random().unwrap();
@@ -275,7 +275,7 @@ fn processes_of_this_machine_are_heard_byte_by_byte() {
     dribbles.write_all(&mut [IoSlice::new(last)]).unwrap();
     let Outcome::Proven(incoming, _) = arrival(&mut acceptor, &mut key_of) else { panic!("refused") };
     assert!(incoming.lane.peer_user().is_some());
-    // Who hangs up before is gone.
+    // A client that hangs up before its proof is dropped.
     let gone = comes();
     gone.write_all(&mut [IoSlice::new(&hello())]).unwrap();
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
@@ -284,7 +284,7 @@ fn processes_of_this_machine_are_heard_byte_by_byte() {
 }
 
 #[test]
-fn who_has_to_go_for_lack_of_descriptors_is_told_so() {
+fn connections_closed_for_lack_of_descriptors_get_the_reason() {
     let (mut acceptor, address) = listen();
     let mut key_of = |_: &Hello, since: Instant| Ok(Asked::Later(since + SOON));
     let (name, unproven) = says(&address, &hello());

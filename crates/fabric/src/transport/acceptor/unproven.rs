@@ -1,4 +1,4 @@
-//! One connection that has proven nothing yet: what it has said, and what is said to it. Nothing here waits.
+//! One connection that has not proven its key: the bytes it has sent, and the answers to them. Nothing here blocks.
 
 use crate::handshake::{Challenge, Greeting, Hello, Proven, ended, refusal};
 use crate::transport::listener::IncomingLane;
@@ -8,53 +8,54 @@ use rustix::event::{PollFd, PollFlags};
 use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 
-/// How long who was turned away is listened to: unread input would keep it from reading why.
+/// How long a refused connection is still read: unread input would make the system discard the refusal.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// See the module.
+/// A connection that has not proven its key.
 #[derive(Debug)]
 pub(super) struct Unproven {
     pub(super) incoming: IncomingLane,
     pub(super) stage: Stage,
-    /// When it has to have gone on.
+    /// The deadline of the current stage.
     pub(super) until: Instant,
 }
 
-/// How far it has come.
+/// The stage of the introduction.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// It says who it is.
+    /// The client sends its hello.
     Greets(Greeting),
-    /// It is asked for the key of its session once that was announced. It has come `since`.
+    /// The session is not known yet; the client is challenged once it is. The hello was complete at `since`.
     Awaits { greeting: Greeting, hello: Hello, since: Instant },
-    /// It was asked for the key.
+    /// The client was sent a challenge.
     Proves(Challenge),
-    /// It was told why it may not stay.
+    /// The client was refused.
     Leaves,
 }
 
-/// What it has said.
+/// What the bytes received so far amount to.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Nothing, or not all of it.
+    /// No complete message.
     Nothing,
-    /// Who it is.
+    /// A complete hello.
     Named(Greeting, Hello),
-    /// That it has the key.
+    /// A valid proof of the key.
     Proven(Proven),
-    /// What nobody who belongs here says.
+    /// A malformed or wrong message.
     Wrong(Error),
-    /// It has gone.
+    /// The connection was closed.
     Gone,
 }
 
 impl Unproven {
-    /// One that has just come, and has to go on by then.
+    /// Starts with a new connection, whose hello is due by `until`.
     pub(super) fn new(incoming: IncomingLane, until: Instant) -> Self {
         Self { incoming, stage: Stage::Greets(Greeting::default()), until }
     }
 
-    /// What wakes whoever looks after it. One that awaits its session has nothing to say, and may go.
+    /// Returns the events to poll for. A client that awaits its session has nothing to send, so that only its end
+    /// counts.
     pub(super) fn polled(&self) -> Option<PollFd<'_>> {
         let wakes = if self.awaits_session() { PollFlags::RDHUP } else { PollFlags::IN | PollFlags::RDHUP };
         let socket = self.incoming.lane.descriptors().first().copied()?;
@@ -65,8 +66,8 @@ impl Unproven {
         matches!(self.stage, Stage::Awaits { .. })
     }
 
-    /// Has it wake nobody before all is there that comes next; of processes of this machine the system can't tell how much there is, so
-    /// that each of their bytes does. Whether the system took it.
+    /// Sets the low-water mark so that the socket becomes readable with the whole next message. UNIX sockets have no
+    /// such mark, and become readable with each byte. Returns whether the system took it.
     pub(super) fn listen(&mut self) -> bool {
         let bytes = match &mut self.stage {
             Stage::Greets(greeting) => greeting.room().len(),
@@ -81,7 +82,7 @@ impl Unproven {
         self.incoming.lane.descriptors().first().copied().is_some_and(takes)
     }
 
-    /// Takes what it has said.
+    /// Reads and interprets what the client has sent.
     pub(super) fn hear(&mut self) -> Heard {
         loop {
             let (room, has_begun) = match &mut self.stage {
@@ -125,25 +126,25 @@ impl Unproven {
         }
     }
 
-    /// Asks it for its key with these words. Whether they went out.
+    /// Sends a challenge. Returns whether it was sent.
     pub(super) fn challenge(&mut self, challenge: Challenge, words: &[u8]) -> bool {
         self.stage = Stage::Proves(challenge);
         self.say(words) && self.listen()
     }
 
-    /// Tells it why it may not stay; it has a moment to read it. Whether the words went out.
+    /// Sends the reason of a refusal, and leaves the client a moment to read it. Returns whether it was sent.
     pub(super) fn refuse(&mut self, why: &Error) -> bool {
         self.stage = Stage::Leaves;
         self.until = Instant::now() + LINGER;
         self.say(&refusal(why)) && self.incoming.lane.finish().is_ok() && self.listen()
     }
 
-    /// There is room for all that is ever said to one who has not proven a key.
+    /// Sends without blocking: the socket's buffer holds all that an unproven client is ever sent.
     fn say(&self, words: &[u8]) -> bool {
         self.incoming.lane.try_write(&[IoSlice::new(words)]).is_ok_and(|said| said == words.len())
     }
 
-    /// For whoever goes on with it.
+    /// Returns the lane with its usual low-water mark, for use after the introduction.
     pub(super) fn into_incoming(self) -> Option<IncomingLane> {
         self.wakes_from(low_water::ANY).then_some(self.incoming)
     }

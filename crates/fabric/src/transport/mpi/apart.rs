@@ -1,8 +1,8 @@
-//! What is alone in its cache lines.
+//! Values on cache lines of their own.
 
 use std::ops::Deref;
 
-/// In cache lines of its own: what one thread looks at again and again, and others change.
+/// Keeps a value that one thread polls on cache lines that other variables do not share.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Apart<T>(T);

@@ -1,40 +1,42 @@
-//! How the thread that owns MPI waits: MPI wakes nobody, so it has to look. It looks without a pause for a moment after something
-//! happened, since answers come soon; then ever more rarely, as a node's cores belong to the program.
+//! How the thread that owns MPI waits. MPI has no wake-up, so the thread polls: without a pause for a moment after an
+//! event, since answers come soon; then ever more rarely, as a node's cores belong to the program.
 
 use accord_types::spin_policy::SpinPolicy;
 use std::time::Duration;
 
-/// So long after the last event it looks without sleeping, giving the core to others in between.
+/// Time after the last event during which the thread polls and yields instead of sleeping.
 const LOOKS: Duration = Duration::from_micros(200);
-/// The same while lent bytes are under way, as many MPIs copy only when they are asked: as long as most of them take. Then it sleeps as shortly as it can.
+/// The same while exposed buffers are in flight: many MPIs copy only when they are called, and most copies end within
+/// this. Then the thread sleeps as shortly as it can.
 const MOVES_LOOKS: Duration = Duration::from_millis(500);
-/// The share of the time since the last event that it sleeps: what comes then is late by that at most.
+/// The sleep is this fraction of the time since the last event, which bounds the relative delay.
 const SHARE: u32 = 128;
-/// The shortest sleep; the system's own is about as long.
+/// Shortest sleep; the system's own is about as long.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
-/// The longest sleep. A look takes a few microseconds, with the sleep's own cost: well below 1 % of this.
+/// Longest sleep. A poll with its sleep costs a few microseconds: well below 1 % of this.
 const SLEEP_MAX: Duration = Duration::from_millis(16);
 
-/// Somebody who keeps the core that long when it is given has use for it; those who wait for messages keep it for less.
+/// A thread that keeps the core for longer than this after a yield is computing; waiting threads give it back sooner.
 const CROWDED: Duration = Duration::from_micros(500);
-/// So many pauses are slept through then: who has slept gets the core back sooner than who gives it away again and again.
+/// Pauses that are slept through when another thread is computing: the scheduler favours a thread that has slept over
+/// one that yields again and again.
 const CROWDED_PAUSES: u32 = 64;
 
-/// What to do before the next look.
+/// What to do before the next poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pause {
-    /// Let others run.
+    /// Yield the core.
     Yield,
-    /// Sleep, unless this side has something to send.
+    /// Sleep, unless this side gets something to send.
     Sleep(Duration),
 }
 
-/// How the pauses were so far.
+/// What earlier pauses have shown.
 #[derive(Debug)]
 pub(super) struct Backoff {
-    /// Pauses that are still to be slept through, as others want the core.
+    /// Pauses that are still to be slept through, because another thread is computing.
     crowded: u32,
-    /// Times of more than [`LOOKS`] without an event: a kernel's, say, which others wait for.
+    /// Waits of more than [`LOOKS`]: for a kernel that other ranks wait for, say.
     quiet: SpinPolicy,
 }
 
@@ -49,14 +51,14 @@ impl Backoff {
         Self { crowded: 0, quiet }
     }
 
-    /// Something happens after `idle` without an event.
+    /// Records an event after `idle` without one.
     pub(super) fn ends(&mut self, idle: Duration) {
         if idle > LOOKS {
             self.quiet.waited(idle);
         }
     }
 
-    /// After nothing has happened for `idle`; `moves`: lent bytes are under way.
+    /// Decides the next pause after `idle` without an event; `moves`: exposed buffers are in flight.
     pub(super) fn pause(&mut self, idle: Duration, moves: bool) -> Pause {
         let looks = if moves { MOVES_LOOKS } else { LOOKS.max(self.quiet.limit()) };
         if self.crowded == 0 && idle < looks {
@@ -66,7 +68,7 @@ impl Backoff {
         Pause::Sleep(if moves { SLEEP_MIN } else { (idle / SHARE).clamp(SLEEP_MIN, SLEEP_MAX) })
     }
 
-    /// Others have had the core for so long after [`Pause::Yield`].
+    /// Records how long [`Pause::Yield`] took.
     pub(super) fn has_yielded(&mut self, time: Duration) {
         if time > CROWDED {
             self.crowded = CROWDED_PAUSES;
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleeps_grow_with_the_time_since_something_happened() {
+    fn sleeps_grow_with_the_time_since_the_last_event() {
         let pause = |idle| Backoff::new(SpinPolicy::patient_with(2)).pause(idle, false);
         assert_eq!(pause(Duration::from_micros(199)), Pause::Yield);
         assert_eq!(pause(Duration::from_micros(200)), Pause::Sleep(SLEEP_MIN));
@@ -89,33 +91,33 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_for_longer_where_that_was_worth_it() {
+    fn polling_lasts_longer_where_recent_waits_did() {
         let after = |waits: &[u64]| {
             let mut backoff = Backoff::new(SpinPolicy::patient_with(8));
             waits.iter().for_each(|us| backoff.ends(Duration::from_micros(*us)));
             backoff
         };
-        // Kernels of 0.8 ms with some words in between.
+        // Kernels of 0.8 ms with short messages in between.
         let mut kernels = after(&[5, 20, 800].repeat(40));
         assert_eq!(kernels.pause(Duration::from_millis(1), false), Pause::Yield);
         assert_eq!(kernels.pause(Duration::from_millis(2), false), Pause::Sleep(SLEEP_MIN));
         let mut rare = after(&[5, 20, 50_000].repeat(12));
         assert_eq!(rare.pause(LOOKS, false), Pause::Sleep(SLEEP_MIN));
-        // One that is idle has slept long, and once is not often.
+        // A long idle time is a sleep, and a single one is not a pattern.
         kernels.ends(Duration::from_secs(60));
         kernels.ends(Duration::from_secs(60));
         assert_eq!(kernels.pause(LOOKS, false), Pause::Sleep(SLEEP_MIN));
     }
 
     #[test]
-    fn mpi_is_asked_again_and_again_while_it_copies() {
+    fn mpi_is_polled_while_it_copies() {
         let pause = |idle| Backoff::new(SpinPolicy::patient_with(2)).pause(idle, true);
         assert_eq!(pause(Duration::from_millis(499)), Pause::Yield);
         assert_eq!(pause(Duration::from_secs(8)), Pause::Sleep(SLEEP_MIN));
     }
 
     #[test]
-    fn a_core_that_others_want_is_left_to_them_for_a_while() {
+    fn pauses_are_slept_through_while_another_thread_computes() {
         let mut backoff = Backoff::new(SpinPolicy::patient_with(2));
         backoff.has_yielded(CROWDED);
         assert_eq!(backoff.pause(Duration::ZERO, false), Pause::Yield);

@@ -1,40 +1,40 @@
-//! How many bytes may be on their way to whom, so that a rank's memory is bounded however many others send to it and however slowly
-//! its lanes are read.
+//! Credit for bytes in flight. It bounds a rank's memory, however many ranks send to it and however slowly its lanes
+//! are read.
 //!
-//! Each lane may always have [`BASE`] under way: so it goes on whatever others do, and nothing can stand still for lack of room. A lane
-//! with more to send asks, and is lent a [`QUANTUM`] from the rank's [`POOL`], in the order of asking. What was lent is free again when
-//! it has been read, or when its sender gives it back since it has nothing to send. Nothing is reserved for a pair of ranks, nor for a
-//! lane that is not used.
+//! Each lane always has a credit of [`BASE`], so that no lane can be starved by others. A lane with more to send
+//! requests credit, and gets a [`QUANTUM`] from the rank's [`POOL`], in the order of requests. Credit returns to the
+//! pool when the bytes are read, or when an idle sender gives it back. Nothing is reserved for a pair of ranks or an
+//! idle lane.
 //!
-//! Bytes are counted with what a message costs beside them, else many small ones would take memory that nobody counts.
+//! A message's overhead counts too: many small messages would otherwise take memory that no credit bounds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 
-/// What a lane may always have under way.
+/// Credit that a lane always has.
 pub(super) const BASE: u64 = 256 << 10;
-/// What a lane is lent at one time.
+/// Credit that a lane gets at a time.
 const QUANTUM: u64 = 2 << 20;
-/// The most that one lane is lent.
+/// Most credit from the pool that one lane holds.
 const LANE_MAX: u64 = 8 << 20;
-/// The most that all lanes of a rank are lent.
+/// Most credit from the pool that all lanes of a rank hold.
 pub(super) const POOL: u64 = 64 << 20;
-/// What a message costs beside its bytes.
+/// Overhead of a message.
 const MESSAGE: u64 = 64;
 
-/// What a message with so many bytes of a lane counts.
+/// Returns the credit that a message with so many bytes takes.
 pub(super) fn cost(bytes: usize) -> u64 {
     bytes as u64 + MESSAGE
 }
 
-/// The sender's side of a lane.
+/// The sender's side of a lane's credit.
 #[derive(Debug)]
 pub(super) struct Outflow {
     sent: u64,
     granted: u64,
-    /// It has asked, and nothing has come since.
+    /// A request is pending.
     asked: bool,
-    /// What was sent when that was last looked at.
+    /// The value of `sent` at the last [`Outflow::give_back`].
     seen: u64,
 }
 
@@ -45,31 +45,31 @@ impl Default for Outflow {
 }
 
 impl Outflow {
-    /// Whether a message that counts `cost` may go.
+    /// Whether the credit suffices for a message of this cost.
     pub(super) fn may_send(&self, cost: u64) -> bool {
         self.granted - self.sent >= cost
     }
 
-    /// It goes.
+    /// Records a sent message.
     pub(super) fn send(&mut self, cost: u64) {
         self.sent += cost;
     }
 
-    /// Whether to ask for more, with what counts `queued` to send. It counts as asked then.
+    /// Whether to request credit for queued messages of this cost. If so, the request counts as made.
     pub(super) fn asks(&mut self, queued: u64) -> bool {
         let asks = !self.asked && self.granted - self.sent < queued;
         self.asked |= asks;
         asks
     }
 
-    /// It may have sent `total`.
+    /// Raises the total that the lane may have sent.
     pub(super) fn grant(&mut self, total: u64) {
         self.granted = self.granted.max(total);
         self.asked = false;
     }
 
-    /// Gives back what it may send, but for what a lane may always have, if it has sent nothing since the last call; it is for lanes
-    /// with nothing to send. Returns what it might have sent.
+    /// Gives back all credit above [`BASE`] if nothing was sent since the last call; for lanes with nothing queued.
+    /// Returns the total that the lane might have sent before.
     pub(super) fn give_back(&mut self) -> Option<u64> {
         let unused = std::mem::replace(&mut self.seen, self.sent) == self.sent;
         let keeps = self.sent + BASE;
@@ -77,7 +77,7 @@ impl Outflow {
     }
 }
 
-/// The receiver's side of a lane.
+/// The receiver's side of a lane's credit.
 #[derive(Debug)]
 struct Inflow {
     received: u64,
@@ -87,20 +87,20 @@ struct Inflow {
 }
 
 impl Inflow {
-    /// What it is lent.
+    /// Returns the lane's credit from the pool.
     fn lent(&self) -> u64 {
         (self.granted - self.taken).saturating_sub(BASE)
     }
 }
 
-/// The receiver's side of all lanes of a rank, which are named by `K`.
+/// The receiver's side of all lanes of a rank, by their keys `K`.
 #[derive(Debug)]
 pub(super) struct Credits<K> {
     lanes: BTreeMap<K, Inflow>,
     lent: u64,
-    /// Who has asked and was not given.
+    /// Lanes whose request is pending.
     waiting: VecDeque<K>,
-    /// What senders have to be told: what they may have sent.
+    /// Grants to send: the totals that the lanes may have sent.
     grants: VecDeque<(K, u64)>,
 }
 
@@ -109,12 +109,12 @@ impl<K: Ord + Copy> Credits<K> {
         Self { lanes: BTreeMap::new(), lent: 0, waiting: VecDeque::new(), grants: VecDeque::new() }
     }
 
-    /// A lane begins.
+    /// Adds a lane.
     pub(super) fn add(&mut self, lane: K) {
         self.lanes.insert(lane, Inflow { received: 0, taken: 0, granted: BASE, waits: false });
     }
 
-    /// A lane is over, and what was received of it is forgotten.
+    /// Removes a lane and returns its credit to the pool.
     pub(super) fn remove(&mut self, lane: K) {
         if let Some(gone) = self.lanes.remove(&lane) {
             self.lent -= gone.lent();
@@ -126,10 +126,10 @@ impl<K: Ord + Copy> Credits<K> {
         }
     }
 
-    /// A message that counts `cost` has come.
+    /// Records a received message of this cost.
     ///
     /// # Errors
-    /// If its sender may not have sent it.
+    /// Returns `InvalidData` if the message exceeds the sender's credit.
     pub(super) fn receive(&mut self, lane: K, cost: u64) -> io::Result<()> {
         let Some(inflow) = self.lanes.get_mut(&lane) else { return Ok(()) };
         if inflow.granted - inflow.received < cost {
@@ -139,14 +139,14 @@ impl<K: Ord + Copy> Credits<K> {
         Ok(())
     }
 
-    /// A message that counts `cost` was read.
+    /// Records that a message of this cost was read.
     pub(super) fn take(&mut self, lane: K, cost: u64) {
         self.change(lane, |inflow| inflow.taken += cost);
         self.refill(lane);
         self.serve();
     }
 
-    /// The sender has more than it may send.
+    /// Records the sender's request for credit.
     pub(super) fn ask(&mut self, lane: K) {
         if let Some(inflow) = self.lanes.get_mut(&lane)
             && !std::mem::replace(&mut inflow.waits, true)
@@ -156,30 +156,30 @@ impl<K: Ord + Copy> Credits<K> {
         }
     }
 
-    /// The sender gives back what it may send, but for what a lane may always have. It knows that it might have sent `known`. If it was
-    /// granted more meanwhile, then that holds for both.
+    /// Takes back all credit above [`BASE`]. `known` is the total that the sender believed it might send; if a larger
+    /// grant is in flight, that grant stays valid and nothing is taken back.
     ///
     /// # Errors
-    /// If it was not granted that.
+    /// Returns `InvalidData` if that total was never granted.
     pub(super) fn take_back(&mut self, lane: K, known: u64) -> io::Result<()> {
         let Some(inflow) = self.lanes.get(&lane) else { return Ok(()) };
         if known > inflow.granted {
             return Err(io::Error::new(ErrorKind::InvalidData, "a rank gives back what it does not have"));
         }
         if known == inflow.granted {
-            // All that it has sent is here: messages keep their order.
+            // Messages keep their order, so that all sent ones are received.
             self.change(lane, |inflow| inflow.granted = inflow.granted.min(inflow.received + BASE));
             self.serve();
         }
         Ok(())
     }
 
-    /// Whether a lane has more than it may always have.
+    /// Whether a lane holds credit from the pool.
     pub(super) fn lends_to(&self, lane: K) -> bool {
         self.lanes.get(&lane).is_some_and(|inflow| inflow.lent() > 0)
     }
 
-    /// The next sender to be told, and what it may have sent.
+    /// Returns the next grant to send: a lane, and the total that it may have sent.
     pub(super) fn next_grant(&mut self) -> Option<(K, u64)> {
         self.grants.pop_front()
     }
@@ -200,7 +200,7 @@ impl<K: Ord + Copy> Credits<K> {
         }
     }
 
-    /// What a lane may always have is had again, when half of it is used or the sender may have no more.
+    /// Restores the lane's base credit once half of it is used, or a quarter if everything sent was read.
     fn refill(&mut self, lane: K) {
         let Some(inflow) = self.lanes.get(&lane) else { return };
         let full = inflow.taken + BASE;
@@ -210,7 +210,7 @@ impl<K: Ord + Copy> Credits<K> {
         }
     }
 
-    /// Lends to those who have asked, while there is something to lend.
+    /// Grants credit to pending requests while the pool lasts.
     fn serve(&mut self) {
         let mut at = 0;
         while let Some(lane) = self.waiting.get(at).copied() {
@@ -218,7 +218,7 @@ impl<K: Ord + Copy> Credits<K> {
             if self.lent + QUANTUM > POOL {
                 break;
             }
-            // Its reader is slow: others don't wait for that.
+            // Its reader is slow, which must not delay other lanes.
             if inflow.lent() + QUANTUM > LANE_MAX {
                 at += 1;
                 continue;
@@ -230,7 +230,7 @@ impl<K: Ord + Copy> Credits<K> {
         }
     }
 
-    /// What all lanes may have under way beyond what each always may.
+    /// Returns the credit that all lanes hold from the pool.
     #[cfg(test)]
     pub(super) fn lent(&self) -> u64 {
         assert_eq!(self.lent, self.lanes.values().map(Inflow::lent).sum::<u64>());

@@ -1,4 +1,4 @@
-//! The thread that owns a world of ranks, and what others ask of it.
+//! The thread that owns MPI's world of ranks, and the calls that other threads make to it.
 
 use super::backoff::{Backoff, Pause};
 use super::lane::MpiLane;
@@ -16,22 +16,22 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-/// Messages that are under way from this rank at one time.
+/// Most messages in flight from this rank.
 const SENDS_MAX: usize = 32;
-/// Of lent bytes.
+/// Most messages of exposed buffers in flight from this rank.
 const LENT_SENDS_MAX: usize = 32;
-/// Messages that are taken before others get their turn.
+/// Messages that are received before the thread does other work.
 const BATCH: usize = 32;
-/// Looks before the core is given away once, which takes longer than one of them.
+/// Polls before the core is yielded once, which takes longer than a poll.
 const LOOKS: u32 = 8;
-/// How late the thread may wake up.
+/// How much later than asked the system may end the thread's sleeps.
 const TIMER_SLACK_NS: u64 = 1_000;
-/// How long leaving may take: other ranks may not let this one go.
+/// Longest wait for leaving the world: other ranks may delay it.
 const STOP_MAX: Duration = Duration::from_millis(400);
-/// How long what was written has to leave when the fabric stops.
+/// Longest time to send queued messages when the fabric stops.
 const DRAIN_MAX: Duration = Duration::from_millis(200);
 
-/// This process's place in a world of ranks. Lanes go on for as long as it is there.
+/// This process's place in a world of ranks. Its lanes live as long as it does.
 #[derive(Debug)]
 pub struct MpiFabric {
     shared: Arc<Shared>,
@@ -39,37 +39,37 @@ pub struct MpiFabric {
     size: u32,
 }
 
-/// The world that this process is a rank of. There is one at most, as with MPI itself.
+/// The world of which this process is a rank. There is at most one, as with MPI itself.
 static OWN: OnceLock<Arc<MpiFabric>> = OnceLock::new();
 
-/// From now on this process's lanes to other nodes begin at this rank.
+/// Makes this process's lanes to other nodes start at this rank.
 pub fn belong_to(fabric: &Arc<MpiFabric>) {
-    // The first one stays.
+    // The first call wins.
     let _ = OWN.set(fabric.clone());
 }
 
-/// What [`belong_to`] was told.
+/// Returns the fabric set by [`belong_to`].
 pub(in crate::transport) fn own() -> Option<&'static Arc<MpiFabric>> {
     OWN.get()
 }
 
 impl MpiFabric {
-    /// Has `open` join the world, on the thread that has it from then on.
+    /// Starts the thread that owns MPI, which joins the world by `open`.
     ///
     /// # Errors
-    /// Those of `open`; when the system has no thread.
+    /// Returns the error of `open`, or the system's if it can't start a thread.
     pub fn start(open: impl FnOnce() -> io::Result<Box<dyn World>> + Send + 'static) -> io::Result<Self> {
         let shared = Arc::new(Shared::new());
         let (opened, is_open) = mpsc::channel();
         let of_thread = shared.clone();
         threads::spawn("accord-mpi", move || match open() {
             Ok(mut world) => {
-                // Whoever asked waits for it.
+                // The caller of `start` waits for it.
                 let _ = opened.send(Ok((world.rank(), world.size())));
                 let why = match threads::caught(|| of_thread.drive(&mut *world)) {
                     Ok(Ok(())) => "it was stopped".to_owned(),
                     Ok(Err(error)) => error.to_string(),
-                    // Whoever has a lane would wait for ever.
+                    // Lanes would block for ever without an end.
                     Err(panic) => panic.to_string(),
                 };
                 of_thread.end(&why);
@@ -82,35 +82,35 @@ impl MpiFabric {
         Ok(Self { shared, rank, size })
     }
 
-    /// MPI copies from and to devices' own memory: whoever says so has tried it. It stays so.
+    /// Allows device memory to be passed to MPI. The caller has tested that MPI can copy from and to it.
     pub fn take_native(&self) {
         self.shared.take_native();
     }
 
-    /// Whether it does.
+    /// Whether device memory may be passed to MPI.
     pub fn takes_native(&self) -> bool {
         self.shared.takes_native()
     }
 
-    /// This process's rank.
+    /// Returns this process's rank.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// What has gone from here so far, and what lanes have copied for it and for what has come.
+    /// Returns the counts of messages sent and bytes copied so far.
     pub fn counts(&self) -> Counts {
         self.shared.counts.read()
     }
 
-    /// Opens a lane to a rank. Whether it is there shows when the lane is used.
+    /// Opens a lane to a rank. A rank that is gone shows only when the lane is used.
     ///
     /// # Errors
-    /// When there are too many lanes, or the world has ended.
+    /// Returns an error if there are too many lanes, or the world has ended.
     pub fn connect(&self, rank: u32) -> io::Result<SharedLane> {
         if rank >= self.size {
             return Err(io::Error::new(ErrorKind::NotFound, format!("there is no rank {rank}")));
@@ -123,10 +123,10 @@ impl MpiFabric {
         Ok(lane)
     }
 
-    /// Brings a lane of this machine that is for this rank: [`MpiFabric::accept`] gives it as one of its own.
+    /// Queues a lane from a process of this machine to this rank; [`MpiFabric::accept`] returns it like a rank's.
     ///
     /// # Errors
-    /// When nobody takes those that were brought before, or the world has ended.
+    /// Returns `WouldBlock` if too many such lanes are queued, and an error if the world has ended.
     pub fn bring(&self, lane: SharedLane) -> io::Result<()> {
         let mut state = self.shared.lock();
         state.check()?;
@@ -139,10 +139,10 @@ impl MpiFabric {
         Ok(())
     }
 
-    /// Waits for the next lane that a rank opens; and which rank.
+    /// Blocks until another rank opens a lane, and returns the lane and the rank.
     ///
     /// # Errors
-    /// When the world has ended.
+    /// Returns an error if the world has ended.
     pub fn accept(&self) -> io::Result<(SharedLane, u32)> {
         let mut state = self.shared.lock();
         loop {
@@ -163,7 +163,7 @@ impl MpiFabric {
         Arc::new(MpiLane::new(self.shared.clone(), key, end))
     }
 
-    /// Tells all ranks which node this one is.
+    /// Sends this rank's node to all ranks.
     pub fn announce(&self, node: NodeId) {
         let mut state = self.shared.lock();
         for rank in 0..self.size {
@@ -172,19 +172,19 @@ impl MpiFabric {
         self.shared.has_changed(state);
     }
 
-    /// The rank of a node, which may say so within `limit` only.
+    /// Returns the rank of a node; waits at most `limit` for the rank to announce its node.
     pub fn rank_of(&self, node: NodeId, limit: Duration) -> Option<u32> {
         let known = |state: &LaneTable| state.ranks.contains_key(&node) || state.ended.is_some();
         self.await_news(limit, known).ranks.get(&node).copied()
     }
 
-    /// Waits until a rank has said which node it is; whether it has.
+    /// Waits at most `limit` for a rank to announce its node. Returns whether it has.
     pub fn await_rank(&self, rank: u32, limit: Duration) -> bool {
         let known = |state: &LaneTable| state.ranks.values().any(|known| *known == rank);
         known(&self.await_news(limit, |state| known(state) || state.ended.is_some()))
     }
 
-    /// Waits until each rank has said which node it is, or the world has ended.
+    /// Blocks until each rank has announced its node, or the world has ended.
     pub fn await_ranks(&self) {
         let mut state = self.shared.lock();
         while state.ranks.len() < self.size as usize && state.ended.is_none() {
@@ -195,7 +195,7 @@ impl MpiFabric {
         }
     }
 
-    /// The table once it is as `wanted`, or after `limit`.
+    /// Returns the locked table once `wanted` holds, or after `limit`.
     fn await_news(&self, limit: Duration, wanted: impl Fn(&LaneTable) -> bool) -> ShortGuard<'_, LaneTable> {
         let end = Some(Instant::now() + limit);
         loop {
@@ -211,7 +211,7 @@ impl MpiFabric {
         }
     }
 
-    /// Sends what was written and leaves the world; returns when it has, or after a while.
+    /// Sends what is queued and leaves the world. Returns when that is done, or after a bounded time.
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         state.stopping = true;
@@ -226,11 +226,11 @@ impl Drop for MpiFabric {
     }
 }
 
-/// What a look for things to send has brought.
+/// The result of a pass that sends queued messages.
 #[derive(Clone, Copy, Default)]
 struct Turn {
     sent: bool,
-    /// There may be more than could be sent.
+    /// More may be queued than could be sent.
     full: bool,
     stopping: bool,
 }
@@ -238,12 +238,12 @@ struct Turn {
 impl Shared {
     /// Sends and receives until the fabric is stopped.
     fn drive(&self, world: &mut dyn World) -> io::Result<()> {
-        // Else the system would make its shortest sleeps twice as long. Where it does not listen they are.
+        // By default the system makes the shortest sleeps twice as long. If it refuses, they stay so.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(TIMER_SLACK_NS));
         let (mut last, mut backoff) = (Instant::now(), Backoff::default());
         let mut swept = false;
         let mut stop_at: Option<Instant> = None;
-        // Nobody says what there is to send after these.
+        // These conditions create work without a notification.
         let mut asks = true;
         let mut looks = 0;
         loop {
@@ -282,7 +282,7 @@ impl Shared {
                     }
                     self.sleeps.store(true, Ordering::SeqCst);
                     if !self.has_work() {
-                        // It looks again then, as when it is told.
+                        // The thread polls after the sleep and after a notification alike.
                         drop(self.work.wait(state, Some(Instant::now() + time)));
                     }
                     self.sleeps.store(false, Ordering::SeqCst);
@@ -295,15 +295,15 @@ impl Shared {
         self.has_work.load(Ordering::SeqCst) || !self.intake.is_empty()
     }
 
-    /// Sends what may be sent.
+    /// Sends as many messages as the bounds allow.
     fn send(&self, world: &mut dyn World) -> io::Result<Turn> {
         let (sending, of_lent) = world.sending();
         let (room, lent_room) = (SENDS_MAX.saturating_sub(sending - of_lent), LENT_SENDS_MAX.saturating_sub(of_lent));
         let (mut messages, mut lent) = (Vec::new(), Vec::new());
-        // Before anything is looked at.
+        // Cleared before the queues are read, so that later writes are noticed.
         self.has_work.store(false, Ordering::SeqCst);
         let mut state = self.lock_to_write();
-        // What was asked for goes before an end that is said.
+        // Requested bytes of exposed buffers go before the message that ends their lane.
         while lent.len() < lent_room
             && let Some(part) = state.streams.next_lent()
         {
@@ -333,7 +333,7 @@ impl Shared {
         Ok(Turn { sent, full, stopping })
     }
 
-    /// Takes what has come; whether there was something. Whoever waits for it is told before MPI is asked for more.
+    /// Receives arrived messages; returns whether there were any. Wakes a message's waiter before MPI is polled again.
     fn receive(&self, world: &mut dyn World) -> io::Result<bool> {
         for taken in 0..BATCH {
             let Some(came) = world.receive(&mut |from, tag, len| self.lock().room_for(from, tag, len))? else {
@@ -356,7 +356,8 @@ impl Shared {
             }
             state.hand_over(&self.counts);
             state.wake();
-            // Not for each message: somebody always waits for lanes, and to wake that thread takes longer than all else here.
+            // Not for each message: the thread that accepts lanes always waits, and waking it takes longer than all
+            // else here.
             if is_news || state.streams.has_opened() {
                 Counters::add(&self.counts.news, 1);
                 self.news.raise();
@@ -371,7 +372,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Writes a message that has just come to another lane, without waiting. What is left is the lane's reader's, and so are errors.
+    /// Writes a received message to another lane without blocking. The lane's reader handles the rest, and any error.
     fn forward(&self, key: LaneKey, message: Vec<u8>, onward: Option<SharedLane>) {
         let bytes = &message[HEADER_LEN..];
         let written = onward.and_then(|onward| onward.try_write(&[IoSlice::new(bytes)]).ok()).unwrap_or(0);
@@ -385,7 +386,7 @@ impl Shared {
         drop(state);
     }
 
-    /// MPI is not called any more.
+    /// Records that MPI is no longer called.
     fn has_left(&self) {
         let mut state = self.lock();
         state.has_left = true;

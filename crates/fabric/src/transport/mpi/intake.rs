@@ -1,5 +1,5 @@
-//! Short writes on their way to the thread that owns MPI. The lanes' table is that thread's, most of the time: a thread that locks it on another
-//! core takes a dozen of its cache lines along, and they are fetched back. So short writes are handed in without it.
+//! Short writes, queued for the thread that owns MPI. That thread has the lanes' table in its cache most of the time:
+//! locking it on another core moves a dozen cache lines there and back. So short writes bypass the table.
 
 use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use super::slots::{BYTES_MAX, Slots};
@@ -8,17 +8,18 @@ use accord_types::short_lock::ShortLock;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes that may wait there, of all lanes.
+/// Most queued writes, of all lanes.
 const WRITES_MAX: usize = 64;
-/// Bytes that say which lane one is for.
+/// Bytes of a write's lane key.
 const KEY_LEN: usize = 9;
-/// Most bytes of one.
+/// Most bytes of one write.
 pub(super) const WRITE_MAX: usize = BYTES_MAX - KEY_LEN;
-/// What a lane may have queued whose writes are handed in: all that may be there fit, and a message that was written since its room was looked at.
+/// Most bytes a lane may have queued for its short writes to be queued here: all of these then fit too, and a message
+/// written since that was checked.
 const ROOMY: usize = QUEUE_MAX / 2;
 const _: () = assert!(ROOMY + DATA_MAX + WRITES_MAX * WRITE_MAX <= QUEUE_MAX);
 
-/// See the module. They are taken with the table locked.
+/// The queue of short writes. It is emptied with the table locked.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
     writes: Slots<WRITES_MAX>,
@@ -38,7 +39,7 @@ impl Intake {
         self.writes.is_empty()
     }
 
-    /// Gives all of them to `take` as messages with room for their headers, in their order.
+    /// Passes all writes in their order to `take`, as messages with space for their headers.
     pub(super) fn take_each(&self, mut take: impl FnMut(LaneKey, Vec<u8>)) {
         let mut take_one = |bytes: &[u8]| {
             if let Some((key, bytes)) = bytes.split_first_chunk() {
@@ -71,7 +72,7 @@ fn decode([a, b, c, d, e, f, g, h, opened_here]: [u8; KEY_LEN]) -> LaneKey {
     LaneKey { peer, opened_here: opened_here != 0, number }
 }
 
-/// Whether a lane's short writes may be handed in: it takes bytes, and has room. Known since the table was last looked at.
+/// Whether a lane's short writes may be queued: as of the last look at the table, it accepts bytes and has space.
 #[derive(Debug, Default)]
 pub(super) struct Roomy(AtomicBool);
 
@@ -80,10 +81,10 @@ impl Roomy {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The lane has so many bytes queued; none if it takes no more.
+    /// Sets it by the number of bytes that the lane has queued; `None` if it accepts no more.
     pub(super) fn set(&self, queued: Option<usize>) {
         let roomy = queued.is_some_and(|queued| queued <= ROOMY);
-        // Writers read it again and again.
+        // Writers poll it, so that a needless store would cost them a cache miss.
         if self.get() != roomy {
             self.0.store(roomy, Ordering::Relaxed);
         }
@@ -115,7 +116,7 @@ mod tests {
         }
         assert!(put(0, &[7; WRITE_MAX]) && !put(0, &[7; WRITE_MAX + 1]));
         intake.close();
-        assert!(!put(0, &[9]), "nobody takes it");
+        assert!(!put(0, &[9]), "the consumer has gone");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a lane over messages promises, for the threads that read and write.
+//! Implements `Lane` over messages, for the threads that read and write.
 
 mod reads;
 
@@ -22,13 +22,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The most that one write takes.
+/// Most bytes that one write takes.
 const STEP: usize = DATA_MAX;
-/// Fewer bytes are gathered in messages: they are copied while others wait for the lock.
+/// Shorter writes are gathered into messages: they are copied with the table locked.
 const GATHERED_MAX: usize = 4 << 10;
 const _: () = assert!(Piece::BEFORE == HEADER_LEN && Piece::MAX == DATA_MAX, "pieces are messages");
 
-/// This rank's end.
+/// This rank's end of a lane.
 #[derive(Debug)]
 pub(super) struct MpiLane {
     shared: Arc<Shared>,
@@ -36,20 +36,21 @@ pub(super) struct MpiLane {
     end: Arc<LaneEnd>,
     limit: TimeLimit,
     reading: Reading,
-    /// How long room that is lent waits, and bytes that are.
+    /// Spin policies of the waits for receive buffers and for exposed buffers.
     rooms: SharedSpinPolicy,
     loans: Arc<SharedSpinPolicy>,
 }
 
 impl MpiLane {
     pub(super) fn new(shared: Arc<Shared>, key: LaneKey, end: Arc<LaneEnd>) -> Self {
-        // Lent bytes are about as fast as a device copies, which takes longer than a message: to be woken up would cost a fourth of that.
+        // Exposed bytes move about as fast as a device copies, which takes longer than a message: a wake-up would cost
+        // a fourth of that.
         let [rooms, loans] = std::array::from_fn(|_| SharedSpinPolicy::from(SpinPolicy::patient()));
         let (limit, reading, loans) = (TimeLimit::default(), Reading::default(), Arc::new(loans));
         Self { shared, key, end, limit, reading, rooms, loans }
     }
 
-    /// Does `work` as soon as it gives something; gives up at `end`.
+    /// Blocks until `work` returns a value, or until `end`.
     fn wait<T>(
         &self,
         end: Option<Instant>,
@@ -59,7 +60,7 @@ impl MpiLane {
         self.wait_or(end, spin, || None, work)
     }
 
-    /// As [`MpiLane::wait`], where `quick` may give something without the table.
+    /// As [`MpiLane::wait`], where `quick` may return a value without the table.
     fn wait_or<T>(
         &self,
         end: Option<Instant>,
@@ -77,7 +78,7 @@ impl MpiLane {
         self.wait_since(seen, end, spin, quick, work)
     }
 
-    /// As [`MpiLane::wait_or`], where there was nothing to do when the signal had been raised so many times.
+    /// As [`MpiLane::wait_or`], after a failed attempt when the signal had been raised `seen` times.
     fn wait_since<T>(
         &self,
         seen: u32,
@@ -117,7 +118,8 @@ impl MpiLane {
             return self.wait_for_room(end, |streams, key| streams.write(key, parts));
         }
         let room = self.wait_for_room(end, Streams::room)?;
-        // The thread that owns MPI goes on meanwhile. There is no less room afterwards: nobody else writes.
+        // Copied without the lock, so that the thread that owns MPI goes on. The space can't shrink meanwhile: a lane
+        // has one writer.
         let len = all.min(STEP).min(room);
         let mut message = spare::empty(HEADER_LEN + len);
         message.extend_from_slice(&[0; HEADER_LEN]);
@@ -137,7 +139,7 @@ impl MpiLane {
         Ok(len)
     }
 
-    /// Does `work` as soon as it gives something. Whoever has waited goes on when there is room for a good piece.
+    /// Blocks until `work` returns a value. After a wait it is called only once there is space for a large piece.
     fn wait_for_room(
         &self,
         end: Option<Instant>,
@@ -145,7 +147,7 @@ impl MpiLane {
     ) -> io::Result<usize> {
         let mut waited = false;
         self.wait(end, None, |state, key| {
-            // They go before.
+            // Queued short writes go first.
             state.take_in(&self.shared.intake);
             let LaneTable { streams, ends, .. } = state;
             if waited && !streams.has_room(key) {
@@ -168,7 +170,7 @@ impl MpiLane {
         state.streams.lend(self.key, bytes.len() as u64)?;
         state.lent.insert(self.key, bytes);
         self.shared.has_changed(state);
-        // However long that takes: MPI may be reading there.
+        // Without a limit, because MPI may be reading the bytes.
         let loan = self.wait(None, Some(&self.loans), |state, key| {
             let loan = state.streams.loan(key);
             Ok((loan != Loan::UnderWay).then_some(loan))
@@ -180,7 +182,7 @@ impl MpiLane {
         }
     }
 
-    /// Says that no more is written, after what was.
+    /// Ends the direction, after all that was written.
     fn tell(&self, tell: impl FnOnce(&mut Streams, LaneKey)) {
         let mut state = self.shared.lock_to_write();
         self.end.roomy.set(None);
@@ -270,7 +272,7 @@ impl Lane for MpiLane {
         if !self.reads_native() || self.reading.has_left() {
             return Ok(None);
         }
-        // The lane gives no more than is wanted.
+        // A lane reads no more than is asked for.
         self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
     }
 
@@ -335,7 +337,7 @@ impl MovesWindows for MpiLane {
     }
 
     fn fill_window(&self, room: Window<'_>) -> io::Result<usize> {
-        let none = || io::Error::new(ErrorKind::InvalidInput, "bytes come that were not lent");
+        let none = || io::Error::new(ErrorKind::InvalidInput, "the next bytes are not exposed ones");
         self.fill(room.len(), |len| LentRoom::window(room, len))?.ok_or_else(none)
     }
 }

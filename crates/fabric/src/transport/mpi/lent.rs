@@ -1,14 +1,15 @@
-//! Memory that a thread lends to the one that owns MPI, and waits until it has it back: see [`super::lane`], which alone lends.
+//! Memory that a thread exposes to the one that owns MPI until that is done with it. Only [`super::lane`] and posted
+//! receives expose memory.
 
 use crate::transport::window::Window;
 use accord_types::{NativeContext, NativeRange};
 use std::ptr;
 
-/// Bytes to be sent from where they are.
+/// Bytes to send in place.
 #[derive(Clone, Copy, Debug)]
 pub struct LentBytes(Lent);
 
-/// Room for bytes that come.
+/// A buffer to receive into.
 #[derive(Clone, Copy, Debug)]
 pub struct LentRoom(Lent);
 
@@ -16,7 +17,7 @@ pub struct LentRoom(Lent);
 struct Lent {
     start: usize,
     len: usize,
-    /// Of a device's own memory: what MPI's thread has to be in.
+    /// For device memory: the context that MPI's thread has to enter.
     context: Option<NativeContext>,
 }
 
@@ -40,37 +41,37 @@ impl Lent {
 }
 
 impl LentBytes {
-    /// Whoever lends them neither changes nor frees them until they are back.
+    /// Exposes `bytes`. The caller neither changes nor frees them before they are released.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self(Lent { start: bytes.as_ptr().expose_provenance(), len: bytes.len(), context: None })
     }
 
-    /// The same in memory that another process has too.
+    /// Exposes bytes in memory shared with another process.
     pub(super) fn window(bytes: Window<'_>) -> Self {
         Self(Lent::window(bytes))
     }
 
-    /// The same in a device's own memory.
+    /// Exposes bytes in device memory.
     pub(super) fn native(range: NativeRange) -> Self {
         Self(Lent::native(range))
     }
 
-    /// Part of them; none that reaches beyond them.
+    /// Returns a part of them, or `None` if it exceeds them.
     pub(super) fn part(self, offset: usize, len: usize) -> Option<Self> {
         self.0.part(offset, len).map(Self)
     }
 
-    /// How many.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
     }
 
-    /// Has this thread be where it may name them to MPI; whether that could be done.
+    /// Makes this thread enter the context in which MPI can address the bytes. Returns whether that succeeded.
     pub fn enter(self) -> bool {
         self.0.enter()
     }
@@ -81,28 +82,28 @@ impl LentBytes {
 }
 
 impl LentRoom {
-    /// Whoever lends it does not look at it until it is back.
+    /// Exposes a buffer. The caller does not access it before it is released.
     pub(super) fn of(room: &mut [u8]) -> Self {
         Self(Lent { start: room.as_mut_ptr().expose_provenance(), len: room.len(), context: None })
     }
 
-    /// The same in memory that another process has too, of which no more than `len` bytes.
+    /// Exposes at most `len` bytes of memory shared with another process.
     pub(super) fn window(room: Window<'_>, len: usize) -> Self {
         let lent = Lent::window(room);
         Self(Lent { len: lent.len.min(len), ..lent })
     }
 
-    /// The same in a device's own memory.
+    /// Exposes a buffer in device memory.
     pub(super) fn native(range: NativeRange) -> Self {
         Self(Lent::native(range))
     }
 
-    /// Bytes.
+    /// Returns the buffer's length.
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether there is none.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
     }
@@ -116,11 +117,11 @@ impl LentRoom {
         ptr::with_exposed_provenance_mut(self.0.start)
     }
 
-    /// Copies as many bytes as there is room for, where both are this process's: what a world within one process does.
+    /// Copies as many bytes as fit, where both are this process's memory: for a world within one process.
     pub fn fill(self, bytes: LentBytes) {
         let len = self.len().min(bytes.len());
-        // SAFETY: both were this process's memory when they were lent, one of them to be written, and whoever lent them waits until they
-        // are back, which is after this. A device's own memory is the host's in such a world.
+        // SAFETY: both were this process's memory when they were exposed, the target writable, and their owners wait
+        // until they are released, which is after this. A device's memory is host memory in such a world.
         unsafe { self.as_mut_ptr().copy_from_nonoverlapping(bytes.as_ptr(), len) };
     }
 }

@@ -1,71 +1,71 @@
-//! What is lent for lanes, and what comes into lent room: how far each of it is. What becomes of it is in `streams/lending.rs`.
+//! The state of exposed buffers and of receive buffers of lanes. Their transitions are in `streams/lending.rs`.
 
 use super::message::LaneKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Messages into lent room that are on their way to a rank at one time.
+/// Most messages into receive buffers in flight to a rank.
 pub(super) const TAKES_MAX: u16 = 32;
-/// Most bytes of one of them: MPI counts in 32 bits.
+/// Most bytes of one such message: MPI counts in 32 bits.
 pub(super) const MESSAGE_MAX: u64 = 1 << 30;
-/// Most bytes that a rank may say that it lends at one time.
+/// Most bytes that a rank may offer at a time.
 pub(super) const OFFER_MAX: u64 = 1 << 40;
-/// The first tag of those messages; the ones before it are for others.
+/// The first tag of those messages; lower tags have other uses.
 pub(super) const TAG_FIRST: u16 = 2;
 
-/// Part of what a lane has lent, to be sent by itself.
+/// Part of an exposed buffer, sent in a message of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lent {
-    /// Whose.
+    /// The lane.
     pub lane: LaneKey,
-    /// Which rank it is for.
+    /// The receiving rank.
     pub to: u32,
-    /// What the message is called there.
+    /// The message's tag at the receiver.
     pub tag: u16,
-    /// What it is called here: a tag may come again before its sender knows that all of it has been sent.
+    /// The message's id at the sender: a tag may be reused before the sender learns that its message has been sent.
     pub id: u64,
-    /// Where in what was lent it begins.
+    /// Offset in the exposed buffer.
     pub offset: usize,
-    /// Bytes.
+    /// Number of bytes.
     pub len: usize,
-    /// Whether they go into posted room, and so are not what the lane has lent.
+    /// Whether the message is for a posted receive, and so not part of the lane's exposed buffer.
     pub is_posted: bool,
 }
 
-/// Bytes on their way from here, or about to be.
+/// A message in flight, or about to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Going {
     pub(super) lane: LaneKey,
     pub(super) len: u64,
-    /// See [`Lent`].
+    /// See [`Lent::is_posted`].
     pub(super) is_posted: bool,
 }
 
-/// How far a loan is.
+/// The state of an exposed buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loan {
-    /// All of it has been sent.
+    /// All bytes have been sent.
     Done,
-    /// Some of it may be on its way.
+    /// Bytes of it may be in flight.
     UnderWay,
-    /// Nobody takes it, and nothing of it is on its way.
+    /// The peer takes no more bytes, and none are in flight.
     Over,
 }
 
-/// What the writer of a lane has lent.
+/// The writer's exposed buffer.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     pub(super) total: u64,
-    /// Was not asked for yet.
+    /// Bytes not requested yet.
     pub(super) left: u64,
-    /// The other side does not know of it yet.
+    /// Whether the offer has not been sent yet.
     pub(super) unsaid: bool,
-    /// Was asked for, and does not go yet.
+    /// Bytes requested and not sent yet.
     pub(super) queued: u64,
     pub(super) going: u64,
 }
 
 impl Lending {
-    /// What the other side is to hear of, once.
+    /// Returns the size to offer, once.
     pub(super) fn say(&mut self) -> Option<u64> {
         std::mem::take(&mut self.unsaid).then_some(self.total)
     }
@@ -74,7 +74,7 @@ impl Lending {
         self.unsaid
     }
 
-    /// Whether something has to go before an end is said.
+    /// Whether requested bytes have to be sent before the lane's end.
     pub(super) fn is_queued(&self) -> bool {
         self.queued > 0
     }
@@ -83,19 +83,19 @@ impl Lending {
         self.queued == 0 && self.going == 0
     }
 
-    /// What was not asked for never is.
+    /// Withdraws the bytes that were not requested.
     pub(super) fn withdraw(&mut self) {
         (self.left, self.unsaid) = (0, false);
     }
 }
 
-/// What the reader of a lane has lent, and what was offered to it.
+/// The reader's receive buffer, and the bytes offered to it.
 #[derive(Debug, Default)]
 pub(super) struct Borrowing {
-    /// Bytes that come next and were not asked for, or are on their way.
+    /// Offered bytes that were not requested, or are in flight.
     pub(super) offered: u64,
     pub(super) room: Option<Room>,
-    /// The latest room was filled.
+    /// Whether the latest buffer was filled.
     pub(super) filled: bool,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Borrowing {
 pub(super) struct Room {
     pub(super) tag: u16,
     pub(super) len: u64,
-    /// MPI writes there.
+    /// MPI is writing there.
     pub(super) is_written: bool,
 }
 
@@ -112,12 +112,12 @@ impl Borrowing {
         self.offered > 0
     }
 
-    /// Whether all that was offered is there or in the middle of coming, so that what comes after it may come.
+    /// Whether all offered bytes are received or being received, so that later messages may be taken.
     pub(super) fn lets_others_come(&self) -> bool {
         self.offered == 0 || self.room.is_some_and(|room| room.is_written && room.len == self.offered)
     }
 
-    /// Whether MPI writes into the room: the lane's end is not the room's.
+    /// Whether MPI writes into the buffer, which must then outlive the lane.
     pub(super) fn is_written(&self) -> bool {
         self.room.is_some_and(|room| room.is_written)
     }
@@ -127,19 +127,19 @@ impl Borrowing {
     }
 }
 
-/// What is lent at a rank.
+/// The exposed buffers of a rank.
 #[derive(Debug)]
 pub(super) struct Loans {
-    /// Asked for, and not sent yet.
+    /// Requested and not sent yet.
     pub(super) asked: VecDeque<Lent>,
-    /// On their way or about to be, by their ids.
+    /// In flight or about to be, by id.
     pub(super) going: BTreeMap<u64, Going>,
-    /// Those for posted room that have been sent, and whose sender was not told.
+    /// Messages for posted receives that have been sent, and whose sender was not notified yet.
     pub(super) sent: Vec<u64>,
     pub(super) ids: u64,
     pub(super) tags: Vec<u16>,
     pub(super) rooms: BTreeMap<u16, LaneKey>,
-    /// Readers that wait for a tag.
+    /// Readers that wait for a free tag.
     pub(super) waiting: BTreeSet<LaneKey>,
 }
 

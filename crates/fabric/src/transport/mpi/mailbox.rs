@@ -1,34 +1,35 @@
-//! Short messages on their way to a lane's reader. The lanes' table is most of the time in the cache of the thread that owns MPI: a reader
-//! that locks it takes a dozen of its lines along. So short messages are laid here for the reader, which takes them without the table.
+//! Short messages, queued for a lane's reader. The thread that owns MPI has the lanes' table in its cache most of the
+//! time: locking it on another core moves a dozen cache lines. So the reader takes short messages from here without the
+//! table.
 //!
-//! They are laid here with the table locked, and come before all that the table has of the lane. So who finds nothing here looks again with
-//! the table locked before it takes anything from there.
+//! They are added with the table locked, and precede all messages of the lane in the table. So a reader that finds none
+//! here looks here again with the table locked, before it takes one from the table.
 
 use super::credit::{BASE, cost};
 use super::slots::{BYTES_MAX, Slots};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Messages that may lie here.
+/// Most queued messages.
 const MESSAGES_MAX: usize = 8;
-/// Most bytes of one.
+/// Most bytes of one message.
 pub(super) const MESSAGE_MAX: usize = BYTES_MAX;
-/// What a reader may have taken from here before it says so: its sender may send on meanwhile.
+/// Most credit that a reader may use before it reports that: the sender goes on meanwhile.
 const UNTOLD_MAX: u64 = BASE / 8;
 
-/// See the module.
+/// The queue of short messages.
 #[derive(Debug, Default)]
 pub(super) struct Mailbox {
     slots: Slots<MESSAGES_MAX>,
-    /// None are read any more. Only the reader looks: who lays messages here has it from the table that there is none.
+    /// Whether the lane is closed. Only the reader checks it: the producer knows it by the table.
     closed: AtomicBool,
-    /// Bytes of the first one that were read.
+    /// Bytes of the first message that were read.
     at: AtomicUsize,
-    /// What was taken counts so much, as far as the table was not told.
+    /// Credit of messages read that the table has not been told of.
     untold: AtomicU64,
 }
 
 impl Mailbox {
-    /// Lays a message here; false if there is no room. The caller has the table locked.
+    /// Adds a message; returns `false` if the queue is full. The caller has the table locked.
     pub(super) fn put(&self, bytes: &[u8]) -> bool {
         self.slots.put([bytes])
     }
@@ -37,7 +38,7 @@ impl Mailbox {
         self.slots.is_empty() || self.closed.load(Ordering::Relaxed)
     }
 
-    /// Copies what is left of the first message, or as much as there is room for; how much. For the lane's reader.
+    /// Copies the rest of the first message, as far as it fits, and returns the number of bytes. For the lane's reader.
     pub(super) fn read(&self, room: &mut [u8]) -> usize {
         if self.is_empty() {
             return 0;
@@ -57,12 +58,12 @@ impl Mailbox {
         taken.unwrap_or(0)
     }
 
-    /// Whether the table should be told by now.
+    /// Whether the reader should report its credit now.
     pub(super) fn owes_much(&self) -> bool {
         self.untold.load(Ordering::Relaxed) >= UNTOLD_MAX
     }
 
-    /// What the table is to be told; it counts as told.
+    /// Returns the credit to report, and resets it.
     pub(super) fn tell(&self) -> u64 {
         match self.untold.load(Ordering::Relaxed) {
             0 => 0,
@@ -70,7 +71,7 @@ impl Mailbox {
         }
     }
 
-    /// Nobody reads any more.
+    /// Records that the lane is closed.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read_in_parts_in_their_order_and_there_are_few() {
+    fn messages_are_read_in_order_and_in_parts_up_to_a_bound() {
         let mailbox = Mailbox::default();
         for round in 0..3 {
             for number in 0..MESSAGES_MAX as u8 {
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_told_once_and_before_it_is_much() {
+    fn credit_is_reported_once_and_in_time() {
         let mailbox = Mailbox::default();
         let (mut taken, bytes) = (0, [0; MESSAGE_MAX]);
         while !mailbox.owes_much() {
@@ -110,7 +111,7 @@ mod tests {
             assert_eq!(mailbox.read(&mut [0; MESSAGE_MAX + 1]), MESSAGE_MAX);
             taken += cost(MESSAGE_MAX);
         }
-        // A lane may always have several times this under way, and is given more when half of that is read.
+        // The limit is well below the base credit, half of which has to be read before it is restored.
         assert!(taken < BASE / 4);
         assert_eq!((mailbox.tell(), mailbox.tell()), (taken, 0));
         assert!(!mailbox.owes_much());

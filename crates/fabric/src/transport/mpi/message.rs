@@ -1,10 +1,11 @@
-//! What one rank sends to another: a header, and for bytes of a lane these.
+//! The messages between ranks: a header, followed by a lane's bytes if it carries any.
 //!
-//! A message names its lane by who opened it and the number that it got there, so that both ranks may open lanes at the same time.
+//! A message names its lane by the rank that opened it and the number given there, so that both ranks may open lanes at
+//! the same time.
 
 use std::io::{self, ErrorKind};
 
-/// Bytes before those of a lane.
+/// Bytes of the header.
 pub const HEADER_LEN: usize = 16;
 /// Values of [`MessageKind::Landed`].
 pub(super) const LANDED: u64 = 1;
@@ -12,31 +13,33 @@ pub(super) const THROWN_AWAY: u64 = 2;
 /// Most bytes of a lane in one message.
 pub(super) const DATA_MAX: usize = 128 << 10;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum MessageKind {
-    /// A lane begins. The value is nothing.
+    /// Opens a lane. The value is unused.
     Open = 1,
-    /// Bytes of the lane. The value is their number.
+    /// Bytes of a lane. The value is their number.
     Data = 2,
-    /// The sender of bytes may have sent so many since the beginning: the value.
+    /// The total that the sender of bytes may have sent: the value.
     Credit = 3,
-    /// The sender of bytes has more of them than it may send.
+    /// A request for credit by the sender of bytes.
     Want = 4,
-    /// The sender of bytes gives back what it may send and does not need. It knows that it might have sent the value.
+    /// Returns unused credit. The value is the total that the sender of bytes believed it might send.
     Return = 5,
-    /// No more bytes come.
+    /// The end of the sender's stream.
     Finish = 6,
-    /// No more bytes come, and none are taken.
+    /// The end of the sender's stream, and it reads no more.
     Close = 7,
-    /// Of no lane: the rank is this node of the cluster, the value.
+    /// Of no lane: the value is the node of the cluster that the rank is.
     Node = 8,
-    /// The lane's next bytes are lent: so many, the value. They come by messages of their own, when the other side has room for them.
+    /// The lane's next bytes are in an exposed buffer; the value is their number. They are sent in messages of their
+    /// own, when the receiver requests them.
     Offer = 9,
-    /// There is room for so many of the bytes that were offered, the value: they are to come in a message with the tag.
+    /// Requests bytes of an offer, as many as the value, in a message with the tag.
     Take = 10,
-    /// A message with the tag has come, for which room was posted: 1, and it is there, or 2, and nobody wanted it any more: the value.
+    /// The message with the tag has arrived for a posted receive. The value is 1 if it was received, 2 if it was
+    /// discarded.
     Landed = 11,
 }
 
@@ -48,33 +51,33 @@ impl MessageKind {
     }
 }
 
-/// A lane, as one of its two ranks knows it.
+/// A lane, as one of its two ranks names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LaneKey {
     /// The other rank.
     pub peer: u32,
-    /// Whether this rank has opened it.
+    /// Whether this rank opened it.
     pub(super) opened_here: bool,
     pub(super) number: u32,
 }
 
-/// The first bytes of every message.
+/// The header of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What it is.
+    /// The kind.
     pub kind: MessageKind,
-    /// Whether the rank that sends it has opened the lane.
+    /// Whether the sending rank opened the lane.
     pub by_opener: bool,
-    /// The lane's number at the rank that has opened it.
+    /// The lane's number at the rank that opened it.
     pub number: u32,
     /// See [`MessageKind`].
     pub value: u64,
-    /// Of [`MessageKind::Take`] and [`MessageKind::Landed`] only; else 0.
+    /// The tag, for [`MessageKind::Take`] and [`MessageKind::Landed`]; 0 otherwise.
     pub tag: u16,
 }
 
 impl Header {
-    /// As bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0] = self.kind as u8;
@@ -85,10 +88,10 @@ impl Header {
         bytes
     }
 
-    /// The header of a whole message.
+    /// Decodes the header of a complete message.
     ///
     /// # Errors
-    /// If it is none.
+    /// Returns `InvalidData` if the message is malformed.
     pub fn decode(message: &[u8]) -> io::Result<Self> {
         let broken = |why| io::Error::new(ErrorKind::InvalidData, format!("a message that is none: {why}"));
         let (header, rest) = message.split_first_chunk::<HEADER_LEN>().ok_or_else(|| broken("too short"))?;

@@ -1,6 +1,7 @@
-//! MPI itself, in an object of its own (`mpi/` in the repository): nothing else is linked with MPI, so that all runs where there is none.
+//! MPI, in a shared object of its own (`mpi/` in the repository). Nothing else links MPI, so that Accord runs where
+//! there is none.
 //!
-//! The object is loaded so that its libraries' symbols are seen by all: Open MPI loads parts of itself, and these look for them.
+//! The object is loaded with global symbols: Open MPI loads plugins that look for them.
 
 use super::lent::LentBytes;
 use super::loan::{TAG_FIRST, TAKES_MAX};
@@ -13,20 +14,20 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// The functions below, in this form. The object says which it has.
+/// The version of the functions below, which the object reports.
 const INTERFACE: u32 = 2;
-/// Messages that are received at one time, beside those into lent room.
+/// Most messages received at a time, besides those into exposed buffers.
 const RECEIVES_MAX: usize = 32;
-/// The tag of messages that bring their room.
+/// The tag of messages with a header; they need no posted buffer.
 const FRAMED: u16 = 1;
 const _: () = assert!(FRAMED < TAG_FIRST);
-/// Longest message: what is announced is not believed.
+/// Longest message: an announced length is not trusted.
 const MESSAGE_MAX: usize = super::message::HEADER_LEN + super::message::DATA_MAX;
-/// How often MPI is asked before others get their turn while it copies what was lent: many MPIs copy only when they are asked.
+/// Polls of MPI before other work, while it copies exposed buffers: many MPIs copy only when they are called.
 const LENT_LOOKS: u32 = 16;
-/// Requests that MPI says are done at one time.
+/// Most completed requests that one call reports.
 const DONE_AT_ONCE: usize = 8;
-/// Longest text that the object gives.
+/// Longest text that the object returns.
 const TEXT_MAX: usize = 8 << 10;
 
 type Interface = unsafe extern "C" fn() -> u32;
@@ -46,7 +47,7 @@ type Receive = unsafe extern "C" fn(world: *mut c_void, bytes: *mut u8, len: usi
 type Test = unsafe extern "C" fn(world: *mut c_void, done: *mut u32, room: usize) -> c_int;
 type Close = unsafe extern "C" fn(world: *mut c_void);
 
-/// The object, loaded.
+/// The loaded object.
 #[derive(Debug)]
 pub struct MpiObject {
     built_for: String,
@@ -64,17 +65,17 @@ struct Functions {
     close: Close,
 }
 
-/// What is known of an object without joining a world.
+/// Information on an object that needs no world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectNews {
     /// The MPI that it was built for.
     pub built_for: String,
-    /// The MPI that is here.
+    /// The MPI that is installed.
     pub here: String,
 }
 
 impl ObjectNews {
-    /// Whether it is the same MPI, in the same version.
+    /// Whether both are the same MPI in the same version.
     pub fn fits(&self) -> bool {
         let Some((name, version)) = self.built_for.rsplit_once(' ') else { return false };
         let of_version = |c: char| c.is_ascii_alphanumeric() || c == '.';
@@ -84,21 +85,21 @@ impl ObjectNews {
 }
 
 impl MpiObject {
-    /// Loads the object, which stays for the rest of the process.
+    /// Loads the object, which stays loaded.
     ///
     /// # Errors
-    /// If it, or the MPI that it was built for, is not here.
+    /// Returns an error if the object, or the MPI that it was built for, can't be loaded.
     pub fn load(path: &Path) -> io::Result<Self> {
-        // The loader's own words are below it.
+        // The loader's message is the source of the error.
         let failed = |error: libloading::Error| {
             let words = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             io::Error::new(ErrorKind::NotFound, words)
         };
-        // SAFETY: what runs when it is loaded is the object's own, and its MPI's.
+        // SAFETY: only the initialisers of the object and of its MPI run.
         let object = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map_err(failed)?;
-        // SAFETY: the name is that of this function in all versions.
+        // SAFETY: this function has the same name and type in all versions.
         let interface: Interface = *unsafe { object.get(b"accord_mpi_interface\0") }.map_err(failed)?;
-        // SAFETY: it takes nothing and has no conditions.
+        // SAFETY: it has no arguments and no preconditions.
         let interface = unsafe { interface() };
         if interface != INTERFACE {
             let why = format!(
@@ -107,7 +108,7 @@ impl MpiObject {
             );
             return Err(io::Error::new(ErrorKind::InvalidData, why));
         }
-        // SAFETY: these are the types of the functions in this version of the interface, here and below.
+        // SAFETY: here and below, these are the types of the functions in this version of the interface.
         let built_for: BuiltFor = *unsafe { object.get(b"accord_mpi_built_for\0") }.map_err(failed)?;
         // SAFETY: as above.
         let library: LibraryText = *unsafe { object.get(b"accord_mpi_library\0") }.map_err(failed)?;
@@ -122,32 +123,32 @@ impl MpiObject {
                 close: *object.get(b"accord_mpi_close\0").map_err(failed)?,
             }
         };
-        // SAFETY: it returns a text that ends with 0 and is never freed.
+        // SAFETY: it returns a static text that ends with 0.
         let built_for = unsafe { CStr::from_ptr(built_for()) }.to_string_lossy().into_owned();
         let mut text = vec![0_u8; TEXT_MAX];
-        // SAFETY: it writes no more than there is room for, and needs no world.
+        // SAFETY: it writes at most `text.len()` bytes, and needs no world.
         let len = unsafe { library(text.as_mut_ptr().cast(), text.len()) };
         let library = String::from_utf8_lossy(&text[..len.min(TEXT_MAX)]).into_owned();
-        // MPI can't be loaded twice, so it is never given back.
+        // MPI can't be loaded twice, so the object is never unloaded.
         let _ = object.into_raw();
         Ok(Self { built_for, library, functions })
     }
 
-    /// Which MPI it is.
+    /// Returns which MPI it is.
     pub fn news(&self) -> ObjectNews {
         ObjectNews { built_for: self.built_for.clone(), here: self.library.clone() }
     }
 
-    /// Joins the world of this job, on the thread that is to have it. Once in a process.
+    /// Joins the job's world, on the thread that will own it. Once in a process.
     ///
     /// # Errors
-    /// What MPI says; when the system has no memory.
+    /// Returns MPI's error, or the system's if memory can't be mapped.
     pub fn join(&self) -> io::Result<Box<dyn World>> {
-        // Before MPI looks at what is mapped.
+        // Mapped before MPI inspects the address space.
         let short = ShortBuffers::map()?;
         let (mut rank, mut size) = (0, 0);
         let mut why = vec![0_u8; TEXT_MAX];
-        // SAFETY: all pointers are to what lives longer than the call.
+        // SAFETY: all pointers are to values that outlive the call.
         let world = unsafe { (self.functions.open)(&raw mut rank, &raw mut size, why.as_mut_ptr().cast(), why.len()) };
         if world.is_null() {
             let why = CStr::from_bytes_until_nul(&why).map(CStr::to_string_lossy).unwrap_or_default();
@@ -173,13 +174,13 @@ struct MpiWorld {
     world: *mut c_void,
     rank: u32,
     size: u32,
-    /// Bytes under way, which MPI reads, with their requests.
+    /// Requests of sends in flight, and the bytes that MPI reads.
     sends: Vec<Sending>,
-    /// Lent bytes that were sent, and of which that was not told: as many as are sent at one time.
+    /// Exposed buffers that have been sent, and were not reported yet: at most as many as are sent at a time.
     lent_sent: VecDeque<u64>,
-    /// What MPI writes or has written, in the order in which it was matched.
+    /// Buffers that MPI writes or has written, in the order of matching.
     receives: VecDeque<Receiving>,
-    /// After those, which use it.
+    /// Declared after the requests, which use it.
     short: ShortBuffers,
 }
 
@@ -204,7 +205,7 @@ struct Receiving {
 enum Into {
     Message(Vec<u8>),
     Short(ShortBuffer),
-    /// Room that is lent for this tag.
+    /// An exposed buffer, by its tag.
     Room(u16),
 }
 
@@ -216,10 +217,10 @@ impl MpiWorld {
         Ok(code)
     }
 
-    /// Takes a message that has come, if there is one, into a buffer of its own or the room that is lent for it.
+    /// Receives an arrived message, if there is one, into a new buffer or the exposed one for its tag.
     fn begin_receive(&mut self, room: FindRoom<'_>) -> io::Result<()> {
         let (mut from, mut tag, mut len, mut request) = (0, 0, 0, 0);
-        // SAFETY: the world is open, and the pointers are to what lives longer than the call.
+        // SAFETY: the world is open, and the pointers are to values that outlive the call.
         let came = unsafe { (self.functions.probe)(self.world, &raw mut from, &raw mut tag, &raw mut len) };
         if Self::check(came, "look for messages")? == 0 {
             return Ok(());
@@ -241,8 +242,9 @@ impl MpiWorld {
             let mut message = spare::filled(len);
             (message.as_mut_ptr(), Into::Message(message))
         };
-        // SAFETY: there is room for `len` bytes, which neither moves nor ends before the request is done: a message is kept in `receives`,
-        // and whoever lends room waits for it. Closing the world waits for both.
+        // SAFETY: the buffer holds `len` bytes, and neither moves nor is freed before the request is done: a message is
+        // kept in `receives`, and the owner of an exposed buffer waits for the request. Closing the world waits for
+        // both.
         let code = unsafe { (self.functions.receive)(self.world, start, len, &raw mut request) };
         Self::check(code, "receive")?;
         self.receives.push_back(Receiving { from, request, into, done: false });
@@ -256,11 +258,11 @@ impl MpiWorld {
         let mut looks = if self.moves_lent() { LENT_LOOKS } else { 1 };
         while looks > 0 {
             let mut done = [0_u32; DONE_AT_ONCE];
-            // SAFETY: the world is open; it writes no more numbers than there is room for.
+            // SAFETY: the world is open; it writes at most `done.len()` numbers.
             let n = unsafe { (self.functions.test)(self.world, done.as_mut_ptr(), done.len()) };
             let n = Self::check(n, "go on")? as usize;
             done.iter().take(n).for_each(|request| self.is_done(*request));
-            // Whoever waits for one is told before MPI is asked again; fewer than there was room for are all.
+            // Waiters are notified before MPI is polled again. Fewer numbers than asked for are all there are.
             looks = if n == 0 {
                 looks - 1
             } else if n < done.len() {
@@ -286,8 +288,8 @@ impl MpiWorld {
 
     fn begin_send(&mut self, to: u32, tag: u16, (start, len): (*const u8, usize), what: SentBytes) -> io::Result<()> {
         let mut request = 0;
-        // SAFETY: the bytes neither move nor end before the request is done: a message is kept in `sends`, and whoever lends bytes waits
-        // for that. Closing the world waits for both.
+        // SAFETY: the bytes neither move nor are freed before the request is done: a message is kept in `sends`, and
+        // the owner of an exposed buffer waits for the request. Closing the world waits for both.
         let code = unsafe { (self.functions.send)(self.world, to, tag.into(), start, len, &raw mut request) };
         Self::check(code, "send")?;
         self.sends.push(Sending { request, what });
@@ -295,7 +297,7 @@ impl MpiWorld {
     }
 }
 
-/// Its context can't be entered.
+/// The error when a device's context can't be entered.
 fn lost_device(what: &str) -> io::Error {
     io::Error::new(ErrorKind::BrokenPipe, format!("MPI can't {what} a device's memory: the device was lost"))
 }
@@ -336,14 +338,14 @@ impl World for MpiWorld {
     }
 
     fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
-        // One at a time: many MPIs copy a message when it is taken, and whoever waits for it goes on meanwhile.
+        // One at a time: many MPIs copy a message when it is received, and its waiter can go on before the next copy.
         if self.receives.len() < RECEIVES_MAX + usize::from(TAKES_MAX) {
             self.begin_receive(room)?;
         }
         if let Some(sent) = self.test()? {
             return Ok(Some(sent));
         }
-        // Each rank's in their order: one that is done waits for those before it. But not for lent bytes, which may take long.
+        // Messages of one rank keep their order, except that they do not wait for exposed buffers, which may take long.
         let first = (0..self.receives.len()).find(|&at| {
             let one = &self.receives[at];
             let is_before = |earlier: &&Receiving| earlier.from == one.from && !matches!(earlier.into, Into::Room(_));
@@ -371,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mpi_that_is_here_is_compared_with_the_one_that_was_there() {
+    fn the_installed_mpi_is_compared_with_that_of_the_build() {
         let debian = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022";
         let mpich = "MPICH Version:      4.0.2\nMPICH Release date: Thu Apr  7 12:34:45 CDT 2022";
         let fits = |built_for: &str, here: &str| ObjectNews { built_for: built_for.into(), here: here.into() }.fits();

@@ -2,22 +2,23 @@
 
 /// Most bytes of a message that the receiving thread forwards: it has other messages to receive.
 pub(super) const PASSED_MAX: usize = 4 << 10;
-/// So many short ones come before one is: a reader that is not needed sleeps, and long ones would find it so.
+/// Short messages that come before one is forwarded so: an idle reader blocks, and would have to be woken for long
+/// ones.
 pub(super) const SHORT_RUN: u32 = 8;
 
-/// Who has bytes of a lane that were not written to the other one yet.
+/// The thread that has bytes of a lane that are not yet written to the other lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Holder {
     /// No thread.
     #[default]
-    Nobody,
-    /// The lane's reader, until it comes for more.
+    None,
+    /// The lane's reader, until its next read.
     Reader,
     /// The thread that receives messages.
     Bringer,
 }
 
-/// How a lane is passed on.
+/// The state of forwarding for one lane.
 #[derive(Debug, Default)]
 pub(super) struct Passing {
     /// Whether the thread that receives messages may forward them.
@@ -28,10 +29,10 @@ pub(super) struct Passing {
 }
 
 impl Passing {
-    /// The reader comes for more; whether it has to wait for what was brought before.
+    /// Records that the reader asks for more. Returns whether it has to wait for the other thread's bytes.
     pub(super) fn reader_comes(&mut self) -> bool {
         if self.holder == Holder::Reader {
-            self.holder = Holder::Nobody;
+            self.holder = Holder::None;
         }
         self.holder == Holder::Bringer
     }
@@ -45,10 +46,10 @@ impl Passing {
     }
 
     pub(super) fn bringer_is_done(&mut self) {
-        self.holder = Holder::Nobody;
+        self.holder = Holder::None;
     }
 
-    /// Allows the thread that receives messages to forward them. Bytes that the reader has taken so far are not written yet.
+    /// Allows the thread that receives messages to forward them. Bytes that the reader has may not be written yet.
     pub(super) fn allow(&mut self) {
         self.allowed = true;
         self.holder = Holder::Reader;
@@ -58,14 +59,14 @@ impl Passing {
         self.allowed
     }
 
-    /// Bytes are lent, to be taken by the reader.
+    /// Records an offer, whose bytes the reader takes.
     pub(super) fn offered(&mut self) {
         self.short_run = 0;
     }
 
-    /// A message of so many bytes has come; whether it may be passed on if nothing is before it.
+    /// Records a message of so many bytes. Returns whether it may be forwarded if no bytes precede it.
     pub(super) fn comes(&mut self, bytes: usize) -> bool {
         self.short_run = if bytes > PASSED_MAX { 0 } else { self.short_run.saturating_add(1) };
-        self.allowed && self.holder == Holder::Nobody && self.short_run > SHORT_RUN
+        self.allowed && self.holder == Holder::None && self.short_run > SHORT_RUN
     }
 }

@@ -1,4 +1,5 @@
-//! Room in devices' own memory whose message comes unasked, see `streams/posted.rs`: where it is, and who is told when that is there.
+//! Posted receives into device memory, see `streams/posted.rs`: their addresses, and the notification when a message
+//! has been received.
 
 use super::lent::{LentBytes, LentRoom};
 use super::message::LaneKey;
@@ -16,10 +17,10 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Most bytes of such a message: one that nobody wants any more is taken by the host, and thrown away.
+/// Most bytes of such a message: one whose receive was abandoned is received into host memory and discarded.
 const ROOM_BYTES_MAX: usize = 16 << 20;
 
-/// Room that a lane has posted.
+/// A posted receive of a lane.
 #[derive(Debug)]
 struct Room {
     shared: Arc<Shared>,
@@ -37,7 +38,7 @@ impl PostedRoom for Room {
         let is_free = state.streams.withdraw(self.id);
         let room = if is_free { state.posts.rooms.remove(&self.id) } else { None };
         drop(state);
-        // What it holds may take its time.
+        // Dropping it may take long, so that it happens without the lock.
         drop(room);
         is_free
     }
@@ -54,7 +55,7 @@ impl PostedRoom for Room {
         let mut state = self.shared.lock();
         while !state.streams.abandon(self.id) {
             let changed = state.posts.changed.clone();
-            // Either MPI gets to the end of it, or the world does.
+            // MPI completes it, or the world ends.
             state = match changed.wait(state, None) {
                 Ok(state) => state,
                 Err(_) => return,
@@ -74,13 +75,13 @@ impl Drop for Room {
 }
 
 impl LaneTable {
-    /// Where a message from a rank goes, which is there now.
+    /// Returns the buffer for an arrived message.
     pub(super) fn room_for(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LentRoom> {
         let none = || io::Error::new(ErrorKind::InvalidData, "there is no room for a message that was asked for");
         match self.streams.comes(from, tag, len)? {
             RoomOf::Reader(lane) => self.rooms.get(&lane).copied().filter(|room| room.len() == len).ok_or_else(none),
             RoomOf::Posted(id) => self.posts.rooms.get(&id).map(|posted| posted.room).ok_or_else(none),
-            RoomOf::Nobody => {
+            RoomOf::Abandoned => {
                 let mut waste = Vec::new();
                 waste.try_reserve_exact(len).map_err(|_| ErrorKind::OutOfMemory)?;
                 waste.resize(len, 0);
@@ -91,7 +92,7 @@ impl LaneTable {
         }
     }
 
-    /// Sees to it that those hear of it whose room or bytes are theirs again.
+    /// Queues the notifications of receives and sends that are over.
     pub(super) fn end_posts(&mut self) {
         let Self { streams, posts, .. } = self;
         while let Some((id, filled)) = streams.next_ended_room() {
@@ -114,7 +115,7 @@ impl LaneTable {
 }
 
 impl Shared {
-    /// Posts room, by a lane.
+    /// Posts a receive on a lane.
     pub(super) fn post(
         self: &Arc<Self>,
         key: LaneKey,
@@ -137,13 +138,13 @@ impl Shared {
         let (id, tag) = state.streams.post(key, room.len as u64)?;
         let number = NonZeroU16::new(tag)?;
         state.posts.rooms.insert(id, Posted { room: LentRoom::native(room), told });
-        // Whoever tells of it looks for it, from now on.
+        // The notifying thread polls from now on.
         state.posts.changed.raise();
         drop(state);
         Some(Arc::new(Room { shared: self.clone(), id, number }))
     }
 
-    /// Sends bytes into room that a lane's peer has posted.
+    /// Sends bytes to a receive that a lane's peer has posted.
     pub(super) fn send_posted(
         self: &Arc<Self>,
         key: LaneKey,
@@ -171,17 +172,17 @@ impl Shared {
     }
 }
 
-/// Bytes on their way to room of another rank.
+/// Bytes in flight to another rank's posted receive.
 #[derive(Debug)]
 pub(super) struct Sending {
     shared: Arc<Shared>,
     id: u64,
     changed: Arc<Signal>,
-    /// How often that had been raised when they were given to the thread.
+    /// The count of the signal when the send was enqueued.
     seen: u32,
     spin: Arc<SharedSpinPolicy>,
     begun: Instant,
-    /// All is known of them.
+    /// Whether the outcome was taken.
     is_over: bool,
 }
 
@@ -199,7 +200,7 @@ impl PostedBytes for Sending {
 }
 
 impl Sending {
-    /// However long that takes: MPI may be reading there.
+    /// Waits without a limit, because MPI may be reading the bytes.
     fn until(&self, is_so: impl Fn(&Sent) -> bool) -> io::Result<ShortGuard<'_, LaneTable>> {
         let mut state = self.shared.lock();
         while state.posts.sending.get(&self.id).is_some_and(|sent| !is_so(sent)) {
@@ -217,7 +218,7 @@ impl Drop for Sending {
         if let Some(sent) = self.shared.lock().posts.sending.get_mut(&self.id) {
             sent.is_let_go = true;
         }
-        // Whoever lets go of them has no use for an error.
+        // A dropped send has no caller to return an error to.
         if let Ok(mut state) = self.until(|sent| sent.is_sent) {
             state.streams.forget_completion(self.id);
             state.posts.sending.remove(&self.id);
@@ -225,7 +226,7 @@ impl Drop for Sending {
     }
 }
 
-/// Tells of room that has ended, until MPI was left.
+/// Notifies the owners of receives that are over, until MPI has been left.
 fn tell_rooms(shared: &Shared) {
     let mut spin = SpinPolicy::patient();
     loop {
@@ -240,7 +241,7 @@ fn tell_rooms(shared: &Shared) {
         }
         let changed = state.posts.changed.clone();
         if state.posts.rooms.is_empty() {
-            // How long nobody posts room says nothing of how long bytes take.
+            // Time spent without a posted receive does not count as transfer time.
             drop(changed.wait(state, None));
         } else {
             drop(shared.look_then_wait(&changed, state, &mut spin));

@@ -1,51 +1,52 @@
-//! Room that waits for its message: whoever has it says by other means ([`crate::transfer`]) by which tag the bytes are to come, and they come
-//! without an offer.
+//! Posted receives. Their owner sends the tag to the writer by other means ([`crate::transfer`]), and the bytes are
+//! sent with that tag, without an offer.
 //!
 //! ```text
-//! reader  (posts room, has the tag told)
-//! writer  a message with the tag        ->  into the room
-//!                                       <-  Landed: it is there, or was thrown away            reader's rank
+//! reader  (posts a receive, sends the tag)
+//! writer  a message with the tag        ->  into the buffer
+//!                                       <-  Landed: received or discarded            reader's rank
 //! ```
 //!
-//! Room ends when its message is there, when the lane by which it was posted ends, or when its reader withdraws it, who was told by other means that
-//! nothing comes. One that has no use for it and was not told abandons it: a message that comes all the same is thrown away.
+//! A receive ends when its message has been received, when its lane ends, or when its owner withdraws it because it has
+//! learnt that no message will be sent. An owner that gives up without knowing abandons the receive; its message is
+//! then discarded.
 
 use super::loan::{TAG_FIRST, TAKES_MAX};
 use super::message::LaneKey;
 use std::collections::BTreeMap;
 
-/// Room that is posted at a rank at one time.
+/// Most receives posted at a rank.
 pub(super) const POSTED_MAX: u16 = 32;
-/// The first tag of messages into posted room; those before it are for lanes' readers.
+/// The first tag of posted receives; lower tags are for lanes' readers.
 pub(super) const POSTED_TAG_FIRST: u16 = TAG_FIRST + TAKES_MAX;
 
-/// Messages into posted room that have not landed yet, at the rank that sends them.
+/// Messages to posted receives whose outcome is not known yet, at the sending rank.
 #[derive(Debug, Default)]
 pub(super) struct Completions {
-    /// By lane and tag: a tag is another message's only when the one before has come.
+    /// By lane and tag: a tag is reused only after its message has arrived.
     awaited: BTreeMap<(LaneKey, u16), u64>,
-    /// What was said of whom, or that nothing will be; and was not told.
+    /// Outcomes that were not reported yet; `false` also where none will be known.
     pub(super) told: Vec<(u64, bool)>,
 }
 
 impl Completions {
     pub(super) fn add(&mut self, key: LaneKey, tag: u16, id: u64) {
-        // A peer that gives a tag twice before it has said what became of the first message.
+        // A faulty peer may reuse a tag before it has reported the first message's outcome.
         let before = self.awaited.insert((key, tag), id);
         self.told.extend(before.map(|id| (id, false)));
     }
 
-    /// It has come, and is there or was thrown away.
+    /// Records the outcome of a message: received or discarded.
     pub(super) fn come(&mut self, key: LaneKey, tag: u16, is_there: bool) {
         self.told.extend(self.awaited.remove(&(key, tag)).map(|id| (id, is_there)));
     }
 
-    /// Nobody wants to know any more.
+    /// Drops a message whose sender has gone.
     pub(super) fn forget(&mut self, id: u64) {
         self.awaited.retain(|_, awaited| *awaited != id);
     }
 
-    /// Nothing is said of those of a lane any more, or with none, of any.
+    /// Ends the messages of a lane, or of all lanes for `None`: their outcome will not be known.
     pub(super) fn end(&mut self, of: Option<LaneKey>) {
         let (awaited, told) = (&mut self.awaited, &mut self.told);
         awaited.retain(|(key, _), id| {
@@ -61,23 +62,23 @@ impl Completions {
     }
 }
 
-/// Where a message of lent bytes goes.
+/// The destination of a message without a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoomOf {
-    /// The room that a lane's reader has lent.
+    /// The buffer of a lane's reader.
     Reader(LaneKey),
-    /// Posted room, by its id.
+    /// A posted receive, by its id.
     Posted(u64),
-    /// Nowhere: its room was abandoned.
-    Nobody,
+    /// A discarded one: its receive was abandoned.
+    Abandoned,
 }
 
-/// Room that was posted at a rank.
+/// The posted receives of a rank.
 #[derive(Debug)]
 pub(super) struct PostedRooms {
     pub(super) rooms: BTreeMap<u16, Posted>,
     pub(super) tags: Vec<u16>,
-    /// What has ended, and whether the bytes are there, and was not told.
+    /// Receives that are over and not reported yet, and whether they were filled.
     pub(super) ended: Vec<(u64, bool)>,
     ids: u64,
 }
@@ -85,12 +86,12 @@ pub(super) struct PostedRooms {
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) id: u64,
-    /// By which lane.
+    /// The lane that posted it.
     pub(super) lane: LaneKey,
     pub(super) len: u64,
-    /// MPI writes there.
+    /// MPI is writing there.
     pub(super) is_written: bool,
-    /// Nobody wants what comes.
+    /// Whether the owner has given up the receive.
     pub(super) is_abandoned: bool,
 }
 
@@ -102,7 +103,7 @@ impl Default for PostedRooms {
 }
 
 impl PostedRooms {
-    /// Posts room by a lane: its id, and its tag. None if too much is posted.
+    /// Posts a receive; returns its id and tag, or `None` if too many are posted.
     pub(super) fn add(&mut self, lane: LaneKey, len: u64) -> Option<(u64, u16)> {
         let tag = self.tags.pop()?;
         self.ids += 1;
@@ -111,14 +112,14 @@ impl PostedRooms {
         Some((self.ids, tag))
     }
 
-    /// Room is its owner's again.
+    /// Ends a receive and returns the buffer to its owner.
     pub(super) fn end(&mut self, tag: u16, filled: bool) {
         let Some(Posted { id, is_abandoned, .. }) = self.rooms.remove(&tag) else { return };
         self.tags.push(tag);
         self.ended.push((id, filled && !is_abandoned));
     }
 
-    /// Nothing comes any more for those of which that is said, but for what MPI is writing.
+    /// Ends the receives for which `which` holds.
     fn end_all(&mut self, which: impl Fn(&Posted) -> bool) {
         let ended: Vec<_> = self.rooms.iter().filter(|(_, posted)| which(posted)).map(|(tag, _)| *tag).collect();
         ended.into_iter().for_each(|tag| self.end(tag, false));
@@ -128,17 +129,17 @@ impl PostedRooms {
         self.rooms.iter_mut().find(|(_, posted)| posted.id == id).map(|(tag, posted)| (*tag, posted))
     }
 
-    /// The lane's peer sends nothing more.
+    /// Ends the lane's receives that MPI is not writing: the peer sends nothing more.
     pub(super) fn lane_finished(&mut self, key: LaneKey) {
         self.end_all(|posted| posted.lane == key && !posted.is_written);
     }
 
-    /// Nothing comes any more from any rank.
+    /// Ends all receives that MPI is not writing: every rank has disconnected.
     pub(super) fn world_ended(&mut self) {
         self.end_all(|posted| !posted.is_written);
     }
 
-    /// MPI is not called any more.
+    /// Ends all receives, as MPI is no longer called.
     pub(super) fn left(&mut self) {
         self.end_all(|_| true);
     }

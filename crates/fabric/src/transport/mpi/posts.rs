@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// Room and bytes of a rank.
+/// The posted receives and the sends of a rank.
 #[derive(Default)]
 pub(super) struct Posts {
     pub(super) rooms: BTreeMap<u64, Posted>,
     /// Messages without a posted receive, by tag; they are dropped.
     pub(super) waste: BTreeMap<u16, Vec<u8>>,
-    /// Who is to be told what.
+    /// Notifications to deliver.
     pub(super) ended: VecDeque<(RoomTold, bool)>,
-    /// What is sent into room of other ranks.
+    /// Sends to posted receives of other ranks.
     pub(super) sending: BTreeMap<u64, Sent>,
     pub(super) has_thread: bool,
-    /// Room was posted, or has ended, or MPI was left.
+    /// Raised when a receive was posted or is over, and when MPI has been left.
     pub(super) changed: Arc<Signal>,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Sent {
     pub(super) bytes: LentBytes,
     /// Raised to wake the sender that waits.
     pub(super) changed: Arc<Signal>,
-    /// MPI does not need them any more.
+    /// Whether MPI has released them.
     pub(super) is_sent: bool,
-    /// Whether they are there, once that is known.
+    /// Whether they were received, once that is known.
     pub(super) landed: Option<bool>,
     /// Whether the sender has given up waiting for their arrival.
     pub(super) is_let_go: bool,
@@ -60,7 +60,7 @@ impl fmt::Debug for Posts {
 }
 
 impl Posts {
-    /// Bytes that are sent.
+    /// Returns the bytes of a send.
     pub(super) fn bytes_of(&self, id: u64) -> Option<LentBytes> {
         self.sending.get(&id).map(|sent| sent.bytes)
     }

@@ -1,4 +1,4 @@
-//! How far a lane's reader is.
+//! The state of a lane's reader.
 
 use super::message::HEADER_LEN;
 use super::spare;
@@ -6,22 +6,22 @@ use accord_types::short_lock::ShortLock;
 use accord_types::signal::SharedSpinPolicy;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// No number of times.
+/// No count of a signal.
 const NEVER: u64 = u64::MAX;
 
-/// How far the reader is.
+/// The state of a lane's reader.
 #[derive(Debug)]
 pub(super) struct Reading {
     left: ShortLock<Left>,
-    /// Whether there is something in it.
+    /// Whether `left` holds a message.
     has_left: AtomicBool,
-    /// How often the lane's signal was raised when there was nothing to read; [`NEVER`] before that was seen.
+    /// The count of the lane's signal when there was nothing to read; [`NEVER`] until then.
     pub(super) quiet: AtomicU64,
-    /// How long reads wait.
+    /// The spin policy of reads.
     pub(super) waits: SharedSpinPolicy,
 }
 
-/// What is left of a message.
+/// The rest of a message.
 #[derive(Debug, Default)]
 struct Left {
     message: Vec<u8>,
@@ -46,7 +46,7 @@ impl Reading {
         self.has_left.store(true, Ordering::Release);
     }
 
-    /// Copies what is left of a message. The thread that owns MPI goes on meanwhile.
+    /// Copies the rest of a kept message. The thread that owns MPI goes on meanwhile.
     pub(super) fn copy(&self, bytes: &mut [u8]) -> usize {
         if !self.has_left() {
             return 0;

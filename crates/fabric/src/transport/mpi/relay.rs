@@ -1,20 +1,20 @@
-//! Passes the bytes of one lane on to another, both ways, without a look at them.
+//! Forwards bytes between two lanes in both directions, uninspected.
 
 use crate::transfer::LENT_MIN;
 use crate::transport::lane::{Lane, NextPiece, Piece, SharedLane};
 use accord_types::threads;
 use std::io;
 
-/// Has two threads pass on what comes, until both lanes have ended. An end in one direction is passed on as such.
+/// Starts two threads that forward bytes until both lanes have ended. The end of one direction is forwarded as such.
 ///
 /// # Errors
-/// When the system has no threads; both lanes end.
+/// Returns the system's error if it can't start the threads; both lanes are shut down then.
 pub fn relay(one: SharedLane, other: SharedLane) -> io::Result<()> {
     for (from, to) in [(&one, &other), (&other, &one)] {
         if let (Some(from), Some(_)) = (from.windows(), to.moves_windows()) {
             from.will_lend();
         }
-        // A program waits behind each of them, as it does behind its executor's threads.
+        // A program waits for these bytes, as it does for its executor's threads.
         from.be_patient();
         from.pass_on_to(to);
     }
@@ -35,7 +35,7 @@ fn pass_on(from: &dyn Lane, to: &dyn Lane) {
     loop {
         let mut taken = Ok(());
         match pass_next(from, to, &mut piece, &mut taken) {
-            // Nobody takes it: whoever sends is to know.
+            // The target fails: the sender has to learn it.
             _ if taken.is_err() => return from.shutdown(),
             Ok(true) => {}
             Ok(false) => break,
@@ -47,12 +47,13 @@ fn pass_on(from: &dyn Lane, to: &dyn Lane) {
     }
 }
 
-/// Passes on what comes next; false at the end. An error of `to` is in `taken`, whatever is returned then.
+/// Forwards the next bytes; returns `false` at the end. An error of `to` is stored in `taken`, whatever is returned
+/// then.
 fn pass_next(from: &dyn Lane, to: &dyn Lane, piece: &mut Piece, taken: &mut io::Result<()>) -> io::Result<bool> {
     if let (Some(from), Some(to)) = (from.windows(), to.moves_windows()) {
         let lent = from.read_in_place(LENT_MIN, &mut |bytes| {
             *taken = to.lend_window(bytes);
-            // It is of no use to anybody then.
+            // Only the kind is needed here: `taken` has the error.
             taken.as_ref().map_or_else(|error| Err(error.kind().into()), |()| Ok(()))
         })?;
         if lent > 0 {

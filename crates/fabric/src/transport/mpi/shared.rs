@@ -1,4 +1,4 @@
-//! What the lanes of a rank and the thread that owns MPI share.
+//! State shared by the lanes of a rank and the thread that owns MPI.
 
 use super::apart::Apart;
 use super::intake::{Intake, Roomy};
@@ -18,28 +18,28 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Nodes that one rank may say to be: the cluster's coordinators, one after the other, may have called it so.
+/// Most nodes that one rank may announce: successive coordinators may number it differently.
 const NODES_OF_A_RANK_MAX: usize = 16;
 
-/// What lanes and the thread share.
+/// State shared by the lanes and the thread.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: ShortLock<LaneTable>,
-    /// The thread has something to send, or is to stop.
+    /// Raised when there is something to send, or the thread has to stop.
     pub(super) work: Signal,
-    /// It was told so, and has not looked since.
+    /// Set with `work`, cleared when the thread looks at the queues.
     pub(super) has_work: Apart<AtomicBool>,
-    /// It sleeps, or is about to; changed with the table locked.
+    /// Whether the thread sleeps, or is about to; changed with the table locked.
     pub(super) sleeps: Apart<AtomicBool>,
     pub(super) intake: Intake,
-    /// A lane was opened by another rank, a node has said which rank it is, or the world has ended.
+    /// Raised when another rank has opened a lane, a rank has announced its node, or the world has ended.
     pub(super) news: Signal,
     pub(super) counts: Counters,
-    /// MPI copies from and to devices' own memory.
+    /// Whether device memory may be passed to MPI.
     native: AtomicBool,
 }
 
-/// What lanes and their thread have done, for tests and for people who look for bytes.
+/// Counters for tests and for diagnosis.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) messages: AtomicU64,
@@ -48,26 +48,26 @@ pub(super) struct Counters {
     pub(super) news: AtomicU64,
     pub(super) passed: AtomicU64,
     pub(super) handed: AtomicU64,
-    /// The lanes' threads count it.
+    /// Apart, as the lanes' threads count it.
     pub(super) copied_bytes: Apart<AtomicU64>,
 }
 
 /// The values of a rank's counters at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Messages that were sent, but for those below.
+    /// Messages sent, without those of exposed buffers.
     pub messages: u64,
-    /// Messages of lent bytes that were sent.
+    /// Messages of exposed buffers sent.
     pub lent_messages: u64,
     /// Bytes in these.
     pub lent_bytes: u64,
     /// Bytes that lanes have copied into messages or out of them.
     pub copied_bytes: u64,
-    /// How often those were told who wait for another rank's lanes or its node.
+    /// Wake-ups of threads that wait for a lane or for a rank's node.
     pub news: u64,
-    /// Messages that whoever brings them has passed on to another lane.
+    /// Messages that the receiving thread has forwarded to another lane.
     pub passed: u64,
-    /// Messages that were handed to a lane's reader beside the table.
+    /// Messages that bypassed the table on the way to a lane's reader.
     pub handed: u64,
 }
 
@@ -90,12 +90,12 @@ impl Counters {
     }
 }
 
-/// What is looked at without the table.
+/// The part of a lane's state that is used without the table.
 #[derive(Debug, Default)]
 pub(super) struct LaneEnd {
-    /// Who reads or writes the lane waits here.
+    /// Wakes the lane's reader and writer.
     pub(super) changed: Signal,
-    /// Whether short writes may be handed in.
+    /// Whether short writes may bypass the table.
     pub(super) roomy: Roomy,
     pub(super) mailbox: Mailbox,
 }
@@ -103,19 +103,20 @@ pub(super) struct LaneEnd {
 #[derive(Debug)]
 pub(super) struct LaneTable {
     pub(super) streams: Streams,
-    /// What those share with the table who read or write a lane.
+    /// The state that lanes' readers and writers use without the table.
     pub(super) ends: BTreeMap<LaneKey, Arc<LaneEnd>>,
-    /// What is lent for a lane to be sent.
+    /// Exposed buffers of lanes' writers.
     pub(super) lent: BTreeMap<LaneKey, LentBytes>,
-    /// Room that is lent by a lane's reader. Not by its tag, which may be another lane's before the reader knows that it is filled.
+    /// Receive buffers of lanes' readers. Not by tag: a tag may be another lane's before the reader learns that its
+    /// buffer is filled.
     pub(super) rooms: BTreeMap<LaneKey, LentRoom>,
-    /// Room whose message comes unasked, and bytes for such room.
+    /// Posted receives, and sends to those of other ranks.
     pub(super) posts: Posts,
-    /// Where all that comes by a lane is written, in its order.
+    /// The lanes to which all bytes of a lane are forwarded, in order.
     pub(super) onward: BTreeMap<LaneKey, Weak<dyn Lane>>,
     /// At most [`NODES_OF_A_RANK_MAX`] of each rank.
     pub(super) ranks: BTreeMap<NodeId, u32>,
-    /// Lanes of this machine that are for this rank, and nobody has taken yet.
+    /// Lanes from this machine for this rank that were not accepted yet.
     pub(super) brought: VecDeque<SharedLane>,
     pub(super) stopping: bool,
     pub(super) ended: Option<String>,
@@ -171,14 +172,14 @@ impl Shared {
         signal.look_then_wait(&self.state, table, None, spin)
     }
 
-    /// The table with all that was handed in, for whoever writes more or ends a lane.
+    /// Locks the table after all queued short writes, for a caller that writes more or ends a lane.
     pub(super) fn lock_to_write(&self) -> ShortGuard<'_, LaneTable> {
         let mut state = self.lock();
         state.take_in(&self.intake);
         state
     }
 
-    /// Lanes were read, written or ended: wakes whom that concerns, and the thread.
+    /// Wakes the waiters of changed lanes, and the thread.
     pub(super) fn has_changed(&self, mut state: ShortGuard<'_, LaneTable>) {
         state.wake();
         if !self.has_work.swap(true, Ordering::SeqCst) {
@@ -187,10 +188,11 @@ impl Shared {
         drop(state);
     }
 
-    /// Hands a short write in; false if it has to be written with the table locked.
+    /// Queues a short write that bypasses the table. Returns `false` if the caller has to write it with the table
+    /// locked.
     pub(super) fn hand_in(&self, key: LaneKey, parts: &[IoSlice<'_>]) -> bool {
         let taken = self.intake.put(key, parts);
-        // The thread says that it sleeps before it looks here for the last time.
+        // The thread sets `sleeps` before its last look at the queue.
         if taken && self.sleeps.load(Ordering::SeqCst) {
             let state = self.lock();
             self.work.raise();
@@ -201,11 +203,11 @@ impl Shared {
 }
 
 impl LaneTable {
-    /// Writes what was handed in to its lanes.
+    /// Writes the queued short writes to their lanes.
     pub(super) fn take_in(&mut self, intake: &Intake) {
         let Self { streams, ends, .. } = self;
         intake.take_each(|key, message| {
-            // Its writer is told with the next write.
+            // An error is reported by the next write.
             let taken = streams.take_write(key, message);
             if let Some(end) = ends.get(&key) {
                 end.roomy.set(taken.ok().and_then(|()| streams.queued(key)));
@@ -213,7 +215,7 @@ impl LaneTable {
         });
     }
 
-    /// Wakes those whose lanes have something for them, or whose memory is theirs again.
+    /// Wakes the readers and writers of changed lanes, and the owners of released buffers.
     pub(super) fn wake(&mut self) {
         self.end_posts();
         for key in self.streams.take_woken() {
@@ -223,7 +225,7 @@ impl LaneTable {
         }
     }
 
-    /// Hands the message that has just come to its reader, if it is one of those.
+    /// Moves the message just received to its reader's mailbox, if it is short enough.
     pub(super) fn hand_over(&mut self, counts: &Counters) {
         let Self { streams, ends, .. } = self;
         streams.hand_over(|key, bytes| {
@@ -234,7 +236,7 @@ impl LaneTable {
         });
     }
 
-    /// Where bytes are that go to MPI.
+    /// Returns the address of bytes to send.
     pub(super) fn bytes_of(&self, part: &Lent) -> Option<LentBytes> {
         if part.is_posted {
             return self.posts.bytes_of(part.id);
@@ -242,10 +244,10 @@ impl LaneTable {
         self.lent.get(&part.lane)?.part(part.offset, part.len)
     }
 
-    /// A rank says which node it is.
+    /// Records that a rank has announced its node.
     ///
     /// # Errors
-    /// If it has said to be too many.
+    /// Returns `InvalidData` if the rank has announced too many nodes.
     pub(super) fn is_node(&mut self, rank: u32, node: NodeId) -> io::Result<()> {
         let known = self.ranks.values().filter(|known| **known == rank).count();
         if known >= NODES_OF_A_RANK_MAX && self.ranks.get(&node) != Some(&rank) {
@@ -272,7 +274,7 @@ mod tests {
         for rank in 0..3 {
             (0..most).for_each(|node| table.is_node(rank, NodeId(rank * most + node)).unwrap());
         }
-        // Again is nothing new, nor is it where another rank has taken its place.
+        // Repeated announcements are allowed, also for a node that another rank has taken over.
         table.is_node(1, NodeId(most)).unwrap();
         assert!(table.is_node(1, NodeId(0)).is_err() && table.is_node(2, NodeId(1 << 19)).is_err());
         assert_eq!(table.ranks.len(), 3 * NODES_OF_A_RANK_MAX);

@@ -1,16 +1,16 @@
-//! Where short messages are while MPI has them: memory that was mapped for that.
+//! Buffers of short messages while MPI uses them, in memory mapped for them.
 //!
-//! UCX asks CUDA's driver what kind of memory a message is in, which takes 2 to 3 us at either end, unless it knows that the addresses are
-//! not a GPU's. It does not know that of what was mapped without access when it started. Such are the heaps that glibc makes for threads: they get
-//! access as they grow.
+//! UCX asks CUDA's driver for the kind of memory that a message is in, which takes 2 to 3 us at either end, unless it
+//! knows that the addresses are not a GPU's. It does not know that of pages that were mapped without access when it
+//! started. glibc's heaps for threads are such: they get access as they grow.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::NonNull;
 
-/// The longest of them, of a lane's command as of a header alone.
+/// Longest short message: a lane's command, or a header alone.
 pub(super) const SHORT_MAX: usize = 1 << 10;
-/// As many as are sent and received at one time.
+/// As many as are sent and received at a time.
 pub(super) const BUFFERS: usize = 64;
 
 /// The memory, and the numbers of free buffers.
@@ -38,13 +38,13 @@ impl ShortBuffers {
         Ok(Self { base, free: (0..BUFFERS).rev().collect() })
     }
 
-    /// A buffer of `len` bytes; none if that is too much, or all are taken.
+    /// Returns a buffer of `len` bytes; `None` if that is too long, or all buffers are in use.
     pub(super) fn take(&mut self, len: usize) -> Option<ShortBuffer> {
         let number = if len <= SHORT_MAX { self.free.pop() } else { None };
         number.map(|number| ShortBuffer { number, len })
     }
 
-    /// One that has these bytes.
+    /// Returns a buffer with a copy of `bytes`.
     pub(super) fn filled(&mut self, bytes: &[u8]) -> Option<ShortBuffer> {
         let buffer = self.take(bytes.len())?;
         // SAFETY: a buffer holds `SHORT_MAX` bytes, and this one was just taken.
@@ -52,7 +52,7 @@ impl ShortBuffers {
         Some(buffer)
     }
 
-    /// Its first byte.
+    /// Returns the buffer's address.
     pub(super) fn start(&self, buffer: &ShortBuffer) -> *mut u8 {
         self.base.as_ptr().wrapping_add(buffer.number * SHORT_MAX)
     }

@@ -1,16 +1,16 @@
-//! A ring of short messages from one thread to another. Each lies in cache lines of its own, beside the word that says that it is there: who reads
-//! it on another core waits for these lines, and for no others.
+//! A ring of short messages from one thread to another. Each lies on cache lines of its own, together with the word
+//! that marks it as present: a reader on another core waits for these lines, and for no others.
 
 use super::apart::Apart;
 use crate::transport::shared_words::{WORD, gather, load, store};
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of a slot: the first says which message is there, and how long it is.
+/// Words of a slot: the first holds the message's number and length.
 const WORDS: usize = 64;
 /// Most bytes of a message.
 pub(super) const BYTES_MAX: usize = (WORDS - 1) * WORD;
-/// Bits of the first word that have the length.
+/// Low bits of the first word, which hold the length.
 const LENGTH_BITS: u32 = 16;
 const _: () = assert!(BYTES_MAX < 1 << LENGTH_BITS);
 
@@ -18,21 +18,21 @@ const _: () = assert!(BYTES_MAX < 1 << LENGTH_BITS);
 #[repr(align(128))]
 struct Slot([AtomicU64; WORDS]);
 
-/// A ring of `N` slots. One thread at a time puts, and one takes; which these are is settled elsewhere.
+/// A ring of `N` slots with one producer and one consumer at a time, which the callers ensure.
 #[derive(Debug)]
 pub(super) struct Slots<const N: usize> {
     slots: Box<[Slot]>,
     putting: Apart<Putting>,
-    /// How many were ever taken.
+    /// Messages ever taken.
     taken: Apart<AtomicU64>,
 }
 
-/// What only those look at who put.
+/// The producer's state.
 #[derive(Debug, Default)]
 struct Putting {
-    /// How many were ever put.
+    /// Messages ever put.
     put: AtomicU64,
-    /// How many of these were taken when it was last looked at.
+    /// The value of `taken` when the producer last loaded it.
     taken: AtomicU64,
 }
 
@@ -48,19 +48,20 @@ impl<const N: usize> Slots<N> {
         &self.slots[(number % N as u64) as usize].0
     }
 
-    /// Whether another message has room; for who puts.
+    /// Whether another message fits; for the producer.
     pub(super) fn has_room(&self) -> bool {
         let Putting { put, taken } = &*self.putting;
         let put = put.load(Ordering::Relaxed);
         if put - taken.load(Ordering::Relaxed) < N as u64 {
             return true;
         }
-        // What was there has been read.
+        // Pairs with the consumer's release: the slot has been read.
         taken.store(self.taken.load(Ordering::Acquire), Ordering::Relaxed);
         put - taken.load(Ordering::Relaxed) < N as u64
     }
 
-    /// Puts a message of [`BYTES_MAX`] or fewer bytes, given in parts; false if there is no room.
+    /// Adds a message of at most [`BYTES_MAX`] bytes, given in parts; returns `false` if the ring is full or the
+    /// message too long.
     pub(super) fn put(&self, parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> bool {
         if !self.has_room() {
             return false;
@@ -71,12 +72,12 @@ impl<const N: usize> Slots<N> {
         let [first, words @ ..] = self.slot(number);
         store(words, &bytes, len);
         self.putting.put.store(number + 1, Ordering::Relaxed);
-        // In one order with what sleepers say, see there.
+        // Sequentially consistent with the flag of a thread that is about to sleep.
         first.store(first_word(number) | len as u64, Ordering::SeqCst);
         true
     }
 
-    /// The number of the next message and its length, if it is there.
+    /// Returns the number and length of the next message, if there is one.
     fn next(&self) -> Option<(u64, usize)> {
         let number = self.taken.load(Ordering::Relaxed);
         let first = self.slot(number)[0].load(Ordering::SeqCst);
@@ -88,7 +89,7 @@ impl<const N: usize> Slots<N> {
         self.next().is_none()
     }
 
-    /// Shows the next message, if there is one, and then forgets it, unless `read` wants it to be left.
+    /// Passes the next message to `read`, and removes it if `read` says that it is done.
     pub(super) fn take<T>(&self, read: impl FnOnce(&[u8]) -> (T, bool)) -> Option<T> {
         let (number, len) = self.next()?;
         let mut bytes = [0; BYTES_MAX];
@@ -101,7 +102,7 @@ impl<const N: usize> Slots<N> {
     }
 }
 
-/// The first word of a message, but for its length. That of the one before in its slot is another one.
+/// Returns the first word of a message without its length. It differs from that of the slot's previous message.
 fn first_word(number: u64) -> u64 {
     (number + 1) << LENGTH_BITS
 }
@@ -112,7 +113,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn messages_come_out_whole_and_in_their_order_while_others_go_in() {
+    fn messages_stay_whole_and_in_order_between_two_threads() {
         let slots = Arc::new(Slots::<4>::default());
         let puts = slots.clone();
         let message = |number: usize| vec![number as u8; number * 7 % (BYTES_MAX + 1)];
@@ -128,7 +129,7 @@ mod tests {
         });
         for number in 0..ALL {
             loop {
-                // Left the first time.
+                // Not removed the first time.
                 if slots.take(|bytes| (assert_eq!(bytes, message(number)), false)).is_some() {
                     break;
                 }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_few_and_they_are_short() {
+    fn the_ring_bounds_number_and_length() {
         let slots = Slots::<3>::default();
         assert!(!slots.put([[0; BYTES_MAX + 1]]));
         for _ in 0..3 {

@@ -1,19 +1,18 @@
-//! Buffers of messages, used again. What the system gives anew costs a page fault for every 4 KiB, and whoever takes it back tells all
-//! processors.
+//! A pool of message buffers. New memory costs a page fault for every 4 KiB, and unmapping it interrupts all CPUs.
 
 use super::message::{DATA_MAX, HEADER_LEN};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 
-/// The longest message.
+/// Longest message.
 const LONGEST: usize = HEADER_LEN + DATA_MAX;
-/// Shorter ones come from the heap.
+/// Shorter buffers are allocated each time.
 const SHORT: usize = DATA_MAX / 8;
-/// Buffers that are kept: 16 MiB, which is what two lanes may have under way.
+/// Most pooled buffers: 16 MiB, which two lanes may have in flight.
 const SPARES_MAX: usize = 128;
 
 static SPARES: ShortLock<Vec<Vec<u8>>> = ShortLock::new(Vec::new());
 
-/// An empty buffer for a message of at least `len` bytes.
+/// Returns an empty buffer for at least `len` bytes.
 pub(super) fn empty(len: usize) -> Vec<u8> {
     if len < SHORT {
         return Vec::with_capacity(len);
@@ -23,18 +22,18 @@ pub(super) fn empty(len: usize) -> Vec<u8> {
     buffer
 }
 
-/// A buffer of `len` bytes, whose contents are anything.
+/// Returns a buffer of `len` bytes with arbitrary contents.
 pub(super) fn filled(len: usize) -> Vec<u8> {
     if len < SHORT {
         return vec![0; len];
     }
     let mut buffer = spares().pop().unwrap_or_else(|| Vec::with_capacity(LONGEST));
-    // What it holds already is not written again.
+    // The bytes it already holds are not written again.
     buffer.resize(len, 0);
     buffer
 }
 
-/// A message that nobody needs any more.
+/// Returns a buffer to the pool.
 pub(super) fn done(buffer: Vec<u8>) {
     if buffer.capacity() < LONGEST {
         return;
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_buffers_come_again_and_no_more_than_a_few_are_kept() {
+    fn long_buffers_are_reused_up_to_a_bound() {
         let mut buffer = filled(LONGEST);
         buffer[LONGEST - 1] = 7;
         let at = buffer.as_ptr();
@@ -65,7 +64,7 @@ mod tests {
         let buffer = filled(SHORT + 1);
         assert_eq!((buffer.as_ptr(), buffer.len()), (at, SHORT + 1));
         done(buffer);
-        // Short ones are not kept.
+        // Short buffers are not pooled.
         done(filled(SHORT - 1));
         done(empty(SHORT - 1));
         assert_eq!(spares().len(), 1);

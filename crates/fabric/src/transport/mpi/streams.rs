@@ -1,5 +1,6 @@
-//! The lanes of one rank as one machine: bytes that are written and messages that come go in; messages to send, bytes to read and who
-//! has something to look at come out. No I/O, threads or clocks, so that worlds of many ranks can be simulated.
+//! The lanes of one rank as a state machine. Inputs are written bytes and received messages; outputs are messages to
+//! send, bytes to read, and the lanes whose waiters have to look. No I/O, threads or clocks, so that worlds of many
+//! ranks can be simulated.
 
 mod handing;
 mod lending;
@@ -16,47 +17,47 @@ use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
 
-/// Bytes of a lane that wait to be sent.
+/// Most bytes that a lane has queued to send.
 pub(super) const QUEUE_MAX: usize = 2 << 20;
-/// A small copy leaves the hands of its sender at once.
+/// A chunk with its header fits, so that sending a small copy does not block.
 const _: () = assert!(QUEUE_MAX > CHUNK_HEADER_LEN + CHUNK_MAX);
-/// A writer that waits goes on with so much room.
+/// Free bytes from which on a blocked writer is woken.
 const WAKE_ROOM: usize = QUEUE_MAX / 4;
-/// Lanes of a rank.
+/// Most lanes of a rank.
 pub(super) const LANES_MAX: usize = 16 << 10;
-/// Lanes that others have opened and nobody has taken yet.
+/// Most lanes opened by other ranks and not accepted yet.
 pub(super) const OPENED_MAX: usize = 1 << 10;
-/// Notes that wait to be sent: of each lane its beginning, its end, what it may send, what it gives back and what it takes; what has landed, and
-/// refusals.
+/// Most queued notes: of each lane its opening, its end, its grant, its returned credit and its request; outcomes of
+/// posted receives, and refusals.
 const NOTES_MAX: usize = 8 * LANES_MAX;
-/// Messages between two looks at who does not use what it may send.
+/// Messages between two sweeps for unused credit.
 const SWEEP: u32 = 1 << 10;
 
-/// A message to send, whole.
+/// A complete message to send.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// Which rank it is for.
+    /// The receiving rank.
     pub to: u32,
     /// Its bytes, with the header.
     pub message: Vec<u8>,
 }
 
-/// See the module.
+/// The lanes of one rank; see the module.
 #[derive(Debug)]
 pub struct Streams {
     lanes: BTreeMap<LaneKey, Stream>,
     credits: Credits<LaneKey>,
-    /// What goes first: all that is not bytes of a lane, but for the ends of these.
+    /// Messages without a lane's bytes, which go first, except for the ends of lanes.
     notes: VecDeque<(u32, Header)>,
     /// Lanes that may have something to send, each once, in turn.
     turns: VecDeque<LaneKey>,
-    /// Lanes that others have opened.
+    /// Lanes opened by other ranks.
     opened: VecDeque<LaneKey>,
-    /// Whose reader or writer has to look.
+    /// Lanes whose reader or writer has to look.
     woken: BTreeSet<LaneKey>,
-    /// Whose message has just come and is to be passed on.
+    /// The lane whose message was just received and is to be forwarded.
     passable: Option<LaneKey>,
-    /// Whose message has just come and may be handed to the reader.
+    /// The lane whose message was just received and may go to the reader's mailbox.
     handable: Option<LaneKey>,
     loans: Loans,
     posted: PostedRooms,
@@ -65,50 +66,50 @@ pub struct Streams {
     until_sweep: u32,
 }
 
-/// What a reader finds.
+/// What a reader gets next.
 #[derive(Debug)]
 pub enum Next {
-    /// A message, with its header; it is the reader's now.
+    /// A message with its header.
     Message(Vec<u8>),
-    /// So many bytes for which [`Streams::ask`] has to be told where they go.
+    /// So many offered bytes, which [`Streams::ask`] requests.
     Offered(u64),
     /// Nothing yet.
     Nothing,
-    /// Nothing more.
+    /// The end of the stream.
     End,
 }
 
 #[derive(Debug, Default)]
 struct Stream {
     outflow: Outflow,
-    /// Messages of bytes, with room for their headers.
+    /// Messages to send, with space for their headers.
     queue: VecDeque<Vec<u8>>,
     queued: usize,
     in_turn: bool,
     finish: Finish,
-    /// The peer takes nothing more.
+    /// The peer reads nothing more.
     unread: bool,
-    /// Messages with bytes to read.
+    /// Received messages to read.
     inbox: VecDeque<Vec<u8>>,
     lending: Lending,
     borrowing: Borrowing,
-    /// Messages into posted room that MPI was not given yet.
+    /// Sends to posted receives that were not given to MPI yet.
     posting: u32,
     passing: Passing,
     /// The peer sends nothing more.
     finished: bool,
-    /// This side takes nothing more, and sends nothing more.
+    /// This side neither reads nor sends anything more.
     closed: bool,
 }
 
-/// How far it is that this side sends nothing more.
+/// The state of ending the outgoing stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Finish {
     #[default]
     Open,
-    /// After what is queued.
+    /// It ends after the queued bytes.
     Asked,
-    /// It was said.
+    /// The end was sent.
     Said,
 }
 
@@ -136,7 +137,7 @@ impl Streams {
     /// Opens a lane to another rank, or to this one.
     ///
     /// # Errors
-    /// If there are too many.
+    /// Returns `OutOfMemory` if there are too many lanes.
     pub fn open(&mut self, peer: u32) -> io::Result<LaneKey> {
         if self.lanes.len() >= LANES_MAX {
             return Err(io::Error::new(ErrorKind::OutOfMemory, format!("there are {LANES_MAX} lanes over MPI")));
@@ -153,23 +154,23 @@ impl Streams {
         Ok(key)
     }
 
-    /// Whether others have opened lanes that nobody has taken yet.
+    /// Whether other ranks have opened lanes that were not accepted yet.
     pub fn has_opened(&self) -> bool {
         !self.opened.is_empty()
     }
 
-    /// The next lane that another rank has opened.
+    /// Returns the next lane that another rank has opened.
     pub fn next_opened(&mut self) -> Option<LaneKey> {
         self.opened.pop_front()
     }
 
-    /// Tells another rank which node this one is.
+    /// Announces this rank's node to another rank.
     pub fn tell_node(&mut self, rank: u32, node: u32) {
         let header = Header { kind: MessageKind::Node, by_opener: false, number: 0, value: node.into(), tag: 0 };
         self.notes.push_back((rank, header));
     }
 
-    /// What the reader of a lane is to take next. A message counts as read when it is taken.
+    /// Returns what the reader of a lane gets next. A returned message counts as read.
     pub fn next(&mut self, key: LaneKey) -> Next {
         let Some(lane) = self.lanes.get_mut(&key) else { return Next::End };
         if lane.closed {
@@ -200,7 +201,7 @@ impl Streams {
         self.lanes.get(&key).is_none_or(finds)
     }
 
-    /// This side sends nothing more.
+    /// Ends the outgoing stream.
     pub fn finish(&mut self, key: LaneKey) {
         if let Some(lane) = self.lanes.get_mut(&key)
             && lane.finish == Finish::Open
@@ -210,7 +211,7 @@ impl Streams {
         }
     }
 
-    /// This side sends and takes nothing more. What was written arrives.
+    /// Ends both directions. Bytes already written are still sent.
     pub fn close(&mut self, key: LaneKey) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         if std::mem::replace(&mut lane.closed, true) {
@@ -219,21 +220,21 @@ impl Streams {
         lane.inbox.clear();
         lane.lending.withdraw();
         self.credits.remove(key);
-        // Whoever closes it does not wait for a peer that may stand still.
+        // Closing does not wait for a peer that may be stopped.
         self.completions.end(Some(key));
-        // Also if it was said: there is one thing more to say.
+        // Also after `Finish` was sent: `Close` has to follow.
         lane.finish = Finish::Asked;
         self.woken.insert(key);
         self.take_turn(key);
     }
 
-    /// A message has come. Returns the node that its rank is, if it says that.
+    /// Handles a received message. Returns the node that the rank announces, if it does.
     ///
     /// # Errors
-    /// If it breaks the protocol; nothing more can be believed of that rank.
+    /// Returns `InvalidData` if the message breaks the protocol; the rank can't be trusted any more.
     pub fn receive(&mut self, from: u32, message: Vec<u8>) -> io::Result<Option<u32>> {
         let header = Header::decode(&message)?;
-        // Each of them is an answer to something. Who sends on and does not take what it is told would have them kept for ever.
+        // Each note answers a message. A rank that sends and does not receive would make them grow without bound.
         if self.notes.len() >= NOTES_MAX {
             return Err(io::Error::new(ErrorKind::InvalidData, "a rank does not take what it is told"));
         }
@@ -266,7 +267,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Something of a lane, if it still is one.
+    /// Handles a message of a lane, if the lane still exists.
     fn receive_on(&mut self, key: LaneKey, header: Header, message: Vec<u8>) -> io::Result<()> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Ok(()) };
         match header.kind {
@@ -303,7 +304,7 @@ impl Streams {
                     lane.queued = 0;
                     self.take_turn(key);
                 }
-                // What was asked for comes before, but MPI may still be writing it.
+                // Requested bytes were sent before the end, but MPI may still be writing them.
                 if !is_written {
                     self.end_room(key, false);
                 }
@@ -316,7 +317,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The next message to send, and whom to. Notes first, then the lanes in turn.
+    /// Returns the next message to send: notes first, then the lanes in turn.
     pub fn next_message(&mut self) -> Option<Outgoing> {
         if let Some((key, total)) = self.credits.next_grant() {
             self.note(key, MessageKind::Credit, total);
@@ -332,7 +333,7 @@ impl Streams {
         None
     }
 
-    /// The next message of a lane that has its turn.
+    /// Returns the next message of a lane that has its turn.
     fn next_of(&mut self, key: LaneKey) -> Option<Vec<u8>> {
         let lane = self.lanes.get_mut(&key)?;
         lane.in_turn = false;
@@ -362,7 +363,7 @@ impl Streams {
         if let Some(len) = lane.lending.say() {
             return Some(header(MessageKind::Offer, len).encode().to_vec());
         }
-        // What was asked for goes before.
+        // Requested bytes go before the end.
         if lane.finish != Finish::Asked || lane.has_bytes_to_go() {
             return None;
         }
@@ -380,7 +381,7 @@ impl Streams {
         }
     }
 
-    /// Lanes that do not send give back what they were lent. To be called before the rank sleeps.
+    /// Returns the unused credit of idle lanes. To be called before the rank's thread sleeps.
     pub fn sweep(&mut self) {
         self.until_sweep = SWEEP;
         let lanes = self.lanes.iter_mut().filter(|(_, lane)| lane.queue.is_empty());
@@ -393,7 +394,7 @@ impl Streams {
         }
     }
 
-    /// Everything of all lanes ends, as nothing comes from or gets to other ranks any more.
+    /// Ends all lanes, as no messages are exchanged any more.
     pub fn end(&mut self) {
         for (key, lane) in &mut self.lanes {
             lane.finished = true;
@@ -407,7 +408,7 @@ impl Streams {
         self.end_loans();
     }
 
-    /// Who has to look since the last call.
+    /// Returns the lanes whose waiters have to look since the last call.
     pub fn take_woken(&mut self) -> BTreeSet<LaneKey> {
         self.woken.extend(self.handable.take());
         std::mem::take(&mut self.woken)
@@ -418,7 +419,7 @@ impl Streams {
         self.credits.add(key);
     }
 
-    /// Both sides have said their last word: what comes later is of nothing.
+    /// Removes a lane that has ended on both sides; later messages of it are ignored.
     fn forget(&mut self, key: LaneKey) {
         let over = |lane: &Stream| lane.closed && lane.finish == Finish::Said && lane.finished && lane.owes_nothing();
         if self.lanes.get(&key).is_some_and(over) {

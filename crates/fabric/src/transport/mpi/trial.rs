@@ -1,4 +1,4 @@
-//! Tries whether a message passing library reaches devices' own memory, in a process that nobody misses.
+//! Tests whether a message passing library can copy from and to device memory, in a process whose loss does no harm.
 
 use super::lent::{LentBytes, LentRoom};
 use super::loan::TAG_FIRST;
@@ -7,11 +7,12 @@ use accord_types::NativeRange;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// Has this rank send itself what is in `from` to `to`, which has as much room. A library that does not reach that memory ends the process, or says
-/// an error, or leaves other bytes there.
+/// Makes this rank send itself the bytes of `from` to `to`, which is as long. A library that can't reach device memory
+/// crashes the process, reports an error, or leaves other bytes there.
 ///
 /// # Errors
-/// Those of the world. [`ErrorKind::TimedOut`]; then the library still has the memory, and the process is to end.
+/// Returns the world's error, and [`ErrorKind::TimedOut`] after `limit`; the library may then still use the memory, and
+/// the process has to end.
 pub fn try_native(world: &mut dyn World, from: NativeRange, to: NativeRange, limit: Duration) -> io::Result<()> {
     let end = Instant::now() + limit;
     world.send_lent(world.rank(), TAG_FIRST, LentBytes::native(from), 0)?;

@@ -1,55 +1,56 @@
-//! What is asked of a message passing library.
+//! The interface to a message passing library.
 
 use super::lent::{LentBytes, LentRoom};
 use std::io;
 
-/// What [`World::receive`] tells.
+/// What [`World::receive`] returns.
 #[derive(Debug)]
 pub enum Came {
     /// A message, from a rank.
     Message(u32, Vec<u8>),
-    /// The message with this tag is in its room.
+    /// The message with this tag has been received into its buffer.
     Filled(u16),
-    /// The message of lent bytes that has this id has been sent: nobody reads them any more.
+    /// The message of exposed bytes with this id has been sent, and the library has released its memory.
     Sent(u64),
 }
 
-/// Says where a message with a tag from a rank goes, of so many bytes; an error ends the world.
+/// Returns the buffer for a message, by rank, tag and length; an error ends the world.
 pub type FindRoom<'a> = &'a mut dyn FnMut(u32, u16, usize) -> io::Result<LentRoom>;
 
-/// The ranks of a job, seen from one of them: messages arrive whole, once, and in their order from each rank. The room for a message of lent bytes
-/// is asked for in that order, too; that it is filled is told at any time after.
+/// The ranks of a job, seen from one of them. Messages arrive whole, once, and in order from each rank. Buffers for
+/// exposed bytes are asked for in that order, too, and filled in any order.
 ///
-/// It belongs to the thread that made it, as MPI's does.
+/// It belongs to the thread that created it, as MPI's does.
 pub trait World {
-    /// This rank, from 0.
+    /// Returns this rank, from 0.
     fn rank(&self) -> u32;
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     fn size(&self) -> u32;
 
-    /// Begins to send a message to another rank, or to this one.
+    /// Starts to send a message to another rank, or to this one.
     ///
     /// # Errors
-    /// When the world has failed.
+    /// Returns an error if the world has failed.
     fn send(&mut self, to: u32, message: Vec<u8>) -> io::Result<()>;
 
-    /// Begins to send bytes from where they are, into room that the other rank has for a message with this tag. [`Came::Sent`] tells when they
-    /// are not needed any more.
+    /// Starts to send bytes in place, to the buffer that the other rank has for a message with this tag. [`Came::Sent`]
+    /// reports that they are released.
     ///
     /// # Errors
-    /// When the world has failed.
+    /// Returns an error if the world has failed.
     fn send_lent(&mut self, to: u32, tag: u16, bytes: LentBytes, id: u64) -> io::Result<()>;
 
-    /// Messages that are not sent yet, and of these, such of lent bytes.
+    /// Returns the number of messages in flight from here, and of those with exposed bytes.
     fn sending(&self) -> (usize, usize);
 
-    /// Whether lent bytes are on their way from here or into room of this rank.
+    /// Whether exposed bytes are in flight from here or into a buffer of this rank.
     fn moves_lent(&self) -> bool;
 
-    /// Goes on with what is under way, and returns what has become of it. `room` is asked where lent bytes go when they come.
+    /// Progresses the messages in flight, and returns one result. `room` returns the buffers for exposed bytes that
+    /// arrive.
     ///
     /// # Errors
-    /// When the world has failed.
+    /// Returns an error if the world has failed.
     fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>>;
 }

@@ -8,7 +8,7 @@ fn caller(role: Role) -> Caller {
     Caller { from: PeerId::from_raw(9), role }
 }
 
-/// A listener in a thread, and what it gets.
+/// Starts a listener in a thread; returns the connections that it accepts.
 fn serving(key: &Key) -> (Arc<Listener>, mpsc::Receiver<(Caller, OwnedFd)>) {
     let listener = Arc::new(Listener::bind(SESSION, NODE, key).unwrap());
     let (to, from) = mpsc::channel();
@@ -39,7 +39,7 @@ fn processes_with_the_key_meet_and_talk_in_messages() {
 }
 
 #[test]
-fn others_meet_nobody() {
+fn another_key_session_or_node_reaches_no_executor() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
     let (_listener, _from) = serving(&key);
     assert!(connect(SESSION, NODE, caller(Role::Import), &other).is_none());
@@ -48,7 +48,7 @@ fn others_meet_nobody() {
     assert!(Listener::bind(SESSION, NODE, &key).is_err(), "there is one already");
 }
 
-/// Connects to the right name, and says what it likes.
+/// Connects to the right name without the key.
 fn intruder(key: &Key) -> OwnedFd {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     connect_socket(&socket, &name(SESSION, NODE, key).unwrap()).unwrap();
@@ -56,7 +56,7 @@ fn intruder(key: &Key) -> OwnedFd {
 }
 
 #[test]
-fn a_process_that_knows_the_name_but_not_the_key_is_thrown_out() {
+fn a_client_without_the_key_is_dropped() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
     let (_listener, from) = serving(&key);
     let hello = encode(SESSION, caller(Role::Import), &[5; NONCE_LEN]);
@@ -80,7 +80,7 @@ fn a_process_that_knows_the_name_but_not_the_key_is_thrown_out() {
 }
 
 #[test]
-fn a_listener_that_does_not_have_the_key_is_not_believed() {
+fn a_listener_without_the_key_is_not_trusted() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     bind(&socket, &name(SESSION, NODE, &key).unwrap()).unwrap();

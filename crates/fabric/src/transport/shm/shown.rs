@@ -1,32 +1,34 @@
-//! A short write once more, on the cache lines of the number that says how much was written.
+//! Repeats a short write on the cache lines of the word that counts written bytes.
 //!
-//! Who looks for bytes on another core waits for the lines of that number first, and only then for those where the bytes lie. With a short write they
-//! come along. They are in the ring too, which is what counts: what is shown may be overwritten while it is looked at, and is not used then.
+//! A reader on another core first waits for the lines of that word, and only then for those of the bytes. A short write
+//! arrives together with the word. The bytes in the ring are authoritative: the reader discards the repeated ones if
+//! they are overwritten while it reads them.
 
 use crate::transport::shared_memory::BESIDE;
 use crate::transport::shared_words::{WORD, gather, load, store};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Most bytes that are shown: a frame of a command lane, and a little payload.
+/// Most bytes that are repeated: a frame of a command lane, and a little payload.
 pub(super) const SHOWN_MAX: usize = (BESIDE - 1) * WORD;
-/// Bits of the first word that have the number of bytes; in the rest is where they end.
+/// Low bits of the first word, which hold the number of bytes; the others hold the position of their end.
 const LENGTH_BITS: u32 = 8;
 const _: () = assert!(SHOWN_MAX < 1 << LENGTH_BITS);
 
-/// Shows a write that ends at `end`, if it is short. The number of written bytes is said after this.
+/// Stores a write that ends at `end`, if it is short. The caller then publishes the count of written bytes.
 pub(super) fn show(beside: &[AtomicU64; BESIDE], end: u64, parts: &[IoSlice<'_>]) {
     let mut bytes = [0; SHOWN_MAX];
     let Some(len) = gather(parts.iter().map(|part| &**part), &mut bytes) else { return };
     let [first, words @ ..] = beside;
-    // Who looks at the last one finds that it is not whole any more.
+    // A reader of the previous write finds that it is no longer valid.
     first.store(0, Ordering::Relaxed);
     fence(Ordering::Release);
     store(words, &bytes, len);
     first.store(first_word(end, len), Ordering::Release);
 }
 
-/// Reads the bytes before `end`, where the last write has ended; whether they are shown. They are spoilt if not.
+/// Copies the bytes before `end`, where the last write has ended, and returns whether they were valid. If not, `bytes`
+/// holds garbage.
 pub(super) fn look(beside: &[AtomicU64; BESIDE], end: u64, bytes: &mut [u8]) -> bool {
     let [first, words @ ..] = beside;
     let said = first.load(Ordering::Acquire);
@@ -55,13 +57,13 @@ mod tests {
         array::from_fn(|_| AtomicU64::new(0))
     }
 
-    /// What stands before `end`, different for each.
+    /// Bytes that precede `end`, different for each position.
     fn bytes(end: u64, len: usize) -> Vec<u8> {
         (0..len as u64).map(|at| (end * 31 + at) as u8).collect()
     }
 
     #[test]
-    fn what_is_shown_is_the_end_of_the_last_write() {
+    fn the_end_of_the_last_write_is_repeated() {
         let beside = nothing();
         assert!(!look(&beside, 0, &mut [0]), "nothing was written yet");
         for len in 1..=SHOWN_MAX {
@@ -79,13 +81,13 @@ mod tests {
         show(&beside, 2000, &[IoSlice::new(&before)]);
         show(&beside, 2000 + SHOWN_MAX as u64 + 1, &[IoSlice::new(&[0; SHOWN_MAX + 1])]);
         assert!(!look(&beside, 2000 + SHOWN_MAX as u64 + 1, &mut [0]), "too long");
-        // Whoever says anything shows something, or nothing.
+        // A peer may store any word: it is taken or ignored.
         beside[0].store(first_word(3000, 255), Ordering::Relaxed);
         assert!(!look(&beside, 3000, &mut [0; SHOWN_MAX]));
     }
 
     #[test]
-    fn what_is_overwritten_meanwhile_is_not_used() {
+    fn bytes_overwritten_during_a_read_are_discarded() {
         const ALL: u64 = 200_000;
         let (beside, said) = (Arc::new(nothing()), Arc::new(AtomicU64::new(0)));
         let writer = std::thread::spawn({

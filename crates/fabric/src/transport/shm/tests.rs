@@ -1,4 +1,4 @@
-//! Both ends of a ring, of which one may lie.
+//! Both ends of a ring, one of which may lie.
 
 use super::*;
 use crate::transport::window::Window;
@@ -21,7 +21,7 @@ fn a_peer_that_lies_about_its_position_is_found_out() {
         assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
         assert!(victim.is_readable());
         liar.memory.word(Ring::ToClient, Word::Read).store(lie, Ordering::SeqCst);
-        // It is asked for only when the ring would be full else.
+        // The reader's position is loaded only when the ring would be full otherwise.
         let steps = [STEP; ROOM / STEP].map(|step| victim.write(&[IoSlice::new(&vec![0; step])]).unwrap());
         assert_eq!(steps, [STEP; ROOM / STEP]);
         assert_eq!(victim.write(&[IoSlice::new(b"x")]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
@@ -29,7 +29,7 @@ fn a_peer_that_lies_about_its_position_is_found_out() {
 }
 
 #[test]
-fn whoever_passes_on_gets_all_that_is_there() {
+fn read_piece_returns_all_available_bytes() {
     let (near, far) = two();
     let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
     near.write_all(&mut [IoSlice::new(&bytes)]).unwrap();
@@ -41,7 +41,7 @@ fn whoever_passes_on_gets_all_that_is_there() {
     }
     assert_eq!(lens, [Piece::MAX, Piece::MAX, 300_000 - 2 * Piece::MAX]);
     assert!(all == bytes);
-    // A liar is found out, and what was true before is passed on.
+    // A false position is found, and the bytes before it are passed on.
     let (liar, victim) = two();
     liar.write(&[IoSlice::new(b"true")]).unwrap();
     assert_eq!(victim.read_piece(&mut piece).unwrap(), NextPiece::Here);
@@ -51,7 +51,7 @@ fn whoever_passes_on_gets_all_that_is_there() {
 }
 
 #[test]
-fn a_peer_that_takes_its_words_back_moves_nobody_backwards() {
+fn a_position_that_goes_backwards_is_an_error() {
     let (liar, victim) = two();
     liar.write(&[IoSlice::new(b"12345678")]).unwrap();
     assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
@@ -60,9 +60,9 @@ fn a_peer_that_takes_its_words_back_moves_nobody_backwards() {
 }
 
 proptest! {
-    /// Whatever a peer writes into whichever word: bytes come, or room, or nothing, or an error.
+    /// Whatever a peer writes into any word, the victim reads bytes, writes bytes, or returns an error.
     #[test]
-    fn a_peer_that_writes_anything_anywhere_is_found_out_or_borne(
+    fn arbitrary_words_of_a_peer_are_harmless(
         steps in prop::collection::vec((0..7usize, any::<bool>(), prop_oneof![0..600u64, any::<u64>()], prop_oneof![0..90usize, 0..90_000usize]), 1..60),
     ) {
         const WORDS: [Word; 7] =
@@ -72,7 +72,7 @@ proptest! {
         for (word, up, value, len) in steps {
             let ring = if up { Ring::ToServer } else { Ring::ToClient };
             liar.memory.word(ring, WORDS[word]).store(value, Ordering::SeqCst);
-            // It shows something too: as many bytes as it says, or more than there can be.
+            // It also forges the repeated bytes: their number is the true one, or one that can't be.
             liar.memory.beside(ring)[0].store((value << 8) | (value.wrapping_add(len as u64) % 256), Ordering::SeqCst);
             let _ = victim.is_readable();
             let lent = victim.read_in_place(len, &mut |window| {
@@ -80,7 +80,7 @@ proptest! {
                 Ok(())
             });
             prop_assert!(!matches!(lent, Err(error) if error.kind() != ErrorKind::InvalidData));
-            // It does not wait then.
+            // The call would not block then.
             let has_room = matches!(victim.room_for(&mut victim.writer.take(), ROOM), Err(_) | Ok(WAKE_ROOM..));
             if has_room {
                 let written = victim.write_in_place(len, &mut |window| {
@@ -103,16 +103,16 @@ proptest! {
 }
 
 #[test]
-fn a_peer_that_rings_without_end_or_not_at_all_hurts_itself() {
+fn false_sleep_flags_and_missing_doorbells_are_harmless() {
     let (liar, victim) = two();
-    // It says that it sleeps, again and again, and never takes the bytes off its doorbell.
+    // It claims to block, again and again, and never empties its doorbell.
     for _ in 0..100_000 {
         liar.memory.word(Ring::ToClient, Word::ReaderSleeps).store(1, Ordering::SeqCst);
         if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(victim.writer.take().at).unwrap() < 8 {
             break;
         }
     }
-    // It writes, and says to nobody that it has: who waits ends by the limit.
+    // It writes without ringing the doorbell: the reader's wait ends by its limit.
     victim.limit(Some(Duration::from_millis(20))).unwrap();
     assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
     liar.memory.word(Ring::ToServer, Word::Written).store(8, Ordering::SeqCst);
@@ -121,13 +121,13 @@ fn a_peer_that_rings_without_end_or_not_at_all_hurts_itself() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Bytes that are copied and bytes that stay where they lie come in order, wherever in the ring they are.
+    /// Copied bytes and bytes exposed in place keep their order, wherever in the ring they are.
     #[test]
     fn bytes_in_windows_are_those_that_were_written(
         steps in prop::collection::vec((any::<bool>(), any::<bool>(), prop_oneof![1..200usize, 1..ROOM]), 1..24),
     ) {
         let (near, far) = two();
-        // The ring's bytes, twice, so that any run of them lies together.
+        // The ring's bytes, twice, so that any range of them is contiguous.
         let all: Vec<u8> = (0..2 * ROOM).map(|at| (at % ROOM * 7 + at % ROOM / 251) as u8).collect();
         let (mut written, mut read) = (0, 0);
         for (in_place, lent, len) in steps {
@@ -149,7 +149,7 @@ proptest! {
                     assert!(window.copy_out() == all[read % ROOM..][..window.len()]);
                     Ok(())
                 }).unwrap();
-                // Not so many need to lie together.
+                // Fewer of them may be contiguous.
                 prop_assert!(n <= there && (n > 0 || least == 0 || least > windows::WINDOW_MAX || read % ROOM + least > ROOM));
                 read += n;
             } else if there > 0 {
@@ -163,18 +163,18 @@ proptest! {
 }
 
 #[test]
-fn a_short_write_is_shown_to_who_reads_it_at_once() {
+fn a_short_write_is_read_from_its_repeated_bytes() {
     let (near, far) = two();
     let mut bytes = [0; 80];
     let spoil = |len: usize| far.memory.put(Ring::ToServer, far.reader.take().at, &vec![0xff; len]);
     near.write(&[IoSlice::new(&[1; 16]), IoSlice::new(&[2; 64])]).unwrap();
-    // Where it lies nobody looks.
+    // The ring's own copy is not read.
     spoil(80);
     assert_eq!(far.read(&mut bytes[..16]).unwrap(), 16);
     assert_eq!(bytes[..16], [0xff; 16], "there was more to read");
     assert_eq!(far.read(&mut bytes).unwrap(), 64);
     assert_eq!(bytes[..64], [2; 64]);
-    // What is not the last is read from the ring, and so is what is long.
+    // Earlier writes and long ones are read from the ring.
     near.write(&[IoSlice::new(&[3; 16])]).unwrap();
     near.write(&[IoSlice::new(&[4; 16])]).unwrap();
     assert_eq!((far.read(&mut bytes).unwrap(), &bytes[..32]), (32, [[3; 16], [4; 16]].as_flattened()));
@@ -184,7 +184,7 @@ fn a_short_write_is_shown_to_who_reads_it_at_once() {
 }
 
 #[test]
-fn a_window_of_which_nothing_became_counts_as_neither_read_nor_written() {
+fn a_failed_window_counts_as_neither_read_nor_written() {
     let (near, far) = two();
     let fails = |_: Window<'_>| Err(ErrorKind::ConnectionReset.into());
     assert_eq!(
@@ -197,16 +197,19 @@ fn a_window_of_which_nothing_became_counts_as_neither_read_nor_written() {
     assert_eq!(far.read_in_place(9, &mut |_| panic!("so many have not come")).unwrap(), 0);
     let mut bytes = [0; 8];
     assert_eq!((far.read(&mut bytes).unwrap(), &bytes), (8, b"12345678"));
-    // Who has shut it down gets nothing more; nobody writes to who is gone.
+    // A reader that has shut down reads nothing more; writes to it fail.
     near.write(&[IoSlice::new(b"more")]).unwrap();
     far.shutdown();
     assert_eq!(far.read_in_place(1, &mut |_| panic!("it was shut down")).unwrap(), 0);
-    assert_eq!(near.write_in_place(8, &mut |_| panic!("nobody reads")).unwrap_err().kind(), ErrorKind::BrokenPipe);
+    assert_eq!(
+        near.write_in_place(8, &mut |_| panic!("the reader has gone")).unwrap_err().kind(),
+        ErrorKind::BrokenPipe
+    );
 }
 
-/// A writer into the ring waits for room as any other, and is woken.
+/// A writer in place blocks until there is room, and is woken.
 #[test]
-fn who_waits_for_a_window_is_woken_by_room_and_by_the_end() {
+fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
     let (near, far) = two();
     let piece = vec![1; ROOM];
     near.write_all(&mut [IoSlice::new(&piece)]).unwrap();
@@ -220,7 +223,7 @@ fn who_waits_for_a_window_is_woken_by_room_and_by_the_end() {
         (&far as &dyn Lane).read_exact(&mut all[..4]).unwrap();
         assert_eq!(&all[..4], b"last");
         near.write_all(&mut [IoSlice::new(&piece)]).unwrap();
-        let waits = scope.spawn(|| near.write_in_place(4, &mut |_| panic!("nobody reads")));
+        let waits = scope.spawn(|| near.write_in_place(4, &mut |_| panic!("the reader has gone")));
         std::thread::sleep(Duration::from_millis(20));
         assert!(!waits.is_finished());
         far.shutdown();
@@ -229,7 +232,7 @@ fn who_waits_for_a_window_is_woken_by_room_and_by_the_end() {
 }
 
 #[test]
-fn an_end_is_told_that_its_bytes_are_lent() {
+fn an_end_learns_that_its_bytes_are_exposed_in_place() {
     let (near, far) = two();
     assert!(!near.lends() && !far.lends());
     far.will_lend();

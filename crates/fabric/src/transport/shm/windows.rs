@@ -1,4 +1,4 @@
-//! Bytes of a ring that are moved from and to where they lie, by a library.
+//! Exposes the ring's bytes in place to a library that copies them.
 
 use super::{Shm, WAKE_ROOM};
 use crate::transport::shared_memory::{ROOM, Word};
@@ -6,7 +6,7 @@ use crate::transport::window::{Window, Windows};
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// The most that is lent at one time: the other side goes on with the rest of the ring meanwhile.
+/// Most bytes exposed at a time: the other side goes on with the rest of the ring meanwhile.
 pub(super) const WINDOW_MAX: usize = ROOM / 2;
 
 impl Windows for Shm {
@@ -40,7 +40,7 @@ impl Windows for Shm {
                 self.check_read(writer)?;
                 let whole = self.memory.window(self.outgoing, writer.at, most.min(WINDOW_MAX));
                 let room = self.room_for(writer, whole.len())?;
-                // Each piece has its price: a small one is for the end of the ring, or of the bytes.
+                // Each piece has its price: a small one only at the end of the ring, or of the bytes.
                 Ok((room >= whole.len().min(WAKE_ROOM)).then(|| self.memory.window(self.outgoing, writer.at, room)))
             },
         )?;

@@ -1,11 +1,11 @@
-//! What is said when something came that can't be believed, in the words of somebody who looks for the cause.
+//! Explains a record that failed authentication to a user who looks for the cause.
 
 use rustls::{AlertDescription, Error};
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-/// An error of a lane in use. What TLS says is its source.
+/// An error of a lane in use, whose source is the error of TLS.
 #[derive(Debug)]
 struct Disturbed(Error);
 
@@ -17,10 +17,10 @@ impl fmt::Display for Disturbed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Error::AlertReceived(AlertDescription::BadRecordMac) => {
-                f.write_str("what was sent was changed on its way, or somebody in between sent something")
+                f.write_str("what was sent was changed on its way, or a third party sent something")
             }
             Error::AlertReceived(alert) => write!(f, "the other side has ended it ({alert:?})"),
-            error => write!(f, "what came was changed on its way, or somebody in between sent it ({error})"),
+            error => write!(f, "what came was changed on its way, or a third party sent it ({error})"),
         }
     }
 }
@@ -37,7 +37,7 @@ mod tests {
     use accord_trust::explain;
 
     #[test]
-    fn the_words_are_for_people_and_the_cause_is_found() {
+    fn the_message_explains_and_keeps_the_cause() {
         let error = disturbed(Error::DecryptError);
         assert!(error.to_string().contains("changed on its way"), "{error}");
         let refused = disturbed(Error::AlertReceived(AlertDescription::CertificateRequired));

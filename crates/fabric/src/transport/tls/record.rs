@@ -1,5 +1,5 @@
-//! Records of TLS 1.3, one direction at a time: keys and counters of one side, nothing shared with the other direction. The algorithms,
-//! nonces and the padding are rustls's.
+//! Records of TLS 1.3, one direction at a time: the keys and counter of one side, nothing shared with the other
+//! direction. Algorithms, nonces and padding are rustls's.
 
 use rustls::crypto::cipher::{
     InboundOpaqueMessage, MessageDecrypter, MessageEncrypter, OutboundChunks, OutboundPlainMessage,
@@ -9,27 +9,27 @@ use rustls::{
 };
 use std::ops::Range;
 
-/// Bytes before a record's contents: type, version, length.
+/// Bytes of a record's header: type, version, length.
 pub(super) const HEADER_LEN: usize = 5;
-/// Most bytes of contents that a record carries.
+/// Most bytes of plaintext in a record.
 pub(super) const PLAIN_MAX: usize = 1 << 14;
 /// Most bytes of a record after its header.
 const SEALED_MAX: usize = PLAIN_MAX + 256;
 /// Longest record.
 pub(super) const RECORD_MAX: usize = HEADER_LEN + SEALED_MAX;
-/// The one message that is sent after a handshake: what follows has new keys, and none is asked of the other side.
+/// The one handshake message sent after a handshake: later records use new keys, and the peer need not change its own.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
-/// No more will come.
+/// The alert `close_notify`.
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
-/// What came could not be believed.
+/// The alert `bad_record_mac`.
 const BAD_RECORD_MAC: [u8; 2] = [2, 20];
 
-/// Encrypts.
+/// Encrypts one direction's records.
 pub(super) struct Sealer {
     suite: &'static Tls13CipherSuite,
     encrypter: Box<dyn MessageEncrypter>,
     next: u64,
-    /// Records that one key may encrypt.
+    /// Most records that one key may encrypt.
     limit: u64,
 }
 
@@ -40,32 +40,32 @@ impl Sealer {
         limit: u64,
     ) -> Result<Self, Error> {
         let (key, iv) = parts(keys.1)?;
-        // Half of what is safe: there is no hurry.
+        // Half of the safe limit: earlier changes of keys cost little.
         let limit = limit.min(suite.common.confidentiality_limit / 2);
         Ok(Self { suite, encrypter: suite.aead_alg.encrypter(key, iv), next: keys.0, limit })
     }
 
-    /// Whether [`Sealer::update`] has to come first.
+    /// Whether [`Sealer::update`] has to come before the next record.
     pub(super) fn is_worn(&self) -> bool {
         self.next >= self.limit
     }
 
-    /// A record with these contents.
+    /// Returns a record with these contents.
     pub(super) fn seal(&mut self, contents: OutboundChunks<'_>) -> Result<Vec<u8>, Error> {
         self.seal_as(ContentType::ApplicationData, contents)
     }
 
-    /// The record that says that nothing follows.
+    /// Returns the record of `close_notify`.
     pub(super) fn close(&mut self) -> Result<Vec<u8>, Error> {
         self.seal_as(ContentType::Alert, OutboundChunks::Single(&CLOSE_NOTIFY))
     }
 
-    /// The record that says that what came could not be believed, and that nothing follows.
+    /// Returns the record of `bad_record_mac`, which also ends the stream.
     pub(super) fn complain(&mut self) -> Result<Vec<u8>, Error> {
         self.seal_as(ContentType::Alert, OutboundChunks::Single(&BAD_RECORD_MAC))
     }
 
-    /// The record that says that what follows has these keys.
+    /// Returns the record that announces new keys, and uses them for all later ones.
     pub(super) fn update(&mut self, keys: (u64, ConnectionTrafficSecrets)) -> Result<Vec<u8>, Error> {
         let record = self.seal_as(ContentType::Handshake, OutboundChunks::Single(&KEY_UPDATE))?;
         let (key, iv) = parts(keys.1)?;
@@ -82,21 +82,21 @@ impl Sealer {
     }
 }
 
-/// Decrypts.
+/// Decrypts one direction's records.
 pub(super) struct Opener {
     suite: &'static Tls13CipherSuite,
     decrypter: Box<dyn MessageDecrypter>,
     next: u64,
 }
 
-/// What a record was.
+/// The contents of a decrypted record.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Opened {
-    /// Contents, at this place of the record.
+    /// Plaintext, at this range of the record.
     Data(Range<usize>),
-    /// No more will come.
+    /// The peer has sent `close_notify`.
     Closed,
-    /// What follows has new keys: [`Opener::update`].
+    /// Later records use new keys: [`Opener::update`].
     Update,
 }
 
@@ -106,12 +106,12 @@ impl Opener {
         Ok(Self { suite, decrypter: suite.aead_alg.decrypter(key, iv), next: keys.0 })
     }
 
-    /// Takes the next record, whole with its header, and decrypts it where it lies.
+    /// Decrypts the next record, complete with its header, in place.
     pub(super) fn open(&mut self, record: &mut [u8]) -> Result<Opened, Error> {
         let (header, sealed) = record.split_at_mut(HEADER_LEN);
         let typ = ContentType::from(header[0]);
         if typ != ContentType::ApplicationData {
-            // Unencrypted: nobody who is part of this says such a thing.
+            // A record in clear can't come from a peer that has done the handshake.
             return Err(Error::InappropriateMessage {
                 expect_types: vec![ContentType::ApplicationData],
                 got_type: typ,
@@ -121,7 +121,7 @@ impl Opener {
         let plain = self.decrypter.decrypt(message, self.next)?;
         self.next += 1;
         match (plain.typ, plain.payload) {
-            // Contents stay where the record's were.
+            // The plaintext starts where the ciphertext did.
             (ContentType::ApplicationData, contents) => Ok(Opened::Data(HEADER_LEN..HEADER_LEN + contents.len())),
             (ContentType::Alert, [_, 0]) => Ok(Opened::Closed),
             (ContentType::Alert, [_, alert]) => Err(Error::AlertReceived(AlertDescription::from(*alert))),
@@ -139,8 +139,9 @@ impl Opener {
     }
 }
 
-/// The length of the record of a session that begins so, with its header; none while that is not there. Nothing is reserved for
-/// what is only announced. Type and version have one value each: they are not sealed, so nobody else would look at them.
+/// Returns the length, with its header, of the record that `bytes` starts with, or `None` while the header is
+/// incomplete. Memory is not reserved by an announced length. Type and version have one valid value each: they are not
+/// authenticated, and are checked only here.
 pub(super) fn record_len(bytes: &[u8]) -> Result<Option<usize>, Error> {
     let Some(header) = bytes.first_chunk::<HEADER_LEN>() else { return Ok(None) };
     match header {
@@ -149,7 +150,7 @@ pub(super) fn record_len(bytes: &[u8]) -> Result<Option<usize>, Error> {
     }
 }
 
-/// The same of a handshake's record, whose header is there.
+/// Returns the length of a handshake record by its header.
 pub(super) fn handshake_record_len(header: &[u8; HEADER_LEN]) -> Result<usize, Error> {
     match header {
         // Only a first hello may have the old version.

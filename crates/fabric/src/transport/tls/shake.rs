@@ -1,4 +1,4 @@
-//! The handshake of TLS over a lane, to its end; then rustls hands over the keys of both directions.
+//! The TLS handshake over a lane. After it rustls hands over the keys of both directions.
 
 use super::record::{HEADER_LEN, RECORD_MAX, handshake_record_len};
 use crate::handshake::Deadline;
@@ -15,14 +15,14 @@ use rustls::{
 use std::io;
 use std::sync::Arc;
 
-/// What a handshake leaves.
+/// The result of a handshake.
 pub(super) struct Shaken {
     pub(super) suite: &'static Tls13CipherSuite,
     pub(super) secrets: ExtractedSecrets,
     pub(super) kernel: Kernel,
 }
 
-/// Makes further keys.
+/// Derives further keys.
 pub(super) enum Kernel {
     Client(KernelConnection<ClientConnectionData>),
     Server(KernelConnection<ServerConnectionData>),
@@ -44,13 +44,13 @@ impl Kernel {
     }
 }
 
-/// Most bytes of a handshake that wait for the rest of a message: chains of certificates are short.
+/// Most buffered bytes of an incomplete handshake message: certificate chains are short.
 const PENDING_MAX: usize = 4 * RECORD_MAX;
-/// How the other side is called in the handshake; its certificate's name is what counts.
-const ANYBODY: &str = "accord.invalid";
+/// The server name in the handshake. Accord's verifiers check the certificate's role instead.
+const PLACEHOLDER_SERVER_NAME: &str = "accord.invalid";
 
 pub(super) fn connect(lane: &dyn Lane, config: Arc<ClientConfig>, deadline: Deadline) -> io::Result<Shaken> {
-    let name = ServerName::try_from(ANYBODY).map_err(io::Error::other)?;
+    let name = ServerName::try_from(PLACEHOLDER_SERVER_NAME).map_err(io::Error::other)?;
     let mut connection = UnbufferedClientConnection::new(config, name).map_err(io::Error::other)?;
     drive(lane, deadline, &mut connection)?;
     let suite = found(&connection)?;
@@ -71,19 +71,19 @@ fn found<Data>(connection: &UnbufferedConnectionCommon<Data>) -> io::Result<&'st
     suite.ok_or_else(|| io::Error::other("no TLS 1.3 was agreed on"))
 }
 
-/// What a step of rustls's wants next.
+/// What rustls's next step needs.
 enum Next {
-    /// Again, with what is there.
+    /// Another step with the buffered bytes.
     Again,
-    /// These bytes have to go first.
+    /// These bytes have to be sent first.
     Send(Vec<u8>),
-    /// There must be more to read.
+    /// More bytes have to be read first.
     Read,
-    /// It is over.
+    /// The handshake is complete.
     Done,
 }
 
-/// One step: how many bytes were used up, and what is next.
+/// Interprets one step's status: returns how many bytes it consumed, and what the next step needs.
 fn step<Data>(status: UnbufferedStatus<'_, '_, Data>) -> (usize, Result<Next, Error>) {
     let UnbufferedStatus { discard, state } = status;
     let next = state.and_then(|state| {
@@ -102,24 +102,24 @@ fn step<Data>(status: UnbufferedStatus<'_, '_, Data>) -> (usize, Result<Next, Er
                 Next::Send(bytes)
             }
             ConnectionState::TransmitTlsData(sent) => {
-                // What was encoded went out at once.
+                // The encoded bytes were sent at once.
                 sent.done();
                 Next::Again
             }
             ConnectionState::BlockedHandshake => Next::Read,
             ConnectionState::WriteTraffic(_) => Next::Done,
-            // No record of contents was read yet.
+            // No application data has been read yet.
             _ => return Err(Error::HandshakeNotComplete),
         })
     });
     (discard, next)
 }
 
-/// A side's connection.
+/// The connection of either side, during the handshake.
 trait Shaking {
-    /// One step with the bytes that have come and were not used up.
+    /// Takes one step with the bytes received and not yet consumed.
     fn step(&mut self, bytes: &mut [u8]) -> (usize, Result<Next, Error>);
-    /// Whether it has something to say.
+    /// Whether there is something to send.
     fn wants_write(&self) -> bool;
 }
 
@@ -143,10 +143,10 @@ impl Shaking for UnbufferedServerConnection {
     }
 }
 
-/// Goes on to the end. Reads record by record, so that nothing of what follows the handshake is taken.
+/// Runs the handshake to its end. Reads record by record, so that no byte after the handshake is consumed.
 fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> io::Result<()> {
     let mut pending = Vec::new();
-    // Messages of one flight go out together.
+    // The messages of one flight are sent together.
     let mut flight = Vec::new();
     loop {
         let (used, next) = connection.step(&mut pending);
@@ -161,7 +161,7 @@ fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> 
             Ok(Next::Done) => return send(lane, &mut flight, deadline),
             Err(error) => {
                 say_why(connection, &mut pending, &mut flight);
-                // Whoever is at the other end may be gone.
+                // The peer may be gone already.
                 let _unheard = send(lane, &mut flight, deadline);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
@@ -169,7 +169,7 @@ fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> 
     }
 }
 
-/// Adds what rustls says about an error, and lets it look at nothing more: after an error it panics on what has made it.
+/// Appends rustls's alert for an error. It gets no further input: rustls panics if it processes bytes after an error.
 fn say_why(connection: &mut impl Shaking, pending: &mut [u8], flight: &mut Vec<u8>) {
     while connection.wants_write() {
         match connection.step(pending) {

@@ -6,7 +6,7 @@ use accord_trust::issue::Authority;
 const HOUR: Duration = Duration::from_secs(3600);
 const PROTOCOL: &[u8] = b"accord-test/1";
 
-/// Both ends, which take new keys after so many records.
+/// Both ends of a lane that changes its keys after `records_max` records.
 fn ends((near, far): (SharedLane, SharedLane), records_max: u64) -> (SharedLane, SharedLane) {
     let authority = Authority::new("c1", HOUR).unwrap();
     let client = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap().to_coordinator(PROTOCOL).unwrap();
@@ -41,7 +41,7 @@ fn keys_change_in_both_directions_and_no_byte_is_lost() {
 }
 
 #[test]
-fn a_write_that_did_not_end_goes_on_with_the_same_bytes_only() {
+fn an_incomplete_write_continues_only_with_the_same_bytes() {
     let (near, far) = ends(pair().unwrap(), RECORDS_MAX);
     let piece = vec![5; BATCH_MAX];
     let mut written = 0;

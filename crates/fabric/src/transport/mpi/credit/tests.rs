@@ -1,13 +1,13 @@
 use super::*;
 
-/// Many ranks send to each other at once.
+/// Many ranks that send to each other at once.
 struct Job {
     ranks: usize,
     receivers: Vec<Credits<usize>>,
     /// By sender and receiver.
     senders: Vec<Outflow>,
     to_send: Vec<u32>,
-    /// Messages that have come and were not read.
+    /// Messages received and not read.
     unread: Vec<u32>,
     held: Vec<u64>,
 }
@@ -28,7 +28,7 @@ impl Job {
         }
     }
 
-    /// Sends one message of a lane if it may go, and asks for more if not.
+    /// Sends one message of a lane, or requests credit for it.
     fn send(&mut self, from: usize, to: usize) -> bool {
         let lane = from * self.ranks + to;
         let left = self.to_send[lane];
@@ -77,7 +77,7 @@ impl Job {
 }
 
 #[test]
-fn all_to_all_between_256_ranks_ends_in_bounded_memory_though_nobody_reads_until_all_is_stuck() {
+fn all_to_all_between_256_ranks_completes_in_bounded_memory() {
     let mut job = Job::new(256, 12);
     let (mut rounds, mut moved) = (0, true);
     while moved {
@@ -103,8 +103,8 @@ fn all_to_all_between_256_ranks_ends_in_bounded_memory_though_nobody_reads_until
 }
 
 #[test]
-fn one_that_does_not_read_keeps_nobody_else_from_sending() {
-    // Lanes that nobody reads take all that there is to lend; another one goes on.
+fn unread_lanes_do_not_starve_others() {
+    // Lanes without a reader take the whole pool; another lane goes on.
     let mut job = Job::new(24, 100);
     for from in 1..job.ranks {
         while job.send(from, 0) {}
@@ -120,10 +120,10 @@ fn one_that_does_not_read_keeps_nobody_else_from_sending() {
 }
 
 #[test]
-fn what_is_not_used_is_given_back_and_lent_to_others() {
+fn unused_credit_returns_to_the_pool() {
     let mut job = Job::new(24, 16);
     for from in 1..job.ranks {
-        // It may send more than it does.
+        // It sends less than its credit.
         job.to_send[from * job.ranks] = 64;
         while job.senders[from * job.ranks].granted < 4 * QUANTUM && job.send(from, 0) {}
         job.to_send[from * job.ranks] = 0;
@@ -140,7 +140,7 @@ fn what_is_not_used_is_given_back_and_lent_to_others() {
     }
     job.check();
     assert_eq!(job.receivers[0].lent(), 0);
-    // Who gave back goes on later.
+    // The lanes can send again.
     for from in 1..job.ranks {
         job.to_send[from * job.ranks] = 64;
         while job.send(from, 0) {
@@ -152,7 +152,7 @@ fn what_is_not_used_is_given_back_and_lent_to_others() {
 }
 
 #[test]
-fn a_grant_on_its_way_holds_though_credit_is_given_back() {
+fn a_grant_in_flight_survives_returned_credit() {
     let mut credits = Credits::new();
     credits.add(0);
     let mut sender = Outflow::default();
@@ -163,7 +163,7 @@ fn a_grant_on_its_way_holds_though_credit_is_given_back() {
     assert!(sender.asks(2 * QUANTUM));
     credits.ask(0);
     let (_, second) = credits.next_grant().unwrap();
-    // The second grant and what is given back cross.
+    // The second grant and the returned credit cross.
     let known = sender.give_back().unwrap();
     assert_eq!(known, first);
     credits.take_back(0, known).unwrap();

@@ -1,4 +1,4 @@
-//! What whoever reads a lane does.
+//! The reading side of a lane.
 
 use super::MpiLane;
 use crate::transport::mpi::lent::LentRoom;
@@ -8,16 +8,16 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What the reader goes on with.
+/// How the reader goes on.
 enum Goes {
-    /// A message, which is kept or has arrived beside the table.
+    /// A message is kept in `reading`, or is in the mailbox.
     On,
     Into(usize),
     End,
 }
 
 impl MpiLane {
-    /// Copies what is there, or waits for it.
+    /// Copies available bytes, or blocks until there are some.
     pub(super) fn take(&self, bytes: &mut [u8], end: Option<Instant>) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -35,7 +35,7 @@ impl MpiLane {
         }
     }
 
-    /// Copies what is left of a message, or else what has arrived beside the table.
+    /// Copies the rest of a kept message, or else from the mailbox.
     fn copy(&self, bytes: &mut [u8]) -> usize {
         let mailbox = &self.end.mailbox;
         let n = match self.reading.copy(bytes) {
@@ -53,7 +53,8 @@ impl MpiLane {
         n
     }
 
-    /// Waits for what comes next, of which `take` makes something, with the table locked; none if it is a message that has arrived beside the table.
+    /// Blocks until the next message, offer or end, and passes it to `take` with the table locked. Returns `None` if a
+    /// message is in the mailbox.
     fn wait_to_read<T>(
         &self,
         end: Option<Instant>,
@@ -80,18 +81,19 @@ impl MpiLane {
         }
     }
 
-    /// There is nothing to read; the caller has the table locked.
+    /// Records that there is nothing to read; the caller has the table locked.
     fn is_quiet(&self) {
         self.reading.quiet.store(self.end.changed.raised().into(), Ordering::Relaxed);
     }
 
-    /// How often the signal was raised, if there was nothing to read after that.
+    /// Returns the count of the signal if there has been nothing to read since.
     fn quiet_since(&self) -> Option<u32> {
         let raised = self.end.changed.raised();
         (self.reading.quiet.load(Ordering::Relaxed) == u64::from(raised)).then_some(raised)
     }
 
-    /// Waits for what comes next. `room` is asked where lent bytes go, of which `most` are wanted.
+    /// Blocks until the next message, offer or end. For offered bytes, of which at most `most` are wanted, `room`
+    /// returns the buffer.
     fn await_next(
         &self,
         end: Option<Instant>,
@@ -113,7 +115,7 @@ impl MpiLane {
         Ok(next.unwrap_or(Goes::On))
     }
 
-    /// Waits until lent room is this side's again, however long that takes: MPI may be writing there.
+    /// Blocks until a buffer passed to MPI is released, without a limit: MPI may be writing there.
     fn await_room(&self, len: usize) -> io::Result<usize> {
         let filled = self.wait(None, Some(&self.rooms), |state, key| {
             let filled = state.streams.filled(key);
@@ -125,7 +127,8 @@ impl MpiLane {
         Ok(if filled { len } else { 0 })
     }
 
-    /// Has lent bytes come to `room`, which is asked for `most` of them or fewer: how many. None if something else comes next, which is kept.
+    /// Receives at most `most` exposed bytes into the buffer of `room`, and returns their number. Returns `None` if a
+    /// message is next, which is kept.
     pub(super) fn fill(&self, most: usize, room: impl FnMut(usize) -> LentRoom) -> io::Result<Option<usize>> {
         match self.await_next(None, most, room)? {
             Goes::On => Ok(None),
@@ -137,7 +140,7 @@ impl MpiLane {
         }
     }
 
-    /// Waits for what comes next, for whoever copies it; none if [`MpiLane::take`] has it.
+    /// Blocks until the next message, offer or end. Returns `None` if [`MpiLane::take`] finds the message.
     pub(super) fn await_message(&self, end: Option<Instant>) -> io::Result<Option<Next>> {
         self.wait_to_read(end, |_, next| match next {
             Next::Nothing => None,

@@ -1,19 +1,20 @@
-//! Short messages that are handed to a lane's reader, which takes them without this machine.
+//! Short messages that go to a lane's reader by its mailbox, past this state machine.
 
 use super::{Stream, Streams};
 use crate::transport::mpi::mailbox::MESSAGE_MAX;
 use crate::transport::mpi::message::{HEADER_LEN, LaneKey};
 
 impl Streams {
-    /// Whether a message of so many bytes that has come, and is the only one, may be handed over. That it was read is told late, so nothing may be
-    /// lent to the lane's sender, who others may wait for.
+    /// Whether a received message of so many bytes, which is the only one, may go to the mailbox. The reader reports
+    /// its credit late, so the lane must hold no credit from the pool, for which other lanes may wait.
     pub(super) fn may_hand_over(&self, key: LaneKey, bytes: usize) -> bool {
         let is_readers = |lane: &Stream| !lane.passing.is_allowed() && !lane.borrowing.is_offered();
         bytes <= MESSAGE_MAX && self.lanes.get(&key).is_some_and(is_readers) && !self.credits.lends_to(key)
     }
 
-    /// Has `put` take the bytes of the message that has just come, if that may be handed over; else, or where it does not take them, the reader finds it as
-    /// any other. Those that are handed over come before all others of the lane, and count as read when [`Streams::took`] is told so.
+    /// Passes the message just received to `put`, if it may go to the mailbox. If `put` returns `false` the reader
+    /// finds the message here. Messages in the mailbox precede all others of the lane, and count as read by
+    /// [`Streams::took`].
     pub fn hand_over(&mut self, put: impl FnOnce(LaneKey, &[u8]) -> bool) {
         let Some(key) = self.handable.take() else { return };
         let Some(lane) = self.lanes.get_mut(&key) else { return };
@@ -24,7 +25,7 @@ impl Streams {
         }
     }
 
-    /// Messages that were handed over were read, which count so much.
+    /// Records that messages with this cost were read from the mailbox.
     pub fn took(&mut self, key: LaneKey, cost: u64) {
         if cost > 0 {
             self.credits.take(key, cost);

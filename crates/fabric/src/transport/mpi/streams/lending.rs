@@ -1,14 +1,14 @@
-//! Bytes that lanes do not copy. Whoever writes them lends them, and waits; whoever reads them lends the room for them, and waits too.
-//! In between goes a message of MPI's own, from memory to memory.
+//! Bytes that lanes do not copy. The writer exposes its buffer and blocks; the reader exposes a receive buffer and
+//! blocks too. MPI moves the bytes between them in a message of their own.
 //!
 //! ```text
-//! writer  Offer: so many bytes          ->
-//!                                       <-   Take: room for so many, by this tag          reader
-//!         a message with the tag        ->   into the room
+//! writer  Offer: the number of bytes    ->
+//!                                       <-   Take: a buffer's size and tag                reader
+//!         a message with the tag        ->   into the buffer
 //! ```
 //!
-//! Nothing is sent before there is room for it, so it takes no credit. A tag is the reader's rank's, which has few of them: so many
-//! messages may be on their way to a rank, whoever they are from.
+//! Nothing is sent before there is a buffer for it, so it takes no credit. Tags belong to the reader's rank, which has
+//! few of them. They bound the messages in flight to a rank, whichever ranks send them.
 
 use super::{Stream, Streams};
 use crate::transport::mpi::loan::{Going, Lending, Lent, Loan, MESSAGE_MAX, OFFER_MAX, Room};
@@ -16,17 +16,17 @@ use crate::transport::mpi::message::{Header, LaneKey, MessageKind};
 use std::io::{self, ErrorKind};
 
 impl Stream {
-    /// Whether nobody's memory is lent to MPI for it.
+    /// Whether MPI uses no memory of this lane.
     pub(super) fn owes_nothing(&self) -> bool {
         self.lending.is_idle() && self.borrowing.is_idle() && self.posting == 0
     }
 
-    /// Whether bytes have to go before an end is said.
+    /// Whether bytes have to be sent before the lane's end.
     pub(super) fn has_bytes_to_go(&self) -> bool {
         self.lending.is_queued() || self.posting > 0
     }
 
-    /// Bytes that wait for that go to MPI.
+    /// Records that requested bytes are given to MPI.
     fn goes(&mut self, lent: &Lent) {
         if lent.is_posted {
             self.posting -= 1;
@@ -38,11 +38,11 @@ impl Stream {
 }
 
 impl Streams {
-    /// Lends `len` bytes, more than 0, which come after all that was written. Nothing else may be written before [`Streams::loan`] says
-    /// that it is done, nor may the bytes go before that.
+    /// Exposes `len` bytes, more than 0, which follow all written ones. The caller writes nothing and keeps the buffer
+    /// until [`Streams::loan`] returns another state than [`Loan::UnderWay`].
     ///
     /// # Errors
-    /// When nobody reads them, or this side has said that no more comes.
+    /// Returns `BrokenPipe` if the peer reads nothing more, or this side has ended the stream.
     pub fn lend(&mut self, key: LaneKey, len: u64) -> io::Result<()> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
@@ -51,7 +51,7 @@ impl Streams {
         Ok(())
     }
 
-    /// How far it is.
+    /// Returns the state of the exposed buffer.
     pub fn loan(&self, key: LaneKey) -> Loan {
         let Some(lane) = self.lanes.get(&key) else { return Loan::Over };
         let is_over = lane.closed || lane.unread;
@@ -62,18 +62,18 @@ impl Streams {
         }
     }
 
-    /// The next part of a loan that was asked for: it is to be sent.
+    /// Returns the next requested part of an exposed buffer, which has to be sent.
     pub fn next_lent(&mut self) -> Option<Lent> {
         let lent = self.loans.asked.pop_front()?;
         if let Some(lane) = self.lanes.get_mut(&lent.lane) {
             lane.goes(&lent);
         }
-        // An end may be waiting for it.
+        // The lane's end may wait for it.
         self.take_turn(lent.lane);
         Some(lent)
     }
 
-    /// A part of a loan has been sent: nobody reads that memory any more.
+    /// Records that a message was sent, and MPI has released its memory.
     pub fn was_sent(&mut self, id: u64) {
         let Some(Going { lane: key, len, is_posted }) = self.loans.going.remove(&id) else { return };
         if is_posted {
@@ -86,7 +86,8 @@ impl Streams {
         self.forget(key);
     }
 
-    /// The reader has room for `len` bytes of those that are offered: how many come there, and by which tag. None if it has to wait.
+    /// Requests at most `len` offered bytes. Returns the tag and the number of bytes, or `None` if the caller has to
+    /// wait.
     pub fn ask(&mut self, key: LaneKey, len: usize) -> Option<(u16, usize)> {
         let lane = self.lanes.get_mut(&key)?;
         if lane.borrowing.room.is_some() || !lane.borrowing.is_offered() {
@@ -106,15 +107,15 @@ impl Streams {
         Some((tag, len as usize))
     }
 
-    /// Whether the room that a reader has lent is filled; none while something may come there.
+    /// Whether the reader's buffer was filled; `None` while it is in use.
     pub fn filled(&self, key: LaneKey) -> Option<bool> {
         let Some(lane) = self.lanes.get(&key) else { return Some(false) };
         lane.borrowing.room.is_none().then_some(lane.borrowing.filled)
     }
 
-    /// A message for room that a lane's reader has lent is there.
+    /// Records that a message for a reader's buffer has arrived.
     pub(super) fn comes_to_reader(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LaneKey> {
-        let unasked = || io::Error::new(ErrorKind::InvalidData, "a rank sends what nobody has asked it for");
+        let unasked = || io::Error::new(ErrorKind::InvalidData, "a rank sends bytes that were not requested");
         let key = self.loans.rooms.get(&tag).copied().filter(|key| key.peer == from).ok_or_else(unasked)?;
         let lane = self.lanes.get_mut(&key).ok_or_else(unasked)?;
         match &mut lane.borrowing.room {
@@ -124,7 +125,7 @@ impl Streams {
         Ok(key)
     }
 
-    /// All of that message is in its room.
+    /// Records that the message has been received completely.
     pub(super) fn came_to_reader(&mut self, tag: u16) {
         if let Some(key) = self.loans.rooms.get(&tag).copied() {
             self.end_room(key, true);
@@ -132,7 +133,7 @@ impl Streams {
         }
     }
 
-    /// Nothing more comes into a room.
+    /// Releases a reader's buffer.
     pub(super) fn end_room(&mut self, key: LaneKey, filled: bool) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         let Some(room) = lane.borrowing.room.take() else { return };
@@ -160,11 +161,11 @@ impl Streams {
     }
 
     pub(super) fn receive_take(&mut self, key: LaneKey, len: u64, tag: u16) -> io::Result<()> {
-        // A lane that is closed here says so: nobody waits for it.
+        // A lane that is closed here sends `Close`, so that the peer does not wait.
         let Some(lane) = self.lanes.get_mut(&key).filter(|lane| !lane.closed) else { return Ok(()) };
         let wrong = io::Error::new(ErrorKind::InvalidData, "a rank takes what was not lent");
         let lending = &mut lane.lending;
-        // It has room for one message at a time, and knows that the one before is there.
+        // The reader has one buffer at a time, and requests more only after the previous message.
         if lending.unsaid || lending.queued > 0 || len > lending.left {
             return Err(wrong);
         }
@@ -179,7 +180,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Nothing more is sent or received: memory where MPI does nothing is its owner's again.
+    /// Ends all transfers: memory that MPI does not use returns to its owner.
     pub(super) fn end_loans(&mut self) {
         let asked = std::mem::take(&mut self.loans.asked);
         for lent in asked {
@@ -197,7 +198,7 @@ impl Streams {
         ended.into_iter().for_each(|key| self.end_room(key, false));
     }
 
-    /// MPI is not called any more: all memory is its owner's again.
+    /// Returns all memory to its owners, as MPI is no longer called.
     pub fn left(&mut self) {
         self.loans.asked.clear();
         let going = std::mem::take(&mut self.loans.going);

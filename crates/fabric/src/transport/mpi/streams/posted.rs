@@ -1,4 +1,4 @@
-//! What lanes have to do with room that waits for its message, see `posted_rooms.rs`.
+//! Posted receives of lanes, see `posted_rooms.rs`.
 
 use super::Streams;
 use crate::transport::mpi::loan::{Going, Lent};
@@ -7,14 +7,15 @@ use crate::transport::mpi::posted_rooms::RoomOf;
 use std::io::{self, ErrorKind};
 
 impl Streams {
-    /// Posts room for one message of `len` bytes from the lane's peer: its id, and its tag there. None if the lane has come to its end, or too
-    /// much is posted.
+    /// Posts a receive for one message of `len` bytes from the lane's peer; returns its id and its tag. Returns `None`
+    /// if the lane has ended, or too many receives are posted.
     pub fn post(&mut self, key: LaneKey, len: u64) -> Option<(u64, u16)> {
         self.lanes.get(&key).filter(|lane| !lane.closed && !lane.finished)?;
         self.posted.add(key, len)
     }
 
-    /// The peer has said that it sends nothing there. Whether the memory is its owner's again: it is not while MPI writes there all the same.
+    /// Withdraws a receive to which the peer has promised to send nothing. Returns whether its buffer is free: it is
+    /// not if MPI writes there all the same.
     pub fn withdraw(&mut self, id: u64) -> bool {
         let is_free = self.abandon(id);
         if let Some((tag, _)) = self.posted.of_id(id).filter(|_| is_free) {
@@ -23,34 +24,34 @@ impl Streams {
         is_free
     }
 
-    /// Nobody wants what comes there. Whether the memory is its owner's again.
+    /// Abandons a receive. Returns whether its buffer is free.
     pub fn abandon(&mut self, id: u64) -> bool {
         let Some((_, posted)) = self.posted.of_id(id) else { return true };
         posted.is_abandoned |= !posted.is_written;
         !posted.is_written
     }
 
-    /// Room that has ended since, and whether its bytes are there.
+    /// Returns a receive that is over since, and whether it was filled.
     pub fn next_ended_room(&mut self) -> Option<(u64, bool)> {
         self.posted.ended.pop()
     }
 
-    /// A message for lent room is there: where it goes. From now on MPI writes there.
+    /// Records that a message without a header has arrived, and returns its destination. MPI writes there from now on.
     ///
     /// # Errors
-    /// If nobody has asked `from` for it.
+    /// Returns `InvalidData` if no receive is posted for this rank, tag and length.
     pub fn comes(&mut self, from: u32, tag: u16, len: usize) -> io::Result<RoomOf> {
         let Some(posted) = self.posted.rooms.get_mut(&tag) else {
             return self.comes_to_reader(from, tag, len).map(RoomOf::Reader);
         };
         if posted.lane.peer != from || posted.len != len as u64 || posted.is_written {
-            return Err(io::Error::new(ErrorKind::InvalidData, "a rank sends what nobody has room for"));
+            return Err(io::Error::new(ErrorKind::InvalidData, "a rank sends bytes for which no receive is posted"));
         }
         posted.is_written = true;
-        Ok(if posted.is_abandoned { RoomOf::Nobody } else { RoomOf::Posted(posted.id) })
+        Ok(if posted.is_abandoned { RoomOf::Abandoned } else { RoomOf::Posted(posted.id) })
     }
 
-    /// All of that message is there.
+    /// Records that the message has been received completely.
     pub fn came(&mut self, tag: u16) {
         let Some(posted) = self.posted.rooms.get(&tag) else { return self.came_to_reader(tag) };
         let (LaneKey { peer, opened_here: by_opener, number }, kind) = (posted.lane, MessageKind::Landed);
@@ -59,11 +60,12 @@ impl Streams {
         self.posted.end(tag, true);
     }
 
-    /// Sends `len` bytes, more than 0, into room that the lane's peer has posted: by which id [`Streams::next_lent`] gives them,
-    /// [`Streams::next_sent`] says that they are not needed any more, and [`Streams::next_landed`] whether they are there.
+    /// Sends `len` bytes, more than 0, to a receive that the lane's peer has posted. Returns the id by which
+    /// [`Streams::next_lent`] yields the message, [`Streams::next_sent`] reports that its bytes are released, and
+    /// [`Streams::next_landed`] reports its outcome.
     ///
     /// # Errors
-    /// When this side has said that no more comes.
+    /// Returns `BrokenPipe` if the lane has ended.
     pub fn send_posted(&mut self, key: LaneKey, tag: u16, len: usize) -> io::Result<u64> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
@@ -77,23 +79,23 @@ impl Streams {
         Ok(id)
     }
 
-    /// The next bytes for posted room that are not needed any more, by their id.
+    /// Returns the id of the next send whose bytes are released.
     pub fn next_sent(&mut self) -> Option<u64> {
         self.loans.sent.pop()
     }
 
-    /// The next bytes for posted room of which it is known whether they are there, by their id. If not, the lane's peer says elsewhere what became
-    /// of them, or has ended.
+    /// Returns the id of the next send whose outcome is known, and whether it was received. If not, the lane's peer
+    /// reports the copy's outcome elsewhere, or has ended.
     pub fn next_landed(&mut self) -> Option<(u64, bool)> {
         self.completions.told.pop()
     }
 
-    /// Nobody wants to know of these bytes any more.
+    /// Drops a send whose caller has gone.
     pub fn forget_completion(&mut self, id: u64) {
         self.completions.forget(id);
     }
 
-    /// Whether room is posted still.
+    /// Whether the receive is still posted.
     pub fn is_posted(&mut self, id: u64) -> bool {
         self.posted.of_id(id).is_some()
     }

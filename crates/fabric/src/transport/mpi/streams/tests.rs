@@ -6,7 +6,7 @@ use std::io::IoSlice;
 /// Ranks with queues between them.
 struct World {
     ranks: Vec<Streams>,
-    /// Messages under way, by sender and receiver.
+    /// Messages in flight, by sender and receiver.
     under_way: HashMap<(u32, u32), VecDeque<Vec<u8>>>,
 }
 
@@ -37,7 +37,7 @@ impl World {
         true
     }
 
-    /// Sends and delivers all that can be.
+    /// Sends and delivers all messages.
     fn settle(&mut self) {
         let ranks = u32::try_from(self.ranks.len()).unwrap();
         let mut moves = true;
@@ -57,7 +57,7 @@ impl World {
     }
 }
 
-/// The byte at a place of a lane's bytes.
+/// The byte at this offset of a lane's stream.
 fn byte(lane: usize, at: usize) -> u8 {
     (at * 7 + at / 251 + lane * 13) as u8
 }
@@ -66,7 +66,7 @@ fn write(world: &mut World, rank: u32, lane: LaneKey, bytes: &[u8]) -> usize {
     world.rank(rank).write(lane, &[IoSlice::new(bytes)]).unwrap().unwrap_or(0)
 }
 
-/// Reads all that is there; whether the end was.
+/// Reads all available bytes; returns whether the stream has ended.
 fn read(world: &mut World, rank: u32, lane: LaneKey, to: &mut Vec<u8>) -> bool {
     loop {
         match world.rank(rank).next(lane) {
@@ -86,7 +86,7 @@ struct Lane {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever the order in which ranks send, messages arrive and lanes are read: bytes come in order and once, and all of them.
+    /// In any interleaving of sends, deliveries and reads, all bytes arrive in order and once.
     #[test]
     fn bytes_arrive_in_order_and_once(steps in prop::collection::vec((0..8_u8, 0..6_usize, 0..2_usize, 1..300_000_usize), 1..200)) {
         let mut world = World::new(3);
@@ -122,7 +122,7 @@ proptest! {
         }
     }
 
-    /// What a rank sends that breaks the protocol is an error and no panic, and holds no memory.
+    /// A message that breaks the protocol is an error, without a panic or growing memory.
     #[test]
     fn any_message_is_taken_or_refused(messages in prop::collection::vec((0..12_u8, any::<bool>(), 0..4_u32, prop_oneof![0..8_u64, any::<u64>()], 0..300_usize), 0..60)) {
         let mut world = World::new(2);
@@ -151,7 +151,7 @@ fn take(world: &mut World, lane: &mut Lane, which: usize, side: usize, max: usiz
         let message = match world.rank(rank).next(key) {
             Next::Message(message) => message,
             Next::Nothing => break,
-            came => panic!("{came:?}, which nobody has made"),
+            came => panic!("unexpected {came:?}"),
         };
         for came in &message[HEADER_LEN..] {
             assert_eq!(*came, byte(which * 2 + 1 - side, lane.read[side]));
@@ -162,7 +162,7 @@ fn take(world: &mut World, lane: &mut Lane, which: usize, side: usize, max: usiz
 }
 
 #[test]
-fn ends_arrive_after_what_was_written_and_nothing_is_remembered() {
+fn ends_arrive_after_written_bytes_and_no_state_remains() {
     let mut world = World::new(2);
     let (near, far) = world.open(0, 1);
     assert_eq!(write(&mut world, 0, near, b"last words"), 10);
@@ -171,14 +171,14 @@ fn ends_arrive_after_what_was_written_and_nothing_is_remembered() {
     let mut all = Vec::new();
     assert!(read(&mut world, 1, far, &mut all));
     assert_eq!(all, b"last words");
-    assert!(world.rank(1).write(far, &[IoSlice::new(b"to nobody")]).is_err());
+    assert!(world.rank(1).write(far, &[IoSlice::new(b"to a closed lane")]).is_err());
     world.rank(1).close(far);
     world.settle();
     assert!(world.ranks.iter().all(|rank| rank.lanes.is_empty() && rank.credits.lent() == 0));
 }
 
 #[test]
-fn a_half_that_is_finished_leaves_the_other_open() {
+fn finishing_one_direction_leaves_the_other_open() {
     let mut world = World::new(2);
     let (near, far) = world.open(0, 1);
     world.rank(0).finish(near);
@@ -207,9 +207,9 @@ fn a_rank_that_opens_too_much_is_refused() {
     assert_eq!(refused, 5);
 }
 
-/// Each grant that is not used is given back, and that has to be said. Who grants on and on and takes no message makes notes of it.
+/// A rank that grants credit again and again and receives nothing makes the other rank queue notes that return it.
 #[test]
-fn a_rank_that_does_not_take_what_it_is_told_is_refused() {
+fn a_rank_that_does_not_receive_its_notes_is_refused() {
     let mut world = World::new(2);
     let (near, _) = world.open(0, 1);
     let mut refused = None;
@@ -226,7 +226,7 @@ fn a_rank_that_does_not_take_what_it_is_told_is_refused() {
 }
 
 #[test]
-fn the_end_of_the_world_is_the_end_of_all_lanes() {
+fn the_end_of_the_world_ends_all_lanes() {
     let mut world = World::new(2);
     let (near, _) = world.open(0, 1);
     write(&mut world, 0, near, &[7; 100]);

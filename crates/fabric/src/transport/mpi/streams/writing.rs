@@ -1,4 +1,4 @@
-//! What whoever writes a lane does.
+//! The writing side of a lane.
 
 use super::{Finish, QUEUE_MAX, Stream, Streams, WAKE_ROOM};
 use crate::transport::mpi::message::{DATA_MAX, HEADER_LEN, LaneKey};
@@ -6,10 +6,10 @@ use crate::transport::mpi::spare;
 use std::io::{self, ErrorKind, IoSlice};
 
 impl Streams {
-    /// Takes as much of `parts` as there is room for; none if there is none.
+    /// Queues as much of `parts` as fits; returns `None` if nothing does.
     ///
     /// # Errors
-    /// When nobody reads them, or this side has said that no more comes.
+    /// Returns `BrokenPipe` if the peer reads nothing more, or this side has ended the stream.
     pub fn write(&mut self, key: LaneKey, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
@@ -22,20 +22,20 @@ impl Streams {
         Ok(Some(written))
     }
 
-    /// How many bytes [`Streams::write_message`] takes; none if there is no room.
+    /// Returns the number of bytes that [`Streams::write_message`] may take; `None` if there are none.
     ///
     /// # Errors
-    /// As for [`Streams::write`].
+    /// Returns the errors of [`Streams::write`].
     pub fn room(&mut self, key: LaneKey) -> io::Result<Option<usize>> {
         let Some(lane) = self.lanes.get(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
         Ok(Some(QUEUE_MAX - lane.queued).filter(|room| *room > 0))
     }
 
-    /// Takes bytes that are in a message already, with anything in the place of its header: no more than there is room for.
+    /// Queues bytes that are in a message already, with space for its header. The caller has checked [`Streams::room`].
     ///
     /// # Errors
-    /// As for [`Streams::write`].
+    /// Returns the errors of [`Streams::write`].
     pub fn write_message(&mut self, key: LaneKey, message: Vec<u8>) -> io::Result<()> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
@@ -47,17 +47,17 @@ impl Streams {
         Ok(())
     }
 
-    /// Whether a writer that waits should go on.
+    /// Whether a blocked writer should go on.
     pub fn has_room(&self, key: LaneKey) -> bool {
         self.lanes
             .get(&key)
             .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_ROOM)
     }
 
-    /// Takes a short write, as [`Streams::write_message`] does, and as part of the message before if that waits to be sent.
+    /// Queues a short write as [`Streams::write_message`] does, or appends it to a message that was not sent yet.
     ///
     /// # Errors
-    /// As for [`Streams::write`].
+    /// Returns the errors of [`Streams::write`].
     pub fn take_write(&mut self, key: LaneKey, message: Vec<u8>) -> io::Result<()> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         if lane.queue.is_empty() {
@@ -69,19 +69,19 @@ impl Streams {
         Ok(())
     }
 
-    /// The bytes of a lane that wait to be sent; none if it takes no more.
+    /// Returns the number of bytes that a lane has queued; `None` if it takes no more.
     pub fn queued(&self, key: LaneKey) -> Option<usize> {
         self.lanes.get(&key).filter(|lane| lane.check_open().is_ok()).map(|lane| lane.queued)
     }
 }
 
 impl Stream {
-    /// Whether something may be written.
+    /// Returns `BrokenPipe` if nothing may be written.
     pub(super) fn check_open(&self) -> io::Result<()> {
         if self.unread || self.finish != Finish::Open { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
 
-    /// Queues as much of `bytes` as there is room for.
+    /// Queues as much of `bytes` as fits.
     fn put(&mut self, bytes: &[u8]) -> usize {
         let room = QUEUE_MAX - self.queued;
         let mut left = &bytes[..bytes.len().min(room)];

@@ -1,6 +1,7 @@
-//! A program copies from each device of 256 agents to every other one, in an order of its own: the agents' exchanges, their pools of lanes and
-//! their lanes over MPI are the real ones, and what happens when is a seed's. Nothing stands still, nobody reads another
-//! copy's bytes, and nobody asks for more rooms than there are tags. Of the large copies half have room posted for them, as far as there is such.
+//! A program copies from each device of 256 agents to every other one, in a random order. The agents' exchanges, their
+//! pools of lanes and their lanes over MPI are the real ones; a seed decides the interleaving. Every copy completes, no
+//! copy gets another's bytes, and no rank has more receive buffers than there are tags. Half of the large copies have a
+//! receive posted for them, as far as the bound allows.
 
 use super::super::{HEADER_LEN, LaneKey, Lent, Loan, Next, RoomOf, Streams};
 use crate::frame::EXCHANGE_WINDOW;
@@ -12,68 +13,68 @@ use std::io::IoSlice;
 use std::num::NonZeroU16;
 
 const AGENTS: u32 = 256;
-/// Queues of a device that copies are spread over.
+/// Queues of a device over which copies are spread.
 const QUEUES: usize = 16;
-/// Bytes of a copy: in messages of the lane, or lent.
+/// Bytes of a copy: in messages of the lane, or in an exposed buffer.
 const SMALL: usize = 3_000;
 const LARGE: usize = 1 << 20;
-/// Messages of a rank that MPI has at one time.
+/// Most messages of a rank that MPI has at a time.
 const SENDS_MAX: usize = 32;
-/// Messages that come for lent room: a rank has so many tags.
+/// Most messages to receive buffers of a rank.
 const ROOMS_MAX: usize = 32;
-/// What an agent is told of a copy: how it is with it, which, and by which tag it has room.
+/// Bytes of a message about a copy: its state, its id, and the tag of its posted receive.
 const WORD: usize = 11;
-/// Before a copy's bytes: which, and how many.
+/// Bytes before a copy's own: its id and length.
 const HEAD: usize = 16;
 
 /// A copy on a queue of one of its devices.
 #[derive(Clone, Copy)]
 enum Work {
     Push(TransferId, u32, usize, Stage),
-    /// Whether what stood before it is done.
+    /// The flag: whether all earlier work of the queue is done.
     Expect(TransferId, bool),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// For the target.
+    /// Waits for the target.
     Waits,
-    /// Its head is written, and so many bytes, on this lane.
+    /// The head is written, and so many bytes, on this lane.
     Sends(usize, usize),
     Lends(usize),
-    /// All is sent.
+    /// All bytes are sent.
     Sent,
 }
 
-/// What is read from a lane of a pusher's.
+/// The state of reading a pusher's lane.
 #[derive(Default)]
 struct Reading {
     head: Vec<u8>,
     transfer: TransferId,
     left: usize,
-    /// Bytes that come into lent room.
+    /// Whether a receive buffer is in use.
     room: bool,
 }
 
 struct Agent {
     streams: Streams,
-    /// Copies are expected with their lengths.
+    /// Expected copies, with their lengths.
     core: ExchangeCore<usize>,
     queues: [VecDeque<Work>; QUEUES],
-    /// Lanes to push on, by peer, and which are lent.
+    /// Lanes to push on, by peer, and which of them are in use.
     lanes: HashMap<u32, (Vec<LaneKey>, LanePool)>,
     reading: BTreeMap<LaneKey, Reading>,
-    /// Parts of words, by lane.
+    /// Incomplete messages, by lane.
     words: BTreeMap<LaneKey, Vec<u8>>,
-    /// Where to tell a peer that pushes.
+    /// The lanes to send messages to pushing peers.
     tell: HashMap<u32, LaneKey>,
-    /// Room that is posted, and how much of it has been.
+    /// Posted receives, and how many were ever posted.
     posted: BTreeMap<u64, (TransferId, PeerId)>,
     posts: usize,
     done: usize,
 }
 
-/// What is under way between two ranks, in its order.
+/// A message in flight between two ranks.
 enum OnItsWay {
     Message(Vec<u8>),
     Lent(Lent),
@@ -136,7 +137,7 @@ impl World {
                     world.at(to).tell.insert(from, lane);
                 }
                 world.at(to).core.arrived(peer(from));
-                // It is said that nobody is gone.
+                // The effects of the peers' arrival are not needed.
                 world.at(to).core.effects().for_each(drop);
             }
         }
@@ -147,7 +148,7 @@ impl World {
         &mut self.agents[agent as usize]
     }
 
-    /// A message of a rank's is given to MPI.
+    /// Gives a rank's next message to MPI.
     fn send(&mut self, from: u32) -> bool {
         if self.sending[from as usize] >= SENDS_MAX {
             return false;
@@ -165,7 +166,7 @@ impl World {
         true
     }
 
-    /// The next message between two ranks is there.
+    /// Delivers the next message between two ranks.
     fn deliver(&mut self, to: u32, from: u32) -> bool {
         let senders = &mut self.under_way[to as usize];
         let Some(what) = senders.get_mut(&from).and_then(VecDeque::pop_front) else { return false };
@@ -196,14 +197,14 @@ impl World {
                         assert!(core.begin(transfer, peer, false).unwrap());
                         core.ended(transfer, peer, Ok(()));
                     }
-                    RoomOf::Nobody => panic!("nobody has abandoned room"),
+                    RoomOf::Abandoned => panic!("no receive was abandoned"),
                 }
             }
         }
         true
     }
 
-    /// All that an agent can do by itself.
+    /// Runs all that an agent can do by itself.
     fn work(&mut self, at: u32) -> bool {
         let mut moved = false;
         for lane in self.at(at).streams.take_woken() {
@@ -239,13 +240,13 @@ impl World {
                     return moved;
                 }
                 Next::Nothing => return moved,
-                Next::End => panic!("nobody has closed a lane"),
+                Next::End => panic!("no lane was closed"),
             }
             moved = true;
         }
     }
 
-    /// A target says how it is with copies that are pushed to it.
+    /// Handles a target's messages about copies that are pushed to it.
     fn hear(&mut self, at: u32, lane: LaneKey, bytes: &[u8]) {
         let Agent { core, words, .. } = &mut self.agents[at as usize];
         let words = words.entry(lane).or_default();
@@ -255,7 +256,7 @@ impl World {
             let tag = NonZeroU16::new(u16::from_le_bytes(word[9..].try_into().unwrap()));
             let message = match (word[0], tag) {
                 (0, None) => ControlMessage::Ready(transfer, Vec::new()),
-                // Nobody asks here whether it overlaps.
+                // The overlap is not used here.
                 (0, Some(number)) => ControlMessage::Room(transfer, RoomWord { number, overlaps: false }),
                 _ => ControlMessage::Landed(transfer),
             };
@@ -264,7 +265,7 @@ impl World {
         words.drain(..words.len() / WORD * WORD);
     }
 
-    /// Bytes of a pusher's.
+    /// Handles a pusher's bytes.
     fn take(&mut self, at: u32, lane: LaneKey, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let Agent { core, reading, .. } = &mut self.agents[at as usize];
@@ -297,7 +298,7 @@ impl World {
         }
     }
 
-    /// What an agent's exchange wants said.
+    /// Sends the messages of an agent's exchange.
     fn tell(&mut self, at: u32) {
         let Agent { streams, core, tell, queues, posted, posts, done, .. } = &mut self.agents[at as usize];
         for effect in core.effects() {
@@ -314,7 +315,7 @@ impl World {
                     (0, peer, transfer)
                 }
                 ExchangeEffect::Landed(peer, transfer) => {
-                    // The copy has left its queue: it is the first there.
+                    // The copy leaves its queue, in which it is the first.
                     let queue = queues
                         .iter_mut()
                         .find(|queue| matches!(queue.front(), Some(Work::Expect(first, true)) if *first == transfer));
@@ -323,18 +324,18 @@ impl World {
                     (1, peer, transfer)
                 }
                 ExchangeEffect::Push(_) => continue,
-                effect => panic!("{effect:?}, and nobody has failed"),
+                effect => panic!("unexpected {effect:?}"),
             };
             let mut word = vec![kind];
             word.extend_from_slice(&transfer.0.to_le_bytes());
             word.extend_from_slice(&tag.to_le_bytes());
             let lane = tell[&agent(to)];
-            // Words are few: a copy has two.
+            // A copy has two of these short messages.
             assert_eq!(streams.write(lane, &[IoSlice::new(&word)]).unwrap(), Some(WORD));
         }
     }
 
-    /// The first copy of a queue goes on; whether it did.
+    /// Advances the first copy of a queue; returns whether that was possible.
     fn go_on(&mut self, at: u32, queue: usize) -> bool {
         let Agent { streams, core, queues, lanes, done, .. } = &mut self.agents[at as usize];
         match queues[queue].front_mut() {
@@ -401,7 +402,7 @@ fn shuffle<T>(items: &mut [T], chance: &mut Random) {
     }
 }
 
-/// Copies between all pairs of devices, all of them asked for at once, in an order of a seed's.
+/// Runs copies between all pairs of devices, all issued at once, in the order of a seed.
 fn copy_all(seed: u64) {
     let mut chance = Random(seed);
     let mut world = World::new();
@@ -409,7 +410,7 @@ fn copy_all(seed: u64) {
     pairs.retain(|(from, to)| from != to);
     shuffle(&mut pairs, &mut chance);
     let copies = pairs.len();
-    // All copies of the program are on their way at once: each agent has 510 of them.
+    // All copies of the program are in flight at once: each agent has 510 of them.
     for (number, (from, to)) in pairs.into_iter().enumerate() {
         let transfer = TransferId(number as u64);
         let (len, queue) = (if chance.below(2) == 0 { SMALL } else { LARGE }, chance.below(QUEUES));
@@ -452,7 +453,7 @@ fn copy_all(seed: u64) {
     assert_eq!(done, 2 * copies, "seed {seed}: something stands still");
     assert!(world.agents.iter().all(|agent| (agent.core.pushes(), agent.core.expects()) == (0, 0)));
     let posts: usize = world.agents.iter().map(|agent| agent.posts).sum();
-    assert!(copies / 16 < posts && posts < copies / 4, "{posts} of {copies} copies had room posted for them");
+    assert!(copies / 16 < posts && posts < copies / 4, "{posts} of {copies} copies had a posted receive");
     assert!(world.agents.iter().all(|agent| agent.posted.is_empty()));
     assert!(world.most_sent_bytes <= AGENTS as usize * SENDS_MAX * (128 << 10));
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// A rank that writes to a lane, and one that hands what comes to the lane's reader.
+/// A rank that writes to a lane, and one that moves received messages to the reader's mailbox.
 struct Rig {
     from: Streams,
     near: LaneKey,
@@ -13,7 +13,7 @@ struct Rig {
     far: LaneKey,
     under_way: VecDeque<Vec<u8>>,
     mailbox: Mailbox,
-    /// What the reader has of a message of the table's.
+    /// The rest of a message that the reader took from the table.
     left: Vec<u8>,
     written: usize,
     read: usize,
@@ -39,7 +39,7 @@ impl Rig {
         self.written += self.from.write(self.near, &[IoSlice::new(&bytes)]).unwrap().unwrap_or(0);
     }
 
-    /// Sends a message, and what the other rank has to say.
+    /// Delivers the receiver's messages, and sends one of the sender's.
     fn send(&mut self) -> bool {
         while let Some(outgoing) = self.to.next_message() {
             self.from.receive(1, outgoing.message).unwrap();
@@ -48,7 +48,7 @@ impl Rig {
         outgoing.map(|outgoing| self.under_way.push_back(outgoing.message)).is_some()
     }
 
-    /// A message comes. Who reads is told of it, by the one way or the other.
+    /// Receives a message. The reader is notified either by the mailbox or by the table.
     fn bring(&mut self) -> bool {
         let Some(message) = self.under_way.pop_front() else { return false };
         let is_data = message.len() > HEADER_LEN;
@@ -65,7 +65,7 @@ impl Rig {
         true
     }
 
-    /// Reads as much as `most` bytes, as a lane does; whether there was something.
+    /// Reads at most `most` bytes, as a lane does; returns whether there were any.
     fn read(&mut self, most: usize) -> bool {
         let mut bytes = vec![0; most];
         if self.left.is_empty() && self.mailbox.is_empty() {
@@ -73,7 +73,7 @@ impl Rig {
             match self.to.next(self.far) {
                 Next::Message(message) => self.left = message[HEADER_LEN..].to_vec(),
                 Next::Nothing => return false,
-                came => panic!("{came:?}, which nobody has made"),
+                came => panic!("unexpected {came:?}"),
             }
         }
         let n = if self.left.is_empty() { self.mailbox.read(&mut bytes) } else { most.min(self.left.len()) };
@@ -95,7 +95,7 @@ impl Rig {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever is written when, comes and is read: bytes come in order and once, all of them, and what they took of the rank's memory is free again.
+    /// In any interleaving, all bytes arrive in order and once, and their credit returns to the pool.
     #[test]
     fn bytes_arrive_in_order_and_once(
         steps in prop::collection::vec((0..7_u8, prop_oneof![1..600_usize, 1..9_000_usize, 1..400_000_usize]), 1..300),
@@ -110,7 +110,7 @@ proptest! {
                 _ => rig.from.sweep(),
             }
         }
-        // What was lent to the sender, which has nothing more to send, comes back.
+        // The sender returns its unused credit.
         for _ in 0..3 {
             while rig.send() || rig.bring() || rig.read(1 << 20) {}
             rig.from.sweep();
@@ -121,9 +121,9 @@ proptest! {
     }
 }
 
-/// The reader never looks at the table by itself here: it says what it has read often enough that the sender goes on.
+/// The reader never asks the table by itself here: it reports its credit often enough that the sender goes on.
 #[test]
-fn a_reader_that_needs_no_table_never_stops_its_sender() {
+fn a_reader_of_the_mailbox_alone_never_stops_its_sender() {
     let mut rig = Rig::new();
     for _ in 0..20_000 {
         rig.write(100);
@@ -134,7 +134,7 @@ fn a_reader_that_needs_no_table_never_stops_its_sender() {
 }
 
 #[test]
-fn a_message_that_nobody_takes_is_found_in_the_table() {
+fn a_message_refused_by_the_mailbox_is_found_in_the_table() {
     let mut rig = Rig::new();
     for _ in 0..2 {
         rig.write(10);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
 
-/// What is on its way from one rank to another, in its order.
+/// A message in flight between two ranks.
 enum OnItsWay {
     Message(Vec<u8>),
     Lent(Lent),
@@ -16,11 +16,11 @@ enum OnItsWay {
 struct World {
     ranks: Vec<Streams>,
     under_way: HashMap<(u32, u32), VecDeque<OnItsWay>>,
-    /// What was sent, and its sender was not told.
+    /// Messages sent whose sender was not notified yet.
     sent: Vec<(u32, Lent)>,
-    /// Ranks and tags of rooms that MPI is writing into.
+    /// Ranks and tags of buffers that MPI is writing.
     writing: Vec<(u32, u16)>,
-    /// Offsets and lengths that have come to a rank, by its lane.
+    /// Offsets and lengths received at a rank, by lane.
     came: BTreeMap<(u32, LaneKey), Vec<(usize, usize)>>,
 }
 
@@ -34,7 +34,7 @@ impl World {
         &mut self.ranks[rank as usize]
     }
 
-    /// All that a rank has to send.
+    /// Sends all that a rank has queued.
     fn send(&mut self, from: u32) -> bool {
         let mut moved = false;
         loop {
@@ -65,7 +65,7 @@ impl World {
         true
     }
 
-    /// What has come is in its room, which may be long after what came later.
+    /// Completes received messages, which may be long after later ones.
     fn end_writing(&mut self) {
         for (rank, tag) in std::mem::take(&mut self.writing) {
             self.rank(rank).came(tag);
@@ -113,9 +113,9 @@ fn is_empty(streams: &Streams) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever room there is and in whatever order things happen: what was lent comes once, in order, and goes back to its lender.
+    /// In any interleaving, exposed bytes arrive once and in order, and their buffers are released.
     #[test]
-    fn what_is_lent_comes_once_and_goes_back(steps in prop::collection::vec((0..8_u8, 0..4_usize, 1..5000_usize), 1..200)) {
+    fn exposed_bytes_arrive_once_and_are_released(steps in prop::collection::vec((0..8_u8, 0..4_usize, 1..5000_usize), 1..200)) {
         let mut world = World::new(3);
         let lanes: Vec<_> = [(0, 1), (1, 0), (2, 1), (0, 1)].into_iter().map(|(from, to)| (from, to, world.open(from, to))).collect();
         let mut lent = [0; 4];
@@ -145,7 +145,7 @@ proptest! {
                     _ => 0,
                 }).sum();
                 prop_assert_eq!(parts.iter().map(|part| part.1).sum::<usize>() + on_its_way, lent[which]);
-                // What is written then may be there before all that was lent is.
+                // Bytes written now may arrive before all exposed bytes have.
                 world.rank(from).write(near, &[IoSlice::new(b"x")]).unwrap();
                 while world.send(from) || world.deliver(from, to) {}
                 world.settle();
@@ -176,9 +176,9 @@ proptest! {
         prop_assert!(world.ranks.iter().all(is_empty));
     }
 
-    /// Lanes that are closed on either side at any time: whoever has lent gets it back, and nothing is remembered.
+    /// Lanes may be closed on either side at any time: all buffers are released, and no state remains.
     #[test]
-    fn whoever_closes_gets_back_what_was_lent(steps in prop::collection::vec(0..9_u8, 1..30), by_reader: bool) {
+    fn closing_a_lane_releases_exposed_buffers(steps in prop::collection::vec(0..9_u8, 1..30), by_reader: bool) {
         let mut world = World::new(2);
         let (near, far) = world.open(0, 1);
         world.rank(0).lend(near, 4096).unwrap();
@@ -208,7 +208,7 @@ proptest! {
 }
 
 #[test]
-fn the_end_of_the_world_gives_back_all_but_what_mpi_is_at() {
+fn the_end_of_the_world_releases_all_memory_that_mpi_does_not_use() {
     let mut world = World::new(2);
     let (near, far) = world.open(0, 1);
     world.rank(0).lend(near, 100).unwrap();
@@ -218,7 +218,7 @@ fn the_end_of_the_world_gives_back_all_but_what_mpi_is_at() {
     world.deliver(1, 0);
     world.send(0);
     world.rank(1).comes(0, tag, len).unwrap();
-    // MPI reads here and writes there: neither goes back until it is known to do so no more.
+    // MPI reads one buffer and writes the other: neither is released while it may do so.
     for rank in [0, 1] {
         world.rank(rank).end();
     }
@@ -231,10 +231,10 @@ fn the_end_of_the_world_gives_back_all_but_what_mpi_is_at() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_refused() {
+fn unrequested_bytes_are_refused() {
     let mut world = World::new(2);
     let (near, far) = world.open(0, 1);
-    assert!(world.rank(1).comes(0, TAG_FIRST, 8).is_err(), "nobody has asked");
+    assert!(world.rank(1).comes(0, TAG_FIRST, 8).is_err(), "no request was made");
     world.rank(0).lend(near, 100).unwrap();
     world.settle();
     let (tag, len) = world.rank(1).ask(far, 60).unwrap();
@@ -249,7 +249,7 @@ fn what_was_not_asked_for_is_refused() {
     assert!(world.rank(0).receive(1, take(101, 9)).is_err(), "more than was lent");
     world.rank(0).receive(1, take(60, 9)).unwrap();
     assert!(world.rank(0).receive(1, take(10, 9)).is_err(), "it has room for one at a time");
-    // Bytes of the lane that come before those that are offered are no bytes of the lane.
+    // A lane's own bytes must not arrive before those that are offered.
     world.rank(1).write(far, &[IoSlice::new(b"x")]).unwrap();
     let offer = Header { kind: MessageKind::Offer, value: 1, tag: 0, by_opener: true, number: near.number };
     assert!(world.rank(1).receive(0, offer.encode().to_vec()).is_err(), "one is there");
@@ -259,10 +259,10 @@ fn what_was_not_asked_for_is_refused() {
     assert!(world.rank(1).receive(0, data).is_err(), "bytes came within");
 }
 
-/// Copies between all agents at once, in which all pushers lend what their targets read: all ends, and no rank has more messages on
-/// their way to it than there are tags.
+/// Copies between all agents at once, in which all pushers expose what their targets read: all complete, and no rank
+/// has more messages in flight to it than there are tags.
 #[test]
-fn all_to_all_between_256_ranks_ends_with_few_messages_on_their_way() {
+fn all_to_all_between_256_ranks_completes_with_bounded_messages_in_flight() {
     const RANKS: u32 = 256;
     const LOANS: u32 = 2;
     let mut world = World::new(RANKS);

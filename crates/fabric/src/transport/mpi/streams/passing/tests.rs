@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// A rank that writes to a lane, and one that passes on what comes.
+/// A rank that writes to a lane, and one that forwards what it receives.
 struct Rig {
     from: Streams,
     near: LaneKey,
@@ -13,9 +13,9 @@ struct Rig {
     far: LaneKey,
     under_way: VecDeque<Vec<u8>>,
     written: Vec<u8>,
-    /// What the lane's reader has taken and not written yet.
+    /// Bytes that the lane's reader has read and not written yet.
     held: Option<Vec<u8>>,
-    /// The other lane.
+    /// Bytes written to the other lane.
     onward: Vec<u8>,
     passed: usize,
 }
@@ -37,7 +37,7 @@ impl Rig {
         self.written.extend_from_slice(&bytes[..n]);
     }
 
-    /// Sends what there is, and what the other rank has to say.
+    /// Sends all that both ranks have queued.
     fn send(&mut self) {
         while let Some(outgoing) = self.from.next_message() {
             self.under_way.push_back(outgoing.message);
@@ -47,7 +47,7 @@ impl Rig {
         }
     }
 
-    /// A message comes; if it is to be passed on, there is room for `room` bytes of it.
+    /// Receives a message; if it is to be forwarded, the other lane takes `room` bytes of it.
     fn bring(&mut self, room: usize) {
         let Some(message) = self.under_way.pop_front() else { return };
         self.by.receive(0, message).unwrap();
@@ -62,7 +62,7 @@ impl Rig {
         self.by.passed(key, message, left);
     }
 
-    /// The reader writes what it has, or comes for more.
+    /// The reader writes the bytes it has, or reads more.
     fn read(&mut self) {
         match self.held.take() {
             Some(bytes) => self.onward.extend_from_slice(&bytes),
@@ -86,9 +86,9 @@ impl Rig {
 }
 
 proptest! {
-    /// Whoever passes bytes on, and however few the other lane takes: they come in order and once, and all of them.
+    /// In any interleaving, and however few bytes the other lane takes, all arrive in order and once.
     #[test]
-    fn bytes_are_passed_on_in_order_and_once(steps in prop::collection::vec((0..9_u8, 1..6000_usize), 1..400)) {
+    fn bytes_are_forwarded_in_order_and_once(steps in prop::collection::vec((0..9_u8, 1..6000_usize), 1..400)) {
         let mut rig = Rig::new();
         for (step, size) in steps {
             match step {
@@ -102,7 +102,7 @@ proptest! {
         }
         rig.settle();
         prop_assert!(rig.onward == rig.written);
-        // All credit comes back.
+        // All credit returns.
         rig.from.close(rig.near);
         rig.by.close(rig.far);
         rig.settle();
@@ -111,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn short_messages_are_passed_on_once_there_were_some_and_long_ones_are_the_readers() {
+fn only_runs_of_short_messages_bypass_the_reader() {
     let mut rig = Rig::new();
     let come = |rig: &mut Rig, len: usize| {
         rig.write(len);
@@ -124,18 +124,18 @@ fn short_messages_are_passed_on_once_there_were_some_and_long_ones_are_the_reade
         assert_eq!(come(&mut rig, PASSED_MAX), 0);
     }
     assert_eq!([1, 1].map(|len| come(&mut rig, len)), [1, 2]);
-    // A reader that has not come back since holds bytes.
+    // A reader that has not returned since still has bytes.
     assert_eq!(come(&mut rig, PASSED_MAX + 1), 2);
     for _ in 0..SHORT_RUN {
         assert_eq!(come(&mut rig, 1), 2);
     }
     assert_eq!(come(&mut rig, 1), 3);
     rig.by.receive_offer(rig.far, 1 << 20).unwrap();
-    assert!(!rig.by.lanes.get_mut(&rig.far).unwrap().passing.comes(1), "bytes were lent just now");
+    assert!(!rig.by.lanes.get_mut(&rig.far).unwrap().passing.comes(1), "bytes were just offered");
 }
 
 #[test]
-fn a_lane_that_is_not_passed_on_is_its_readers() {
+fn an_unforwarded_lane_is_left_to_its_reader() {
     let mut rig = Rig::new();
     let (near, far) = (rig.from.open(1).unwrap(), LaneKey { peer: 0, opened_here: false, number: 2 });
     rig.send();

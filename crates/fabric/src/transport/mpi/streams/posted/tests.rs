@@ -6,17 +6,17 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 
-/// What is on its way from one rank to another, in its order.
+/// A message in flight between two ranks.
 enum OnItsWay {
     Message(Vec<u8>),
     Lent(Lent),
 }
 
-/// Two ranks and a lane that the first has opened.
+/// Two ranks, and a lane that the first has opened.
 struct World {
     ranks: [Streams; 2],
     under_way: [VecDeque<OnItsWay>; 2],
-    /// Tags of room of the second rank that MPI is writing into.
+    /// Tags of the second rank's receives that MPI is writing.
     writing: Vec<u16>,
     sent: Vec<u64>,
     near: LaneKey,
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// All that is on its way arrives.
+    /// Delivers all messages in flight.
     fn settle(&mut self) -> Vec<RoomOf> {
         let mut rooms = Vec::new();
         for _ in 0..4 {
@@ -101,12 +101,12 @@ impl World {
         std::iter::from_fn(|| self.ranks[1].next_ended_room()).collect()
     }
 
-    /// What the pusher's rank knows of bytes since.
+    /// Returns the outcomes that the pusher's rank has learnt since.
     fn landed(&mut self) -> Vec<(u64, bool)> {
         std::iter::from_fn(|| self.ranks[0].next_landed()).collect()
     }
 
-    /// What the second rank has said arrives.
+    /// Delivers the second rank's messages.
     fn hear(&mut self) {
         self.send(1);
         while !self.under_way[1].is_empty() {
@@ -142,7 +142,7 @@ fn bytes_come_into_posted_room_as_one_message_without_an_offer() {
 }
 
 #[test]
-fn there_is_a_bound_and_room_of_another_length_or_rank_is_none() {
+fn receives_are_bounded_and_match_length_and_rank() {
     let mut world = World::new();
     let rooms: Vec<_> = (0..POSTED_MAX).map(|_| world.post(8)).collect();
     assert_eq!(world.ranks[1].post(world.far, 8), None);
@@ -155,7 +155,7 @@ fn there_is_a_bound_and_room_of_another_length_or_rank_is_none() {
 }
 
 #[test]
-fn room_that_is_withdrawn_is_posted_anew_and_one_that_is_abandoned_when_its_message_was_thrown_away() {
+fn withdrawn_tags_are_reused_at_once_and_abandoned_ones_after_their_message() {
     let mut world = World::new();
     let (id, tag) = world.post(8);
     assert!(world.ranks[1].withdraw(id));
@@ -166,10 +166,10 @@ fn room_that_is_withdrawn_is_posted_anew_and_one_that_is_abandoned_when_its_mess
     let (third, other) = world.post(8);
     assert!(other != tag && second != third);
     let unwanted = world.push(tag, 8);
-    assert_eq!(world.settle(), [RoomOf::Nobody]);
+    assert_eq!(world.settle(), [RoomOf::Abandoned]);
     assert_eq!(world.ended(), [(second, false)]);
     assert_eq!(world.landed(), [(unwanted, false)]);
-    // What MPI writes stays until that is there.
+    // A receive that MPI is writing stays until it is filled.
     world.push(other, 8);
     world.send(0);
     world.deliver(0);
@@ -180,7 +180,7 @@ fn room_that_is_withdrawn_is_posted_anew_and_one_that_is_abandoned_when_its_mess
 }
 
 #[test]
-fn a_lanes_end_is_said_after_its_bytes_and_ends_the_other_room() {
+fn the_lanes_end_follows_its_bytes_and_ends_other_receives() {
     let mut world = World::new();
     let [(first, tag), (second, _)] = [world.post(8), world.post(8)];
     let sent = world.push(tag, 8);
@@ -192,18 +192,18 @@ fn a_lanes_end_is_said_after_its_bytes_and_ends_the_other_room() {
     while !world.under_way[0].is_empty() {
         world.deliver(0);
     }
-    // The first one is not done with: MPI writes there.
+    // The first is not over: MPI is writing it.
     assert_eq!(world.ended(), [(second, false)]);
     assert_eq!(world.ranks[1].post(world.far, 8), None);
     world.end_writing();
     assert_eq!(world.ended(), [(first, true)]);
     world.hear();
-    assert_eq!(world.landed(), [(sent, false)], "who has closed the lane waits for nothing");
+    assert_eq!(world.landed(), [(sent, false)], "a closed lane waits for no outcome");
 }
 
-/// Who sends into room hears that it has come, or that its reader ends.
+/// The sender to a posted receive learns that it was received, or that the reader has ended.
 #[test]
-fn nobody_waits_for_a_completion_that_nobody_tells() {
+fn every_completion_is_reported_or_ended() {
     let mut world = World::new();
     let (_, tag) = world.post(8);
     let sent = world.push(tag, 8);
@@ -212,7 +212,7 @@ fn nobody_waits_for_a_completion_that_nobody_tells() {
     world.ranks[1].close(world.far);
     world.hear();
     assert_eq!(world.landed(), [(sent, false)]);
-    // One of a tag that has another message already.
+    // A tag that is already another message's.
     let mut world = World::new();
     let (first, second) = (world.push(tag, 8), world.push(tag, 8));
     assert_eq!(world.landed(), [(first, false)]);
@@ -221,7 +221,7 @@ fn nobody_waits_for_a_completion_that_nobody_tells() {
 }
 
 #[test]
-fn the_worlds_end_gives_all_back_but_what_mpi_is_at_until_mpi_was_left() {
+fn the_worlds_end_releases_all_memory_but_what_mpi_uses() {
     let mut world = World::new();
     let [(first, tag), (second, other)] = [world.post(8), world.post(8)];
     world.push(tag, 8);
@@ -242,15 +242,15 @@ fn the_worlds_end_gives_all_back_but_what_mpi_is_at_until_mpi_was_left() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// In whatever order things happen: each message goes to its room or, where that was abandoned, to nobody; each sender has its bytes
-    /// back; and after the lane's end nothing is left.
+    /// In any interleaving, each message reaches its receive, or is discarded if that was abandoned; each sender's
+    /// bytes are released; and no state remains after the lane's end.
     #[test]
-    fn nothing_comes_to_the_wrong_place_and_nothing_stays(steps in prop::collection::vec((0..9_u8, any::<prop::sample::Index>()), 1..120)) {
+    fn messages_reach_their_receives_and_no_state_remains(steps in prop::collection::vec((0..9_u8, any::<prop::sample::Index>()), 1..120)) {
         let mut world = World::new();
-        // Room by its tag, as the pusher knows it; what was abandoned; what has ended.
+        // Receives by tag, as the pusher knows them; abandoned ones; those that are over.
         let mut open: Vec<(u64, u16)> = Vec::new();
         let (mut pushed, mut abandoned, mut withdrawn) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let (mut posts, mut ended, mut to_nobody, mut sent) = (0, Vec::new(), 0, 0);
+        let (mut posts, mut ended, mut discarded, mut sent) = (0, Vec::new(), 0, 0);
         let (mut of_sent, mut landed) = (BTreeMap::new(), Vec::new());
         for (step, which) in steps {
             match step {
@@ -260,13 +260,13 @@ proptest! {
                 },
                 2 if !open.is_empty() => {
                     let (id, tag) = open.swap_remove(which.index(open.len()));
-                    // That there is room is said behind what became of the tag's message before.
+                    // The target posts only after the outcome of the tag's previous message.
                     world.hear();
                     of_sent.insert(world.push(tag, 8), id);
                     pushed.insert(id, tag);
                 }
                 3 if !open.is_empty() => {
-                    // Its pusher sends nothing there.
+                    // The pusher sends nothing to it.
                     let (id, _) = open.swap_remove(which.index(open.len()));
                     prop_assert!(world.ranks[1].withdraw(id));
                     withdrawn.push(id);
@@ -280,7 +280,7 @@ proptest! {
                 5 => world.send(0),
                 6 => match world.deliver(0) {
                     Some(RoomOf::Posted(id)) => prop_assert!(pushed.contains_key(&id) && !abandoned.contains(&id)),
-                    Some(RoomOf::Nobody) => to_nobody += 1,
+                    Some(RoomOf::Abandoned) => discarded += 1,
                     Some(RoomOf::Reader(_)) => prop_assert!(false, "no reader has lent room"),
                     None => {}
                 },
@@ -295,18 +295,18 @@ proptest! {
             ended.extend(world.ended());
             landed.extend(world.landed());
         }
-        // Of these nothing is said any more.
+        // No outcome is reported for these.
         let known: Vec<u64> = landed.iter().map(|(sent, _)| of_sent[sent]).collect();
         let late: Vec<u64> = pushed.keys().copied().filter(|id| !known.contains(id)).collect();
         world.ranks[0].close(world.near);
-        to_nobody += world.settle().iter().filter(|room| **room == RoomOf::Nobody).count();
+        discarded += world.settle().iter().filter(|room| **room == RoomOf::Abandoned).count();
         ended.extend(world.ended());
         while world.ranks[0].next_sent().is_some() {
             sent += 1;
         }
         landed.extend(world.landed());
         prop_assert_eq!((ended.len(), sent, landed.len()), (posts, pushed.len(), pushed.len()));
-        prop_assert!(to_nobody <= abandoned.len());
+        prop_assert!(discarded <= abandoned.len());
         let landed: BTreeMap<u64, bool> = landed.into_iter().map(|(sent, is_there)| (of_sent[&sent], is_there)).collect();
         for (id, filled) in ended {
             let said = landed.get(&id).copied().unwrap_or(false);
@@ -321,7 +321,7 @@ proptest! {
     }
 }
 
-/// Posted room and what lanes carry go side by side.
+/// Posted receives and a lane's own bytes are independent.
 #[test]
 fn a_lanes_own_bytes_are_not_held_up() {
     let mut world = World::new();
