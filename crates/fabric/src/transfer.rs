@@ -1,12 +1,12 @@
-//! Transfers: their bytes travel in chunks on bulk lanes (program and executor) and peer lanes
-//! (executor and executor). One transfer has a lane for itself from its first chunk to its last,
-//! so that a lane never carries bytes that wait for bytes behind them.
+//! Transfers. Their bytes are sent in chunks on bulk lanes (program and executor) and peer lanes (executor and
+//! executor). A transfer has a lane to itself from its first chunk to its last, so that bytes never wait for bytes of
+//! another transfer on their lane.
 //!
-//! * [`Outbox`], [`Inbox`]: both sides of lanes that carry bytes. Receives are posted before their bytes come.
-//! * [`ControlSender`], [`receive_control`]: what a target says to whoever has the bytes.
-//! * `rendezvous`: who waits for whom in a copy between devices. Decisions without I/O.
-//! * [`ExchangeCore`]: what becomes of all copies of a process, by these decisions. Without I/O, too.
-//! * [`Exchange`]: that with threads that wait for it and lanes that carry the bytes.
+//! * [`Outbox`], [`Inbox`]: both sides of lanes that carry bytes. Receives are posted before their bytes are sent.
+//! * [`ControlSender`], [`receive_control`]: the messages from a copy's target to its pusher.
+//! * `rendezvous`: the state of each copy between devices. Decisions without I/O.
+//! * [`ExchangeCore`]: all copies of a process, by these decisions. Without I/O, too.
+//! * [`Exchange`]: the same with threads that block and lanes that carry the bytes.
 
 mod chunk_io;
 mod control;

@@ -1,4 +1,4 @@
-//! Chunks on lanes.
+//! Reads and writes chunks on lanes.
 
 use crate::frame::transfer::{CHUNK_MAX, Chunk, HEADER_LEN, LENT_MAX};
 use crate::stalls::Stalls;
@@ -7,10 +7,10 @@ use accord_types::short_lock::assert_none_held;
 use accord_types::{Error, ErrorCode, NativeRange, Result};
 use std::io::{ErrorKind, IoSlice};
 
-/// Fewer bytes are not lent: the other side has to ask for those, which takes longer than to copy so few.
+/// Fewer bytes are not sent from an exposed buffer: the extra round trip takes longer than copying them.
 pub(crate) const LENT_MIN: usize = 256 << 10;
 
-/// How many of so many bytes go over a lane as one chunk.
+/// Returns how many of `bytes` are sent over a lane as one chunk.
 pub(super) fn chunk_len(lane: &dyn Lane, bytes: usize) -> usize {
     bytes.min(if is_lent(lane, bytes) { LENT_MAX } else { CHUNK_MAX })
 }
@@ -19,10 +19,10 @@ fn is_lent(lane: &dyn Lane, bytes: usize) -> bool {
     bytes >= LENT_MIN && lane.lends()
 }
 
-/// Reads the next header; none at the lane's end.
+/// Reads the next header; `None` at the end of the lane.
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if the lane fails or carries something else.
+/// Returns `acc_error_device_unavailable` if the lane fails, or its bytes are not a header.
 pub fn read_chunk(lane: &dyn Lane) -> Result<Option<Chunk>> {
     let mut bytes = [0; HEADER_LEN];
     let mut have = 0;
@@ -42,16 +42,16 @@ pub fn read_chunk(lane: &dyn Lane) -> Result<Option<Chunk>> {
 /// Reads exactly `bytes.len()` bytes that follow a header.
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if the lane fails or ends.
+/// Returns `acc_error_device_unavailable` if the lane fails or ends.
 pub fn read_bytes(lane: &dyn Lane, bytes: &mut [u8]) -> Result<()> {
     assert_none_held();
     lane.read_exact(bytes).map_err(|error| lost(&error))
 }
 
-/// Writes a header and its bytes, never raising a signal.
+/// Writes a header and its bytes without raising a signal.
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if the lane fails.
+/// Returns `acc_error_device_unavailable` if the lane fails.
 pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls) -> Result<()> {
     let header = chunk.encode();
     if is_lent(lane, bytes.len()) {
@@ -62,20 +62,21 @@ pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls)
     stalls.write_all(lane, &mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
 }
 
-/// The same with bytes in a device's own memory, over a lane that lends such.
+/// As [`write_chunk`], with bytes in device memory, over a lane that can send from there.
 ///
 /// # Errors
-/// As for [`write_chunk`].
+/// Returns the errors of [`write_chunk`].
 pub(super) fn write_native_chunk(lane: &dyn Lane, chunk: Chunk, bytes: NativeRange, stalls: &Stalls) -> Result<()> {
     let begun = stalls.write_all(lane, &mut [IoSlice::new(&chunk.encode())]);
     let _stalled = stalls.begin();
     begun.and_then(|()| lane.lend_native(bytes)).map_err(|error| lost(&error))
 }
 
-/// Reads bytes that follow a header into a device's own memory: how many; none if the next ones have to be read by the host.
+/// Reads bytes that follow a header into device memory, and returns their number. Returns `None` if the host has to
+/// read the next bytes.
 ///
 /// # Errors
-/// As for [`read_bytes`].
+/// Returns the errors of [`read_bytes`].
 pub(super) fn read_native(lane: &dyn Lane, room: NativeRange) -> Result<Option<usize>> {
     assert_none_held();
     lane.read_native(room).map_err(|error| lost(&error))
@@ -85,7 +86,7 @@ pub(super) fn broken(cause: &str) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, format!("the peer broke the protocol: {cause}"))
 }
 
-/// Where more had to come.
+/// The error of a lane that ends within a transfer.
 pub(super) fn ended() -> Error {
     lost(&ErrorKind::UnexpectedEof.into())
 }

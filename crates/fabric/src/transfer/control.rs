@@ -1,6 +1,6 @@
-//! Transfer control: what the target of a copy tells whoever has the bytes. Messages are small, rare, and never behind anything
-//! else. So they have a lane for themselves between a program and an executor, and the way back of a peer lane between
-//! executors.
+//! Transfer control: the messages from a copy's target to its pusher. They are small and rare, and must not wait for
+//! other bytes. So they have a lane to themselves between a program and an executor, and the reverse direction of a
+//! peer lane between executors.
 
 use super::chunk_io::{broken, read_bytes, read_chunk, write_chunk};
 use crate::frame;
@@ -14,12 +14,12 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// What a pusher is told of room for its bytes.
+/// A posted receive, as announced to the pusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoomWord {
-    /// What the sender has to call it, see [`Lane::send_posted`].
+    /// The number that the sender passes to [`Lane::send_posted`].
     pub number: NonZeroU16,
-    /// Part of it is other such room, too: the bytes must not be on their way at the same time as others that have room.
+    /// Whether it overlaps another posted receive: its bytes must then not be in flight together with those of others.
     pub overlaps: bool,
 }
 
@@ -36,44 +36,44 @@ impl RoomWord {
     }
 }
 
-/// What was said of a transfer.
+/// A message about a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlMessage {
-    /// The bytes may come, to the memory of this handle if the other side reaches it; see [`super::Export`].
+    /// The bytes may be sent, to the memory of this handle if the pusher can import it; see [`super::Export`].
     Ready(TransferId, Vec<u8>),
-    /// The same, and there is room posted for them as one message.
+    /// The bytes may be sent, and a receive is posted for them as one message.
     Room(TransferId, RoomWord),
-    /// They have landed: whatever is done with that memory from then on finds them.
+    /// The bytes have landed: all later work on that memory finds them.
     Landed(TransferId),
-    /// They can't be taken, and must not come.
+    /// The target can't take the bytes, and they must not be sent.
     Refused(TransferId, Error),
-    /// They were let come, and have not landed.
+    /// The bytes were allowed to be sent, and have not landed.
     Failed(TransferId, Error),
-    /// Of a program that waits: whether the executor lives. These devices it gives up.
+    /// A waiting program asks whether the executor is alive. It gives up these devices.
     Ask(Vec<u32>),
-    /// It does, and so often the hearts of its devices' workers have beaten.
+    /// The executor is alive; for each device its ordinal and the number of its worker's heartbeats.
     Alive(Vec<(u32, u64)>),
-    /// Of a program: this executor is lost to it, and nobody shall wait for that one any more.
+    /// A program has lost this executor, and no transfer shall wait for it.
     Lost(PeerId, Error),
 }
 
-/// How a target talks to a pusher. Called without locks; must not wait for the pusher.
+/// The target's channel to a pusher. Called without locks; must not wait for the pusher.
 pub trait TransferControl: Send + Sync {
-    /// The bytes may come, to the memory of this handle if the pusher reaches it; an empty one is none.
+    /// Allows the bytes to be sent, to the memory of this handle if the pusher can import it. An empty handle is none.
     fn ready(&self, transfer: TransferId, handle: Vec<u8>);
-    /// Posts room for a message of the pusher's, where it has such, see [`Lane::post_native`].
+    /// Posts a receive for a message of the pusher, if the lane supports that, see [`Lane::post_native`].
     fn post(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>>;
-    /// The bytes may come, and there is room posted for them.
+    /// Allows the bytes to be sent to a posted receive.
     fn ready_with_room(&self, transfer: TransferId, room: RoomWord);
-    /// The bytes have landed: whatever is done with that memory from now on finds them.
+    /// Reports that the bytes have landed: all later work on that memory finds them.
     fn landed(&self, transfer: TransferId);
-    /// They can't be taken, and must not come.
+    /// Reports that the target can't take the bytes; they must not be sent.
     fn refused(&self, transfer: TransferId, error: &Error);
-    /// They were let come, and have not landed.
+    /// Reports that the bytes were allowed to be sent, and have not landed.
     fn failed(&self, transfer: TransferId, error: &Error);
 }
 
-/// Sends control messages on a lane, and keeps them until there is one.
+/// Sends control messages on a lane, and queues them until there is one.
 pub struct ControlSender {
     /// This side's node, for errors; empty for a program.
     node_name: String,
@@ -84,14 +84,14 @@ pub struct ControlSender {
 #[derive(Default)]
 struct Unsent {
     lane: Option<SharedLane>,
-    /// What was not sent yet. Bounded by the transfers under way, which have two messages each.
+    /// Messages not sent yet. Bounded by the transfers in flight, which have two messages each.
     waiting: VecDeque<ControlMessage>,
-    /// Somebody writes, without the lock; who comes meanwhile leaves its message.
+    /// Whether a thread writes messages, without the lock; other threads only queue theirs.
     writing: bool,
 }
 
 impl ControlSender {
-    /// A sender without a lane.
+    /// Creates a sender without a lane.
     pub fn new(node_name: &str, stats: Arc<LinkStats>) -> Arc<Self> {
         Arc::new(Self { node_name: node_name.to_owned(), stats, state: ShortLock::default() })
     }
@@ -103,7 +103,7 @@ impl ControlSender {
         self.write_waiting(state);
     }
 
-    /// Asks whether the executor lives, unless that was asked and could not be sent yet.
+    /// Asks whether the executor is alive, unless such a question is still queued.
     pub fn ask(&self, given_up: Vec<u32>) {
         let waits = |message: &ControlMessage| matches!(message, ControlMessage::Ask(_));
         if !given_up.is_empty() || !self.lock().waiting.iter().any(waits) {
@@ -111,12 +111,12 @@ impl ControlSender {
         }
     }
 
-    /// Answers that.
+    /// Answers [`ControlMessage::Ask`].
     pub fn alive(&self, beats: Vec<(u32, u64)>) {
         self.send(ControlMessage::Alive(beats));
     }
 
-    /// Says that another executor is lost to the program.
+    /// Reports that the program has lost another executor.
     pub fn lost(&self, peer: PeerId, error: &Error) {
         self.send(ControlMessage::Lost(peer, error.clone()));
     }
@@ -156,7 +156,7 @@ impl ControlSender {
             ControlMessage::Lost(peer, error) => (ChunkKind::Lost, TransferId(peer.raw().into()), self.encode(error)),
         };
         LinkStats::add(&self.stats.command_sent, text.len() as u64);
-        // If nobody receives it, whoever reads the lane sees that it has ended.
+        // If the lane has ended, its reader learns it.
         let _ = write_chunk(lane, Chunk { kind, transfer, offset, len: text.len() }, &text, &self.stats.stalls);
     }
 
@@ -203,17 +203,17 @@ impl TransferControl for ControlSender {
     }
 }
 
-/// Gives every control message that comes on a lane to `take`, until the lane ends.
+/// Passes every control message of a lane to `take`, until the lane ends.
 ///
 /// # Errors
-/// When the lane fails or carries something else, and those of `take`.
+/// Returns an error if the lane fails or carries something else, and any error of `take`.
 pub fn receive_control(
     lane: &dyn Lane,
     stats: &LinkStats,
     mut take: impl FnMut(ControlMessage) -> Result<()>,
 ) -> Result<()> {
     while let Some(chunk) = read_chunk(lane)? {
-        // Only what its kind bounds is made room for.
+        // The kind of a message bounds its length.
         let text = || {
             let mut text = vec![0; chunk.len];
             read_bytes(lane, &mut text).map(|()| text)
@@ -236,14 +236,14 @@ pub fn receive_control(
                 let peer = u32::try_from(chunk.transfer.0).map_err(|_| broken("a peer that is none was lost"))?;
                 ControlMessage::Lost(PeerId::from_raw(peer), decode(&text))
             }
-            ChunkKind::Data | ChunkKind::Abort => return Err(broken("bytes came unasked")),
+            ChunkKind::Data | ChunkKind::Abort => return Err(broken("it sends bytes on a lane for control messages")),
         })?;
         LinkStats::add(&stats.command_received, chunk.len as u64);
     }
     Ok(())
 }
 
-/// What concerns no transfer.
+/// The transfer of messages that concern none.
 const NONE: TransferId = TransferId(0);
 
 fn ordinals(devices: &[u32]) -> Vec<u8> {
@@ -277,7 +277,7 @@ mod tests {
     use accord_types::ErrorCode;
 
     #[test]
-    fn messages_arrive_in_order_also_those_from_before_the_lane() {
+    fn messages_arrive_in_order_with_those_queued_before_the_lane() {
         let (near, far) = pair().unwrap();
         let sender = ControlSender::new("h2", Arc::default());
         let error = Error::new(ErrorCode::OutOfMemory, "full").remedy("free some");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_known_by_its_number_and_whether_it_overlaps() {
+    fn a_posted_receive_survives_encoding() {
         for (number, overlaps) in [(1, false), (u16::MAX, true), (514, true)] {
             let room = RoomWord { number: NonZeroU16::new(number).unwrap(), overlaps };
             assert_eq!(RoomWord::from_wire(room.to_wire()), Some(room));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_no_control_messages() {
+    fn bytes_on_a_control_lane_are_an_error() {
         let (near, far) = pair().unwrap();
         let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 1 };
         write_chunk(&*near, chunk, b"x", &Stalls::default()).unwrap();

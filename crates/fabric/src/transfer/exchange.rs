@@ -1,5 +1,5 @@
-//! Copies between devices of different processes: what [`ExchangeCore`] decides, with threads that wait for it and lanes that
-//! carry the bytes.
+//! Copies between devices of different processes: [`ExchangeCore`] with threads that block and lanes that carry the
+//! bytes.
 
 mod core;
 mod posting;
@@ -21,39 +21,39 @@ use accord_types::{Error, NativeRange, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
 
-/// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
+/// Starts to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
 pub type Starter = Box<dyn FnOnce(IncomingTransfer) + Send>;
 
-/// Gives a handle of the memory that a transfer goes to, for a pusher that may reach it; empty if there is no such way. At most
-/// [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may come.
+/// Returns a handle of the memory that a transfer goes to, for a pusher that may import it; empty if it can't be
+/// exported. At most [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may be sent.
 pub type Export = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
-/// Told how many copies that were pushed and that were expected are over. Called without locks.
+/// Called with the numbers of pushed and expected copies that are over. Called without locks.
 pub type TellOver = Box<dyn Fn(u32, u32) + Send + Sync>;
 
 /// All copies that one process pushes or expects.
 #[derive(Default)]
 pub struct Exchange {
     state: ShortLock<TransferTable>,
-    /// Copies are over, for whoever waits for room.
+    /// Notified when copies are over.
     over: Condvar,
     tell_over: Option<TellOver>,
-    /// How long targets took lately until they were ready, or had the bytes.
+    /// Recent times that targets took until they were ready, or had the bytes.
     targets: SharedSpinPolicy,
 }
 
 struct TransferTable {
     core: ExchangeCore<Expected>,
     peers: HashMap<PeerId, Present>,
-    /// Told when the push goes on: its stream may wait for that.
+    /// Raised when a push may go on: its stream may be blocked on it.
     pushing: HashMap<TransferId, Arc<Signal>>,
-    /// Room that is posted for transfers.
+    /// Receives posted for transfers.
     rooms: HashMap<TransferId, TransferRoom>,
-    /// Threads that wait for room.
+    /// Threads blocked on the exchange window.
     waiting: usize,
 }
 
-/// Ways by which bytes may come to a target's memory without its host.
+/// Ways by which bytes may reach a target's memory without its host.
 #[derive(Default)]
 pub struct DirectWays {
     /// The memory's handle.
@@ -62,7 +62,7 @@ pub struct DirectWays {
     pub room: Option<DeviceRoom>,
 }
 
-/// What is announced with a transfer.
+/// How to take an expected transfer.
 struct Expected {
     len: u64,
     starter: Starter,
@@ -83,12 +83,12 @@ impl Default for TransferTable {
 }
 
 impl Exchange {
-    /// A program's exchange, without peers.
+    /// Creates a program's exchange, without peers.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// An executor's: says that copies are over, so that its program may begin others.
+    /// Creates an executor's exchange, which reports copies that are over, so that its program may start others.
     pub fn telling(tell_over: TellOver) -> Arc<Self> {
         let core = ExchangeCore::new(Some(EXCHANGE_STEP));
         let state = ShortLock::new(TransferTable { core, ..TransferTable::default() });
@@ -99,7 +99,7 @@ impl Exchange {
         self.state.lock()
     }
 
-    /// Does what the core wants done. `outbox`: to the peer that it is about, if that is one that is pushed to.
+    /// Carries out the core's effects. `outbox` leads to the pushed-to peer that they concern, if there is one.
     fn act(self: &Arc<Self>, mut state: ShortGuard<'_, TransferTable>, outbox: Option<&Arc<Outbox>>) {
         let TransferTable { core, peers, pushing, waiting, .. } = &mut *state;
         let mut present = |effect: &ExchangeEffect<_>| match effect {
@@ -157,15 +157,16 @@ impl Exchange {
                     tell(pushes, expects);
                 }
             }
-            // Whom it is about is gone, or it is dropped.
+            // The peer is gone, or the effect is to drop a value.
             _ => {}
         }
     }
 
-    /// Waits until a program's own process may push, or with `expects` expect, one more transfer. No thread that ends one may do so.
+    /// Blocks until a program's own process has less than [`EXCHANGE_WINDOW`] transfers of a kind. A thread that
+    /// completes transfers must not call it.
     ///
     /// # Errors
-    /// When the exchange is closed.
+    /// Returns the error of [`Exchange::close`] once the exchange is closed.
     fn wait_for_room(&self, transfers: impl Fn(&ExchangeCore<Expected>) -> usize) -> Result<()> {
         let mut state = self.lock();
         loop {
@@ -179,28 +180,28 @@ impl Exchange {
         }
     }
 
-    /// Waits until this process may push one more transfer, for a program: who ends one must not.
+    /// Blocks until a program may push one more transfer. A thread that completes pushes must not call it.
     ///
     /// # Errors
-    /// When the exchange is closed.
+    /// Returns the error of [`Exchange::close`] once the exchange is closed.
     pub fn wait_to_push(&self) -> Result<()> {
         self.wait_for_room(ExchangeCore::pushes)
     }
 
-    /// As [`Exchange::wait_to_push`], to expect one.
+    /// As [`Exchange::wait_to_push`], to expect a transfer.
     ///
     /// # Errors
-    /// When the exchange is closed.
+    /// Returns the error of [`Exchange::close`] once the exchange is closed.
     pub fn wait_to_expect(&self) -> Result<()> {
         self.wait_for_room(ExchangeCore::expects)
     }
 
     // The pusher's side.
 
-    /// A control message of a target came, `from`; what it has to be told goes over `outbox`.
+    /// Handles a control message of the target `from`; replies go over `outbox`.
     ///
     /// # Errors
-    /// When that breaks the protocol.
+    /// Returns an error if the message breaks the protocol.
     pub fn on_control(self: &Arc<Self>, from: PeerId, message: ControlMessage, outbox: &Arc<Outbox>) -> Result<()> {
         let mut state = self.lock();
         state.core.on_control(from, message)?;
@@ -208,7 +209,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The way to a peer is gone: pushes to it end with `error`.
+    /// Ends the pushes to a peer that can't be reached any more with `error`.
     pub fn push_lost(self: &Arc<Self>, peer: PeerId, error: &Error) {
         let mut state = self.lock();
         state.core.push_lost(peer, error);
@@ -217,10 +218,10 @@ impl Exchange {
 
     // The target's side.
 
-    /// Expects a transfer of `len` bytes. Nothing is asked for before [`Exchange::due`].
+    /// Expects a transfer of `len` bytes. Nothing is requested before [`Exchange::due`].
     ///
     /// # Errors
-    /// When the transfer is known already, there are too many, or the exchange is closed.
+    /// Returns an error if the transfer is already expected, too many are, or the exchange is closed.
     pub fn expect(
         self: &Arc<Self>,
         transfer: TransferId,
@@ -232,10 +233,10 @@ impl Exchange {
         self.announced(transfer, from, Ok(Expected { len, starter, ways }))
     }
 
-    /// A transfer was announced for which there is no place: its pusher is told.
+    /// Refuses an announced transfer that has no destination: its pusher gets `why`.
     ///
     /// # Errors
-    /// As for [`Exchange::expect`].
+    /// Returns the errors of [`Exchange::expect`].
     pub fn refuse(self: &Arc<Self>, transfer: TransferId, from: PeerId, why: Error) -> Result<()> {
         self.announced(transfer, from, Err(why))
     }
@@ -247,19 +248,19 @@ impl Exchange {
         outcome
     }
 
-    /// What stood before the transfer on its target is done, or failed.
+    /// Records that all work ahead of the transfer on its target is done, or has failed.
     pub fn due(self: &Arc<Self>, transfer: TransferId, outcome: Result<()>) {
         let mut state = self.lock();
         state.core.due(transfer, outcome);
         self.act(state, None);
     }
 
-    /// Whether nothing is taken any more from the lane of a peer.
+    /// Whether the lane of a peer is no longer read.
     pub fn is_over(&self, peer: PeerId) -> bool {
         self.lock().core.is_over(peer)
     }
 
-    /// A peer can be talked to, and its bytes come in through `inbox`.
+    /// Registers a peer, whose messages go over `control` and whose bytes arrive through `inbox`.
     pub fn arrived(self: &Arc<Self>, peer: PeerId, control: Arc<dyn TransferControl>, inbox: Arc<Inbox>) {
         let mut state = self.lock();
         let before = state.peers.insert(peer, Present { control, inbox });
@@ -273,11 +274,11 @@ impl Exchange {
         let begun = state.core.begin(transfer, peer, incoming.aborted());
         let room = state.rooms.remove(&transfer);
         self.act(state, None);
-        // It comes by a lane, or not at all.
+        // The bytes arrive by a lane, or not at all.
         if let Some(room) = room {
             room.withdraw(transfer);
         }
-        // Else the peer was lost meanwhile, or has nothing to give.
+        // Otherwise the peer was lost meanwhile, or has aborted the transfer.
         if begun == Ok(true) {
             starter(IncomingTransfer {
                 exchange: self.clone(),
@@ -289,14 +290,14 @@ impl Exchange {
         }
     }
 
-    /// A peer is gone: what it was to push is forgotten.
+    /// Drops the expected transfers of a peer that is gone.
     pub fn peer_lost(self: &Arc<Self>, peer: PeerId) {
         let mut state = self.lock();
         state.core.peer_lost(peer);
         self.act(state, None);
     }
 
-    /// Ends everything: pushes fail with `error`. When it returns nobody writes into room that was posted.
+    /// Ends everything: pushes fail with `error`. When it returns no posted receive is written any more.
     pub fn close(self: &Arc<Self>, error: &Error) {
         let mut state = self.lock();
         state.core.close(error);
@@ -313,13 +314,13 @@ impl Exchange {
     }
 }
 
-/// Tells a target that the bytes for which it is ready will not come over a lane. Waits for one.
+/// Reports to a target that no bytes will be sent on a lane, though it is ready. Blocks until a lane is free.
 fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
-    // Dropped before its only byte, the transfer is aborted. The target is gone if that fails.
+    // Dropped before its only byte, the transfer is aborted. If that fails the target is gone.
     drop(outbox.begin(transfer, 1));
 }
 
-/// A transfer that arrives: gives the bytes to the device. [`IncomingTransfer::landed`] has to be told how it ended.
+/// A transfer that arrives, whose bytes go to the device. [`Ending::landed`] has to be called with the outcome.
 pub struct IncomingTransfer {
     exchange: Arc<Exchange>,
     peer: PeerId,
@@ -328,7 +329,7 @@ pub struct IncomingTransfer {
     failed: Option<Error>,
 }
 
-/// Says how a transfer ended.
+/// Reports how a transfer ended.
 pub struct Ending {
     exchange: Arc<Exchange>,
     peer: PeerId,
@@ -343,7 +344,7 @@ pub struct IncomingBytes {
 }
 
 impl IncomingTransfer {
-    /// The bytes, for the device's stream, and what to call when they have landed.
+    /// Returns the bytes, for the device's stream, and the object to report their outcome to.
     pub fn split(mut self) -> Option<(IncomingBytes, Ending)> {
         let failure = Arc::new(ShortLock::new(self.failed.take()));
         let ending = Ending {
@@ -357,8 +358,8 @@ impl IncomingTransfer {
 }
 
 impl IncomingBytes {
-    /// Fills `piece` with the next bytes. If the pusher fails, the piece stays as it is and the
-    /// [`Ending`] knows: the stream that takes copies from all sides must not fail with one of them.
+    /// Fills `piece` with the next bytes. If the pusher fails, `piece` stays as it is and [`Ending`] reports the
+    /// failure: the stream takes copies from all peers, and must not fail with one of them.
     pub fn fill(&mut self, piece: &mut [u8]) {
         let has_failed = self.failure.lock().is_some();
         if !has_failed && let Err(error) = self.incoming.fill(piece) {
@@ -366,12 +367,13 @@ impl IncomingBytes {
         }
     }
 
-    /// Whether [`IncomingBytes::fill_native`] may put something there.
+    /// Whether [`IncomingBytes::fill_native`] may receive bytes.
     pub fn fills_native(&self) -> bool {
         self.incoming.fills_native()
     }
 
-    /// As [`IncomingBytes::fill`], into the device's own memory: how many bytes are there now; 0 if the next ones have to be read by the host.
+    /// As [`IncomingBytes::fill`], into device memory. Returns the number of bytes received; 0 if the host has to read
+    /// the next ones.
     pub fn fill_native(&mut self, room: NativeRange) -> usize {
         if self.failure.lock().is_some() {
             return room.len;
@@ -384,7 +386,7 @@ impl IncomingBytes {
 }
 
 impl Ending {
-    /// The device is done with the bytes, or failed.
+    /// Reports that the device has taken the bytes, or has failed.
     pub fn landed(self, outcome: Result<()>) {
         let failure = self.failure.lock().take();
         let outcome = failure.map_or(outcome, Err);

@@ -1,5 +1,5 @@
-//! The receiving side of lanes: a thread per lane reads headers; whoever takes a transfer reads
-//! its bytes from the socket straight to where they belong, while the lane's thread waits.
+//! The receiving side of lanes. A thread per lane reads headers; the receiver of a transfer reads its bytes from the
+//! socket straight to their destination, while the lane's thread waits.
 
 use super::chunk_io::{broken, ended, read_bytes, read_chunk, read_native};
 use crate::copy_way::CopyWay;
@@ -14,27 +14,27 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar};
 use std::time::Instant;
 
-/// Transfers whose bytes are thrown away should they come. Most never do, as their stream has failed before, so that for one more the oldest is
-/// forgotten: it is one that nobody has asked for, then.
+/// Most transfers whose bytes are discarded if they arrive. Most never do, as their stream has failed before. Beyond
+/// this the oldest is dropped, and bytes of it break the protocol.
 const DISCARDED_MAX: usize = 1 << 16;
 
-/// Gets a transfer when its first chunk is there, on the lane's thread. It may take the bytes
-/// at once, or hand the transfer to another thread; the lane waits until it is dropped.
+/// Called with a transfer when its first chunk has arrived, on the lane's thread. It may read the bytes at once, or
+/// pass the transfer to another thread; the lane waits until it is dropped.
 pub type Receive = Box<dyn FnOnce(Incoming) + Send>;
 
-/// Transfers that are expected from one peer.
+/// The transfers expected from one peer.
 pub struct Inbox {
     state: ShortLock<Posted>,
     posted: Condvar,
     stats: Arc<LinkStats>,
-    /// Whether a chunk may come before its transfer is posted.
+    /// Whether a chunk may arrive before its transfer is posted.
     patient: bool,
 }
 
 #[derive(Default)]
 struct Posted {
     transfers: HashMap<TransferId, (u64, Receive)>,
-    /// Of these, those that are thrown away: at most [`DISCARDED_MAX`].
+    /// The transfers among them that are discarded: at most [`DISCARDED_MAX`].
     discarded: BTreeSet<TransferId>,
     closed: bool,
     /// Lanes that wait for a transfer to be posted.
@@ -42,20 +42,20 @@ struct Posted {
 }
 
 impl Inbox {
-    /// An empty inbox. In a `patient` one a lane waits for its transfer to be posted; else
-    /// a chunk of an unknown transfer breaks the protocol.
+    /// Creates an empty inbox. With `patient` a lane waits for its transfer to be posted; without it a chunk of an
+    /// unknown transfer breaks the protocol.
     pub fn new(stats: Arc<LinkStats>, patient: bool) -> Arc<Self> {
         Arc::new(Self { state: ShortLock::default(), posted: Condvar::new(), stats, patient })
     }
 
-    /// Expects a transfer of `len` bytes, more than 0. None comes any more once the inbox is closed.
+    /// Expects a transfer of `len` bytes, more than 0. Does nothing once the inbox is closed.
     pub fn post(&self, transfer: TransferId, len: u64, receive: Receive) {
         let mut state = self.lock();
         if state.closed {
             return;
         }
         state.transfers.insert(transfer, (len, receive));
-        // To wake nobody costs a system call.
+        // Notifying costs a system call even without waiters.
         let wake = state.waiting > 0;
         drop(state);
         if wake {
@@ -63,23 +63,23 @@ impl Inbox {
         }
     }
 
-    /// Expects it no more: nothing of it was or will be sent.
+    /// Removes a transfer of which nothing was or will be sent.
     pub fn forget(&self, transfer: TransferId) {
         let mut state = self.lock();
         state.discarded.remove(&transfer);
         let forgotten = state.transfers.remove(&transfer);
         drop(state);
-        // With it may go its device.
+        // Dropped without the lock, as it may hold the last reference to its device.
         drop(forgotten);
     }
 
-    /// So many bytes of it have come by other means than a lane, and no others do.
+    /// Removes a transfer of which `bytes` bytes have arrived by other means than a lane.
     pub fn came_otherwise(&self, transfer: TransferId, bytes: u64) {
         self.forget(transfer);
         LinkStats::add(&self.stats.bulk_received, bytes);
     }
 
-    /// Throws the bytes away should they come.
+    /// Discards the transfer's bytes if they arrive.
     pub fn discard(&self, transfer: TransferId) {
         let mut state = self.lock();
         let Posted { transfers, discarded, .. } = &mut *state;
@@ -95,7 +95,7 @@ impl Inbox {
         drop(no_more);
     }
 
-    /// Ends the waiting of lanes; what was expected is dropped.
+    /// Ends the waits of lanes; expected transfers are dropped.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -105,20 +105,20 @@ impl Inbox {
         self.posted.notify_all();
     }
 
-    /// Number of transfers that are expected.
+    /// Returns the number of expected transfers.
     pub fn len(&self) -> usize {
         self.lock().transfers.len()
     }
 
-    /// Whether none is expected.
+    /// Whether no transfer is expected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Serves a lane until it ends.
+    /// Reads a lane until it ends.
     ///
     /// # Errors
-    /// When the lane fails or the peer breaks the protocol.
+    /// Returns an error if the lane fails or the peer breaks the protocol.
     pub fn serve(&self, lane: &SharedLane) -> Result<()> {
         let mut spin = SpinPolicy::default();
         while let Some(chunk) = read_chunk(&**lane)? {
@@ -141,7 +141,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// What was posted for a transfer; none if the inbox was closed meanwhile.
+    /// Returns the receiver of a transfer; `None` if the inbox was closed meanwhile.
     fn take(&self, transfer: TransferId) -> Result<Option<(u64, Receive)>> {
         let mut state = self.lock();
         loop {
@@ -166,7 +166,7 @@ impl Inbox {
     }
 }
 
-/// How far a transfer has come on its lane.
+/// How much of a transfer has arrived on its lane.
 struct Progress {
     transfer: TransferId,
     len: u64,
@@ -177,7 +177,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Takes a header that must be this transfer's next.
+    /// Takes a header, which has to be this transfer's next.
     fn next(&mut self, chunk: Chunk) -> Result<()> {
         if chunk.transfer != self.transfer || chunk.offset != self.received {
             return Err(broken(&format!("a chunk of transfer {} came within {}", chunk.transfer, self.transfer)));
@@ -195,7 +195,7 @@ impl Progress {
         }
     }
 
-    /// Reads what is left and throws it away.
+    /// Reads the rest and discards it.
     fn discard(mut self, lane: &dyn Lane, stats: &LinkStats) -> Result<()> {
         let mut waste = Vec::new();
         while self.received < self.len && !self.aborted {
@@ -216,7 +216,7 @@ impl Progress {
     }
 }
 
-/// Brings a lane back to its thread.
+/// Returns a lane to its thread.
 #[derive(Default)]
 struct Loan {
     back: ShortLock<Option<Result<Progress>>>,
@@ -235,7 +235,7 @@ impl Loan {
     }
 }
 
-/// A transfer being received; has its lane until it is dropped.
+/// A transfer being received, which has its lane until it is dropped.
 pub struct Incoming {
     lane: SharedLane,
     loan: Arc<Loan>,
@@ -245,12 +245,12 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Bytes of the transfer.
+    /// Returns the number of bytes of the transfer.
     pub fn total(&self) -> u64 {
         self.progress.len
     }
 
-    /// Whether the sender gave up.
+    /// Whether the sender has aborted it.
     pub fn aborted(&self) -> bool {
         self.progress.aborted
     }
@@ -258,7 +258,7 @@ impl Incoming {
     /// Reads the next bytes into `piece`.
     ///
     /// # Errors
-    /// When the lane fails, the sender gave up, or more is wanted than the transfer has.
+    /// Returns an error if the lane fails, the sender aborts, or `piece` exceeds the transfer.
     pub fn fill(&mut self, mut piece: &mut [u8]) -> Result<()> {
         while !piece.is_empty() {
             let n = self.next_bytes()?.min(piece.len());
@@ -269,21 +269,22 @@ impl Incoming {
         Ok(())
     }
 
-    /// Whether [`Incoming::fill_native`] may put something there.
+    /// Whether [`Incoming::fill_native`] may receive bytes.
     pub fn fills_native(&self) -> bool {
         CopyWay::DeviceMpi.takes_offered(self.progress.len) && self.lane.reads_native()
     }
 
-    /// Reads the next bytes into a device's own memory, as many as come as one: how many. 0 if they have to be read by [`Incoming::fill`].
+    /// Reads the next contiguous bytes into device memory, and returns their number; 0 if [`Incoming::fill`] has to
+    /// read them.
     ///
     /// # Errors
-    /// As for [`Incoming::fill`].
+    /// Returns the errors of [`Incoming::fill`].
     pub fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
         let n = self.next_bytes()?.min(room.len);
         self.read(|lane| Ok(read_native(lane, NativeRange { len: n, ..room })?.unwrap_or(0)))
     }
 
-    /// How many bytes the current chunk has left; the next one's if that is all here.
+    /// Returns the number of bytes left in the current chunk, or in the next one if there are none.
     fn next_bytes(&mut self) -> Result<usize> {
         loop {
             if self.progress.aborted {
@@ -301,7 +302,7 @@ impl Incoming {
         }
     }
 
-    /// Has `read` read bytes of the current chunk: how many.
+    /// Calls `read` for bytes of the current chunk; returns how many it has read.
     fn read(&mut self, read: impl FnOnce(&dyn Lane) -> Result<usize>) -> Result<usize> {
         let begin = Instant::now();
         let n = read(&*self.lane);
@@ -313,7 +314,7 @@ impl Incoming {
         Ok(n)
     }
 
-    /// The lane's thread hears of an error, too.
+    /// Keeps an error for the lane's thread, too.
     fn failing<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.failed.get_or_insert_with(|| error.clone());
@@ -345,9 +346,9 @@ impl Drop for Incoming {
 mod tests {
     use super::*;
 
-    /// A program that shuts devices down again and again, while bytes are to come from there.
+    /// A program may shut devices down again and again while their bytes are expected.
     #[test]
-    fn transfers_that_never_come_are_bounded() {
+    fn discarded_transfers_are_bounded() {
         let inbox = Inbox::new(Arc::default(), false);
         let most = DISCARDED_MAX as u64;
         for transfer in (0..most + 5).map(TransferId) {
@@ -355,7 +356,7 @@ mod tests {
             inbox.discard(transfer);
         }
         assert_eq!(inbox.len(), DISCARDED_MAX);
-        // What is expected stays, and what has come is counted no more.
+        // Expected transfers stay, and those received no longer count.
         inbox.post(TransferId(1), 1, Box::new(drop));
         assert!(inbox.take(TransferId(0)).is_err() && inbox.take(TransferId(5)).is_ok());
         inbox.post(TransferId(most + 5), 1, Box::new(drop));

@@ -1,8 +1,8 @@
-//! Which of the lanes to a peer are lent: decisions without I/O.
+//! Which of the lanes to a peer are in use: decisions without I/O.
 
 use accord_types::{Error, Result};
 
-/// The lanes to one peer by number, each lent to one transfer at a time.
+/// The lanes to one peer by number, each used by one transfer at a time.
 #[derive(Debug, Default)]
 pub struct LanePool {
     lent: Vec<bool>,
@@ -10,15 +10,15 @@ pub struct LanePool {
 }
 
 impl LanePool {
-    /// One more lane, which has the next number.
+    /// Adds a lane, with the next number.
     pub fn add(&mut self) {
         self.lent.push(false);
     }
 
-    /// Lends a lane; none if all are lent, or there is none yet.
+    /// Takes a free lane; `None` if there is none.
     ///
     /// # Errors
-    /// That of [`LanePool::close`].
+    /// Returns the error of [`LanePool::close`].
     pub fn lend(&mut self) -> Result<Option<usize>> {
         if let Some(error) = &self.closed {
             return Err(error.clone());
@@ -30,10 +30,10 @@ impl LanePool {
         Ok(free)
     }
 
-    /// Lends this lane, unless it is lent.
+    /// Takes this lane; returns whether it was free.
     ///
     /// # Errors
-    /// As for [`LanePool::lend`].
+    /// Returns the errors of [`LanePool::lend`].
     pub fn lend_this(&mut self, lane: usize) -> Result<bool> {
         if let Some(error) = &self.closed {
             return Err(error.clone());
@@ -41,22 +41,22 @@ impl LanePool {
         Ok(!std::mem::replace(&mut self.lent[lane], true))
     }
 
-    /// A transfer needs its lane no more.
+    /// Releases a lane.
     pub fn give_back(&mut self, lane: usize) {
         self.lent[lane] = false;
     }
 
-    /// Lends nothing more, and says why: the first reason that is given.
+    /// Takes no more lanes, and keeps the first error.
     pub fn close(&mut self, error: &Error) {
         self.closed.get_or_insert_with(|| error.clone());
     }
 
-    /// Why nothing is lent any more, if that is so.
+    /// Returns the error of [`LanePool::close`], if it was called.
     pub fn closed(&self) -> Option<&Error> {
         self.closed.as_ref()
     }
 
-    /// Whether there is no lane yet.
+    /// Whether there are no lanes yet.
     pub fn is_empty(&self) -> bool {
         self.lent.is_empty()
     }

@@ -15,13 +15,13 @@ use std::num::NonZeroU16;
 use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Instant;
 
-/// The lanes to one peer, each lent to one transfer at a time.
+/// The lanes to one peer, each used by one transfer at a time.
 pub struct Outbox {
     state: ShortLock<LendableLanes>,
     changed: Condvar,
-    /// What the peer is called in errors, if that is not known otherwise.
+    /// The peer's name in errors.
     peer_name: OnceLock<String>,
-    /// Told of the first loss, before a transfer fails by it.
+    /// Called at the first loss, before a transfer fails by it.
     told: ShortLock<Option<Box<dyn FnOnce() + Send>>>,
     pub(super) stats: Arc<LinkStats>,
 }
@@ -32,7 +32,7 @@ struct LendableLanes {
     pool: LanePool,
     /// Transfers that wait for a lane.
     waiting: usize,
-    /// Streams with bytes on their way that may not be overtaken.
+    /// Streams with bytes in flight that later ones must not overtake.
     on_way: HashMap<PushingStream, OnWay>,
 }
 
@@ -41,13 +41,13 @@ pub type PushingStream = (DeviceId, StreamId);
 
 /// Pushes of a stream that were sent and have not landed.
 struct OnWay {
-    /// By this lane, all of them.
+    /// The lane that all of them use.
     lane: usize,
     count: usize,
 }
 
 impl Outbox {
-    /// An outbox without lanes: transfers wait for the first.
+    /// Creates an outbox without lanes: transfers wait for the first.
     pub fn new(stats: Arc<LinkStats>) -> Arc<Self> {
         Arc::new(Self {
             state: ShortLock::default(),
@@ -58,17 +58,17 @@ impl Outbox {
         })
     }
 
-    /// Has errors name the peer.
+    /// Sets the peer's name for errors.
     pub fn name_peer(&self, name: String) {
         let _ = self.peer_name.set(name);
     }
 
-    /// Calls `told` once a lane has failed, before the transfer does that has found it out.
+    /// Calls `told` once a lane has failed, before the transfer fails that has noticed it.
     pub fn tell_loss(&self, told: impl FnOnce() + Send + 'static) {
         *self.told.lock() = Some(Box::new(told));
     }
 
-    /// Whoever wants to hear of a loss hears of it now, if not before.
+    /// Calls the callback of [`Outbox::tell_loss`] now, if it was not called before.
     pub fn report_loss(&self) {
         let told = self.told.lock().take();
         if let Some(told) = told {
@@ -76,7 +76,7 @@ impl Outbox {
         }
     }
 
-    /// What is said of a lane that fails: why all have ended, if they have.
+    /// Returns the error for a lane that fails: the one with which all were closed, if they were.
     fn lost(&self, error: Error) -> Error {
         self.report_loss();
         self.closed().unwrap_or_else(|| match self.peer_name.get() {
@@ -97,7 +97,7 @@ impl Outbox {
         self.changed.notify_all();
     }
 
-    /// Ends all lanes; transfers under way and later ones fail with `error`.
+    /// Closes all lanes; transfers in flight and later ones fail with `error`.
     pub fn close(&self, error: &Error) {
         let mut state = self.lock();
         state.pool.close(error);
@@ -113,30 +113,31 @@ impl Outbox {
         !self.lock().pool.is_empty()
     }
 
-    /// Whether a lane may send out of a device's own memory: as far as it has lanes, none of them does not.
+    /// Whether a lane may be able to send from device memory: `true` as long as there is none.
     pub(super) fn may_send_native(&self) -> bool {
         self.lock().lanes.first().is_none_or(|lane| lane.lends_native())
     }
 
-    /// Whether there is a lane that does.
+    /// Whether a lane can send from device memory.
     pub(super) fn sends_native(&self) -> bool {
         self.lock().lanes.first().is_some_and(|lane| lane.lends_native())
     }
 
-    /// Sends bytes of a device's own memory to room that the peer has posted. [`Outbox::await_posted`] follows.
+    /// Sends bytes from device memory to a receive that the peer has posted. [`Outbox::await_posted`] follows.
     ///
     /// # Errors
-    /// When the peer is gone.
+    /// Returns an error if the peer is gone.
     pub(super) fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> Result<Box<dyn PostedBytes>> {
         let lane = self.lock().lanes.first().cloned();
         let sent = lane.map_or_else(|| Err(ErrorKind::NotConnected.into()), |lane| lane.send_posted(number, bytes));
         sent.map_err(|error| self.lost(lost(&error)))
     }
 
-    /// Waits until nobody needs `len` bytes any more, which began to go at `begin`. Whether they are there, see [`PostedBytes::wait`].
+    /// Blocks until the `len` bytes, which were sent since `begin`, are released. Returns whether they have landed, see
+    /// [`PostedBytes::wait`].
     ///
     /// # Errors
-    /// As for [`Outbox::send_posted`].
+    /// Returns the errors of [`Outbox::send_posted`].
     pub(super) fn await_posted(&self, mut bytes: Box<dyn PostedBytes>, len: u64, begin: Instant) -> Result<bool> {
         let _stalled = self.stats.stalls.begin();
         let landed = bytes.wait().map_err(|error| self.lost(lost(&error)))?;
@@ -145,23 +146,23 @@ impl Outbox {
         Ok(landed)
     }
 
-    /// Why the outbox is closed, if it is.
+    /// Returns the error with which the outbox was closed, if it was.
     pub fn closed(&self) -> Option<Error> {
         self.lock().pool.closed().cloned()
     }
 
-    /// Takes a lane for a transfer of `len` bytes; waits until one is free.
+    /// Takes a lane for a transfer of `len` bytes; blocks until one is free.
     ///
     /// # Errors
-    /// The outbox's error once it is closed.
+    /// Returns the outbox's error once it is closed.
     pub fn begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Outgoing> {
         self.begin_behind(transfer, len, None)
     }
 
-    /// The same, for a transfer that does not overtake what its stream has [on its way](Outgoing::sent).
+    /// As [`Outbox::begin`], for a transfer that must not overtake its stream's bytes [in flight](Outgoing::sent).
     ///
     /// # Errors
-    /// As for [`Outbox::begin`].
+    /// Returns the errors of [`Outbox::begin`].
     pub(super) fn begin_behind(
         self: &Arc<Self>,
         transfer: TransferId,
@@ -187,7 +188,7 @@ impl Outbox {
     /// Takes a lane if one is free now.
     ///
     /// # Errors
-    /// As for [`Outbox::begin`].
+    /// Returns the errors of [`Outbox::begin`].
     pub fn try_begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Option<Outgoing>> {
         let mut state = self.lock();
         let index = state.pool.lend()?;
@@ -204,7 +205,8 @@ impl Outbox {
     }
 }
 
-/// A transfer that was sent and has not landed: until it is dropped the stream's next ones go by its lane, on which they can't overtake it.
+/// A transfer that was sent and has not landed. Until it is dropped the stream's next transfers use its lane, on which
+/// they can't overtake it.
 pub(super) struct Sent {
     outbox: Arc<Outbox>,
     stream: Option<PushingStream>,
@@ -223,8 +225,7 @@ impl Drop for Sent {
     }
 }
 
-/// A transfer being sent; has its lane until it is dropped. Dropped before its last byte, it
-/// tells the receiver that no more will come.
+/// A transfer being sent, which has its lane until it is dropped. Dropped before its last byte it sends an abort.
 pub struct Outgoing {
     lane: SharedLane,
     outbox: Arc<Outbox>,
@@ -239,7 +240,7 @@ impl Outgoing {
     /// Sends the next bytes.
     ///
     /// # Errors
-    /// When the lane fails, or more bytes come than were announced.
+    /// Returns an error if the lane fails, or the bytes exceed the announced length.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let longest = chunk_len(&*self.lane, bytes.len()).max(1);
         let mut pieces = bytes.chunks(longest);
@@ -253,7 +254,7 @@ impl Outgoing {
         self.sent == self.len
     }
 
-    /// Lets others have the lane, after all bytes were sent.
+    /// Releases the lane, after all bytes were sent.
     pub(super) fn sent(self, stream: Option<PushingStream>) -> Sent {
         let outbox = self.outbox.clone();
         if let Some(stream) = stream {
@@ -263,15 +264,15 @@ impl Outgoing {
         Sent { outbox, stream }
     }
 
-    /// Whether [`Outgoing::send_native`] sends what is left, and is the best way to do that.
+    /// Whether [`Outgoing::send_native`] can send the rest, and is the best way to do so.
     pub fn sends_native(&self) -> bool {
         CopyWay::DeviceMpi.takes_offered(self.len - self.sent) && self.lane.lends_native()
     }
 
-    /// Sends the next bytes out of a device's own memory, over a lane that does this.
+    /// Sends the next bytes from device memory, over a lane that can.
     ///
     /// # Errors
-    /// As for [`Outgoing::send`].
+    /// Returns the errors of [`Outgoing::send`].
     pub fn send_native(&mut self, bytes: NativeRange) -> Result<()> {
         let pieces = (0..bytes.len).step_by(LENT_MAX);
         for piece in pieces.filter_map(|offset| bytes.part(offset, LENT_MAX.min(bytes.len - offset))) {
@@ -306,16 +307,16 @@ impl Drop for Outgoing {
     fn drop(&mut self) {
         if self.failed.is_none() && self.sent < self.len {
             let chunk = Chunk { kind: ChunkKind::Abort, transfer: self.transfer, offset: self.sent, len: 0 };
-            // The receiver is gone if this fails.
+            // If this fails the receiver is gone.
             let _ = write_chunk(&*self.lane, chunk, &[], &self.outbox.stats.stalls);
         }
         let mut state = self.outbox.lock();
         state.pool.give_back(self.index);
-        // To wake nobody costs a system call.
+        // Notifying costs a system call even without waiters.
         let wake = state.waiting > 0;
         drop(state);
         if wake {
-            // Some may wait for this very lane.
+            // A waiter may need this very lane.
             self.outbox.changed.notify_all();
         }
     }

@@ -1,26 +1,25 @@
-//! Who waits for whom in a copy between two devices: decisions only, no I/O.
+//! The states of a copy between two devices, at its pusher and its target: decisions only, no I/O.
 //!
-//! A transfer is pushed by one peer and expected by another; the program told each on a link of
-//! its own, and the two talk on a third. So everything may come in any order:
+//! A transfer is pushed by one peer and expected by another. The program notifies each on its own link, and the two
+//! communicate on a third. So events may arrive in any order:
 //!
 //! ```text
 //!   pusher                                target
 //!   push ──┐ (from the program)           expect ──┐ (from the program)
-//!   …stream gets there                    …what stood before it is done
+//!   …stream gets there                    …all work ahead of it is done
 //!          │ <────────── ready ─────────────────── │
 //!          │ ──────────── bytes ─────────────────> │ copy, in the incoming stream
 //!          │ <────────── landed ────────────────── │
 //! ```
 //!
-//! No byte is sent before `ready`, and `ready` is only said once the target has processed the
-//! program's `expect`: that is what keeps the copy behind everything that the program asked of the
-//! target before, however late the links are.
+//! No byte is sent before `ready`, and `ready` is sent only once the target has processed the program's `expect`. So
+//! the copy stays ordered after all earlier work of the program on the target, however late the links are.
 
 use crate::peer::PeerId;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
 
-/// Most transfers in each table: what a peer can make us remember.
+/// Most transfers in each table, which bounds what a peer can allocate here.
 pub const TRANSFERS_MAX: usize = 1 << 16;
 
 /// The pusher's side.
@@ -31,7 +30,7 @@ pub(super) struct Pushes {
 }
 
 struct Push {
-    /// None until the program's command has come.
+    /// `None` until the program's command has arrived.
     to: Option<PeerId>,
     state: PushState,
 }
@@ -40,7 +39,7 @@ struct Push {
 enum PushState {
     Waiting,
     Ready,
-    /// The stream failed before it got there; the target has to be told once it is ready.
+    /// The stream has failed before the push; the target is notified once it is ready.
     Abandoned,
     Ended(Result<()>),
 }
@@ -52,15 +51,15 @@ pub enum PushStep {
     Wait,
     /// Send the bytes, or the remaining ones.
     Send,
-    /// All is over.
+    /// End with this outcome.
     End(Result<()>),
 }
 
 impl Pushes {
-    /// The program asked for a push.
+    /// Records a push that the program has issued.
     ///
     /// # Errors
-    /// When the transfer is known already, or there are too many.
+    /// Returns an error if the transfer is already pushed, or too many are.
     pub(super) fn push(&mut self, transfer: TransferId, to: PeerId) -> Result<()> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
@@ -70,7 +69,7 @@ impl Pushes {
         Ok(())
     }
 
-    /// What `transfer` has to do next.
+    /// Returns what `transfer` has to do next.
     pub(super) fn step(&self, transfer: TransferId) -> PushStep {
         match self.table.get(&transfer).map(|push| &push.state) {
             Some(PushState::Waiting | PushState::Abandoned) => PushStep::Wait,
@@ -80,10 +79,10 @@ impl Pushes {
         }
     }
 
-    /// The target said ready. True if it has to be told that nothing will come.
+    /// Records that the target is ready. Returns `true` if it has to be notified that nothing will be sent.
     ///
     /// # Errors
-    /// When it said so before, or there are too many.
+    /// Returns an error if it was ready before, or there are too many transfers.
     pub(super) fn ready(&mut self, transfer: TransferId) -> Result<bool> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
@@ -101,10 +100,10 @@ impl Pushes {
         }
     }
 
-    /// The target said that the bytes have landed.
+    /// Records that the bytes have landed.
     ///
     /// # Errors
-    /// When they were never asked for.
+    /// Returns an error if they were never requested.
     pub(super) fn landed(&mut self, transfer: TransferId) -> Result<()> {
         match self.table.get_mut(&transfer) {
             Some(push) if push.state == PushState::Ready => {
@@ -112,15 +111,16 @@ impl Pushes {
                 Ok(())
             }
             Some(_) => Err(unknown(transfer)),
-            // It was abandoned in the middle: the target's message may have crossed ours.
+            // It was abandoned midway: the target's message may have crossed the abort.
             None => Ok(()),
         }
     }
 
-    /// The target can't take it: said instead of ready, maybe before the program has said that it is to go there.
+    /// Records that the target can't take the transfer. This replaces `ready`, and may arrive before the program's
+    /// push.
     ///
     /// # Errors
-    /// When there are too many.
+    /// Returns an error if there are too many transfers, or it was ready before.
     pub(super) fn refused(&mut self, transfer: TransferId, error: Error) -> Result<()> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
@@ -133,22 +133,22 @@ impl Pushes {
         Ok(())
     }
 
-    /// The target has let the bytes come, and they have not landed.
+    /// Records that the bytes were requested, and have not landed.
     ///
     /// # Errors
-    /// When they were never asked for.
+    /// Returns an error if they were never requested.
     pub(super) fn failed(&mut self, transfer: TransferId, error: Error) -> Result<()> {
         match self.table.get_mut(&transfer) {
             Some(push) if push.state == PushState::Ready => push.state = PushState::Ended(Err(error)),
             Some(push) if !matches!(push.state, PushState::Ended(_)) => return Err(unknown(transfer)),
-            // It was lost, or abandoned in the middle: there was nothing to land.
+            // It was lost, or abandoned midway.
             _ => {}
         }
         Ok(())
     }
 
-    /// The pusher is done with it: it has ended, or its stream has failed. True if the target has to be
-    /// told now that nothing will come.
+    /// Records that the pusher is done: the push has ended, or its stream has failed. Returns `true` if the target has
+    /// to be notified now that nothing will be sent.
     pub(super) fn finish(&mut self, transfer: TransferId) -> bool {
         let Some(push) = self.table.get_mut(&transfer) else { return false };
         match push.state {
@@ -168,7 +168,7 @@ impl Pushes {
         }
     }
 
-    /// The lane to a peer is gone, and those before it: what was pushed to it ends. Returns what has not ended before.
+    /// Ends the pushes to a peer's lane and to its earlier ones. Returns those that had not ended before.
     pub(super) fn lost(&mut self, peer: PeerId, error: &Error) -> Vec<TransferId> {
         let (before, mut ended) = (self.table.len(), Vec::new());
         self.table.retain(|&transfer, push| {
@@ -190,27 +190,27 @@ impl Pushes {
         self.over += 1;
     }
 
-    /// To whom a transfer goes, if the program has said so.
+    /// Returns the target of a transfer, if the program has issued the push.
     pub(super) fn target(&self, transfer: TransferId) -> Option<PeerId> {
         self.table.get(&transfer)?.to
     }
 
-    /// Pushes that were forgotten: all have been asked for.
+    /// Returns the number of pushes that were removed.
     pub(super) fn over(&self) -> u32 {
         self.over
     }
 
-    /// As [`Pushes::over`], and counts from 0 again.
+    /// As [`Pushes::over`], and resets the count.
     pub(super) fn take_over(&mut self) -> u32 {
         std::mem::take(&mut self.over)
     }
 
-    /// All that are remembered.
+    /// Returns all transfers that are tracked.
     pub(super) fn transfers(&self) -> impl Iterator<Item = TransferId> + '_ {
         self.table.keys().copied()
     }
 
-    /// Number of transfers that are remembered.
+    /// Returns the number of transfers that are tracked.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -227,9 +227,9 @@ impl Pushes {
 #[derive(Default)]
 pub(super) struct Expects {
     table: HashMap<TransferId, Expect>,
-    /// Peers with a lane to us.
+    /// Peers with a lane to this process.
     present: Vec<PeerId>,
-    /// The last lanes on which nothing comes any more, by process, for [`TRANSFERS_MAX`] of them.
+    /// By process, the last lane that is no longer read; for [`TRANSFERS_MAX`] of them.
     last_lost: HashMap<PeerId, u32>,
     over: u32,
 }
@@ -241,37 +241,38 @@ struct Expect {
 
 #[derive(Clone, PartialEq, Eq)]
 enum ExpectState {
-    /// What stood before it on the target is not done yet.
+    /// Work ahead of it on the target is not done yet.
     Early,
-    /// It may come, but the pusher has no lane to us yet.
+    /// It may be sent, but the pusher has no lane to this process yet.
     Due,
-    /// It can't be taken, and the pusher has no lane to us yet.
+    /// It can't be taken, and the pusher has no lane to this process yet.
     Doomed(Error),
-    /// The pusher was told.
+    /// The pusher was notified.
     Answered,
-    /// Bytes come or have come.
+    /// Bytes have started to arrive.
     Coming,
 }
 
-/// What the target answers a pusher.
+/// The target's answer to a pusher.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// The bytes may come.
+    /// The bytes may be sent.
     Ready(TransferId),
-    /// They can't be taken.
+    /// The target can't take them.
     Refused(TransferId, Error),
 }
 
 impl Expects {
-    /// Whether nothing is taken any more from the lane of a peer: it has come to its end, or a later one has come.
+    /// Whether the lane of a peer is no longer read: it has ended, or a later one has connected.
     pub(super) fn is_over(&self, peer: PeerId) -> bool {
         self.last_lost.get(&peer.process()).is_some_and(|last| peer.lane() <= *last)
     }
 
-    /// The program announced a transfer. False if it is over already: its pusher knows, and tells the program.
+    /// Records a transfer that the program has announced. Returns `false` if it is over already: its pusher knows, and
+    /// notifies the program.
     ///
     /// # Errors
-    /// When it is known already, or there are too many.
+    /// Returns an error if it is already expected, or too many are.
     pub(super) fn expect(&mut self, transfer: TransferId, from: PeerId) -> Result<bool> {
         if self.table.len() >= TRANSFERS_MAX {
             return Err(too_many());
@@ -286,7 +287,7 @@ impl Expects {
         }
     }
 
-    /// What stood before it on the target is done, or failed. Returns the answer to its pusher.
+    /// Records that all work ahead of it on the target is done, or has failed. Returns the answer to its pusher.
     pub(super) fn due(&mut self, transfer: TransferId, outcome: Result<()>) -> Option<(PeerId, Answer)> {
         let expect = self.table.get_mut(&transfer)?;
         if expect.state != ExpectState::Early {
@@ -300,7 +301,7 @@ impl Expects {
         if self.present.contains(&from) { Some((from, self.answer(transfer)?)) } else { None }
     }
 
-    /// A peer has a lane to us now. Returns the answers to it.
+    /// Records that a peer has connected. Returns the answers to it.
     pub(super) fn arrived(&mut self, peer: PeerId) -> Vec<Answer> {
         if !self.present.contains(&peer) {
             self.present.push(peer);
@@ -328,10 +329,10 @@ impl Expects {
         }
     }
 
-    /// The first bytes of a transfer, or the message that none will come, are here.
+    /// Records that the first bytes of a transfer have arrived, or the message that none will.
     ///
     /// # Errors
-    /// When the peer was not told that they may come.
+    /// Returns an error if the peer was not allowed to send them.
     pub(super) fn begin(&mut self, transfer: TransferId, from: PeerId) -> Result<()> {
         match self.table.get_mut(&transfer) {
             Some(expect) if expect.from == from && expect.state == ExpectState::Answered => {
@@ -342,14 +343,15 @@ impl Expects {
         }
     }
 
-    /// The bytes have landed or never will. True if the pusher should be told.
+    /// Records that the bytes have landed or never will. Returns `true` if the pusher should be notified.
     pub(super) fn end(&mut self, transfer: TransferId) -> bool {
         let Some(expect) = self.table.remove(&transfer) else { return false };
         self.over += 1;
         self.present.contains(&expect.from)
     }
 
-    /// A peer is gone, and the lanes that it has had before. Returns its transfers of which nothing has come; they are forgotten.
+    /// Removes a peer, on its lane and its earlier ones. Returns its transfers of which nothing has arrived, which are
+    /// dropped.
     pub(super) fn lost(&mut self, peer: PeerId) -> Vec<TransferId> {
         self.present.retain(|&present| !is_up_to(present, peer));
         if self.last_lost.len() < TRANSFERS_MAX || self.last_lost.contains_key(&peer.process()) {
@@ -368,28 +370,28 @@ impl Expects {
         lost
     }
 
-    /// Transfers that were forgotten.
+    /// Returns the number of transfers that were removed.
     pub(super) fn over(&self) -> u32 {
         self.over
     }
 
-    /// As [`Expects::over`], and counts from 0 again.
+    /// As [`Expects::over`], and resets the count.
     pub(super) fn take_over(&mut self) -> u32 {
         std::mem::take(&mut self.over)
     }
 
-    /// Number of transfers that are remembered.
+    /// Returns the number of transfers that are tracked.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 }
 
-/// Whether a peer is another one, or the same process on an earlier lane.
+/// Whether `peer` is the process of `last`, on the same lane or an earlier one.
 fn is_up_to(peer: PeerId, last: PeerId) -> bool {
     peer.process() == last.process() && peer.lane() <= last.lane()
 }
 
-/// At most [`TRANSFERS_MAX`] have gone.
+/// Returns how many have gone: at most [`TRANSFERS_MAX`].
 fn gone(before: usize, after: usize) -> u32 {
     u32::try_from(before - after).unwrap_or(u32::MAX)
 }

@@ -23,7 +23,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-/// A taker that reads everything where it is called and reports it.
+/// A receiver that reads everything on the lane's thread and sends it to `to`.
 fn collect(to: mpsc::Sender<Result<Vec<u8>>>) -> Receive {
     Box::new(move |mut incoming| {
         let mut bytes = vec![0; usize::try_from(incoming.total()).unwrap()];
@@ -34,7 +34,7 @@ fn collect(to: mpsc::Sender<Result<Vec<u8>>>) -> Receive {
 }
 
 #[test]
-fn transfers_arrive_in_whatever_pieces() {
+fn transfers_arrive_in_any_pieces() {
     let Pair { near, far } = pair();
     let outbox = Outbox::new(Arc::default());
     outbox.add(near);
@@ -179,7 +179,7 @@ fn headers_come_back_and_garbage_never_panics() {
 }
 
 #[test]
-fn nobody_waits_for_anothers_control_message() {
+fn a_blocked_control_message_delays_no_other_sender() {
     let (near, far) = transport::inproc_pair();
     let mut stuffed = 0;
     while let Ok(n) = near.try_write(&[IoSlice::new(&[0; 4096])]) {
@@ -192,7 +192,7 @@ fn nobody_waits_for_anothers_control_message() {
         while !sender.is_writing() {
             std::thread::yield_now();
         }
-        // The lane is full, and the first one waits for room. This one returns all the same.
+        // The lane is full, and the first sender is blocked. This one returns all the same.
         sender.landed(TransferId(2));
         assert!(!first.is_finished());
         far.read_exact(&mut vec![0; stuffed]).unwrap();

@@ -1,5 +1,5 @@
-//! What becomes of the copies between devices that one process pushes or expects: news go in, effects come out. Without I/O, threads or
-//! clock. [`super::Exchange`] does what it wants done, and so does the simulation of executors.
+//! The state of all copies between devices that one process pushes or expects: events go in, effects come out. Without
+//! I/O, threads or clock. [`super::Exchange`] and the simulation of executors carry out the effects.
 
 use crate::peer::PeerId;
 use crate::transfer::chunk_io::broken;
@@ -8,35 +8,35 @@ use crate::transfer::rendezvous::{Answer, Expects, PushStep, Pushes};
 use accord_types::{Error, Result, TransferId};
 use std::collections::HashMap;
 
-/// Most bytes of handles that wait for their streams: beyond that bytes go over lanes.
+/// Most bytes of handles kept for streams that are not there yet: further bytes go over lanes.
 const HANDLES_BYTES_MAX: usize = 16 << 20;
 
-/// All copies of one process. `E` is what is announced with a transfer: how its bytes are taken.
+/// All copies of one process. `E` is announced with a transfer: how to take its bytes.
 pub struct ExchangeCore<E> {
     pushes: Pushes,
     expects: Expects,
-    /// Of transfers that may not come yet.
+    /// Of transfers whose bytes may not be sent yet.
     expected: HashMap<TransferId, E>,
-    /// Where targets want the bytes of pushes whose streams are not there yet.
+    /// Handles of targets for pushes whose streams are not there yet.
     handles: HashMap<TransferId, Vec<u8>>,
-    /// Bytes of them, at most [`HANDLES_BYTES_MAX`].
+    /// Bytes of these handles, at most [`HANDLES_BYTES_MAX`].
     handles_bytes: usize,
-    /// What room there is for the bytes of pushes whose streams are not there yet.
+    /// Posted receives for pushes whose streams are not there yet.
     rooms: HashMap<TransferId, RoomWord>,
-    /// By process the last lane that can't be pushed to any more, and why.
+    /// By process, the last lane that can't be pushed to any more, and the error.
     lost: HashMap<PeerId, (u32, Error)>,
     closed: Option<Error>,
-    /// How many copies have to be over before that is said; none if nobody wants to know.
+    /// Number of copies over after which that is reported; `None` if it never is.
     step: Option<u32>,
     effects: Vec<ExchangeEffect<E>>,
 }
 
-/// What is to be done, in this order.
+/// What the caller has to do, in this order.
 #[derive(Debug)]
 pub enum ExchangeEffect<E> {
-    /// Whoever waits for a push asks again what it does.
+    /// The waiter of a push calls [`ExchangeCore::step`] again.
     Push(TransferId),
-    /// The bytes of a transfer may come: whatever takes them is made ready, then the pusher is told.
+    /// The bytes of a transfer may be sent: the caller prepares to take them, then notifies the pusher.
     Ready {
         /// The pusher.
         peer: PeerId,
@@ -45,29 +45,29 @@ pub enum ExchangeEffect<E> {
         /// What was announced with it.
         expected: E,
     },
-    /// The pusher is told that the bytes have landed.
+    /// Notify the pusher that its bytes have landed.
     Landed(PeerId, TransferId),
-    /// The pusher is told that its bytes can't be taken.
+    /// Notify the pusher that the target can't take its bytes.
     Refused(PeerId, TransferId, Error),
-    /// The pusher, which was told that they may come, is told that its bytes have not landed.
+    /// Notify the pusher, which was allowed to send, that its bytes have not landed.
     Failed(PeerId, TransferId, Error),
-    /// The target, which is ready, is told that no bytes come on a lane.
+    /// Notify the target, which is ready, that no bytes will be sent on a lane.
     Abandon(PeerId, TransferId),
-    /// A pusher is gone, and was told of these transfers that they may come.
+    /// A pusher is gone, which was allowed to send these transfers.
     Gone(PeerId, Vec<TransferId>),
-    /// What was announced comes to nothing.
+    /// An announced transfer will not take place.
     Drop(E),
-    /// So many copies are over of which the program was not told that yet.
+    /// So many copies are over since the last report to the program.
     Over {
-        /// Those that were pushed from here.
+        /// Copies pushed from here.
         pushes: u32,
-        /// Those that were expected here.
+        /// Copies expected here.
         expects: u32,
     },
 }
 
 impl<E> ExchangeEffect<E> {
-    /// Who pushes, if it is about that.
+    /// Returns the pusher that the effect concerns, if there is one.
     pub fn peer(&self) -> Option<PeerId> {
         match *self {
             Self::Ready { peer, .. }
@@ -81,7 +81,7 @@ impl<E> ExchangeEffect<E> {
 }
 
 impl<E> ExchangeCore<E> {
-    /// One without peers. Says that copies are over in steps of so many, if that is given.
+    /// Creates a core without peers, which reports copies that are over in steps of `step`, if given.
     pub fn new(step: Option<u32>) -> Self {
         Self {
             pushes: Pushes::default(),
@@ -97,35 +97,35 @@ impl<E> ExchangeCore<E> {
         }
     }
 
-    /// What is to be done since the last call.
+    /// Returns the effects since the last call.
     pub fn effects(&mut self) -> impl Iterator<Item = ExchangeEffect<E>> + '_ {
         self.effects.drain(..)
     }
 
-    /// Pushes that are remembered.
+    /// Returns the number of pushes that are tracked.
     pub fn pushes(&self) -> usize {
         self.pushes.len()
     }
 
-    /// Expected transfers that are remembered.
+    /// Returns the number of expected transfers that are tracked.
     pub fn expects(&self) -> usize {
         self.expects.len()
     }
 
-    /// Whether nothing begins any more.
+    /// Checks that transfers may still start.
     ///
     /// # Errors
-    /// With what [`ExchangeCore::close`] was told.
+    /// Returns the error of [`ExchangeCore::close`] once it was called.
     pub fn check(&self) -> Result<()> {
         self.closed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     // The pusher's side.
 
-    /// Begins a push.
+    /// Starts a push.
     ///
     /// # Errors
-    /// When the transfer is known already, there are too many, or everything has ended.
+    /// Returns an error if the transfer is already pushed, too many are, or everything has ended.
     pub fn push(&mut self, transfer: TransferId, to: PeerId) -> Result<()> {
         self.check()?;
         self.pushes.push(transfer, to)?;
@@ -136,7 +136,7 @@ impl<E> ExchangeCore<E> {
         Ok(())
     }
 
-    /// What a push does next.
+    /// Returns what a push does next.
     pub fn step(&self, transfer: TransferId) -> PushStep {
         match (self.pushes.step(transfer), &self.closed) {
             (PushStep::Wait | PushStep::Send, Some(error)) => PushStep::End(Err(error.clone())),
@@ -144,27 +144,27 @@ impl<E> ExchangeCore<E> {
         }
     }
 
-    /// Where the target wants the bytes of a push that may be sent, if it has said so. Given once.
+    /// Takes the handle that the target has sent for a push that may be sent, if there is one.
     pub fn take_handle(&mut self, transfer: TransferId) -> Option<Vec<u8>> {
         let handle = self.handles.remove(&transfer)?;
         self.handles_bytes -= handle.len();
         Some(handle)
     }
 
-    /// The room that the target has posted for the bytes of a push that may be sent, if it has. Given once.
+    /// Takes the receive that the target has posted for a push that may be sent, if there is one.
     pub fn take_room(&mut self, transfer: TransferId) -> Option<RoomWord> {
         self.rooms.remove(&transfer)
     }
 
-    /// The same, while it is there.
+    /// Returns the same without taking it.
     pub fn room(&self, transfer: TransferId) -> Option<RoomWord> {
         self.rooms.get(&transfer).copied().filter(|_| self.step(transfer) == PushStep::Send)
     }
 
-    /// A push is over: it has ended, or its bytes are where the target wants them.
+    /// Ends a push, which has its outcome or has written its bytes to the target.
     ///
     /// # Errors
-    /// Its own.
+    /// Returns the push's own error.
     pub fn push_done(&mut self, transfer: TransferId) -> Result<()> {
         let step = self.step(transfer);
         self.finish(transfer, false);
@@ -174,13 +174,13 @@ impl<E> ExchangeCore<E> {
         }
     }
 
-    /// The bytes of a push are there, which nobody else says.
+    /// Records that the bytes of a push have landed, where the target sends no message of that.
     pub fn has_landed(&mut self, transfer: TransferId) {
-        // Else it has ended already.
+        // An error means that it has ended already.
         let _ = self.pushes.landed(transfer);
     }
 
-    /// A push comes to nothing, its stream has failed, say. If it has a lane, giving that back tells the target.
+    /// Gives up a push, as when its stream has failed. If it has a lane, releasing that notifies the target.
     pub fn give_up(&mut self, transfer: TransferId, has_lane: bool) {
         self.finish(transfer, has_lane);
     }
@@ -195,10 +195,10 @@ impl<E> ExchangeCore<E> {
         self.count();
     }
 
-    /// A target has said something of a push to it.
+    /// Handles a target's message on a push.
     ///
     /// # Errors
-    /// When that breaks the protocol.
+    /// Returns an error if the message breaks the protocol.
     pub fn on_control(&mut self, from: PeerId, message: ControlMessage) -> Result<()> {
         let transfer = match message {
             ControlMessage::Ready(transfer, handle) => {
@@ -225,7 +225,7 @@ impl<E> ExchangeCore<E> {
                 self.pushes.failed(transfer, error)?;
                 transfer
             }
-            // Whoever is asked answers before it comes here, and nobody else asks.
+            // Questions are answered by the caller, and targets ask none.
             ControlMessage::Ask(_) | ControlMessage::Alive(_) | ControlMessage::Lost(..) => {
                 return Err(broken("it asks or answers what it should not"));
             }
@@ -235,7 +235,8 @@ impl<E> ExchangeCore<E> {
         Ok(())
     }
 
-    /// The target of a push is ready. False if nothing will come, which it hears.
+    /// Records that the target of a push is ready. Returns `false` if nothing will be sent, of which the target is
+    /// notified.
     fn goes_on(&mut self, target: PeerId, transfer: TransferId) -> Result<bool> {
         let is_abandoned = self.pushes.ready(transfer)?;
         if is_abandoned {
@@ -251,7 +252,7 @@ impl<E> ExchangeCore<E> {
         }
     }
 
-    /// The lane to a peer is gone, and those before it: pushes to it end with `error`, also those that begin later.
+    /// Ends the pushes to a peer's lane and to its earlier ones with `error`, and fails later ones at once.
     pub fn push_lost(&mut self, peer: PeerId, error: &Error) {
         let known = self.lost.entry(peer.process()).or_insert_with(|| (peer.lane(), error.clone()));
         if known.0 < peer.lane() {
@@ -264,11 +265,11 @@ impl<E> ExchangeCore<E> {
 
     // The target's side.
 
-    /// The program has announced a transfer, and where it goes. If it can't go there its pusher is told. Else it does not come before
-    /// [`ExchangeCore::due`].
+    /// Records a transfer that the program has announced, and its destination. If that is an error, the pusher is
+    /// refused. Otherwise the transfer waits for [`ExchangeCore::due`].
     ///
     /// # Errors
-    /// When the transfer is known already, there are too many, or everything has ended.
+    /// Returns an error if the transfer is already expected, too many are, or everything has ended.
     pub fn expect(&mut self, transfer: TransferId, from: PeerId, place: Result<E>) -> Result<()> {
         let is_wanted = self.check().and_then(|()| self.expects.expect(transfer, from));
         if is_wanted != Ok(true) {
@@ -283,7 +284,7 @@ impl<E> ExchangeCore<E> {
         Ok(())
     }
 
-    /// What stood before a transfer on its target is done, or failed.
+    /// Records that all work ahead of a transfer on its target is done, or has failed.
     pub fn due(&mut self, transfer: TransferId, outcome: Result<()>) {
         if let Some((peer, answer)) = self.expects.due(transfer, outcome) {
             self.answer(peer, answer);
@@ -291,12 +292,12 @@ impl<E> ExchangeCore<E> {
         self.count();
     }
 
-    /// Whether nothing is taken any more from the lane of a peer.
+    /// Whether the lane of a peer is no longer read.
     pub fn is_over(&self, peer: PeerId) -> bool {
         self.expects.is_over(peer)
     }
 
-    /// A peer can be talked to, and may push. It has given up the lanes that it has had before.
+    /// Records that a peer has connected and may push. It has given up its earlier lanes.
     pub fn arrived(&mut self, peer: PeerId) {
         if let Some(before) = peer.lane().checked_sub(1) {
             self.peer_lost(peer.on_lane(before));
@@ -321,11 +322,11 @@ impl<E> ExchangeCore<E> {
         }
     }
 
-    /// The first bytes of a transfer are here, or with `aborted` the message that none will come. Whether they are to be taken;
-    /// [`ExchangeCore::ended`] follows then.
+    /// Records that the first bytes of a transfer have arrived, or with `aborted` the message that none will. Returns
+    /// whether the bytes are to be taken; [`ExchangeCore::ended`] follows then.
     ///
     /// # Errors
-    /// When the peer was not told that they may come.
+    /// Returns an error if the peer was not allowed to send them.
     pub fn begin(&mut self, transfer: TransferId, from: PeerId, aborted: bool) -> Result<bool> {
         self.expects.begin(transfer, from)?;
         if aborted {
@@ -335,7 +336,7 @@ impl<E> ExchangeCore<E> {
         Ok(!aborted)
     }
 
-    /// The bytes of a transfer have landed, or never will.
+    /// Records that the bytes of a transfer have landed, or never will.
     pub fn ended(&mut self, transfer: TransferId, from: PeerId, outcome: Result<()>) {
         if self.expects.end(transfer) {
             self.effects.push(match outcome {
@@ -346,13 +347,13 @@ impl<E> ExchangeCore<E> {
         self.count();
     }
 
-    /// The bytes of a transfer are there, which its pusher knows.
+    /// Records that the bytes of a transfer have landed, where the pusher knows it already.
     pub fn landed_unsaid(&mut self, transfer: TransferId) {
         self.expects.end(transfer);
         self.count();
     }
 
-    /// A peer pushes no more on its lane, nor on those before: what it was to push is forgotten.
+    /// Drops the expected transfers of a peer on its lane and its earlier ones.
     pub fn peer_lost(&mut self, peer: PeerId) {
         let mut told = self.expects.lost(peer);
         told.retain(|transfer| {
@@ -375,7 +376,7 @@ impl<E> ExchangeCore<E> {
         self.effects.extend(self.pushes.transfers().map(ExchangeEffect::Push));
     }
 
-    /// Copies may have come to their end.
+    /// Reports copies that are over, if there are enough.
     fn count(&mut self) {
         let enough = |over: u32| self.step.is_some_and(|step| over >= step);
         if enough(self.pushes.over()) || enough(self.expects.over()) {
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_wait_for_their_streams_and_are_bounded() {
+    fn handles_are_kept_for_their_streams_up_to_a_bound() {
         let mut core = ExchangeCore::<u32>::new(None);
         let large = vec![0; HANDLES_BYTES_MAX / 2 + 1];
         for transfer in [TransferId(2), TransferId(3)] {
@@ -410,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_pushes_to_a_lost_peer_hears_so_at_once() {
+    fn a_push_to_a_lost_peer_fails_at_once() {
         let mut core = ExchangeCore::<u32>::new(None);
         let gone = Error::new(ErrorCode::DeviceUnavailable, "gone");
         core.push_lost(PEER, &gone);
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_in_steps_how_many_are_over() {
+    fn copies_that_are_over_are_reported_in_steps() {
         let mut core = ExchangeCore::new(Some(2));
         core.arrived(PEER);
         for transfer in 1..4 {
@@ -434,7 +435,7 @@ mod tests {
         assert_eq!(effects(&mut core).len(), 1);
         assert!(!core.begin(TransferId(2), PEER, true).unwrap());
         assert_eq!(effects(&mut core), ["Over { pushes: 0, expects: 2 }"]);
-        // One that is given up before its target is ready is remembered until then.
+        // A push given up before its target is ready is tracked until then.
         core.push(TransferId(8), PEER).unwrap();
         core.give_up(TransferId(8), false);
         core.push(TransferId(9), PEER).unwrap();
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_that_is_given_up_in_the_middle_is_forgotten_at_both_ends() {
+    fn a_push_given_up_midway_leaves_no_state_at_either_end() {
         let (mut source, mut target) = (ExchangeCore::<u32>::new(None), ExchangeCore::new(None));
         let transfer = TransferId(1);
         target.arrived(PEER);
@@ -464,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_can_not_be_had_is_refused_when_the_pusher_is_there() {
+    fn a_missing_destination_is_refused_once_the_pusher_connects() {
         let mut core = ExchangeCore::<u32>::new(None);
         let full = Error::new(ErrorCode::OutOfMemory, "full");
         core.expect(TransferId(1), PEER, Err(full)).unwrap();

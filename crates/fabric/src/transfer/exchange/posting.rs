@@ -1,4 +1,4 @@
-//! Posts room for transfers, and hears what becomes of it.
+//! Posts receives for transfers, and handles their ends.
 
 use super::rooms::{DeviceRoom, TransferRoom};
 use super::{Exchange, Present};
@@ -10,7 +10,7 @@ use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, TransferId};
 use std::sync::Arc;
 
 impl Exchange {
-    /// Posts room for a transfer: what its pusher is told of it. None if its bytes can't come there.
+    /// Posts a receive for a transfer. Returns its announcement, or `None` if the bytes can't be received so.
     pub(super) fn post_room(
         self: &Arc<Self>,
         (transfer, len): (TransferId, u64),
@@ -21,7 +21,7 @@ impl Exchange {
         if !CopyWay::DeviceMpi.takes(len) {
             return None;
         }
-        // Its place goes without locks: it may be the last that has the device.
+        // Dropped without locks: `place` may hold the last reference to the device.
         let DeviceRoom { device, place } = room;
         let (range, exchange, of, posted) = (place.range()?, self.clone(), present.clone(), device.clone());
         let told = move |filled| {
@@ -32,7 +32,7 @@ impl Exchange {
         if !state.peers.contains_key(&peer) {
             return None;
         }
-        // With the lock: whoever is told of it has to find it.
+        // Under the lock, so that its notification finds it.
         let at = AddressRange { start: DevicePtr(range.address), len: range.len as u64 };
         let room = present.control.post(range, Box::new(told))?;
         if let Some(overlaps) = device.add(transfer, &room, at)
@@ -43,25 +43,25 @@ impl Exchange {
             return Some(RoomWord { number, overlaps });
         }
         drop(state);
-        // The device has ended, or still writes there, and nobody was told of its room.
+        // The device has ended, or is writing there, and the receive was not announced.
         TransferRoom { device, room }.withdraw(transfer);
         None
     }
 
-    /// The bytes of a transfer are in its room, or nothing comes there any more.
+    /// Handles the end of a transfer's receive, which was `filled` or not.
     fn room_ended(self: &Arc<Self>, transfer: TransferId, peer: PeerId, present: &Present, (len, filled): (u64, bool)) {
         let mut state = self.lock();
         let room = state.rooms.remove(&transfer);
-        // Else it has ended otherwise, or the peer is gone.
+        // Otherwise the transfer has ended in another way, or the peer is gone.
         let begun = state.core.begin(transfer, peer, false) == Ok(true);
         drop(state);
         drop(room);
         if begun {
-            // Whoever would have taken it from a lane may be the last that has the device: it goes without locks.
+            // Dropped without locks: the lane's receive may hold the last reference to the device.
             present.inbox.came_otherwise(transfer, if filled { len } else { 0 });
             let mut state = self.lock();
             if filled {
-                // The library has told its pusher.
+                // The library has notified the pusher.
                 state.core.landed_unsaid(transfer);
             } else {
                 state.core.ended(transfer, peer, Err(not_taken()));
@@ -70,12 +70,12 @@ impl Exchange {
         }
     }
 
-    /// Nobody wants any more what comes there.
+    /// Abandons the receives of these transfers.
     pub(super) fn abandon_rooms(&self, transfers: &[TransferId]) {
         self.rooms(|transfer| transfers.contains(transfer)).iter().for_each(|room| room.abandon());
     }
 
-    /// Nothing is written any more into any device's memory when this returns.
+    /// Ends all receives. When it returns no device memory is written any more.
     pub(super) fn end_rooms(&self) {
         self.rooms(|_| true).iter().for_each(|room| room.await_free());
     }

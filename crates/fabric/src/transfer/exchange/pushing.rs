@@ -12,40 +12,40 @@ use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A target that has answered by then is as it should be: nobody looks whether it lives.
+/// How long a target may take to answer before its wait counts as a stall, and its liveness is checked.
 const SOON: Duration = Duration::from_millis(100);
 
-/// A push under way: gets the bytes from the device, in its stream's order.
+/// A push in flight, which gets the bytes from the device, in its stream's order.
 pub struct Pushing {
     exchange: Arc<Exchange>,
     outbox: Arc<Outbox>,
     transfer: TransferId,
-    /// It goes on.
+    /// Raised when the push may go on.
     changed: Arc<Signal>,
     len: u64,
-    /// Whose bytes keep their order on their way.
+    /// The stream, whose bytes keep their order.
     stream: Option<PushingStream>,
     outgoing: Option<Outgoing>,
-    /// All of them went over a lane, which others have since.
+    /// Set once all bytes were sent over a lane, which other transfers may use since.
     sent: Option<Sent>,
-    /// The bytes do not go over a lane.
+    /// Whether the bytes bypass the lanes.
     direct: bool,
-    /// The room that the target has posted for them.
+    /// The receive that the target has posted.
     room: Option<RoomWord>,
-    /// They went there.
+    /// Whether the bytes were sent to that receive.
     in_room: bool,
-    /// They are on their way there, since then.
+    /// The send to that receive in flight, and its start.
     going: Option<(Box<dyn PostedBytes>, Instant)>,
-    /// They are there, which the target does not say again.
+    /// Whether the bytes have landed, which the target does not report again.
     landed: bool,
     over: bool,
 }
 
 impl Exchange {
-    /// Begins a push of `len` bytes, more than 0, over the lanes of `outbox`.
+    /// Starts a push of `len` bytes, more than 0, over the lanes of `outbox`.
     ///
     /// # Errors
-    /// When the transfer is known already, there are too many, or the exchange is closed.
+    /// Returns an error if the transfer is already pushed, too many are, or the exchange is closed.
     pub fn push(self: &Arc<Self>, transfer: TransferId, to: PeerId, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
         let mut state = self.lock();
         state.core.push(transfer, to)?;
@@ -74,7 +74,7 @@ impl Exchange {
 }
 
 impl Pushing {
-    /// The push of this stream. Pushes of one may follow each other, see [`Pushing::follows`].
+    /// Assigns the push to a stream. Pushes of one stream may follow each other, see [`Pushing::follows`].
     #[must_use]
     pub fn of(mut self, stream: PushingStream) -> Self {
         self.stream = Some(stream);
@@ -86,11 +86,11 @@ impl Pushing {
         self.outbox.is_connected()
     }
 
-    /// Where the bytes go straight to, if the target is on this host and has said where it wants them and `reach` gets there:
-    /// then [`Pushing::finish`] is to be called when they are there, and no lane is used.
+    /// Opens the target's memory directly, if the target is on this host, has sent a handle, and `reach` can import it.
+    /// The caller then writes the bytes there and calls [`Pushing::finish`], and no lane is used.
     ///
     /// # Errors
-    /// When the target refuses or is gone.
+    /// Returns an error if the target refuses or is gone.
     pub fn reach<T>(&mut self, reach: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
         let Some(handle) = self.handle()? else { return Ok(None) };
         let reached = reach(&handle);
@@ -98,7 +98,7 @@ impl Pushing {
         Ok(reached)
     }
 
-    /// Waits until the target is ready. Where it wants the bytes, if it has said so.
+    /// Blocks until the target is ready. Returns the handle of its memory, if it has sent one.
     fn handle(&mut self) -> Result<Option<Vec<u8>>> {
         self.wait(&PushStep::Send)?;
         Ok(self.exchange.lock().core.take_handle(self.transfer))
@@ -107,28 +107,29 @@ impl Pushing {
     /// Sends the next bytes, the first ones once the target is ready.
     ///
     /// # Errors
-    /// When the target refuses or is gone.
+    /// Returns an error if the target refuses or is gone.
     pub fn drain(&mut self, piece: &[u8]) -> Result<()> {
         self.outgoing()?.send(piece)?;
         self.give_lane_back();
         Ok(())
     }
 
-    /// Whether the bytes may be sent now, though those of the stream's pushes before it have not landed: the target is ready. They don't overtake those,
-    /// as they go by the same lane. Does not wait.
+    /// Whether the bytes may be sent before those of the stream's earlier pushes have landed: the target is ready, and
+    /// all use the same lane, which keeps their order. Does not block.
     pub fn follows(&self) -> bool {
         self.stream.is_some() && self.exchange.lock().core.step(self.transfer) == PushStep::Send
     }
 
-    /// Whether [`Pushing::drains_native`] may say so.
+    /// Whether [`Pushing::drains_native`] may return `true`.
     pub fn may_drain_native(&self) -> bool {
         CopyWay::DeviceMpi.takes(self.len) && self.outbox.may_send_native()
     }
 
-    /// Whether [`Pushing::drain_native`] is the way. Asked before anything else was sent; waits until the target is ready if it may be.
+    /// Whether to use [`Pushing::drain_native`]. Called before any byte is sent; blocks until the target is ready if
+    /// the answer may be `true`.
     ///
     /// # Errors
-    /// When the target refuses or is gone.
+    /// Returns an error if the target refuses or is gone.
     pub fn drains_native(&mut self) -> Result<bool> {
         if !self.may_drain_native() {
             return Ok(false);
@@ -136,14 +137,15 @@ impl Pushing {
         if self.outgoing.is_none() {
             self.wait(&PushStep::Send)?;
             let room = self.exchange.lock().core.take_room(self.transfer);
-            // A lane may have come meanwhile that does not: what MPI reaches is each end's own.
+            // A lane without such sends may have been added meanwhile: each end decides on its own what MPI can
+            // address.
             self.room = room.filter(|_| self.outbox.sends_native());
         }
         Ok(self.room.is_some() || CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
     }
 
-    /// Whether the bytes may be on their way beside those of other pushes that say so, though these were to come before or after: the target has
-    /// room for each of them, and none overlaps. Does not wait.
+    /// Whether the bytes may be in flight together with those of other such pushes, whatever the order of all of them:
+    /// the target has posted a receive for each, and none overlaps. Does not block.
     pub fn goes_beside(&self) -> bool {
         let is_beside = |room: RoomWord| !room.overlaps;
         match self.room {
@@ -153,12 +155,12 @@ impl Pushing {
         }
     }
 
-    /// As [`Pushing::drain`], out of a device's own memory, where they stay as they are until [`Pushing::await_native`] has returned.
+    /// As [`Pushing::drain`], from device memory, which stays unchanged until [`Pushing::await_native`] has returned.
     ///
     /// # Errors
-    /// As for [`Pushing::drain`].
+    /// Returns the errors of [`Pushing::drain`].
     pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
-        // The room takes one message. If something else comes, the target has no use for it any more.
+        // The receive takes one message. If it does not fit, the target ends the receive.
         if let Some(room) = self.room.take().filter(|_| bytes.len as u64 == self.len) {
             self.in_room = true;
             self.going = Some((self.outbox.send_posted(room.number, bytes)?, Instant::now()));
@@ -169,10 +171,10 @@ impl Pushing {
         Ok(())
     }
 
-    /// Returns when nobody needs the bytes any more that [`Pushing::drain_native`] was given.
+    /// Blocks until the bytes of [`Pushing::drain_native`] are released.
     ///
     /// # Errors
-    /// When they may not have gone.
+    /// Returns an error if they may not have been sent.
     pub fn await_native(&mut self) -> Result<()> {
         if let Some((bytes, begin)) = self.going.take() {
             self.landed = self.outbox.await_posted(bytes, self.len, begin)?;
@@ -180,7 +182,7 @@ impl Pushing {
         Ok(())
     }
 
-    /// The lane that it has, once the target is ready.
+    /// Returns the push's lane, once the target is ready.
     fn outgoing(&mut self) -> Result<&mut Outgoing> {
         if self.sent.is_some() {
             return Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes"));
@@ -194,24 +196,24 @@ impl Pushing {
         }
     }
 
-    /// Lets others have the lane once all bytes were sent.
+    /// Releases the lane once all bytes were sent.
     fn give_lane_back(&mut self) {
         self.sent = self.outgoing.take_if(|outgoing| outgoing.is_complete()).map(|outgoing| outgoing.sent(self.stream));
     }
 
-    /// All bytes were sent: waits until they have landed.
+    /// Blocks until all bytes, which were sent, have landed.
     ///
     /// # Errors
-    /// When the target refuses or is gone.
+    /// Returns an error if the target refuses or is gone.
     pub fn finish(&mut self) -> Result<()> {
         self.await_native()?;
         self.outgoing = None;
         if self.landed {
-            // Whatever became of the target since.
+            // Whatever happened to the target since.
             let _ = self.done();
             return Ok(());
         }
-        // What did not go over a lane has landed when it was written.
+        // Bytes that bypassed the lanes have landed when they were written.
         if !self.direct {
             let outcome = self.wait(&PushStep::End(Ok(())));
             return self.done().and(outcome);
@@ -257,7 +259,7 @@ impl Pushing {
             let end = stalled.is_none().then(|| start + SOON);
             state = match self.changed.wait(state, end) {
                 Ok(state) => state,
-                // Whoever is told of it must not find the lock taken.
+                // The lock is released: a stall's observer may take it.
                 Err(_) => {
                     stalled = Some(self.outbox.stats.stalls.begin());
                     self.exchange.lock()
@@ -273,11 +275,11 @@ impl Drop for Pushing {
             return;
         }
         let _ = self.await_native();
-        // Dropping the lane tells the target.
+        // Dropping the lane notifies the target.
         let outgoing = self.outgoing.take();
         let mut state = self.exchange.lock();
         state.pushing.remove(&self.transfer);
-        // What is in its room, or was sent, can't be called off.
+        // Bytes that were sent can't be withdrawn.
         state.core.give_up(self.transfer, outgoing.is_some() || self.in_room || self.sent.is_some());
         self.exchange.act(state, Some(&self.outbox));
     }

@@ -1,8 +1,8 @@
-//! Room in devices' memory that is posted for transfers: their bytes come there as one message, which takes a way less than to offer them by a
-//! lane, to be asked for them, and to send them.
+//! Receives posted into device memory for transfers. The bytes are sent there as one message, which saves the round
+//! trip of an offer and a request on a lane.
 //!
-//! Whoever pushes uses either the room or a lane. On a lane comes also the word that it uses neither: then the room is withdrawn. Who loses the
-//! pusher, or ends the device, abandons the room, since a message may be on its way.
+//! A pusher uses either the posted receive or a lane. If it uses neither, it reports so on a lane, and the receive is
+//! withdrawn. When the pusher is lost or the device ends the receive is abandoned, since a message may be in flight.
 
 use crate::transport::PostedRoom;
 use accord_types::short_lock::ShortLock;
@@ -12,23 +12,24 @@ use std::sync::Arc;
 
 /// Memory that a transfer goes to, for a library that writes there.
 pub struct DeviceRoom {
-    /// What is posted of its device.
+    /// The posted receives of its device.
     pub device: Arc<DeviceRooms>,
-    /// Where it is.
+    /// Its location.
     pub place: Box<dyn RoomPlace>,
 }
 
-/// Where a transfer goes in its device's memory.
+/// The location of a transfer in device memory.
 pub trait RoomPlace: Send {
-    /// Once nothing else writes there; none if a library can't reach it. Called without locks, when the bytes may come.
+    /// Returns the memory once nothing else writes there; `None` if a library can't address it. Called without locks,
+    /// when the bytes may be sent.
     fn range(&self) -> Option<NativeRange>;
 
-    /// Whether nothing else writes there still, as far as that is known without a look at the device. Asked once it is posted: whoever writes there sees
-    /// that, or is seen here. Called with locks.
+    /// Whether still nothing else writes there, as far as known without asking the device. Called after posting, so
+    /// that a later writer sees the receive, and an earlier one is seen here. Called with locks.
     fn is_free(&self) -> bool;
 }
 
-/// What is posted of a device. To be ended before its memory is given back.
+/// The posted receives of a device. They have to be ended before its memory is freed.
 #[derive(Default)]
 pub struct DeviceRooms(ShortLock<Posted>);
 
@@ -40,7 +41,7 @@ struct Posted {
 }
 
 impl DeviceRooms {
-    /// Nothing of the device is written to any more when this returns, nor later.
+    /// Ends all receives. When it returns the device's memory is not written, nor will it be.
     pub fn end(&self) {
         let mut posted = self.0.lock();
         posted.ended = true;
@@ -49,7 +50,8 @@ impl DeviceRooms {
         rooms.iter().for_each(|room| room.await_free());
     }
 
-    /// Adds what was posted at these addresses, and nobody was told of: whether other such room overlaps. None if nobody may be told.
+    /// Adds a receive that was not announced yet. Returns whether it overlaps another one, or `None` if it must not be
+    /// announced.
     pub(super) fn add(&self, transfer: TransferId, room: &Arc<dyn PostedRoom>, at: AddressRange) -> Option<bool> {
         let mut posted = self.0.lock();
         if posted.ended {
@@ -60,14 +62,14 @@ impl DeviceRooms {
         Some(overlaps)
     }
 
-    /// Whether somebody may write there into what was posted.
+    /// Whether a posted receive that is not over overlaps `at`.
     pub fn overlaps(&self, at: AddressRange) -> bool {
         self.0.lock().overlaps(at)
     }
 
     pub(super) fn remove(&self, transfer: TransferId) {
         let room = self.0.lock().rooms.remove(&transfer);
-        // What goes with it may take its time.
+        // Dropping it may take long, so that it happens without the lock.
         drop(room);
     }
 }
@@ -78,16 +80,16 @@ impl Posted {
     }
 }
 
-/// Room that is posted.
+/// A receive posted for a transfer.
 pub(super) struct TransferRoom {
     pub(super) device: Arc<DeviceRooms>,
     pub(super) room: Arc<dyn PostedRoom>,
 }
 
 impl TransferRoom {
-    /// The pusher has said that it does not use it.
+    /// Withdraws it, as the pusher has reported that it does not use it.
     pub(super) fn withdraw(&self, transfer: TransferId) {
-        // Else it sends there all the same, and the device's memory has to stay until that is there.
+        // If a message is arriving all the same, the device's memory has to stay until it has.
         if self.room.withdraw() {
             self.device.remove(transfer);
         }

@@ -58,7 +58,7 @@ fn two() -> Two {
     Two { pusher, target, outbox }
 }
 
-/// Takes all bytes at once and reports them.
+/// Takes all bytes at once and sends them to `to`.
 fn taker(len: usize, to: mpsc::Sender<Vec<u8>>) -> Starter {
     Box::new(move |incoming| {
         let (mut bytes, ending) = incoming.split().unwrap();
@@ -128,7 +128,7 @@ fn export(handle: &'static [u8]) -> DirectWays {
 }
 
 #[test]
-fn bytes_may_go_another_way_if_the_target_says_where() {
+fn bytes_bypass_the_lane_if_the_target_sends_a_handle() {
     let two = two();
     let (to, from) = mpsc::channel();
     for (number, handle) in [(1, &b"there"[..]), (2, b"")] {
@@ -149,7 +149,7 @@ fn bytes_may_go_another_way_if_the_target_says_where() {
 }
 
 #[test]
-fn a_place_that_is_not_used_is_forgotten() {
+fn an_unused_handle_leaves_no_state() {
     let two = two();
     let (to, from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
@@ -162,7 +162,7 @@ fn a_place_that_is_not_used_is_forgotten() {
 }
 
 #[test]
-fn whoever_waits_for_room_goes_on_when_a_copy_is_over() {
+fn a_blocked_push_goes_on_when_a_copy_is_over() {
     let two = two();
     let begin = |number: u32| two.pusher.push(TransferId(number.into()), TARGET, 4, two.outbox.clone()).unwrap();
     let mut pushing: Vec<_> = (0..EXCHANGE_WINDOW).map(begin).collect();
@@ -170,7 +170,7 @@ fn whoever_waits_for_room_goes_on_when_a_copy_is_over() {
     let waiting = std::thread::spawn(move || pusher.wait_to_push());
     assert!(two.target.wait_to_expect().is_ok());
     let last = pushing.pop();
-    // It is remembered until its target is there.
+    // The push is tracked until its target has answered.
     drop(last);
     let refused =
         ControlMessage::Refused(TransferId(u64::from(EXCHANGE_WINDOW) - 1), Error::new(ErrorCode::Execution, "no"));

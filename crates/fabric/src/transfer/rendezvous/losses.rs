@@ -1,5 +1,5 @@
-//! Lanes that are lost between executors while a program goes on asking for copies, by seed: what was begun for a lane ends with it, at both
-//! ends and whoever hears of what first; what the program asks for when it has heard of the loss goes over the next lane.
+//! Lanes between executors are lost while a program issues copies, by seed. Transfers of a lost lane end at both ends,
+//! in whatever order the events arrive; those issued after the program has learnt of the loss use the next lane.
 
 use super::simulation::{Message, Random};
 use super::*;
@@ -20,9 +20,9 @@ struct Lane {
     forward: VecDeque<Message>,
     back: VecDeque<Message>,
     cut: bool,
-    /// Its opener, and its target, have still to see that.
+    /// Whether its opener, and its target, have still to learn that.
     unseen: [bool; 2],
-    /// The target knows of it.
+    /// Whether the target has accepted it.
     known: bool,
 }
 
@@ -47,12 +47,12 @@ struct World {
     nodes: [Node; NODES],
     program: [VecDeque<Told>; NODES],
     lanes: BTreeMap<LaneName, Lane>,
-    /// Losses of which the program has not heard.
+    /// Losses that the program has not learnt of.
     said: VecDeque<LaneName>,
-    /// The lanes that the program names.
+    /// The lanes that the program uses.
     numbers: BTreeMap<(usize, usize), u32>,
     issued: u64,
-    /// Those that have ended, and whether they have landed.
+    /// Pushes that have ended, and whether they have landed.
     ended: BTreeMap<TransferId, (LaneName, bool)>,
 }
 
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// An end sees that a lane is lost.
+    /// An end learns that a lane is lost.
     fn see(&mut self, name: LaneName, target: bool) {
         self.lanes.get_mut(&name).unwrap().unseen[usize::from(target)] = false;
         if target {
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// A push does its next step. False if there is none.
+    /// A push takes its next step. Returns `false` if there is none.
     fn go_on(&mut self, node: usize, at: usize) -> bool {
         let (transfer, name, sent) = self.nodes[node].under_way[at];
         match self.nodes[node].pushes.step(transfer) {
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// One thing happens of those that can, a loss among them if there may be `losses`. False if nothing can.
+    /// One possible event happens, a loss among them if `losses` allows it. Returns `false` if there is none.
     fn step(&mut self, random: &mut Random, losses: bool) -> bool {
         let names: Vec<LaneName> = self.lanes.keys().copied().collect();
         if losses && !names.is_empty() && random.below(12) == 0 {
@@ -261,7 +261,7 @@ fn run(seed: u64) {
         }
     }
     world.come_to_rest(&mut random, true, seed);
-    // Nothing is lost any more, and all is heard of: each two have a lane again.
+    // No more lanes are lost, and all losses are known: each pair has a lane again.
     world.come_to_rest(&mut random, false, seed);
     let late = world.issued;
     for (from, to) in (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to))).filter(|(from, to)| from != to) {
@@ -282,6 +282,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn what_was_begun_for_a_lost_lane_ends_and_later_transfers_have_another_one() {
+fn transfers_of_a_lost_lane_end_and_later_ones_use_another() {
     (0..SEEDS).for_each(run);
 }

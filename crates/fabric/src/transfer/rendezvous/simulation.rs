@@ -1,5 +1,5 @@
-//! A program and three executors whose links are late and overtake each other, by seed.
-//! Within a link messages keep their order; between links anything goes.
+//! A program and three executors whose links delay messages and overtake each other, by seed. Messages of one link keep
+//! their order; the links have none among them.
 
 use crate::peer::PeerId;
 
@@ -10,7 +10,7 @@ const NODES: usize = 3;
 const QUEUES: usize = 2;
 const SEEDS: u64 = 3000;
 
-/// A small generator: the same seed is the same run.
+/// A small generator: the same seed gives the same run.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -28,7 +28,7 @@ enum Told {
     Expect { transfer: TransferId, from: usize },
 }
 
-/// What executors say to each other.
+/// A message between executors.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Message {
     Arrived,
@@ -41,9 +41,9 @@ pub(super) enum Message {
 
 #[derive(Default)]
 struct PushQueue {
-    /// Its pushes in order, and to whom.
+    /// Its pushes in order, with their targets.
     pushes: VecDeque<(TransferId, usize)>,
-    /// The bytes of the first were sent.
+    /// Whether the bytes of the first were sent.
     sent: bool,
     failed: bool,
 }
@@ -53,11 +53,11 @@ struct Node {
     pushes: Pushes,
     expects: Expects,
     queues: [PushQueue; QUEUES],
-    /// Expects whose predecessors on this node are not done yet.
+    /// Expected transfers whose predecessors on this node are not done yet.
     early: Vec<TransferId>,
     /// Transfers whose copy runs in the incoming stream.
     incoming: VecDeque<(TransferId, usize)>,
-    /// What the program's link has brought, in order: the proof that no byte came before.
+    /// Transfers that the program has announced, in order: the proof that no byte arrived before.
     expected: Vec<TransferId>,
 }
 
@@ -65,8 +65,8 @@ struct Node {
 struct World {
     nodes: [Node; NODES],
     program: [VecDeque<Told>; NODES],
-    /// Lanes by who opened them, to whom, and direction (true: from the opener). A lane exists once
-    /// its opener has a push for the other.
+    /// Lanes by opener, target and direction (`true`: from the opener). A lane exists once its opener has a push for
+    /// the target.
     lanes: BTreeMap<(usize, usize, bool), VecDeque<Message>>,
     landed: usize,
     failed: usize,
@@ -77,7 +77,7 @@ fn peer(node: usize) -> PeerId {
 }
 
 impl World {
-    /// Bytes and their end go with the lane of the pusher, all else against that of the other.
+    /// Bytes and aborts use the pusher's lane, all else the reverse direction of it.
     fn send(&mut self, from: usize, to: usize, message: Message) {
         let lane = match message {
             Message::Arrived | Message::Bytes(_) | Message::Abort(_) => (from, to, true),
@@ -149,7 +149,7 @@ impl World {
         self.send(from, to, message);
     }
 
-    /// One queue does its next step; false if there is none.
+    /// One queue takes its next step. Returns `false` if there is none.
     fn run_queue(&mut self, node: usize, queue: usize) -> bool {
         let PushQueue { pushes, sent, .. } = &self.nodes[node].queues[queue];
         let (Some(&(transfer, to)), sent) = (pushes.front(), *sent) else { return false };
@@ -177,11 +177,11 @@ impl World {
         }
     }
 
-    /// Skips what is left in a queue.
+    /// Skips the rest of a queue.
     fn fail_queue(&mut self, node: usize, queue: usize) {
         self.nodes[node].queues[queue].failed = true;
         if self.nodes[node].queues[queue].sent {
-            // The bytes are on their way: the push ends by itself.
+            // The bytes are in flight: the push ends by itself.
             let rest = self.nodes[node].queues[queue].pushes.split_off(1);
             rest.into_iter().for_each(|(transfer, to)| self.abandon(node, transfer, to));
         } else {
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// One random thing happens; false if nothing can.
+    /// One possible event happens. Returns `false` if there is none.
     fn step(&mut self, random: &mut Random, refuse: bool) -> bool {
         let first = random.below(1000);
         let choices = NODES + 2 * NODES * NODES + NODES * QUEUES + 2 * NODES;
@@ -301,13 +301,13 @@ fn a_lost_peer_ends_its_transfers_only() {
 }
 
 #[test]
-fn bytes_that_nobody_asked_for_are_refused() {
+fn unrequested_bytes_are_refused_by_the_target() {
     let mut expects = Expects::default();
     expects.expect(TransferId(1), peer(7)).unwrap();
-    assert!(expects.begin(TransferId(1), peer(7)).is_err(), "before ready was said");
+    assert!(expects.begin(TransferId(1), peer(7)).is_err(), "before ready");
     expects.arrived(peer(7));
     expects.due(TransferId(1), Ok(()));
-    assert!(expects.begin(TransferId(1), peer(8)).is_err(), "from somebody else");
+    assert!(expects.begin(TransferId(1), peer(8)).is_err(), "from another peer");
     assert!(expects.begin(TransferId(1), peer(7)).is_ok());
     assert!(expects.begin(TransferId(1), peer(7)).is_err(), "twice");
     assert!(expects.expect(TransferId(1), peer(7)).is_err(), "announced twice");

@@ -1,4 +1,4 @@
-//! Bytes of a push may go before those of the ones ahead of it have landed.
+//! A stream's next push may send its bytes before earlier ones have landed.
 
 use super::*;
 use crate::transfer::chunk_io::{read_bytes, read_chunk};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const STREAM: PushingStream = (DeviceId { node: NodeId(1), ordinal: 0 }, StreamId(3));
 const SOON: Duration = Duration::from_secs(20);
 
-/// Takes four bytes, and gives them with what says that they have landed.
+/// Takes four bytes, and passes them on with their [`Ending`].
 fn keeper(to: mpsc::Sender<(Vec<u8>, Ending)>) -> Starter {
     Box::new(move |incoming| {
         let (mut bytes, ending) = incoming.split().unwrap();
@@ -20,7 +20,7 @@ fn keeper(to: mpsc::Sender<(Vec<u8>, Ending)>) -> Starter {
     })
 }
 
-/// A push and its target; the bytes may come if it is `due`.
+/// Starts a push and its expected transfer, whose bytes may be sent if it is `due`.
 fn pushed(two: &Two, number: u64, due: bool, to: &mpsc::Sender<(Vec<u8>, Ending)>) -> Pushing {
     let transfer = TransferId(number);
     let pushing = two.pusher.push(transfer, TARGET, 4, two.outbox.clone()).unwrap().of(STREAM);
@@ -34,13 +34,13 @@ fn pushed(two: &Two, number: u64, due: bool, to: &mpsc::Sender<(Vec<u8>, Ending)
 fn await_follows(pushing: &Pushing) {
     let start = Instant::now();
     while !pushing.follows() {
-        assert!(start.elapsed() < SOON, "it is not said that it may come");
+        assert!(start.elapsed() < SOON, "the target is not ready");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn whoever_was_sent_leaves_the_lane_to_others_before_it_has_landed() {
+fn a_sent_push_releases_its_lane_before_it_has_landed() {
     let two = two();
     let (to, from) = mpsc::channel();
     let mut first = pushed(&two, 1, true, &to);
@@ -56,7 +56,7 @@ fn whoever_was_sent_leaves_the_lane_to_others_before_it_has_landed() {
     let (one, other) = (from.recv_timeout(SOON).unwrap(), from.recv_timeout(SOON).unwrap());
     assert_eq!((&one.0[..], &other.0[..]), (&b"abcd"[..], &b"efgh"[..]));
     let ended = std::thread::spawn(move || first.finish().and_then(|()| second.finish()));
-    // In whatever order they land.
+    // They land in any order.
     other.1.landed(Ok(()));
     one.1.landed(Ok(()));
     ended.join().unwrap().unwrap();
@@ -64,14 +64,14 @@ fn whoever_was_sent_leaves_the_lane_to_others_before_it_has_landed() {
     await_follows(&third);
 }
 
-/// Of several lanes another one may be the quicker one.
+/// Of several lanes another one may be faster.
 #[test]
-fn whoever_follows_goes_by_the_same_lane() {
+fn pushes_of_one_stream_use_the_same_lane() {
     let two = two();
     let (to, _from) = mpsc::channel();
     let (near, far) = crate::transport::pair().unwrap();
     two.outbox.add(near);
-    // The first lane is lent meanwhile.
+    // The first lane is in use meanwhile.
     let mut other = pushed(&two, 7, true, &to);
     other.drain(b"wx").unwrap();
     let mut first = pushed(&two, 1, true, &to);
@@ -80,7 +80,7 @@ fn whoever_follows_goes_by_the_same_lane() {
     let mut second = pushed(&two, 2, true, &to);
     second.drain(b"efgh").unwrap();
     drop((first, second, other));
-    // Nothing of the stream is on its way any more: by the first lane again.
+    // Nothing of the stream is in flight any more, so that the first lane is used again.
     let mut third = pushed(&two, 3, true, &to);
     third.drain(b"ijkl").unwrap();
     two.outbox.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
@@ -94,12 +94,12 @@ fn whoever_follows_goes_by_the_same_lane() {
 }
 
 #[test]
-fn whoever_was_sent_can_not_be_called_off() {
+fn a_sent_push_can_not_be_aborted() {
     let two = two();
     let (to, from) = mpsc::channel();
     let mut first = pushed(&two, 1, true, &to);
     first.drain(b"abcd").unwrap();
-    // Its stream has failed, say. The target is not told that nothing comes, which would end the lane.
+    // As when its stream has failed. The target gets no abort, which would end the lane.
     drop(first);
     from.recv_timeout(SOON).unwrap().1.landed(Ok(()));
     let mut second = pushed(&two, 2, true, &to);

@@ -1,4 +1,5 @@
-//! Whoever takes a transfer may be the last that has its device, whose end may wait: it goes with no lock held.
+//! A transfer's receiver may hold the last reference to its device, whose destructor may block: it is dropped with no
+//! lock held.
 
 use super::*;
 use accord_types::NativeContext;
@@ -7,7 +8,7 @@ use std::num::NonZeroU16;
 
 const LEN: u64 = 1 << 20;
 
-/// Posts whatever room it is asked for, and keeps who is told what becomes of it.
+/// Posts every receive it is asked for, and keeps the callbacks.
 #[derive(Default)]
 struct Posting(ShortLock<Vec<RoomTold>>);
 
@@ -40,7 +41,7 @@ impl TransferControl for Posting {
     fn failed(&self, _transfer: TransferId, _error: &Error) {}
 }
 
-/// Panics if it goes with a lock held; counts those that are left.
+/// Panics if it is dropped with a lock held; its references count those that are left.
 struct Owner(#[allow(dead_code, reason = "it looks when it is dropped")] DroppedUnlocked, Arc<()>);
 
 struct RoomOfTest {
@@ -61,7 +62,7 @@ impl RoomPlace for RoomOfTest {
 }
 
 struct Target {
-    /// Whether nothing else is written to what is posted.
+    /// Whether nothing else writes to the posted memory.
     is_free: bool,
     exchange: Arc<Exchange>,
     control: Arc<Posting>,
@@ -69,14 +70,14 @@ struct Target {
 }
 
 impl Target {
-    /// `inbox` is kept by the exchange alone.
+    /// The exchange has the only reference to `inbox`.
     fn new() -> Self {
         let (exchange, control) = (Exchange::new(), Arc::<Posting>::default());
         exchange.arrived(PUSHER, control.clone(), Inbox::new(Arc::default(), false));
         Self { is_free: true, exchange, control, owners: Arc::default() }
     }
 
-    /// Expects a transfer for which room can be posted.
+    /// Expects a transfer for which a receive can be posted.
     fn expect(&self, transfer: u64) -> Result<()> {
         let owner = || Owner(DroppedUnlocked::default(), self.owners.clone());
         let [taker, export, room] = [owner(), owner(), owner()];
@@ -94,7 +95,7 @@ impl Target {
         self.exchange.expect(TransferId(transfer), PUSHER, LEN, starter, ways)
     }
 
-    /// And lets it come.
+    /// Expects transfers and lets their bytes be sent.
     fn posted(transfers: std::ops::Range<u64>) -> Self {
         let target = Self::new();
         for transfer in transfers.clone() {
@@ -106,7 +107,7 @@ impl Target {
         target
     }
 
-    /// What has become of the room that was posted.
+    /// Ends the posted receives.
     fn tell(&self, filled: [bool; 2]) {
         let told = std::mem::take(&mut *self.control.0.lock());
         told.into_iter().zip(filled).for_each(|(told, filled)| told(filled));
@@ -118,27 +119,27 @@ impl Target {
 }
 
 #[test]
-fn when_its_room_has_ended() {
+fn an_ended_receive_drops_its_owner_unlocked() {
     let target = Target::posted(0..2);
     target.tell([true, false]);
     assert_eq!(target.owners(), 0);
 }
 
 #[test]
-fn when_nobody_may_be_told_of_it() {
+fn an_unannounced_receive_drops_its_owner_unlocked() {
     let target = Target { is_free: false, ..Target::new() };
     target.expect(1).unwrap();
     target.exchange.due(TransferId(1), Ok(()));
     let told = std::mem::take(&mut *target.control.0.lock());
     drop(told);
-    // It comes by a lane.
+    // It arrives by a lane.
     assert_eq!(target.owners(), 1);
     target.exchange.peer_lost(PUSHER);
     assert_eq!(target.owners(), 0);
 }
 
 #[test]
-fn when_its_pusher_is_gone() {
+fn a_lost_pusher_drops_owners_unlocked() {
     let target = Target::posted(0..2);
     target.expect(7).unwrap();
     target.exchange.peer_lost(PUSHER);
@@ -146,7 +147,7 @@ fn when_its_pusher_is_gone() {
 }
 
 #[test]
-fn when_it_may_not_come() {
+fn a_refused_transfer_drops_its_owner_unlocked() {
     let target = Target::new();
     target.expect(1).unwrap();
     let one = target.owners();
@@ -157,7 +158,7 @@ fn when_it_may_not_come() {
 }
 
 #[test]
-fn when_everything_ends() {
+fn closing_drops_owners_unlocked() {
     let target = Target::posted(0..2);
     target.expect(7).unwrap();
     target.exchange.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
@@ -168,7 +169,7 @@ fn when_everything_ends() {
 }
 
 #[test]
-fn when_nobody_wants_its_bytes() {
+fn discarding_drops_the_owner_unlocked() {
     let inbox = Inbox::new(Arc::default(), false);
     let owner = Owner(DroppedUnlocked::default(), Arc::default());
     let owners = owner.1.clone();
