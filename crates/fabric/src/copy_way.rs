@@ -1,33 +1,35 @@
-//! Which way the bytes of a copy between two devices go: of those that are possible the one that takes least, see docs/design/routes.md.
+//! Chooses the way of a copy between two devices: of the possible ones the one that takes least time, see
+//! docs/design/routes.md.
 //!
-//! A function without state or clock, which allocates nothing: it is asked for each copy.
+//! A function without state or clock, which allocates nothing: it is called for each copy.
 
 use accord_types::{Cost, NodeFigures, PathTimes, Source};
 use std::fmt;
 
-/// A way for the bytes.
+/// A way for a copy's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum CopyWay {
-    /// One process drives both devices: their own copy.
+    /// One process drives both devices, and copies between them.
     Peer = 0,
-    /// The target's memory is mapped in the source's process, which has its device write there.
+    /// The source's process maps the target's memory, and its device writes there.
     Mapped = 1,
-    /// MPI takes the bytes from device memory and puts them there.
+    /// MPI copies from device memory to device memory.
     DeviceMpi = 2,
-    /// Out of the device, over a lane, into the other one.
+    /// Out of the device, over a lane, into the other device.
     Lane = 3,
 }
 
-/// How many there are.
+/// The number of ways.
 pub const WAYS: usize = 4;
-/// All of them. Of two that take the same the earlier is taken.
+/// All ways. Of two that take the same time the earlier one is taken.
 pub const ALL: [CopyWay; WAYS] = [CopyWay::Peer, CopyWay::Mapped, CopyWay::DeviceMpi, CopyWay::Lane];
 
-/// So many bytes between GPUs of two nodes are copied out to the host as soon as they are asked for, and go by a lane, which takes no longer than to
-/// have MPI take them (docs/design/mpi.md).
+/// Up to so many bytes between GPUs of two nodes are copied to the host and sent over a lane, which takes no longer
+/// than by MPI (docs/design/mpi.md).
 const BY_HOST_MAX: u64 = 4 << 10;
-/// So many are not offered to MPI, where the target has no room posted for them: an offer and its answer take longer than a copy by the host.
+/// Up to so many are not offered to MPI without a posted receive: the extra round trip takes longer than a copy by the
+/// host.
 const NOT_OFFERED_MAX: u64 = 64 << 10;
 const _: () = assert!(BY_HOST_MAX <= NOT_OFFERED_MAX);
 
@@ -37,12 +39,12 @@ impl CopyWay {
         !matches!(self, Self::DeviceMpi) || bytes > BY_HOST_MAX
     }
 
-    /// The same where the target has posted no room for them.
+    /// The same if the target has posted no receive for them.
     pub(crate) const fn takes_offered(self, bytes: u64) -> bool {
         !matches!(self, Self::DeviceMpi) || bytes > NOT_OFFERED_MAX
     }
 
-    /// For programs.
+    /// Returns the way's name in programs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Peer => "peer",
@@ -52,7 +54,8 @@ impl CopyWay {
         }
     }
 
-    /// What it takes where nobody has measured. The order is the same for all lengths: peer copies, mapped memory, MPI, lanes.
+    /// Returns the cost without measurements. The order is the same for all lengths: peer copies, mapped memory, MPI,
+    /// lanes.
     pub const fn usual(self) -> Cost {
         match self {
             Self::Peer => Cost::default_of(10_000, 15_000, 50_000_000_000),
@@ -74,42 +77,44 @@ impl fmt::Display for CopyWay {
     }
 }
 
-/// Figures that were measured.
+/// Returns the cost of measured times.
 pub fn measured(times: PathTimes) -> Cost {
     Cost { times, source: Source::Measured }
 }
 
-/// What it takes to write into memory of another process, by what a copy within one takes: the target says when it is ready, and hears
-/// when it is done, a word each way.
+/// Returns the cost of writing into mapped memory of another process, from that of a copy within one process: the
+/// target's readiness and the completion take a short message each.
 pub fn into_mapped(pair: Option<Cost>, path: Option<Cost>) -> Option<Cost> {
     let (pair, path) = (pair?, path?);
     Some(Cost { source: pair.source.max(path.source), ..pair }.after(2 * path.times.small_ns))
 }
 
-/// What it takes over a lane: the target says when it is ready; then the bytes leave one device, go over the lane, and into the other.
+/// Returns the cost of a copy over a lane: a short message when the target is ready; then out of one device, over the
+/// lane, and into the other.
 pub fn over_lane(out: Option<Cost>, path: Option<Cost>, into: Option<Cost>) -> Option<Cost> {
     let path = path?;
     Some(out?.then(path).then(into?).after(path.times.small_ns))
 }
 
-/// The ways that are possible for a copy, with what they cost.
+/// The possible ways of a copy, with their costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CopyWays([Option<Cost>; WAYS]);
 
 impl CopyWays {
-    /// These, where nobody has measured anything.
+    /// Returns the possible ways with their costs without measurements.
     pub fn usual(possible: impl IntoIterator<Item = CopyWay>) -> Self {
         possible.into_iter().fold(Self::default(), |ways, way| ways.with(way, way.usual()))
     }
 
-    /// With this one, at this cost.
+    /// Adds a way at this cost.
     #[must_use]
     pub fn with(mut self, way: CopyWay, cost: Cost) -> Self {
         self.0[way as usize] = Some(cost);
         self
     }
 
-    /// Between devices of two processes of one machine, as far as its node has measured what they are made of.
+    /// Returns the ways between devices of two processes of one machine, with costs from its node's measurements as far
+    /// as there are any.
     pub fn of_one_machine(figures: &NodeFigures) -> Self {
         let middle = |of: fn(&accord_types::DeviceFigures) -> &PathTimes| {
             PathTimes::median(figures.devices.iter().map(of)).map(measured)
@@ -122,19 +127,19 @@ impl CopyWays {
             .with_known(CopyWay::Lane, by_lane)
     }
 
-    /// With this one at this cost, if that is known.
+    /// Sets the cost of a way, if it is known.
     #[must_use]
     pub fn with_known(self, way: CopyWay, cost: Option<Cost>) -> Self {
         cost.map_or(self, |cost| self.with(way, cost))
     }
 
-    /// What a way costs, if it is possible.
+    /// Returns the cost of a way, if it is possible.
     pub fn cost(&self, way: CopyWay) -> Option<Cost> {
         self.0[way as usize]
     }
 
-    /// The way that so many bytes take; none if none is possible. What nobody has measured neither overrules the usual order, nor is
-    /// overruled by it.
+    /// Returns the way for so many bytes; `None` if none is possible. A way without measurements neither overrules the
+    /// usual order, nor is it overruled.
     pub fn choose(&self, bytes: u64) -> Option<Choice> {
         let possible = || ALL.iter().filter_map(|&way| Some((way, self.cost(way)?)));
         let known = |cost: Cost| cost.source != Source::Default;
@@ -153,20 +158,20 @@ impl CopyWays {
     }
 }
 
-/// What was chosen.
+/// The chosen way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// The way.
     pub way: CopyWay,
-    /// What it is expected to take.
+    /// The expected time.
     pub ns: u64,
-    /// How that is known.
+    /// The source of that figure.
     pub source: Source,
-    /// Why.
+    /// The reason of the choice.
     pub reason: Reason,
 }
 
-/// Why a way was taken.
+/// The reason for a way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// There is no other.

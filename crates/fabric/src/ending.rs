@@ -1,27 +1,28 @@
-//! Why an agent ends an executor: the executor tells its program on the command lane, so that the program needs no word of the coordinator.
+//! The reason why an agent ends an executor. The executor sends it to its program on the command lane, so that the
+//! program does not depend on the coordinator for it.
 
 use accord_types::SessionId;
 use accord_types::texts::{cut, time_is_over};
 
-/// Longest one on its way, in bytes.
+/// Longest encoded ending, in bytes.
 pub const ENDING_MAX: usize = 1024;
 
-/// See the module.
+/// The reason why an executor ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExecutorEnding {
-    /// The session is over: why, and a remedy behind a semicolon.
+    /// The session is over: the cause, and a remedy after a semicolon.
     Session(String),
-    /// The node's agent is stopped.
+    /// The node's agent is stopping.
     AgentStopped,
 }
 
 impl ExecutorEnding {
-    /// The session has lasted as long as it may.
+    /// The ending of a session that has reached its time limit.
     pub fn time_is_over(session: SessionId) -> Self {
         Self::Session(time_is_over(session))
     }
 
-    /// As bytes, [`ENDING_MAX`] at most.
+    /// Encodes the ending in at most [`ENDING_MAX`] bytes.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Session(why) => [b"s", cut(why, ENDING_MAX - 1).as_bytes()].concat(),
@@ -29,7 +30,7 @@ impl ExecutorEnding {
         }
     }
 
-    /// The opposite. `None` if they are none.
+    /// Decodes an ending; `None` if the bytes are not one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [b's', why @ ..] if bytes.len() <= ENDING_MAX => {

@@ -1,8 +1,8 @@
-//! What is on the wire, as bytes. Nothing here reads or writes a lane.
+//! The wire formats, as bytes. Nothing here reads or writes a lane.
 //!
 //! * [`Command`], [`Event`]: records of the command lane, in frames ([`put`], [`FrameReader`]) with their payloads.
 //! * [`transfer`]: chunks of transfers, and the control messages about them.
-//! * [`session`]: what a program and its coordinator say to each other.
+//! * [`session`]: the messages between a program and its coordinator.
 
 mod command;
 mod event;

@@ -8,7 +8,7 @@ use std::fmt;
 /// Bytes of a proof.
 pub(crate) const MAC_LEN: usize = 32;
 
-/// A secret that a session's processes share: each side proves that it has it.
+/// A secret that a session's processes share, and prove to each other.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(Vec<u8>);
 
@@ -18,20 +18,20 @@ impl Key {
     /// Longest key in bytes.
     pub const BYTES_MAX: usize = 4096;
 
-    /// A fresh key from the system's random numbers.
+    /// Generates a key from the system's random bytes.
     ///
     /// # Errors
-    /// `acc_error_system` if there are none.
+    /// Returns `acc_error_system` if the operating system provides no random bytes.
     pub fn random() -> Result<Self> {
         let mut bytes = vec![0; Self::BYTES_MIN];
         fill_random(&mut bytes)?;
         Ok(Self(bytes))
     }
 
-    /// A key with these bytes.
+    /// Creates a key from these bytes.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if there are too few or too many.
+    /// Returns `acc_error_invalid_argument` if there are too few or too many bytes.
     pub fn new(bytes: Vec<u8>) -> Result<Self> {
         if (Self::BYTES_MIN..=Self::BYTES_MAX).contains(&bytes.len()) {
             Ok(Self(bytes))
@@ -48,12 +48,12 @@ impl Key {
         }
     }
 
-    /// The key's bytes.
+    /// Returns the key's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Proof that the maker has the key, bound to `parts`.
+    /// Returns a proof of possessing the key, bound to `parts`.
     pub(crate) fn prove(&self, parts: &[&[u8]]) -> [u8; MAC_LEN] {
         self.mac(parts).finalize().into_bytes().into()
     }
@@ -80,10 +80,10 @@ impl From<SessionKey> for Key {
     }
 }
 
-/// A key for a new session, from the system's random numbers.
+/// Generates the key of a new session from the system's random bytes.
 ///
 /// # Errors
-/// `acc_error_system` if there are none, or if they are none.
+/// Returns `acc_error_system` if the operating system provides no random bytes, or bytes that are not random.
 pub fn new_session_key() -> Result<SessionKey> {
     let mut key = [0; SessionKey::LEN];
     fill_random(&mut key)?;

@@ -1,13 +1,13 @@
-//! What the processes of a cluster say to each other, and how.
+//! The protocols between the processes of a cluster.
 //!
 //! * [`session_endpoint`]: how a program opens a session at the coordinator.
-//! * [`handshake`]: who is there, with the same version and the same key. [`peer`]: what its name is.
-//! * [`frame`]: what is on the wire, and its bounds.
-//! * [`link`]: all that two processes of a session have with each other, over whatever carries it.
-//! * [`measurement`]: what a lane takes. [`memory_claims`]: who has how much of a device's memory.
-//! * [`transfer`]: bytes of copies, and who waits for whom.
-//! * [`transport`]: what carries lanes, and where peers are. [`route`]: which of them to take. [`copy_way`]: which way the bytes of a
-//!   copy between two devices go.
+//! * [`handshake`]: authenticates peers and checks their version. [`peer`]: their names.
+//! * [`frame`]: the wire formats and their bounds.
+//! * [`link`]: all connections between two processes of a session, over any transport.
+//! * [`measurement`]: a lane's latency and bandwidth. [`memory_claims`]: claims to a device's memory.
+//! * [`transfer`]: the bytes of copies, and their ordering.
+//! * [`transport`]: the carriers of lanes, and peers' addresses. [`route`]: the choice among them. [`copy_way`]: the
+//!   way of the bytes of a copy between two devices.
 // One file shares memory with other processes.
 #![deny(unsafe_code)]
 

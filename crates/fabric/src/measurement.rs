@@ -1,32 +1,32 @@
-//! What a lane takes, measured by one end and answered by the other.
+//! Measures the time that bytes take on a lane; the other end answers.
 //!
 //! ```text
-//! request   kind (u8): 1 all comes back, 2 eight bytes come back; 7 bytes 0; length (u64); then so many bytes
+//! request   kind (u8): 1 returns all bytes, 2 returns eight bytes; 7 bytes 0; length (u64); then so many bytes
 //! ```
 //!
-//! Whoever measures ends by closing the lane. Both sides bound bytes, requests and time.
+//! The measuring end closes the lane when it is done. Both ends bound bytes, requests and time.
 
 use crate::transport::Lane;
 use accord_types::{Error, ErrorCode, MEDIUM, PathTimes, Result, SMALL};
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
-/// Longest that a measurement may take, and is answered.
+/// Longest time of a measurement, at both ends.
 const TIME_MAX: Duration = Duration::from_secs(3);
-/// What each figure may take, once it was found at all.
+/// Longest time for each figure, after its first run.
 const SHARE: Duration = Duration::from_millis(60);
 /// Round trips of [`SMALL`] bytes.
 const SMALL_RUNS: usize = 200;
-/// Before they are counted.
+/// Round trips before those that count.
 const WARM_UP_RUNS: usize = 20;
-/// Bundles of [`MEDIUM`] bytes.
+/// Runs of [`MEDIUM`] bytes.
 const MEDIUM_RUNS: usize = 32;
-/// How many bytes the stream has, if they take no longer than [`STREAM_TIME`] as far as that can be told before.
+/// Bytes of a stream, if they are expected to take no longer than [`STREAM_TIME`].
 const STREAM: u64 = 4 << 20;
 const STREAM_TIME: Duration = Duration::from_millis(250);
-/// Streams.
+/// Runs of a stream.
 const STREAM_RUNS: usize = 3;
-/// Most bytes of one measurement, there and back, with what it takes to say so.
+/// Most bytes of one measurement in both directions, with its requests.
 pub const BYTES_MAX: u64 = 16 << 20;
 const _: () = assert!(
     BYTES_MAX
@@ -34,20 +34,20 @@ const _: () = assert!(
             + MEDIUM_RUNS as u64 * (MEDIUM + SMALL)
             + STREAM_RUNS as u64 * (STREAM + SMALL)
 );
-/// Most requests of one.
+/// Most requests of one measurement.
 const REQUESTS_MAX: usize = 400;
 
 const ALL_BACK: u8 = 1;
 const WORD_BACK: u8 = 2;
 const HEAD: usize = 16;
 const WORD: usize = 8;
-/// What is read or written at once.
+/// Most bytes read or written at a time.
 const PIECE: usize = 64 << 10;
 
-/// Measures a lane whose other end [`answer`]s: what bytes take one way.
+/// Measures a lane whose other end runs [`answer`]: the times of bytes in one direction.
 ///
 /// # Errors
-/// If the lane fails, or the other end does not answer.
+/// Returns an error if the lane fails, or the other end does not answer.
 pub fn measure(lane: &dyn Lane) -> Result<PathTimes> {
     let end = Instant::now() + TIME_MAX;
     let measured = Measure { lane, end, bytes: vec![0x5a; PIECE] }.all();
@@ -58,7 +58,7 @@ pub fn measure(lane: &dyn Lane) -> Result<PathTimes> {
 /// Answers a measurement until it ends.
 ///
 /// # Errors
-/// If it asks for more than it may, or the lane fails.
+/// Returns an error if a request exceeds the bounds, or the lane fails.
 pub fn answer(lane: &dyn Lane) -> Result<()> {
     let end = Instant::now() + TIME_MAX;
     let answered = answer_until(lane, end);
@@ -113,7 +113,7 @@ impl Measure<'_> {
         self.median(WARM_UP_RUNS, |this| this.ask(ALL_BACK, SMALL))?;
         let round_trip = self.median(SMALL_RUNS, |this| this.ask(ALL_BACK, SMALL))?;
         let one_way = round_trip / 2;
-        // A word comes back, which takes the small time.
+        // The short reply takes the small time.
         let medium = self.median(MEDIUM_RUNS, |this| this.ask(WORD_BACK, MEDIUM))?.saturating_sub(one_way);
         let per_medium = medium.saturating_sub(one_way).max(Duration::from_nanos(1));
         let fit = STREAM_TIME.as_nanos() / per_medium.as_nanos();
@@ -125,7 +125,7 @@ impl Measure<'_> {
         Ok(PathTimes::new(ns(one_way), ns(medium), u64::try_from(rate).unwrap_or(u64::MAX)))
     }
 
-    /// The middle of some runs: at least one, and no more than fit into their share of the time.
+    /// Returns the median of some runs: at least one, and no more than fit into their share of the time.
     fn median(&mut self, runs: usize, mut run: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<Duration> {
         let (begin, mut times) = (Instant::now(), Vec::with_capacity(runs));
         while times.is_empty() || times.len() < runs && begin.elapsed() < SHARE {
@@ -155,7 +155,7 @@ impl Measure<'_> {
     }
 }
 
-/// What is left of the time, as the lane's limit.
+/// Sets the lane's limit to the time left.
 fn limit(lane: &dyn Lane, end: Instant) -> io::Result<()> {
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -215,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_fails_it() {
+    fn an_end_that_does_not_answer_fails_the_measurement() {
         let (client, server) = inproc_pair();
         server.shutdown();
         assert!(measure(&*client).is_err());
     }
 
     #[test]
-    fn what_no_measurement_asks_for_ends_it() {
+    fn invalid_or_excessive_requests_end_the_measurement() {
         let head = |kind: u8, zero: u8, length: u64| {
             let mut head = [0; HEAD];
             (head[0], head[3]) = (kind, zero);
@@ -242,7 +242,7 @@ mod tests {
             write(&*client, &[&wrong], Instant::now() + TIME_MAX).unwrap();
             assert!(answering.join().unwrap().is_err(), "{wrong:?}");
         }
-        // All that one measurement may ask for, and no more.
+        // The most that one measurement may request.
         let (client, server) = inproc_pair();
         let answering = std::thread::spawn(move || answer(&*server));
         let mut measure = Measure { lane: &*client, end: Instant::now() + TIME_MAX, bytes: vec![0; PIECE] };

@@ -1,11 +1,12 @@
-//! What a node's agent and a process that drives the node's CPU devices say of the memory that its session has there.
+//! Messages between a node's agent and a process that drives its CPU devices, about the memory that the process's
+//! session uses there.
 //!
 //! ```text
 //! request   kind (u32): 1 claim, 2 give back, 3 ask; the device's ordinal (u32); bytes (u64), 0 to ask
 //! answer    to 1 and 3: kind (u64): 0 granted, 1 others hold too much, 2 over the quota; bytes that others hold, or of the quota (u64)
 //! ```
 //!
-//! The process ends it by closing the connection. What it holds then is free again.
+//! The process ends the channel by closing the connection. The memory that it has claimed is free again then.
 
 use crate::transport::SharedLane;
 use accord_types::MemoryClaim;
@@ -24,11 +25,11 @@ const MESSAGE: usize = 16;
 /// A request, for the device with this ordinal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// So many bytes more.
+    /// Claims so many bytes more.
     Claim { ordinal: u32, bytes: u64 },
-    /// So many bytes are free again. It is not answered.
+    /// Gives so many bytes back. There is no answer.
     GiveBack { ordinal: u32, bytes: u64 },
-    /// How many bytes others hold.
+    /// Asks how many bytes other sessions hold.
     Ask { ordinal: u32 },
 }
 
@@ -81,15 +82,15 @@ fn decode_answer(message: [u8; MESSAGE]) -> io::Result<MemoryClaim> {
     }
 }
 
-/// The lane that carries requests and answers.
+/// The channel of requests and answers.
 #[derive(Debug)]
 pub struct ClaimChannel(SharedLane);
 
 impl ClaimChannel {
-    /// A channel whose reads and writes wait for so long at most.
+    /// Creates a channel whose reads and writes block for at most `limit`.
     ///
     /// # Errors
-    /// Returns the lane's.
+    /// Returns the lane's error if it refuses the limit.
     pub fn new(lane: SharedLane, limit: Duration) -> io::Result<Self> {
         lane.limit(Some(limit))?;
         Ok(Self(lane))
@@ -99,7 +100,7 @@ impl ClaimChannel {
         self.0.write_all(&mut [IoSlice::new(&message)])
     }
 
-    /// Reads the next message. None at the end. A read that takes as long as its limit asks `goes_on` whether there is to be another one.
+    /// Reads the next message; `None` at the end. When a read reaches the limit it goes on if `goes_on` returns `true`.
     fn next(&self, goes_on: impl Fn() -> bool) -> io::Result<Option<[u8; MESSAGE]>> {
         let (mut message, mut len) = ([0; MESSAGE], 0);
         while len < MESSAGE {
@@ -118,25 +119,25 @@ impl ClaimChannel {
     /// Sends a claim or a question and waits for the answer.
     ///
     /// # Errors
-    /// Returns the channel's error, and `UnexpectedEof` if the agent has ended it. It is of no use then.
+    /// Returns the channel's error, and `UnexpectedEof` if the agent has closed it. The channel is unusable then.
     pub fn ask(&self, request: Request) -> io::Result<MemoryClaim> {
         self.write(request.encode())?;
         decode_answer(self.next(|| false)?.ok_or(ErrorKind::UnexpectedEof)?)
     }
 
-    /// Sends what is not answered.
+    /// Sends a request that has no answer.
     ///
     /// # Errors
-    /// As for [`ClaimChannel::ask`].
+    /// Returns the channel's error.
     pub fn tell(&self, ordinal: u32, bytes: u64) -> io::Result<()> {
         self.write(Request::GiveBack { ordinal, bytes }.encode())
     }
 
-    /// Answers requests until the other end closes the channel, `answer` returns none, or `goes_on` says so, which is asked whenever nothing has come
-    /// for as long as the limit says.
+    /// Answers requests until the other end closes the channel, `answer` returns `None`, or `goes_on`, which is asked
+    /// after each limit without a message, returns `false`.
     ///
     /// # Errors
-    /// Returns the channel's error, and `InvalidData` for a message that is no request.
+    /// Returns the channel's error, and `InvalidData` for a malformed request.
     pub fn serve(
         &self,
         mut answer: impl FnMut(Request) -> Option<MemoryClaim>,

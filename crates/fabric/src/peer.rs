@@ -4,26 +4,27 @@ use accord_types::{Error, ErrorCode, NodeId, Result};
 use rkyv::{Archive, Deserialize, Serialize};
 use std::fmt;
 
-/// A process of a session: one of its executors, or the program. A node that lost its executor gets another one, which is another
-/// peer: its number is made of the node's and of its own among those that the session has had there.
+/// A process of a session: one of its executors, or the program. When a node's executor is lost the node gets another
+/// one, which is another peer: its number combines the node's number with its own among the session's executors there.
 ///
-/// Two executors that push and have lost the lane between them are other peers to each other from then on: see [`PeerId::on_lane`].
+/// Two executors whose lane is lost are new peers to each other from then on: see [`PeerId::on_lane`].
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(u64);
 
 /// Bits of a [`PeerId`] that are the node's number.
 const NODE_BITS: u32 = 20;
-/// Executors that a session may have on a node, one after the other. The last number would make [`PeerId::PROGRAM`].
+/// Most executors that a session may have on a node, one after the other. The last number would equal
+/// [`PeerId::PROGRAM`].
 const INCARNATIONS_MAX: u32 = (1 << (u32::BITS - NODE_BITS)) - 1;
 
 impl PeerId {
     /// The session's program.
     pub const PROGRAM: Self = Self(u32::MAX as u64);
 
-    /// The executor with this number, from 0, among those that the session has and has had on a node.
+    /// Returns the executor with this number, from 0, among those that the session has had on a node.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if there are too many.
+    /// Returns `acc_error_device_unavailable` if the number is too large.
     pub fn executor(node: NodeId, incarnation: u32) -> Result<Self> {
         if incarnation >= INCARNATIONS_MAX || node.0 >> NODE_BITS != 0 {
             let cause = format!("executor {incarnation} on node number {} is one too many for a session", node.0);
@@ -32,42 +33,42 @@ impl PeerId {
         Ok(Self(u64::from(node.0 | incarnation << NODE_BITS)))
     }
 
-    /// What [`PeerId::raw`] gave. Whether there is such a peer shows when it is used.
+    /// Returns the peer of a number from [`PeerId::raw`]. Whether the peer exists shows when it is used.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw as u64)
     }
 
-    /// The process's number, as it is on the wire.
+    /// Returns the process's number, as on the wire.
     pub const fn raw(self) -> u32 {
         // Its lane is above.
         self.0 as u32
     }
 
-    /// The same process, as one that it pushes to, or that pushes to it, knows it on their lane with this number: from 0 among all that these
-    /// two have had in this direction. What was begun for one lane never comes on another one.
+    /// Returns the same process, as reached by the lane with this number: from 0 among all lanes that two peers have
+    /// had in this direction. A transfer that was started on one lane never arrives on another.
     #[must_use]
     pub const fn on_lane(self, number: u32) -> Self {
         Self(self.raw() as u64 | (number as u64) << u32::BITS)
     }
 
-    /// The number of the lane.
+    /// Returns the number of the lane.
     pub const fn lane(self) -> u32 {
         (self.0 >> u32::BITS) as u32
     }
 
-    /// The process, whatever the lane.
+    /// Returns the process, without the lane.
     #[must_use]
     pub const fn process(self) -> Self {
         self.on_lane(0)
     }
 
-    /// Which of its node's executors it is.
+    /// Returns the executor's number among those of its node.
     pub const fn incarnation(self) -> u16 {
         // 12 bits are left.
         (self.raw() >> NODE_BITS) as u16
     }
 
-    /// The node of an executor.
+    /// Returns the node of an executor.
     pub const fn node(self) -> NodeId {
         NodeId(self.raw() & ((1 << NODE_BITS) - 1))
     }
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_say_who_it_is() {
+    fn peers_are_displayed_by_role_and_node() {
         assert_eq!(PeerId::PROGRAM.to_string(), "the program");
         assert_eq!(PeerId::from_raw(7).to_string(), "executor 0 of node 7");
     }

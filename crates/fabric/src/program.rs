@@ -1,7 +1,7 @@
 //! The program whose regions a session runs.
 
-/// What an executor needs to know of the program: enough to start its executable again. Paths, `argv[0]` and the environment are as
-/// `os_text` writes them.
+/// A program, with all that an executor needs to start its executable again. Paths, `argv[0]` and the environment are
+/// encoded by `os_text`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProgramSpec {
     /// Path of the executable.
@@ -14,8 +14,8 @@ pub struct ProgramSpec {
     pub cwd: String,
     /// The environment that workers get, `NAME=value` each.
     pub env: Vec<String>,
-    /// CPU devices present themselves as NVIDIA devices (`ACCORD_EMULATE=nvidia`).
+    /// Whether CPU devices present themselves as NVIDIA devices (`ACCORD_EMULATE=nvidia`).
     pub emulate_nvidia: bool,
-    /// Every launch and copy is reported (`ACCORD_TRACE`).
+    /// Whether every launch and copy is reported (`ACCORD_TRACE`).
     pub trace: bool,
 }

@@ -1,19 +1,20 @@
-//! How to reach a peer: a choice, made once for each connection, with its reason. Pure; what it is told was found out before.
+//! How to reach a peer: a choice, made once for each connection, with its reason. Pure; its inputs are found out by the
+//! caller.
 
 use crate::transport::{PeerAddress, Transport};
 use accord_types::NodeId;
 use std::fmt;
 use std::str::FromStr;
 
-/// What was asked for.
+/// The transport that the user asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wanted {
-    /// The quickest way that there is.
+    /// The fastest one available.
     #[default]
     Auto,
     /// TCP, also on one machine.
     Tcp,
-    /// Shared memory and nothing else.
+    /// Shared memory only.
     Shm,
     /// TLS, also on one machine.
     Tls,
@@ -38,23 +39,23 @@ impl FromStr for Wanted {
     }
 }
 
-/// What a session's lanes may go by.
+/// The transports that a session's lanes may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneTerms {
-    /// What was asked for.
+    /// The transport that the user asked for.
     pub wanted: Wanted,
-    /// The session's grant lets them leave a machine in clear.
+    /// Whether the session's grant lets lanes leave a machine in clear.
     pub plain_tcp: bool,
 }
 
 impl From<Wanted> for LaneTerms {
-    /// Nothing leaves a machine in clear.
+    /// Keeps lanes in clear on this machine.
     fn from(wanted: Wanted) -> Self {
         Self { wanted, plain_tcp: false }
     }
 }
 
-/// Where a job's agent takes lanes to other nodes from processes of its own machine.
+/// The name at which a job's agent accepts lanes to other nodes from processes of its own machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GatewayName {
     text: [u8; Self::LEN_MAX],
@@ -65,7 +66,7 @@ impl GatewayName {
     /// Longest name.
     const LEN_MAX: usize = 48;
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         // It was a text.
         std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
@@ -94,44 +95,44 @@ impl fmt::Display for GatewayName {
     }
 }
 
-/// What is known of a peer's agent.
+/// Where a peer's agent runs, as far as known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nearness {
-    /// It takes connections of this machine's processes, and runs as the same user, or as root.
+    /// On this machine, as the same user or root.
     SameMachine,
-    /// It does, but it is another user's.
+    /// On this machine, as another user.
     OtherUser,
-    /// It does, but this process can't share memory with it, for this reason.
+    /// On this machine, but this process can't share memory with it, for this reason.
     Unshared(&'static str),
-    /// Nobody on this machine is it.
+    /// No agent on this machine has its name.
     Elsewhere,
 }
 
-/// What was found out of the way to a peer.
+/// What is known of the path to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Of its agent.
+    /// Where its agent runs.
     pub nearness: Nearness,
-    /// Its address is one of this machine's: no proof that it is here.
+    /// Whether its address is a loopback address, which does not prove that the agent is here.
     pub loopback: bool,
 }
 
-/// Where a peer takes connections: its node's agent, which passes them on.
+/// Where a peer accepts connections: at its node's agent, which passes them on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// Its node.
     pub node: NodeId,
-    /// Where it takes connections from everywhere.
+    /// The address for connections from any machine.
     pub address: PeerAddress,
 }
 
 impl Endpoint {
-    /// As the cluster names it, in leases and commands (`host:port`).
+    /// The endpoint at an address as the cluster names it, in leases and commands (`host:port`).
     pub fn new(node: NodeId, address: impl fmt::Display) -> Self {
         Self { node, address: PeerAddress::new(address) }
     }
 
-    /// The text of [`Endpoint::new`].
+    /// Returns the text of [`Endpoint::new`].
     pub fn as_str(&self) -> &str {
         self.address.as_str()
     }
@@ -143,57 +144,59 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// How a command tells one executor of another ([`crate::frame::Command::Push`]). Whoever sends and reads commands need not know what it says.
+/// How a command names one executor to another ([`crate::frame::Command::Push`]). Other code treats it as opaque.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Directions<'a> {
     address: &'a str,
-    /// The other's node, as people call it.
+    /// The other executor's node, by its name.
     pub node_name: &'a str,
 }
 
 impl<'a> Directions<'a> {
-    /// To an endpoint, on a node of that name: the parts of the command's payload.
+    /// Returns the parts of the command's payload for an endpoint on a node of that name.
     pub fn payload(endpoint: &'a Endpoint, node_name: &'a str) -> [&'a [u8]; 3] {
         [endpoint.as_str().as_bytes(), b" ", node_name.as_bytes()]
     }
 
-    /// Reads a payload; none if it is no text, or lacks one of the two.
+    /// Decodes a payload; `None` if it is malformed.
     pub fn read(payload: &'a [u8]) -> Option<Self> {
         let (address, node_name) = std::str::from_utf8(payload).ok()?.split_once(' ')?;
         (!address.is_empty() && !node_name.is_empty()).then_some(Self { address, node_name })
     }
 
-    /// Where the other takes connections.
+    /// Returns where the other executor accepts connections.
     pub fn endpoint(&self, node: NodeId) -> Endpoint {
         Endpoint::new(node, self.address)
     }
 }
 
-/// How to reach it.
+/// The chosen way to a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// Where.
+    /// The peer's endpoint.
     pub endpoint: Endpoint,
-    /// What carries the lanes.
+    /// The transport of the lanes.
     pub transport: Transport,
-    /// Whether its bytes may leave the machine in clear.
+    /// Whether bytes may leave the machine in clear.
     pub exposed: bool,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
-    /// Who passes it on, where that is somebody else than the peer's agent.
+    /// The relay, if that is not the peer's agent.
     pub gateway: Option<GatewayName>,
 }
 
 impl Route {
-    /// To an address of this machine, by TCP. Nothing leaves the machine that way: an address elsewhere is not connected.
+    /// The route to a local address by TCP. Nothing leaves the machine that way: an address of another machine is
+    /// refused.
     pub fn tcp(address: PeerAddress) -> Self {
         let endpoint = Endpoint { node: NodeId(0), address };
         Self { endpoint, transport: Transport::Tcp, exposed: false, why: "it is on this machine", gateway: None }
     }
 
-    /// Decides. What leaves the machine, or might, goes through TLS: behind an address of this machine there may be a relay. Only an agent that is
-    /// met at its socket in this network namespace, as a process of this user or root, is on this machine. All else is encrypted, unless the session's grant says otherwise,
-    /// or the job goes by MPI, which sends as it does.
+    /// Chooses the route. Bytes that leave the machine, or might, are encrypted by TLS: a relay may listen on a
+    /// loopback address. An agent counts as local only if it is met at its socket in this network namespace, as a
+    /// process of this user or root. Exceptions are a session whose grant allows plain TCP, and a job that uses MPI,
+    /// which sends as MPI does.
     pub fn choose(endpoint: Endpoint, terms: LaneTerms, found: Found) -> Self {
         let LaneTerms { wanted, plain_tcp } = terms;
         let Found { nearness, loopback } = found;
@@ -201,7 +204,7 @@ impl Route {
             (Wanted::Shm, _) => (Transport::Shm, false, "ACCORD_TRANSPORT=shm"),
             (Wanted::Auto, Nearness::SameMachine) => (Transport::Shm, false, "same machine"),
             (Wanted::Tls, _) => (Transport::Tls, false, "ACCORD_TRANSPORT=tls"),
-            // As the program's own messages go: the job was asked to.
+            // As the program's own messages are sent: the job was started so.
             (Wanted::Mpi(_), _) => (Transport::Mpi, true, "ACCORD_TRANSPORT=mpi"),
             (Wanted::Tcp, Nearness::SameMachine | Nearness::Unshared(_)) if loopback => {
                 (Transport::Tcp, false, "ACCORD_TRANSPORT=tcp")
@@ -222,7 +225,7 @@ const OTHER_USER: &str = "same machine, but another user's agent";
 const UNPROVEN: &str = "an address of this machine, but no agent of this user or root has proven to be here";
 
 impl Route {
-    /// What carries the lanes, and why, without the address.
+    /// Returns the transport and the reason, without the address.
     pub fn way(&self) -> String {
         format!("{} ({})", self.transport, self.why)
     }
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_read_as_they_were_written_and_nothing_else_is_taken() {
+    fn directions_survive_encoding_and_malformed_ones_are_refused() {
         let endpoint = Endpoint::new(NodeId(3), "h3.site:7700");
         let payload = Directions::payload(&endpoint, "h3").concat();
         let read = Directions::read(&payload).unwrap();
@@ -258,15 +261,15 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_shared_with_the_own_user_on_the_own_machine() {
+    fn memory_is_shared_with_this_user_on_this_machine() {
         let choose = |nearness, loopback| choose("auto", nearness, loopback, false);
         assert_eq!(choose(Nearness::SameMachine, false), "shm to h3:7700 (same machine)");
         assert_eq!(choose(Nearness::SameMachine, true), "shm to h3:7700 (same machine)");
     }
 
-    /// Behind it there may be a relay, which a resolver that lies has led to.
+    /// A relay may listen there, reached by a resolver that lies.
     #[test]
-    fn an_address_of_this_machine_proves_nothing() {
+    fn a_loopback_address_does_not_prove_a_local_agent() {
         let unproven = format!("tls to h3:7700 ({UNPROVEN})");
         let other = "tls to h3:7700 (same machine, but another user's agent)";
         for wanted in ["auto", "tcp"] {
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn where_memory_can_not_be_shared_the_next_way_is_taken() {
+    fn without_shared_memory_the_next_transport_is_taken() {
         let choose = |wanted, loopback| choose(wanted, Nearness::Unshared("ulimit -f"), loopback, false);
         assert_eq!(choose("auto", true), "tcp to h3:7700 (ulimit -f)");
         assert_eq!(choose("auto", false), "tls to h3:7700 (ulimit -f)");
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_machine_is_encrypted_unless_the_grant_says_otherwise() {
+    fn lanes_that_leave_the_machine_are_encrypted_unless_granted() {
         assert_eq!(choose("auto", Nearness::Elsewhere, false, false), "tls to h3:7700 (another machine)");
         assert_eq!(choose("tcp", Nearness::Elsewhere, false, false), "tls to h3:7700 (another machine)");
         let other = "tls to h3:7700 (same machine, but another user's agent)";
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_done() {
+    fn the_requested_transport_is_taken() {
         let near = |wanted| choose(wanted, Nearness::SameMachine, true, false);
         assert_eq!(near("tcp"), "tcp to h3:7700 (ACCORD_TRANSPORT=tcp)");
         assert_eq!(near("tls"), "tls to h3:7700 (ACCORD_TRANSPORT=tls)");

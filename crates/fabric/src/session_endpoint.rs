@@ -1,4 +1,4 @@
-//! The coordinator's session endpoint: how a program gets its session.
+//! The coordinator's session endpoint, at which a program opens its session.
 //!
 //! ```text
 //! program                                  coordinator
@@ -12,9 +12,9 @@
 //!                                    <-    NodeLost, Warning  any time later
 //! ```
 //!
-//! The program keeps the connection: its end ends the session. The coordinator's end ends
-//! nothing: what the program has it keeps. It comes back with `Attach(session, key)` instead of Open, which is answered with Attached, Ended
-//! or Refused.
+//! The program keeps the connection open: when it closes the connection the session ends. When the coordinator's end is
+//! lost the program keeps its devices. It reconnects with `Attach(session, key)` instead of Open, which is answered by
+//! Attached, Ended or Refused.
 
 use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use crate::handshake::Purpose;
@@ -29,13 +29,14 @@ use accord_types::{Error, ErrorCode, HeldJob, JobToken, Lease, Result, SessionRe
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-/// What the session endpoint is called in a handshake. Its number is the version of all that programs are told: [`crate::handshake::VERSION`].
+/// The protocol's name in a handshake. Its number is the version of all messages to programs:
+/// [`crate::handshake::VERSION`].
 pub const PROTOCOL: &str = "accord-session/2";
 
-/// After so long people are told that it takes long.
+/// Time after which the user is told that opening takes long.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// What the last try has at least, though the time be over before.
+/// Least time for the last attempt, even if the total time is over earlier.
 const LAST_TRY: Duration = Duration::from_secs(2);
 
 /// An open session's connection to the coordinator. Dropping it ends the session.
@@ -44,29 +45,29 @@ pub struct SessionConnection {
     lane: SharedLane,
 }
 
-/// What has become of a session to which its program comes back.
+/// The outcome of reconnecting to a session.
 pub enum Attachment {
-    /// It goes on.
+    /// The session goes on.
     Open(SessionConnection),
-    /// It has ended, or was never there: why.
+    /// The session has ended or never existed: the reason.
     Over(String),
 }
 
-/// How long a session is asked for, and who hears that it takes long.
+/// How long to try to open a session, and callbacks for messages to the user.
 pub struct OpenRetries<'a> {
-    /// Since the first try. Zero: there is one only.
+    /// Time since the first attempt. Zero allows one attempt only.
     pub time: Duration,
-    /// Takes a line for people, once: the coordinator is away.
+    /// Called once with a line for the user: the coordinator can't be reached.
     pub tell: &'a dyn Fn(&str),
-    /// Takes what people see of a request that waits, each time that it changes; none: the wait is over.
+    /// Called with the state of a waiting request, each time that it changes, and with `None` when the wait is over.
     pub waits: &'a dyn Fn(Option<&str>),
 }
 
-/// A try that came to nothing.
+/// A failed attempt.
 enum Failure {
-    /// The next one may do better: the coordinator is away, or has more to do than it can.
+    /// A later attempt may succeed: the coordinator can't be reached, or is overloaded.
     Again(Error),
-    /// It won't.
+    /// A later attempt would fail too.
     Final(Error),
 }
 
@@ -76,11 +77,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// As [`open`], and again while the coordinator is away or too busy, with pauses. A try that gets no answer takes `timeout` at most, and no more than is
-/// left of all the time. Time in which the coordinator says that the request waits does not count.
+/// As [`open`], with further attempts after pauses while the coordinator can't be reached or is overloaded. An attempt
+/// without an answer takes `timeout` at most, and no more than is left of the total time. Time in which the coordinator
+/// reports that the request waits does not count.
 ///
 /// # Errors
-/// Those of [`open`], of the last try.
+/// Returns the error of the last attempt, as of [`open`].
 pub fn open_patiently(
     address: &PeerAddress,
     identity: &Identity,
@@ -94,10 +96,11 @@ pub fn open_patiently(
     }
 }
 
-/// Asks for a job, and waits until it has its devices. The job ends with the connection. A request with a job's token comes back to that job.
+/// Requests a job, and blocks until it has its devices. The job ends with the connection. A request with a job's token
+/// resumes that job.
 ///
 /// # Errors
-/// Those of [`open_patiently`].
+/// Returns the errors of [`open_patiently`].
 pub fn hold_patiently(
     address: &PeerAddress,
     identity: &Identity,
@@ -134,7 +137,7 @@ fn ask_patiently(
             Err(Failure::Again(error)) => error,
         };
         if place.is_some() {
-            // The request keeps its place without a connection for a while.
+            // The coordinator keeps the request's place without a connection for a while.
             request.job = place;
             begun = Instant::now();
             backoff = Backoff::new(retries.time, u64::from(request.pid));
@@ -151,8 +154,8 @@ fn ask_patiently(
 /// Opens a session at the coordinator's session endpoint at `address` (`host:port`).
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if there is no coordinator, it has another key or version, or
-/// does not answer within `timeout`; else the coordinator's own refusal.
+/// Returns `acc_error_device_unavailable` if there is no coordinator, it has another key or version, or does not answer
+/// within `timeout`; otherwise the coordinator's refusal.
 pub fn open(
     address: &PeerAddress,
     identity: &Identity,
@@ -166,7 +169,7 @@ pub fn open(
     }
 }
 
-/// Says the first word and waits for the answer. `place` is the place of a request that waits.
+/// Sends the first message and waits for the answer. `place` gets the token of a request that waits.
 fn attempt(
     address: &PeerAddress,
     identity: &Identity,
@@ -184,7 +187,7 @@ fn attempt(
                 *place = Some(job.token);
                 shown.update(&job);
                 let lost = unavailable(format!("the coordinator at {address} is gone while {} waits", called(&job)));
-                // As long as the coordinator is there, a request waits as long as it says.
+                // While the coordinator is there a request has no time limit.
                 answer = shown.next(|time| connection.hear(time))?.ok_or(Failure::Again(lost))?;
             }
             other => return Ok((other, connection)),
@@ -196,10 +199,10 @@ fn unexpected(address: &PeerAddress, answer: &Message) -> Error {
     unavailable(format!("the coordinator at {address} answered {answer:?}"))
 }
 
-/// Comes back to a session whose connection is gone.
+/// Reconnects to a session whose connection is lost.
 ///
 /// # Errors
-/// As of [`open`], where the coordinator was not heard; a later try may do better.
+/// Returns the errors of [`open`] if the coordinator does not answer; a later attempt may succeed.
 pub fn attach(address: &PeerAddress, identity: &Identity, timeout: Duration, claim: &Claim) -> Result<Attachment> {
     match ask(address, identity, timeout, &Message::Attach(claim.clone())) {
         Ok((Message::Attached, connection)) => Ok(Attachment::Open(connection)),
@@ -210,7 +213,7 @@ pub fn attach(address: &PeerAddress, identity: &Identity, timeout: Duration, cla
     }
 }
 
-/// Connects, says the first word and hears the answer.
+/// Connects, sends the first message and reads the answer.
 fn ask(
     address: &PeerAddress,
     identity: &Identity,
@@ -234,7 +237,7 @@ fn ask(
         Err(error) => {
             let told = unavailable(format!("the coordinator at {address}: {}", error.cause()));
             let told = told.remedy_if(error.remedy_text());
-            // What does not follow the protocol, or does not believe this side, won't the next time.
+            // A protocol error, or a failed authentication, would occur again.
             return Err(if error.code() == ErrorCode::System { Failure::Again(told) } else { Failure::Final(told) });
         }
     };
@@ -242,12 +245,12 @@ fn ask(
     Ok((reply, SessionConnection { lane }))
 }
 
-/// A lane to the coordinator, of whom is known who it is, and who knows this side.
+/// Returns a lane to the coordinator, with both sides authenticated.
 fn reach(address: &PeerAddress, identity: &Identity, timeout: Duration) -> Result<SharedLane, Failure> {
     let peer = format!("the coordinator at {address}");
     let shaken = |error: std::io::Error| {
         let reason = explain::broken(&error, &peer);
-        // What TLS itself finds wrong stays wrong.
+        // An error that TLS itself reports would occur again.
         if explain::in_chain(&error, &peer).is_some() { Failure::Final(reason) } else { Failure::Again(reason) }
     };
     if let Some(path) = local::path_of(address.as_str()) {
@@ -274,7 +277,7 @@ fn reach(address: &PeerAddress, identity: &Identity, timeout: Duration) -> Resul
     Ok(lane)
 }
 
-/// Has MUNGE say whose this process is, to this coordinator and for this connection.
+/// Sends a MUNGE credential for this process, bound to this coordinator and connection.
 fn show_credential(lane: &dyn Lane, munge: &Munge, shaken: &impl Fn(std::io::Error) -> Failure) -> Result<(), Failure> {
     let mut nonce = [0; NONCE_LEN];
     lane.read_exact(&mut nonce).map_err(shaken)?;
@@ -283,7 +286,7 @@ fn show_credential(lane: &dyn Lane, munge: &Munge, shaken: &impl Fn(std::io::Err
     await_answer(lane, shaken)
 }
 
-/// Whether the coordinator takes this side.
+/// Reads whether the coordinator accepts this side.
 fn await_answer(lane: &dyn Lane, shaken: &impl Fn(std::io::Error) -> Failure) -> Result<(), Failure> {
     let mut verdict = [0];
     lane.read_exact(&mut verdict).map_err(shaken)?;
@@ -298,11 +301,10 @@ fn await_answer(lane: &dyn Lane, shaken: &impl Fn(std::io::Error) -> Failure) ->
 }
 
 impl SessionConnection {
-    /// Waits for what the coordinator says next; none when the connection is gone, which the
-    /// program outlives.
+    /// Blocks until the coordinator's next message; `None` when the connection is lost, which the program outlives.
     ///
     /// # Errors
-    /// When the coordinator does not follow the protocol.
+    /// Returns an error if the coordinator does not follow the protocol.
     pub fn next(&self) -> Result<Option<Message>> {
         match read_message(&*self.lane) {
             Err(error) if error.code() == ErrorCode::System => Ok(None),
@@ -310,7 +312,7 @@ impl SessionConnection {
         }
     }
 
-    /// The same, for a time or without end.
+    /// As [`SessionConnection::next`], for at most `time`, if given.
     fn hear(&self, time: Option<Duration>) -> Result<Heard> {
         match read_message_within(&*self.lane, time) {
             Err(error) if error.code() == ErrorCode::System => Ok(Heard::Message(None)),
@@ -318,19 +320,19 @@ impl SessionConnection {
         }
     }
 
-    /// Tells the coordinator which device number is in use. Best effort.
+    /// Reports to the coordinator which device number is in use. Best effort.
     pub fn report_use(&self, device: u32) {
         let _ = self.lane.send(&Message::Uses(device).encode());
     }
 
-    /// Makes [`SessionConnection::next`] return none, from any thread, and ends the session.
+    /// Makes [`SessionConnection::next`] return `None`, from any thread, and ends the session.
     pub fn close(&self) {
         self.lane.shutdown();
     }
 }
 
-/// Reads one message of the coordinator. None at the end between two messages;
-/// `acc_error_system` when the connection breaks.
+/// Reads one message of the coordinator; `None` at the end between two messages. Returns `acc_error_system` if the
+/// connection breaks.
 fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
     match read_message_within(lane, None)? {
         Heard::Message(message) => Ok(message),
@@ -338,11 +340,11 @@ fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
     }
 }
 
-/// The same. With a time, [`Heard::Nothing`] if no byte comes within it.
+/// As [`read_message`]. With a time, returns [`Heard::Nothing`] if no byte arrives within it.
 fn read_message_within(lane: &dyn Lane, time: Option<Duration>) -> Result<Heard> {
     let broken = |error: std::io::Error| match error.kind() {
         ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),
-        // Whether the coordinator believes this side shows with its first word.
+        // Whether the coordinator accepts this side shows with its first message.
         _ => explain::in_chain(&error, "it")
             .unwrap_or_else(|| Error::new(ErrorCode::System, format!("the connection broke: {error}"))),
     };

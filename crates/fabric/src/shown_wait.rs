@@ -1,25 +1,25 @@
-//! What people see of a request that waits.
+//! Shows the user the state of a request that waits.
 
 use crate::frame::session::Message;
 use accord_types::{Count, QueuedJob, Result};
 use std::time::{Duration, Instant};
 
-/// A request that waits for less is not spoken of.
+/// Shorter waits are not shown.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
-/// What has come within a time.
+/// The result of waiting for a message for a time.
 pub(crate) enum Heard {
-    /// A message; none: the connection is gone.
+    /// A message; `None` if the connection is lost.
     Message(Option<Message>),
     /// Nothing yet.
     Nothing,
 }
 
-/// The state of a wait, as it was shown last.
+/// The state of a wait, as last shown.
 pub(crate) struct ShownWait<'a> {
     since: Instant,
     line: String,
-    /// The line was shown.
+    /// Whether the line was shown.
     is_shown: bool,
     show: &'a dyn Fn(Option<&str>),
 }
@@ -29,7 +29,7 @@ impl<'a> ShownWait<'a> {
         Self { since: Instant::now(), line: String::new(), is_shown: false, show }
     }
 
-    /// The coordinator says why the request waits. Of a gang it says so to one rank, and nothing to the others.
+    /// Takes the coordinator's reason for the wait. For a gang one rank gets it, and the others get an empty one.
     pub(crate) fn update(&mut self, job: &QueuedJob) {
         let line = if job.why.is_empty() { String::new() } else { line_of(job) };
         if line == self.line {
@@ -42,8 +42,8 @@ impl<'a> ShownWait<'a> {
         }
     }
 
-    /// Returns the coordinator's next message; none if the connection is gone. Shows meanwhile what is to be shown. `hear` waits for a message
-    /// for a time, or without end.
+    /// Returns the coordinator's next message; `None` if the connection is lost. Shows the state when it is due. `hear`
+    /// waits for a message for a time, or without limit.
     pub(crate) fn next(&mut self, hear: impl Fn(Option<Duration>) -> Result<Heard>) -> Result<Option<Message>> {
         let left = SHOWN_AFTER.saturating_sub(self.since.elapsed());
         let mut heard = hear(Some(left).filter(|left| !left.is_zero()))?;
@@ -70,7 +70,7 @@ impl Drop for ShownWait<'_> {
     }
 }
 
-/// What messages call a job.
+/// Returns a job's name in messages.
 pub(crate) fn called(job: &QueuedJob) -> String {
     format!("job {}", job.token.job)
 }
@@ -81,7 +81,7 @@ fn line_of(job: &QueuedJob) -> String {
         0 => "it is the next one".to_owned(),
         jobs => format!("{} before it", Count(usize::try_from(*jobs).unwrap_or(usize::MAX), "job")),
     };
-    // Minutes: a start that slips by seconds is no news.
+    // In minutes: a start that slips by seconds need not be shown.
     let start = starts_in_ms.map(|ms| format!(", starts in about {} min", ms.div_ceil(60_000))).unwrap_or_default();
     format!("{} waits: {why}; {before}{start}; Ctrl-C withdraws it", called(job))
 }

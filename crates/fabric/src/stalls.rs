@@ -1,4 +1,4 @@
-//! Threads that wait for a peer to take bytes, or to say where it wants them: it may never do so.
+//! Threads blocked on a peer, which has to read bytes or to say where it wants them, and may never do so.
 
 use crate::transport::Lane;
 use accord_types::short_lock::assert_none_held;
@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many threads can't send, and who is told of the first.
+/// The number of blocked threads, and a callback for each.
 #[derive(Default)]
 pub struct Stalls {
     stalled: AtomicU32,
@@ -14,13 +14,13 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Calls `told` before a thread waits.
+    /// Calls `told` before a thread blocks.
     pub fn tell(&self, told: impl Fn() + Send + Sync + 'static) {
-        // A link has one user.
+        // A link has one user, so that the first callback stays.
         let _ = self.told.set(Box::new(told));
     }
 
-    /// Whether somebody waits.
+    /// Whether any thread is blocked.
     pub fn any(&self) -> bool {
         self.stalled.load(Ordering::SeqCst) > 0
     }
@@ -28,7 +28,7 @@ impl Stalls {
     /// Writes all of `parts`.
     ///
     /// # Errors
-    /// As for [`Lane::write`].
+    /// Returns the errors of [`Lane::write`].
     pub fn write_all(&self, lane: &dyn Lane, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         assert_none_held();
         match lane.try_write(parts) {
@@ -43,7 +43,7 @@ impl Stalls {
         lane.write_all(parts)
     }
 
-    /// From now on the calling thread waits.
+    /// Marks the calling thread as blocked.
     pub fn begin(&self) -> Stalled<'_> {
         self.stalled.fetch_add(1, Ordering::SeqCst);
         if let Some(told) = self.told.get() {
@@ -53,7 +53,7 @@ impl Stalls {
     }
 }
 
-/// While it is there a thread waits.
+/// Marks a thread as blocked until it is dropped.
 pub struct Stalled<'a>(&'a Stalls);
 
 impl Drop for Stalled<'_> {
@@ -70,7 +70,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[test]
-    fn only_who_waits_is_told_of() {
+    fn only_a_blocked_write_is_reported() {
         let (near, far) = pair().unwrap();
         let stalls = Arc::new(Stalls::default());
         let told = Arc::new(AtomicU32::new(0));

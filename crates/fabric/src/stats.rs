@@ -1,11 +1,11 @@
-//! Counters of a link, for tests and for people who look for bytes.
+//! Counters of a link, for tests and for diagnosis.
 
 use crate::stalls::Stalls;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// What went over one link, by direction and lane. Payload and headers both count.
+/// Bytes of one link, by direction and lane. Payload and headers both count.
 #[derive(Default)]
 pub struct LinkStats {
     /// Bytes sent on the command lane.
@@ -16,15 +16,15 @@ pub struct LinkStats {
     pub bulk_sent: AtomicU64,
     /// Bytes received on bulk or peer lanes.
     pub bulk_received: AtomicU64,
-    /// Nanoseconds that threads were writing those, until the connection had taken them.
+    /// Nanoseconds that threads were writing these, until the connection had taken them.
     pub bulk_sent_ns: AtomicU64,
-    /// Nanoseconds that threads were reading those, from a chunk's header on.
+    /// Nanoseconds that threads were reading these, from a chunk's header on.
     pub bulk_received_ns: AtomicU64,
     /// Times that a thread blocked for an answer.
     pub round_trips: AtomicU64,
     /// Times that a thread blocked for credit.
     pub credit_stalls: AtomicU64,
-    /// Threads that wait until bytes are taken.
+    /// Threads blocked until bytes are taken.
     pub stalls: Stalls,
 }
 
@@ -60,7 +60,7 @@ impl LinkStats {
         Self::add(counter, u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The values now.
+    /// Returns the current values.
     pub fn read(&self) -> Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {

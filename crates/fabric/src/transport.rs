@@ -1,4 +1,5 @@
-//! Lanes and what carries them. Everything that names a socket or an address is below here; all others hold a [`Lane`].
+//! Lanes and their transports. All code that names a socket or an address is below this module; other code holds a
+//! [`Lane`].
 
 mod acceptor;
 mod address;

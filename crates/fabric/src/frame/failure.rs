@@ -5,7 +5,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 /// Longest text of an error on the wire.
 const TEXT_MAX: usize = 4096;
-/// Stands for "no queue".
+/// The queue number of an error without a queue.
 const NO_QUEUE: u32 = 0xffff_fff1;
 
 /// The fixed part of an error; cause, remedy and node are the payload.
@@ -18,12 +18,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The record of an error with this wire number, of no queue.
+    /// The record of an error with this wire number and no queue.
     pub fn new(code: u16) -> Self {
         Self { code, lane_ended: false, queue: NO_QUEUE }
     }
 
-    /// Whether all that is known is that a lane has ended.
+    /// Whether the error only reports that a lane has ended.
     pub fn is_lane_end(&self) -> bool {
         self.lane_ended
     }
@@ -53,7 +53,7 @@ pub fn encode_error(error: &Error, text: &mut Vec<u8>) -> Failure {
     Failure { code: error.code().to_wire(), lane_ended: error.is_lane_end(), queue }
 }
 
-/// The error behind a record and its payload; whatever the peer sent, it is some error.
+/// Returns the error of a record and its payload. Whatever the peer sent yields some error.
 pub fn decode_error(failure: Failure, text: &[u8]) -> Error {
     let mut parts = text
         .split(|&byte| byte == 0)

@@ -1,4 +1,4 @@
-//! Payloads with a structure: positions, texts, spans.
+//! Structured payloads: positions, texts, spans.
 
 use crate::ProgramSpec;
 use accord_types::{
@@ -18,12 +18,12 @@ pub struct Position {
     pub device: u32,
     /// The queue.
     pub queue: QueueId,
-    /// Where in it.
+    /// The operation's number in the queue.
     pub seq: Seq,
 }
 
 impl Position {
-    /// As it is in a payload.
+    /// Encodes it for a payload.
     pub fn encode(self) -> [u8; POSITION_LEN] {
         let mut bytes = [0; POSITION_LEN];
         bytes[..4].copy_from_slice(&self.device.to_le_bytes());
@@ -38,10 +38,10 @@ pub fn put_position(payload: &mut impl Extend<u8>, position: Position) {
     payload.extend(position.encode());
 }
 
-/// The positions in a payload.
+/// Returns the positions in a payload.
 ///
 /// # Errors
-/// `acc_error_implementation_defined` if it holds no whole number of them.
+/// Returns `acc_error_implementation_defined` if the payload's length is not a multiple of a position's.
 pub fn positions(payload: &[u8]) -> Result<impl Iterator<Item = Position> + Clone + '_> {
     if !payload.len().is_multiple_of(POSITION_LEN) {
         return Err(malformed("a payload of positions"));
@@ -62,10 +62,10 @@ fn encode_strings<'a>(payload: &mut Vec<u8>, strings: impl IntoIterator<Item = &
     }
 }
 
-/// The texts in a payload.
+/// Returns the texts in a payload.
 ///
 /// # Errors
-/// `acc_error_implementation_defined` if they are cut short, too many or not UTF-8.
+/// Returns `acc_error_implementation_defined` if they are cut short, too many or not UTF-8.
 fn decode_strings(mut payload: &[u8]) -> Result<Vec<String>> {
     let mut strings = Vec::new();
     while !payload.is_empty() {
@@ -87,10 +87,10 @@ pub fn encode_function(payload: &mut Vec<u8>, spec: &FunctionSpec) {
     encode_strings(payload, [&*spec.object.path, &*spec.object.build_id, &*spec.name, &*image]);
 }
 
-/// The function in the payload of [`super::Command::Function`]; numbers and flags are the record's.
+/// Decodes the payload of [`super::Command::Function`]; numbers and flags are the record's.
 ///
 /// # Errors
-/// `acc_error_implementation_defined` if texts are missing or malformed.
+/// Returns `acc_error_implementation_defined` if texts are missing or malformed.
 pub fn decode_function(payload: &[u8], offset: u64, executable: bool) -> Result<FunctionSpec> {
     let mut strings = decode_strings(payload)?.into_iter();
     let mut next = || strings.next().ok_or_else(|| malformed("a function"));
@@ -104,10 +104,10 @@ pub fn encode_global(payload: &mut Vec<u8>, spec: &GlobalSpec) {
     encode_strings(payload, [&*spec.object.path, &*spec.object.build_id, &*image]);
 }
 
-/// The variable in the payload of [`super::Command::Global`]; numbers and flags are the record's.
+/// Decodes the payload of [`super::Command::Global`]; numbers and flags are the record's.
 ///
 /// # Errors
-/// `acc_error_implementation_defined` if texts are missing or malformed.
+/// Returns `acc_error_implementation_defined` if texts are missing or malformed.
 pub fn decode_global(payload: &[u8], offset: u64, len: u64, executable: bool) -> Result<GlobalSpec> {
     let mut strings = decode_strings(payload)?.into_iter();
     let mut next = || strings.next().ok_or_else(|| malformed("a variable"));
@@ -115,7 +115,7 @@ pub fn decode_global(payload: &[u8], offset: u64, len: u64, executable: bool) ->
     Ok(GlobalSpec { object, offset, len, variable: image_ref(&next()?)? })
 }
 
-/// `HASH:INDEX`, empty for none.
+/// Formats `HASH:INDEX`, or an empty text for `None`.
 fn image_text(image: Option<ImageRef>) -> String {
     let Some(ImageRef { image, index }) = image else { return String::new() };
     let mut text: String = image.0.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -148,10 +148,10 @@ pub fn encode_program(payload: &mut Vec<u8>, program: &ProgramSpec) {
     encode_strings(payload, fixed.into_iter().chain(&program.env).map(String::as_str));
 }
 
-/// The program in the payload of [`super::Command::Start`]; numbers and flags are the record's.
+/// Decodes the payload of [`super::Command::Start`]; numbers and flags are the record's.
 ///
 /// # Errors
-/// `acc_error_implementation_defined` if texts are missing or malformed.
+/// Returns `acc_error_implementation_defined` if texts are missing or malformed.
 pub fn decode_program(payload: &[u8]) -> Result<ProgramSpec> {
     let mut strings = decode_strings(payload)?.into_iter();
     let mut next = || strings.next().ok_or_else(|| malformed("a program"));
@@ -170,9 +170,9 @@ pub fn decode_program(payload: &[u8]) -> Result<ProgramSpec> {
 pub struct SpanRecord {
     /// The device on its node.
     pub device: u32,
-    /// In which queue.
+    /// The queue.
     pub queue: QueueId,
-    /// What.
+    /// The kind of operation.
     pub kind: SpanKind,
     /// The region's name; empty for copies.
     pub name: String,
@@ -201,10 +201,10 @@ pub fn encode_span(payload: &mut Vec<u8>, span: &Span) {
     payload.extend_from_slice(&span.name.as_bytes()[..end]);
 }
 
-/// The spans in a payload.
+/// Returns the spans in a payload.
 ///
 /// # Errors
-/// `acc_error_implementation_defined` if one is cut short or names no kind.
+/// Returns `acc_error_implementation_defined` if one is cut short or of an unknown kind.
 pub fn decode_spans(mut payload: &[u8]) -> Result<Vec<SpanRecord>> {
     let mut spans = Vec::new();
     while !payload.is_empty() {

@@ -1,4 +1,5 @@
-//! Messages between a program and the coordinator's session endpoint as bytes: little-endian numbers, texts and lists with their length before them.
+//! Messages between a program and the coordinator's session endpoint as bytes: little-endian numbers, and texts and
+//! lists that follow their length.
 
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, REQUEST_TEXT_MAX, WORDS_MAX, cut};
 use accord_types::{
@@ -12,29 +13,29 @@ pub const HEADER_LEN: usize = 8;
 pub const REQUEST_MAX: usize = 64 << 10;
 /// Longest message to a program, in bytes: a lease of some 20,000 devices.
 pub const REPLY_MAX: usize = 8 << 20;
-/// Devices of a lease.
+/// Most devices of a lease.
 pub const DEVICES_MAX: usize = 1 << 16;
-/// Processors of a device's worker.
+/// Most processors of a device's worker.
 pub const PROCESSORS_MAX: usize = 8_192;
 
-/// What is said there after the handshake.
+/// A message after the handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
     /// Program: open a session.
     Open(SessionRequest),
-    /// Program: it had this session of an earlier connection, and goes on with it.
+    /// Program: continue this session, which it had on an earlier connection.
     Attach(Claim),
-    /// A command: have a job of these devices, for as long as the connection lasts.
+    /// A command: hold a job with these devices, for as long as the connection lasts.
     Hold(SessionRequest),
     /// Program: this device number is now in use.
     Uses(u32),
     /// Coordinator: the session is open.
     Granted(Lease),
-    /// Coordinator: the request waits. Comes again when that changes.
+    /// Coordinator: the request waits. Sent again when that changes.
     Queued(QueuedJob),
     /// Coordinator: the job has its devices.
     Held(HeldJob),
-    /// Coordinator: the session is the program's again.
+    /// Coordinator: the program has its session back.
     Attached,
     /// Coordinator: there is no session.
     Refused(Error),
@@ -52,49 +53,49 @@ pub enum Message {
         /// Its name.
         name: String,
     },
-    /// Coordinator: the session's executor on a node has ended, as nobody has asked it to.
+    /// Coordinator: the session's executor on a node has ended, though the coordinator did not ask for it.
     ExecutorEnded {
         /// The node.
         node: NodeId,
-        /// What its agent knows of that.
+        /// The agent's description of the cause.
         why: String,
     },
     /// Coordinator: for the program's standard error.
     Warning(String),
-    /// Coordinator: the session was ended, and why; a remedy stands behind a semicolon.
+    /// Coordinator: the session was ended; the reason, and a remedy after a semicolon.
     Ended(String),
 }
 
-/// What a program says of a session that it has.
+/// A program's claim to its session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// The session.
     pub session: SessionId,
-    /// Its key: who has it is of the session.
+    /// Its key, which proves that the claim is the session's.
     pub key: SessionKey,
-    /// What the session was opened with.
+    /// The request that opened the session.
     pub request: SessionRequest,
 }
 
 impl Message {
-    /// The message as bytes, header included.
+    /// Encodes the message with its header.
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
     }
 
-    /// Reads the header: kind and length of the rest.
+    /// Decodes the header: kind and length of the rest.
     ///
     /// # Errors
-    /// When the message would be longer than `max`, or the header is none.
+    /// Returns an error if the message would be longer than `max`, or the header is malformed.
     pub fn header(bytes: &[u8; HEADER_LEN], max: usize) -> Result<(u8, usize)> {
         header(bytes, max)
     }
 
-    /// Reads what comes after the header.
+    /// Decodes the rest of a message.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if a text is too long, else `acc_error_device_unavailable` if the bytes are not exactly one message of this
-    /// kind.
+    /// Returns `acc_error_invalid_argument` if a text is too long, and `acc_error_device_unavailable` if the bytes are
+    /// not exactly one message of this kind.
     pub fn decode(kind: u8, body: &[u8]) -> Result<Self> {
         decode(kind, body)
     }
@@ -252,14 +253,14 @@ impl Writer {
         self.u32(u32::try_from(value).unwrap_or(u32::MAX));
     }
 
-    /// As much of a text as may be read.
+    /// Writes a text, cut to the longest that a reader accepts.
     fn text(&mut self, value: &str, max: usize) {
         let value = cut(value, max);
         self.length(value.len());
         self.0.extend(value.as_bytes());
     }
 
-    /// A flag, then the value.
+    /// Writes a flag, then the value.
     fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.u8(u8::from(value.is_some()));
         if let Some(value) = value {
@@ -283,7 +284,8 @@ impl Writer {
             OrderPolicy::Global => 1,
             OrderPolicy::Rank => 2,
         });
-        // The end of a message. A program that asks for nothing leaves it out, as those of the release before do.
+        // The end of a message. A program that requests nothing here leaves it out, as programs of the previous release
+        // do.
         if request.devices.is_some() || request.job.is_some() {
             self.text(request.devices.as_deref().unwrap_or_default(), REQUEST_TEXT_MAX);
             self.option(request.job.as_ref(), Self::token);
@@ -397,8 +399,8 @@ impl<'a> Reader<'a> {
         if self.flag()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// A list whose elements take at least `least` bytes each, so that its announced length
-    /// can't make anybody reserve more than what was sent.
+    /// Reads a list whose elements take at least `least` bytes each, so that an announced length never reserves more
+    /// memory than was sent.
     fn list<T>(&mut self, max: usize, least: usize, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let length = self.length()?;
         if length > max {

@@ -26,7 +26,7 @@ pub const RECORD_LEN: usize = 64;
 pub const PAYLOAD_MAX: usize = 64 << 10;
 /// Most bytes of a frame.
 pub const FRAME_MAX: usize = HEADER_LEN + RECORD_LEN + PAYLOAD_MAX;
-/// Bytes that a reader holds: several frames come with one read.
+/// Bytes that a reader buffers: several frames arrive with one read.
 const BUFFER_LEN: usize = 2 * FRAME_MAX;
 
 const _: () = assert!(size_of::<Header>() == HEADER_LEN);
@@ -86,19 +86,19 @@ impl Header {
     }
 }
 
-/// What a command lane carries in one direction.
+/// A record that a command lane carries in one direction.
 pub trait Record: Copy + Archive {
-    /// Its number in headers.
+    /// The record's number in headers.
     const KIND: u8;
 
     /// Writes the record into `bytes`.
     fn encode(&self, bytes: &mut Aligned);
 
-    /// Reads and checks the record in `bytes`; none if it is none.
+    /// Decodes and checks the record in `bytes`; `None` if it is invalid.
     fn decode(bytes: &Aligned) -> Option<Self>;
 }
 
-/// Space for a record, aligned as records must be.
+/// Space for a record, with a record's alignment.
 #[repr(C, align(16))]
 pub struct Aligned([u8; RECORD_LEN]);
 
@@ -135,7 +135,7 @@ where
 /// Appends a frame to `out`. Returns its length.
 ///
 /// # Errors
-/// `acc_error_implementation_defined` if the payload is longer than [`PAYLOAD_MAX`].
+/// Returns `acc_error_implementation_defined` if the payload is longer than [`PAYLOAD_MAX`].
 pub fn put<R: Record>(out: &mut Vec<u8>, record: &R, payload: &[&[u8]]) -> Result<usize> {
     let payload_len: usize = payload.iter().map(|part| part.len()).sum();
     if payload_len > PAYLOAD_MAX {
@@ -167,15 +167,15 @@ pub fn put<R: Record>(out: &mut Vec<u8>, record: &R, payload: &[&[u8]]) -> Resul
     Ok(length)
 }
 
-/// Takes frames from a stream, several with one read. Holds at most [`BUFFER_LEN`] bytes.
+/// Takes frames from a stream, several with one read. Buffers at most [`BUFFER_LEN`] bytes.
 pub struct FrameReader {
     buffer: Box<[u8]>,
-    /// What was read and not yet taken.
+    /// The bytes read and not yet taken.
     start: usize,
     end: usize,
 }
 
-/// One frame, as it lies in the reader.
+/// One frame, borrowed from the reader.
 pub struct Frame<'a, R> {
     /// The record.
     pub record: R,
@@ -192,10 +192,10 @@ impl Default for FrameReader {
 }
 
 impl FrameReader {
-    /// Takes the next frame, if it is here already.
+    /// Returns the next frame, if it is complete.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if the bytes are no frame with a valid record.
+    /// Returns `acc_error_device_unavailable` if the bytes are not a frame with a valid record.
     pub fn take<R: Record>(&mut self) -> Result<Option<Frame<'_, R>>> {
         let here = &self.buffer[self.start..self.end];
         if here.len() < HEADER_LEN {
@@ -218,10 +218,11 @@ impl FrameReader {
         Ok(Some(Frame { record, payload: &self.buffer[at..at + header.payload as usize], length }))
     }
 
-    /// Reads once by `read`, which returns how many bytes it has put where it was told; whatever comes. False at the lane's end.
+    /// Reads once by `read`, which fills the given buffer and returns how many bytes it has read. Returns `false` at
+    /// the lane's end.
     ///
     /// # Errors
-    /// Those of `read`; the reader is as before then.
+    /// Returns the error of `read`; the reader is unchanged then.
     pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<bool> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

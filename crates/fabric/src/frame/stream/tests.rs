@@ -6,7 +6,7 @@ fn launch() -> Command {
     Command::Launch { device: 1, queue: 2, function: 3, gangs: 4, workers: 5, vector: 6, slots: 7, float_control: 0 }
 }
 
-/// Gives bytes a few at a time.
+/// Returns bytes a few at a time.
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {
