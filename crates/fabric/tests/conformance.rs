@@ -14,7 +14,7 @@ use std::process::{Command as Process, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Less than TCP's own limit on bytes that nobody takes, of 6 s.
+/// Less than TCP's own limit on unread bytes, of 6 s.
 const WITHOUT_LIMITS: Duration = Duration::from_secs(5);
 
 /// Runs a test over every transport, both ways round.
@@ -198,14 +198,14 @@ fn a_dropped_end_is_the_end() {
         let mut all = Vec::new();
         there.read_to_end(&mut all).unwrap();
         assert_eq!(all, b"last words");
-        // Nobody reads: at some time writing fails.
+        // The peer has stopped reading: at some time writing fails.
         let piece = vec![0; 64 << 10];
-        assert!((0..4096).any(|_| there.write(&[IoSlice::new(&piece)]).is_err()), "written to nobody");
+        assert!((0..4096).any(|_| there.write(&[IoSlice::new(&piece)]).is_err()), "writes go on without a reader");
     });
 }
 
 #[test]
-fn shutting_down_wakes_whoever_waits_on_either_side() {
+fn shutdown_wakes_blocked_readers_at_both_ends() {
     over_all(|here, there| {
         let (reads, reading) = mpsc::channel();
         std::thread::scope(|scope| {
@@ -227,7 +227,7 @@ fn shutting_down_wakes_whoever_waits_on_either_side() {
 }
 
 #[test]
-fn shutting_down_wakes_whoever_writes() {
+fn shutdown_wakes_a_blocked_writer() {
     over_all(|here, there| {
         std::thread::scope(|scope| {
             let stuck = scope.spawn(|| {
@@ -245,7 +245,7 @@ fn shutting_down_wakes_whoever_writes() {
 }
 
 #[test]
-fn shutting_down_and_letting_go_wakes_whoever_writes_on_the_other_side() {
+fn shutdown_and_drop_wake_the_peers_blocked_writer() {
     over_all(|here, there| {
         std::thread::scope(|scope| {
             let stuck = scope.spawn(|| {
@@ -255,7 +255,7 @@ fn shutting_down_and_letting_go_wakes_whoever_writes_on_the_other_side() {
             std::thread::sleep(SHORT);
             let start = Instant::now();
             there.shutdown();
-            // TCP tells a writer whose bytes nobody has read by that only.
+            // TCP ends a writer with unread bytes only then.
             drop(there);
             stuck.join().unwrap();
             assert!(start.elapsed() < WITHOUT_LIMITS, "only a limit has ended it");
@@ -264,9 +264,9 @@ fn shutting_down_and_letting_go_wakes_whoever_writes_on_the_other_side() {
 }
 
 #[test]
-fn a_chunk_leaves_the_hands_of_its_sender_at_once() {
+fn sending_one_chunk_does_not_block() {
     over_all(|here, there| {
-        // Nobody reads: a small copy must not wait until somebody does, see docs/design/transports.md.
+        // There is no reader: a small copy must not wait for one, see docs/design/transports.md.
         let (header, bytes) = (pattern(HEADER_LEN, 4), pattern(CHUNK_MAX, 5));
         let mut parts = [IoSlice::new(&header), IoSlice::new(&bytes)];
         let mut left = &mut parts[..];
@@ -328,7 +328,7 @@ fn who_tries_to_write_does_not_wait_and_nothing_is_lost() {
             .try_write(&[IoSlice::new(&piece)])
             .map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |_| true)
         {
-            assert!(Instant::now() < end, "written to nobody");
+            assert!(Instant::now() < end, "writes go on without a reader");
             std::thread::yield_now();
         }
     });

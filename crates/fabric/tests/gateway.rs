@@ -75,7 +75,7 @@ fn a_process_goes_by_its_gateway_to_that_ones_own_node() {
 
 /// An agent's thread that waits for lanes sleeps while others are used: to wake it for each message took longer than the message.
 #[test]
-fn messages_wake_nobody_who_waits_for_lanes() {
+fn messages_do_not_wake_the_thread_that_accepts_lanes() {
     let [here, there] = two_ranks();
     let near = here.connect(1).unwrap();
     near.send(b"first").unwrap();
@@ -145,7 +145,7 @@ fn the_end_of_the_world_ends_lanes_by_the_gateway() {
     }
 }
 
-/// Short answers do not wait for a thread of the gateway: whoever has received them writes them to the process.
+/// Short answers do not wait for a thread of the gateway: the thread that has received them writes them to the process.
 #[test]
 fn short_messages_to_a_process_are_passed_on_as_they_come() {
     const ROUNDS: u64 = 400;

@@ -83,7 +83,7 @@ fn bytes_by_a_gateway_come_in_order_however_they_are_sent_and_read() {
     });
 }
 
-/// Whichever end goes away while bytes are lent, and whoever lends or fills: all others learn of it.
+/// Either end is closed while bytes are exposed: the sender, the receiver and the gateways all learn of it.
 #[test]
 fn the_end_of_either_end_of_a_lane_by_a_gateway_ends_what_is_lent() {
     let bytes = pattern(8 * MIB, 1);
@@ -94,7 +94,7 @@ fn the_end_of_either_end_of_a_lane_by_a_gateway_ends_what_is_lent() {
         let (from, to) = if by_process { (&near, &far) } else { (&far, &near) };
         let start = Instant::now();
         std::thread::scope(|scope| {
-            // Nobody reads more than the beginning.
+            // Only the beginning is read.
             let lends = scope.spawn(|| from.lend(&bytes));
             let mut begin = vec![0; MIB];
             to.read_exact(&mut begin).unwrap();

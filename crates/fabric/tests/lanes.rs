@@ -1,4 +1,4 @@
-//! Lanes that leave a machine: TLS whose ends have proven the session's key, and somebody in between who has not.
+//! Lanes that leave a machine: TLS whose ends have proven the session's key, against a man in the middle without it.
 
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, ConnectLimits, HELLO_LEN, Hello, Introduced, Purpose, check_secure};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_secs(10);
 const PROTOCOL: &[u8] = b"accord-lane/2";
 const NODE: NodeId = NodeId(3);
-const SECRET: &[u8] = b"what nobody else is to read: forty-two forty-two";
+const SECRET: &[u8] = b"secret of both ends: forty-two forty-two forty-2";
 /// Bytes of the handshake before TLS: what the client sends, and the server.
 const BEFORE: [usize; 2] = [HELLO_LEN + 32, 16 + 64 + 16];
 
@@ -40,7 +40,7 @@ fn accept(listener: &Listener, key: &Key) -> (Introduced, Result<SharedLane>) {
     (client, handed.secure(lane))
 }
 
-/// What somebody in between does with the bytes of one direction: how many came before these, and these.
+/// How a man in the middle changes the bytes of one direction: how many came before these, and these.
 type Change = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
 
 fn as_it_is() -> Change {
@@ -64,7 +64,8 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: Change, seen: mps
     });
 }
 
-/// Somebody between a client and `server`, for one connection. Their address, and what they saw: the client's bytes, then the server's.
+/// A man in the middle between a client and `server`, for one connection. Returns its address, and the bytes it sees:
+/// the client's, then the server's.
 fn between(server: String, up: Change, down: Change) -> (String, [mpsc::Receiver<Vec<u8>>; 2]) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -98,7 +99,7 @@ fn an_address_of_this_machine_does_not_have_a_lane_go_in_clear() {
     assert_eq!((way("auto").transport, way("tcp").transport), (Transport::Shm, Transport::Tcp));
 }
 
-/// Both ends of a lane with somebody in between, and what that one saw.
+/// Returns both ends of a lane with a man in the middle, and the bytes it sees.
 fn meet(key: &Key, up: Change, down: Change) -> (Result<SharedLane>, Result<SharedLane>, [mpsc::Receiver<Vec<u8>>; 2]) {
     let (listener, address) = listen();
     let (address, seen) = between(address, up, down);
@@ -112,7 +113,7 @@ fn meet(key: &Key, up: Change, down: Change) -> (Result<SharedLane>, Result<Shar
 }
 
 #[test]
-fn a_lane_through_tls_is_whole_and_tells_nobody_what_it_carries() {
+fn a_tls_lane_is_confidential_and_intact() {
     let key = Key::random().unwrap();
     let (near, far, seen) = meet(&key, as_it_is(), as_it_is());
     let (near, far) = (near.unwrap(), far.unwrap());
@@ -132,9 +133,9 @@ fn a_lane_through_tls_is_whole_and_tells_nobody_what_it_carries() {
     }
 }
 
-/// The same somebody does read what goes in clear: else the test above shows nothing.
+/// Control for the test above: the man in the middle reads bytes in clear.
 #[test]
-fn a_lane_in_clear_is_read_by_whoever_is_in_between() {
+fn a_lane_in_clear_is_readable_in_the_middle() {
     let key = Key::random().unwrap();
     let (listener, address) = listen();
     let (address, [up, _]) = between(address, as_it_is(), as_it_is());
@@ -182,7 +183,7 @@ fn every_changed_byte_of_a_lanes_tls_ends_it_with_words() {
             let outcomes =
                 ends.map(|end| end.and_then(|lane| lane.read_exact(&mut [0; 400]).map_err(|e| e.to_string())));
             let worst: Vec<&String> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
-            assert!(!worst.is_empty(), "byte {at} of direction {direction} was changed, and nobody noticed");
+            assert!(!worst.is_empty(), "byte {at} of direction {direction} was changed unnoticed");
         }
     }
 }
@@ -269,7 +270,7 @@ fn relay_handshake(client: &mut TcpStream, server: &mut TcpStream) {
     pass(server, client, 16);
 }
 
-/// Somebody who gets a lane after its handshake, and has keys of their own.
+/// A peer that gets a lane after its handshake, and has keys of its own.
 #[test]
 fn who_has_no_key_of_the_session_is_not_spoken_to() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());

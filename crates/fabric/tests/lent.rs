@@ -1,4 +1,4 @@
-//! Bytes that go over MPI from where they are to where they belong: whole, and counted, and back with whoever lent them when a lane ends.
+//! Exposed buffers over MPI: all bytes arrive, are counted, and the buffers are released when a lane ends.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn a_large_transfer_is_not_copied_and_takes_few_messages() {
 }
 
 #[test]
-fn a_small_transfer_waits_for_nobody_and_is_copied_once_on_each_side() {
+fn a_small_transfer_does_not_block_and_is_copied_once_on_each_side() {
     let bytes = pattern(100_000, 5);
     let [sender, target] = transfer(&bytes, bytes.len());
     println!("{sender:?}, {target:?}");
@@ -168,13 +168,13 @@ fn a_transfer_out_of_a_devices_memory_into_another_is_one_message_of_its_bytes()
 }
 
 #[test]
-fn whoever_lends_or_waits_for_lent_bytes_is_woken_by_either_end() {
+fn waits_for_exposed_bytes_end_with_either_end_of_the_lane() {
     for ends_near in [true, false] {
         let (_ranks, near, far) = lane();
         let bytes = pattern(MIB, 1);
         let start = Instant::now();
         std::thread::scope(|scope| {
-            // Nobody reads.
+            // There is no reader.
             let lends = scope.spawn(|| near.lend(&bytes));
             std::thread::sleep(SHORT);
             assert!(!lends.is_finished());

@@ -207,7 +207,7 @@ const STATES: &[Condition] = &[
         waits();
         pushing.drain(b"abcd")
     }),
-    ("pushes what nobody takes", |near, far, waits| {
+    ("pushes bytes that are not read", |near, far, waits| {
         // Only its first bytes fit.
         let (hold, held) = mpsc::channel();
         let keep = Box::new(move |incoming| drop(hold.send(incoming)));
@@ -235,7 +235,7 @@ const STATES: &[Condition] = &[
         waits();
         match came.recv_timeout(SOON) {
             Err(mpsc::RecvTimeoutError::Disconnected) => failed("it is not coming"),
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("nobody was told"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no notification"),
             Ok(_) => Ok(()),
         }
     }),
@@ -250,7 +250,7 @@ const STATES: &[Condition] = &[
             came => came.unwrap(),
         };
         assert_ne!(all, b"halfhalf");
-        // It says to nobody that the bytes have landed.
+        // Landing is reported to a target that is gone.
         ending.landed(Ok(()));
         drop(pushing);
         failed("half of it came")
@@ -261,7 +261,7 @@ const STATES: &[Condition] = &[
 const CUTS: [&str; 4] = ["this side ends it", "the other side ends it", "its command lane ends", "a bulk lane ends"];
 
 #[test]
-fn a_link_cut_in_any_state_ends_whoever_waits() {
+fn a_link_cut_in_any_state_ends_all_waits() {
     for transport in all() {
         for (state, run) in STATES {
             for (number, cut) in CUTS.iter().enumerate() {

@@ -149,10 +149,10 @@ impl Drop for Stopping {
     }
 }
 
-/// Half open: the other side is there for the system, and does nothing. Nobody waits for longer than was said, nothing is lost meanwhile,
-/// and whoever gives the lane up gets away.
+/// Half open: the peer's system answers, and the peer does nothing. Waits end by their limits, no bytes are lost
+/// meanwhile, and the lane can be given up.
 #[test]
-fn a_stopped_peer_holds_nobody_up_and_loses_nothing() {
+fn a_stopped_peer_blocks_no_thread_beyond_its_limit_and_loses_no_bytes() {
     for transport in BETWEEN_PROCESSES {
         println!("over {transport}");
         let (lane, child) = peer(transport, "counts");

@@ -183,7 +183,7 @@ impl Drop for Two {
 }
 
 #[test]
-fn a_transfer_takes_three_messages_and_is_copied_by_nobody() {
+fn a_transfer_takes_three_messages_and_no_copies() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
     let (bytes, room) = (native(&mut from), native(&mut to));
@@ -200,7 +200,7 @@ fn a_transfer_takes_three_messages_and_is_copied_by_nobody() {
     assert_eq!((two.by_lane(), two.inbox.len()), (0, 0));
 }
 
-/// Holds up whoever lets go of it.
+/// Blocks the thread that drops it.
 struct Holds(mpsc::Receiver<()>);
 
 impl Drop for Holds {
@@ -222,20 +222,20 @@ fn a_pusher_knows_what_has_landed_before_its_targets_threads_do() {
     pushing.drain_native(bytes).unwrap();
     pushing.finish().unwrap();
     assert!(to == from);
-    // Its room is nobody's any more, though that was not told yet.
+    // Its receive is over, though the owner was not notified yet.
     assert!(two.begun(2, room).goes_beside());
     go.send(()).unwrap();
 }
 
-/// Which of two comes first is the pusher's to say where they overlap, and nobody's elsewhere.
+/// The pusher orders pushes whose receives overlap; others are in flight together.
 #[test]
-fn those_whose_room_does_not_overlap_are_sent_beside_each_other() {
+fn pushes_whose_receives_do_not_overlap_are_in_flight_together() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(2 * LEN, 3), vec![0; 2 * LEN]);
     let (bytes, room) = (native(&mut from), native(&mut to));
     let half = |range: NativeRange, at| range.part(at, LEN).unwrap();
     let mut first = two.push(1, LEN);
-    assert!(!first.goes_beside(), "nobody has said that there is room");
+    assert!(!first.goes_beside(), "no receive was announced");
     two.expect(1, half(room, 0));
     assert!(first.drains_native().unwrap() && first.goes_beside());
     let [mut second, mut third] = [(2, LEN), (3, LEN / 2)].map(|(transfer, at)| two.begun(transfer, half(room, at)));
@@ -249,7 +249,7 @@ fn those_whose_room_does_not_overlap_are_sent_beside_each_other() {
     third.drain_native(half(bytes, 0)).unwrap();
     third.finish().unwrap();
     assert!(to[LEN / 2..][..LEN] == from[..LEN]);
-    // What has landed is in nobody's way.
+    // A receive that is over does not count as an overlap.
     assert!(two.begun(4, half(room, LEN / 2)).goes_beside());
     assert_eq!(two.by_lane(), 0);
 }
@@ -274,7 +274,7 @@ fn several_come_at_the_same_time_each_into_its_own_room() {
 }
 
 #[test]
-fn whoever_sends_by_the_lane_or_not_at_all_leaves_no_room_behind() {
+fn unused_receives_are_withdrawn() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
     let (bytes, room) = (native(&mut from), native(&mut to));
@@ -305,7 +305,7 @@ fn whoever_sends_by_the_lane_or_not_at_all_leaves_no_room_behind() {
     }
     let by_lane = two.by_lane();
     assert_eq!(by_lane as u64, MANY - MANY / 3);
-    assert!(to == vec![0; LEN], "somebody has written there");
+    assert!(to == vec![0; LEN], "the memory was written");
     two.copy(MANY, bytes, room).unwrap();
     assert!(to == from && two.by_lane() == by_lane);
 }
@@ -416,7 +416,7 @@ fn when_the_session_ends_nothing_is_written_any_more() {
     let (bytes, room) = (native(&mut from), native(&mut to));
     let mut pushing = two.begun(1, room);
     two.target.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceUnavailable, "the session is over"));
-    // It is on its way when nobody wants it any more.
+    // It is in flight when its receive is abandoned.
     pushing.drain_native(bytes).unwrap();
     let (told, tells) = mpsc::channel();
     let ends = spawn(move || told.send(pushing.finish().is_err()).unwrap());
@@ -429,7 +429,7 @@ fn when_the_session_ends_nothing_is_written_any_more() {
 }
 
 #[test]
-fn whoever_sends_into_room_and_by_the_lane_loses_the_lane() {
+fn sending_to_the_receive_and_by_the_lane_ends_the_lane() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
     two.copy_and_settle(1, native(&mut from), native(&mut to));

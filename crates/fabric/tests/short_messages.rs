@@ -116,7 +116,7 @@ fn short_messages_go_beside_the_table_and_long_ones_by_it() {
 }
 
 #[test]
-fn whoever_sleeps_is_woken_by_a_short_message_and_by_an_end() {
+fn a_blocked_reader_is_woken_by_a_short_message_and_by_the_end() {
     let ([here, _there], near, far) = lane();
     let reads = std::thread::spawn(move || {
         let mut bytes = [0; 16];
@@ -142,7 +142,7 @@ fn whoever_sleeps_is_woken_by_a_short_message_and_by_an_end() {
 }
 
 #[test]
-fn what_nobody_reads_any_more_is_gone_and_holds_up_no_other_lane() {
+fn unread_messages_of_a_closed_lane_delay_no_other_lane() {
     let ([here, there], near, far) = lane();
     let (other, other_far) = (here.connect(1).unwrap(), there.accept().unwrap().0);
     near.send(b"unread").unwrap();
@@ -152,7 +152,7 @@ fn what_nobody_reads_any_more_is_gone_and_holds_up_no_other_lane() {
     far.shutdown();
     assert_eq!(far.read(&mut [0; 16]).unwrap_or(0), 0);
     let start = Instant::now();
-    // It gets to know that nobody reads.
+    // The writer learns that the reader has gone.
     while near.write(&[IoSlice::new(b"more")]).is_ok() {
         assert!(start.elapsed() < SOON);
         std::thread::yield_now();

@@ -1,4 +1,5 @@
-//! Lanes through TLS with somebody in between: who reads learns nothing, who changes anything ends the lane, and what is not TLS is refused.
+//! TLS lanes against a man in the middle: it can read nothing, any change ends the lane, and bytes that are not TLS are
+//! refused.
 
 mod common;
 
@@ -16,7 +17,7 @@ fn untouched() -> Tamper {
     Box::new(|_| {})
 }
 
-/// Two connections, with somebody in between who has both directions in his hands: to the server, and back.
+/// Two connections through a man in the middle, which may tamper with both directions: to the server, and back.
 fn between(mut there: Tamper, mut back: Tamper) -> (SharedLane, SharedLane) {
     let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
     let (outer, inner) = (listen(), listen());
@@ -189,7 +190,7 @@ fn a_lane_cut_anywhere_ends_as_cut_and_never_in_the_middle_of_anything() {
         let mut came = vec![0; SECRET.len()];
         assert!(far.read_exact(&mut came).is_err(), "cut after {at} bytes of {there}");
     }
-    // An end that nobody in the session has said is none: the rest may be missing.
+    // An end without `close_notify` is an error: the rest may be missing.
     let (near, far) = shake(between(untouched(), untouched()), SOON);
     let (near, far) = (near.unwrap(), far.unwrap());
     near.send(SECRET).unwrap();
@@ -237,14 +238,14 @@ fn what_comes_twice_or_in_another_order_ends_the_lane() {
         let mut all = Vec::new();
         let error = loop {
             match far.read(&mut came) {
-                Ok(0) => panic!("{how}: nobody has noticed: {}", String::from_utf8_lossy(&all)),
+                Ok(0) => panic!("{how}: unnoticed: {}", String::from_utf8_lossy(&all)),
                 Ok(n) => all.extend_from_slice(&came[..n]),
                 Err(error) => break error,
             }
         };
         assert_eq!(error.kind(), ErrorKind::InvalidData, "{how}: {error}");
         assert!(b"firstlateragain".starts_with(&all), "{how}: {}", String::from_utf8_lossy(&all));
-        // It is of no use any more, for whoever asks.
+        // The lane is unusable for every later caller.
         assert!(far.read(&mut came).is_err() && far.is_readable());
     }
 }
@@ -287,7 +288,7 @@ fn other_versions_of_the_protocol_and_of_tls_are_refused_by_name() {
     let said = explain::broken(&far.join().unwrap(), "the program").to_string();
     assert!(said.contains("another version"), "{said}");
 
-    // Somebody in between who takes TLS 1.3 out of what the client offers.
+    // A man in the middle that removes TLS 1.3 from the client's offer.
     let mut first = true;
     let downgrade: Tamper = Box::new(move |piece| {
         if std::mem::take(&mut first) {
