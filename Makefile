@@ -1,7 +1,7 @@
 # Every target first installs what is missing (scripts/setup), so each works on a fresh machine.
 
 CARGO ?= cargo
-PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
+PACKAGES = -p libacc -p accord-cuf -p accord -p accord-coordinator -p accord-node-agent
 
 .PHONY: build debug mpi demo test test-long storm chaos conformance fuzz fuzz-corpus sanitize bench lint deny clean setup gpu-bundle deb install uninstall
 

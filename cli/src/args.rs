@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Cxx(CompilerArgs),
     /// Compile and link Fortran.
     Fc(CompilerArgs),
+    /// Compile and link CUDA Fortran by LLVM 22's flang: the kernels run on CPU devices of any node.
+    Cuf(CufArgs),
     /// Say what GCC drops, gets wrong or refuses in sources, and what to write instead.
     Lint(LintArgs),
     /// Make something of traces.
@@ -273,6 +275,18 @@ const COMPILER_OPTIONS: &str = "Options of Accord's own:
 #[command(disable_help_flag = true, after_help = COMPILER_OPTIONS)]
 pub(crate) struct CompilerArgs {
     /// The compiler's arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+const CUF_OPTIONS: &str = "  -c, -o FILE, -O0 to -O3, -cpp, -D, -U, -I, -J, -L, -l, -Wl,..., -v
+      --llvm=FOLDER  LLVM 22 with flang; without it /usr/lib/llvm-22\n      --keep=FOLDER  Leave what lies between source and object there
+Options of NVHPC that mean the same are taken: -cuda, -fast, -Mfree, -Mfixed, -Mpreprocess, -gpu=ccNN, -r8, -i8, -module";
+
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, after_help = CUF_OPTIONS)]
+pub(crate) struct CufArgs {
+    /// Sources, objects, libraries and options.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     pub(crate) arguments: Vec<OsString>,
 }
@@ -724,6 +738,13 @@ pub(crate) fn compiler_line(mut args: impl Iterator<Item = OsString>) -> Option<
         None => Tool::named(args.next()?.to_str()?)?,
     };
     Some((tool, args.collect()))
+}
+
+/// The arguments of `accord cuf ...`, or of the program under its name `accord-cuf`.
+pub(crate) fn cuf_line(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let program = PathBuf::from(args.next()?);
+    let is_named = program.file_name().is_some_and(|name| name == "accord-cuf");
+    (is_named || args.next()? == "cuf").then(|| args.collect())
 }
 
 /// The first word of what clap took for the program's command line, if it is to be an option: it begins as one and does not follow `--`.

@@ -25,6 +25,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     threads::abort_on_panic("accord");
     // Before all else: their options are the compiler's.
+    if let Some(arguments) = args::cuf_line(std::env::args_os()) {
+        return ended(command::cuf::compile(&arguments));
+    }
     if let Some((tool, arguments)) = args::compiler_line(std::env::args_os()) {
         return ended(command::compile::compile(tool, &arguments));
     }
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Command::Cc(args) => command::compile::compile(Tool::Cc, &args.arguments),
         Command::Cxx(args) => command::compile::compile(Tool::Cxx, &args.arguments),
         Command::Fc(args) => command::compile::compile(Tool::Fc, &args.arguments),
+        Command::Cuf(args) => command::cuf::compile(&args.arguments),
         Command::Lint(args) => command::lint::lint(&args),
         Command::Run(args) => command::run::run(&args),
         Command::Doctor(args) => command::doctor::doctor(&args),

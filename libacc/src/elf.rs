@@ -61,7 +61,8 @@ pub(crate) fn region_names(path: &Path) -> HashMap<u64, String> {
             .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.address() != 0)
             .filter_map(|symbol| {
                 let name = symbol.name().ok()?;
-                name.contains("_omp_fn").then(|| (symbol.address(), name.to_owned()))
+                // GCC's regions, and kernels of CUDA Fortran (`module::procedure`).
+                (name.contains("_omp_fn") || name.contains("::")).then(|| (symbol.address(), name.to_owned()))
             })
             .collect()
     })

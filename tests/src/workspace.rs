@@ -64,7 +64,7 @@ fn built() -> Result<PathBuf> {
 }
 
 fn find_or_build() -> Result<PathBuf> {
-    const FILES: [&str; 4] = ["libacc.so", "accord", "accord-coordinator", "accord-node-agent"];
+    const FILES: [&str; 5] = ["libacc.so", "libaccord_cuf.a", "accord", "accord-coordinator", "accord-node-agent"];
     if let Some(given) = std::env::var_os("ACCORD_TEST_BIN") {
         return Ok(PathBuf::from(given));
     }
@@ -75,7 +75,7 @@ fn find_or_build() -> Result<PathBuf> {
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root()).args(["build", "--quiet"]);
-    for package in ["libacc", "accord", "accord-coordinator", "accord-node-agent"] {
+    for package in ["libacc", "accord-cuf", "accord", "accord-coordinator", "accord-node-agent"] {
         cargo.args(["-p", package]);
     }
     if profile == "release" {

@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod bench;
 pub(crate) mod compile;
+pub(crate) mod cuf;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 mod held;

@@ -38,6 +38,7 @@ const LONG_FILES: &[&str] = &["proto/src/gen/"];
 /// Where `unsafe` may be: the C boundary, host memory, worker processes and hardware.
 const UNSAFE: &[&str] = &[
     "libacc/src/",
+    "libacc/cuda-fortran/src/",
     "crates/device/src/file_limit.rs",
     "crates/device/src/host_memory.rs",
     "libacc/client/src/host_copy.rs",
@@ -69,6 +70,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("accord-scheduler", &["accord-types"]),
     ("accord-debuginfo", &[]),
     ("accord-kernels", &[]),
+    ("accord-cuda-fortran", &[]),
+    ("accord-cuf", &["accord-types"]),
     ("accord-monitoring", &["accord-types"]),
     ("accord-proto", &["accord-types", "accord-trust"]),
     ("accord-fabric", &["accord-types", "accord-trust"]),
@@ -123,6 +126,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "accord",
         &[
+            "accord-cuda-fortran",
             "accord-types",
             "accord-device",
             "accord-fabric",

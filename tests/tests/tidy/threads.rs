@@ -12,6 +12,10 @@ const WORDS: &str = r"\bthread::(Builder|spawn|scope)\b|\bthread::\{[^}]*\b(Buil
 /// Where that may be named, and why.
 const MAY: &[(&str, &str)] = &[
     ("crates/types/src/threads.rs", "is the place"),
+    (
+        "libacc/cuda-fortran/src/grid.rs",
+        "runs blocks in a CPU device's worker, which a panic ends: it leaves no C function",
+    ),
     ("libacc/src/abi_boundary.rs", "ends the program with an error: no frame of the program is unwound"),
     ("libacc/src/explain.rs", "ends the process, which only describes a program, with its status"),
     ("libacc/src/loader.rs", "keeps a panic out of the loader, and goes on without what it looked for"),

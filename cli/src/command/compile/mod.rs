@@ -168,7 +168,7 @@ fn has_kernels(source: &Source, line: &Line) -> bool {
 }
 
 /// libacc ahead of all else, so that it is found before libgomp, and known to the program for good.
-fn link_flags(libacc: &Path) -> Vec<OsString> {
+pub(super) fn link_flags(libacc: &Path) -> Vec<OsString> {
     let folder = libacc.parent().unwrap_or(Path::new("."));
     let mut flags = vec![prefixed("-L", folder), prefixed("-Wl,-rpath,", folder)];
     flags.extend(["-Wl,--push-state,--no-as-needed", "-lacc", "-Wl,--pop-state"].map(OsString::from));

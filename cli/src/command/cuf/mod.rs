@@ -1,0 +1,251 @@
+//! `accord cuf`: CUDA Fortran by flang, with the kernels compiled for CPU devices beside the code for GPUs.
+
+mod llvm;
+mod options;
+
+use crate::failure::{Failure, Result};
+use crate::launch::{find_include, find_libacc};
+use crate::output::tell;
+use accord_cuda_fortran::{CUF_PASSES, Error, gpu_code, host_code, prepared, ptx};
+use llvm::{Failed, Llvm};
+use options::Options;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The module's source, beside OpenACC's headers.
+const MODULE: &str = "cudafor.cuf";
+/// The runtime, beside libacc.
+const RUNTIME: &str = "libaccord_cuf.a";
+
+/// Compiles and links; the exit code.
+pub(crate) fn compile(arguments: &[OsString]) -> Result<u8> {
+    let options = Options::new(arguments).map_err(Failure::usage)?;
+    if !options.ignored.is_empty() {
+        tell(format_args!("note: accord cuf has no use for {}", options.ignored.join(", ")));
+    }
+    let llvm = Llvm::find(options.llvm.as_deref(), options.is_verbose)?;
+    let temporary = tempfile::Builder::new()
+        .prefix("accord-cuf-")
+        .tempdir()
+        .map_err(|error| Failure::system("can't make a folder for what lies between source and object", error))?;
+    let folder = options.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Failure::system(format!("can't make {}", folder.display()), error))?;
+    let run = Run { options: &options, llvm, folder };
+    match run.all() {
+        Ok(code) => Ok(code),
+        Err(Stop::Failure(failure)) => Err(failure),
+        Err(Stop::Said(text)) => {
+            let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+            Ok(1)
+        }
+    }
+}
+
+/// Why compilation ends early.
+enum Stop {
+    Failure(Failure),
+    /// A message about a source, with its place.
+    Said(String),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<Failed> for Stop {
+    fn from(failed: Failed) -> Self {
+        Self::Said(failed.first_error())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Said(error.to_string())
+    }
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    llvm: Llvm,
+    /// For files between source and object.
+    folder: PathBuf,
+}
+
+impl Run<'_> {
+    fn all(&self) -> std::result::Result<u8, Stop> {
+        let include = find_include()?;
+        let module = include.join(MODULE);
+        let words = words(["-fc1", "-w", "-fsyntax-only", "-x", "cuda"]);
+        let words = [words, vec!["-module-dir".into(), self.folder.clone().into(), module.into()]].concat();
+        self.llvm.run("flang", &words)??;
+        let mut objects = Vec::new();
+        for (number, source) in self.options.sources.iter().enumerate() {
+            check_source(source)?;
+            let object = match (self.options.compiles_only, &self.options.output) {
+                (true, Some(output)) => output.clone(),
+                (true, None) => Path::new(source.file_name().unwrap_or_default()).with_extension("o"),
+                (false, _) => self.folder.join(format!("{number}.o")),
+            };
+            self.object(source, number, &object)?;
+            objects.push(object);
+        }
+        if self.options.compiles_only { Ok(0) } else { self.link(&objects) }
+    }
+
+    /// A file of a source between its text and its object.
+    fn file(&self, number: usize, name: &str) -> PathBuf {
+        self.folder.join(format!("{number}.{name}"))
+    }
+
+    fn object(&self, source: &Path, number: usize, object: &Path) -> std::result::Result<(), Stop> {
+        let file = |name: &str| self.file(number, name);
+        self.mixed(source, number, "host", &[])?;
+        let ptx = match self.ptx(source, number) {
+            Ok(ptx) => ptx,
+            Err(Stop::Said(text)) => {
+                tell(format_args!("note: {} gets no code for GPUs: {}", source.display(), text.trim_end()));
+                String::new()
+            }
+            Err(failure) => return Err(failure),
+        };
+        write(&file("host.mlir"), &host_code(&read(&file("host.cuf.mlir"))?, &ptx)?)?;
+        self.llvm.run("tco", &[file("host.mlir").into(), "-o".into(), file("host.ll").into()])??;
+        let level = self.options.level;
+        let passes = OsString::from(format!("-passes=default<O{level}>"));
+        self.llvm.run("opt", &[passes, file("host.ll").into(), "-o".into(), file("host.bc").into()])??;
+        let words = words([&*format!("-O{level}"), "-relocation-model=pic", "-filetype=obj"]);
+        self.llvm.run("llc", &[words, vec![file("host.bc").into(), "-o".into(), object.into()]].concat())??;
+        Ok(())
+    }
+
+    /// Host and device code in one file, after flang's passes.
+    fn mixed(&self, source: &Path, number: usize, side: &str, more: &[&str]) -> std::result::Result<(), Stop> {
+        let file = |name: &str| self.file(number, &format!("{side}.{name}"));
+        let mut line = words(["-fc1", "-x", "cuda", "-D_CUDA=1", "-O1"]);
+        line.extend(more.iter().map(OsString::from));
+        let is_preprocessed = source
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|name| name.starts_with(char::is_uppercase));
+        if is_preprocessed {
+            line.push("-cpp".into());
+        }
+        line.extend(self.options.flang.iter().cloned());
+        let mut include = OsString::from("-I");
+        include.push(&self.folder);
+        line.push(include);
+        line.extend(["-module-dir".into(), self.options.modules.clone().unwrap_or_else(|| ".".into()).into()]);
+        line.extend(words(["-mmlir", "--mlir-print-op-generic", "-mmlir", "--mlir-print-debuginfo", "-emit-fir"]));
+        line.extend(["-o".into(), file("fir").into(), source.into()]);
+        if let Err(Failed(text)) = self.llvm.run("flang", &line)? {
+            return Err(Stop::Said(text));
+        }
+        write(&file("prepared.mlir"), &prepared(&read(&file("fir"))?)?)?;
+        let passes = OsString::from(format!("--pass-pipeline={CUF_PASSES}"));
+        let line =
+            [words(["--mlir-print-op-generic", "--mlir-print-debuginfo"]), vec![passes, file("prepared.mlir").into()]]
+                .concat();
+        self.llvm.run("fir-opt", &[line, vec!["-o".into(), file("cuf.mlir").into()]].concat())??;
+        Ok(())
+    }
+
+    /// The code for GPUs; empty if the source has no device code.
+    fn ptx(&self, source: &Path, number: usize) -> std::result::Result<String, Stop> {
+        let file = |name: &str| self.file(number, &format!("gpu.{name}"));
+        let target = "nvptx64-nvidia-cuda";
+        let processor = format!("sm_{}", self.options.architecture);
+        self.mixed(source, number, "gpu", &["-triple", target, "-target-cpu", &processor])?;
+        let Some((module, kernels)) = gpu_code(&read(&file("cuf.mlir"))?)? else { return Ok(String::new()) };
+        write(&file("mlir"), &module)?;
+        self.llvm.run(
+            "tco",
+            &[format!("--target={target}").into(), file("mlir").into(), "-o".into(), file("tco.ll").into()],
+        )??;
+        write(&file("ll"), &ptx::entries(&read(&file("tco.ll"))?, &kernels))?;
+        let target = words([&*format!("-mtriple={target}"), &format!("-mcpu={processor}")]);
+        let line =
+            [target.clone(), vec!["-passes=default<O3>".into(), file("ll").into(), "-o".into(), file("bc").into()]]
+                .concat();
+        self.llvm.run("opt", &line)??;
+        self.llvm
+            .run("llc", &[target, vec!["-O3".into(), file("bc").into(), "-o".into(), file("ptx").into()]].concat())??;
+        Ok(read(&file("ptx"))?)
+    }
+
+    /// Links; the linker's exit code.
+    fn link(&self, objects: &[PathBuf]) -> std::result::Result<u8, Stop> {
+        let libacc = find_libacc()?;
+        let folder = libacc.parent().unwrap_or(Path::new("."));
+        let runtime = folder.join(RUNTIME);
+        if !runtime.is_file() {
+            return Err(
+                Failure::new(format!("no {RUNTIME} in {}; build and install Accord (make)", folder.display())).into()
+            );
+        }
+        let mut command = Command::new("gcc");
+        // Objects of OpenACC need the linker's part of it.
+        command.arg("-fopenacc");
+        command.args(objects).args(&self.options.link).arg(runtime).arg(self.llvm.runtime()?);
+        command.args(super::compile::link_flags(&libacc)).args(["-lm", "-lstdc++", "-o"]);
+        command.arg(self.options.output.as_deref().unwrap_or(Path::new("a.out")));
+        let status = command.status().map_err(|error| Failure::start("gcc", &error))?;
+        Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1))
+    }
+}
+
+fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<OsString> {
+    words.into_iter().map(OsString::from).collect()
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| Failure::system(format!("can't read {}", path.display()), error))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| Failure::system(format!("can't write {}", path.display()), error))
+}
+
+/// Refuses directives that flang would drop silently.
+fn check_source(source: &Path) -> std::result::Result<(), Stop> {
+    let text =
+        std::fs::read(source).map_err(|error| Failure::system(format!("can't read {}", source.display()), error))?;
+    let text = String::from_utf8_lossy(&text);
+    match unread(&text) {
+        Some((line, what)) => Err(Stop::Said(format!("{}:{line}:1: error: {what}", source.display()))),
+        None => Ok(()),
+    }
+}
+
+/// The first line with a directive that flang would take for a comment.
+fn unread(text: &str) -> Option<(usize, &'static str)> {
+    text.lines().enumerate().find_map(|(at, line)| {
+        let line = line.trim_start().to_ascii_lowercase();
+        let what = if line.starts_with("!$acc") {
+            "OpenACC in a CUDA Fortran source; put it in a source of its own, which accord fc compiles, and link both"
+        } else if line.starts_with("!$omp") {
+            "OpenMP in a CUDA Fortran source; put it in a source of its own, which gfortran compiles, and link both"
+        } else if line.starts_with("!@cuf") {
+            "a line for CUDA Fortran only; use #ifdef _CUDA and -cpp"
+        } else {
+            return None;
+        };
+        Some((at + 1, what))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_that_flang_drops_are_found() {
+        assert_eq!(unread("program p\n  !$ACC parallel loop\n").map(|(line, _)| line), Some(2));
+        assert_eq!(unread("!@cuf use cudafor\n").map(|(line, _)| line), Some(1));
+        assert_eq!(unread("!$cuf kernel do\nprint *, '!$acc'\n"), None);
+    }
+}

@@ -1,0 +1,237 @@
+//! Device code for CPU devices: NVVM's operations become calls of the runtime and reads of the thread's place in the grid;
+//! shared memory becomes variables of the system's thread that runs the block.
+
+use super::device::{is_shared, is_variable, shared_memory, shared_size};
+use super::gpu::replace;
+use super::ops;
+use crate::mlir::{Module, Op};
+use crate::refusal::{Error, Refusal};
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// The place of a thread in its block and of the block in the grid: four times three numbers of a system's thread.
+pub(super) const PLACE: &str = "accord_cuf_place";
+/// Dynamic shared memory.
+pub(super) const DYNAMIC: &str = "accord_cuf_dynamic_shared";
+/// Its size: what a block has on GPUs without asking for more.
+pub(super) const DYNAMIC_SIZE: usize = 49152;
+
+const REGISTERS: [&str; 4] = ["tid", "ctaid", "ntid", "nctaid"];
+
+/// Functions of the runtime, as device code calls them.
+const FUNCTIONS: &[(&str, &str)] = &[
+    ("accord_cuf_barrier", "() -> ()"),
+    ("accord_cuf_barrier_popc", "(i32) -> i32"),
+    ("accord_cuf_barrier_and", "(i32) -> i32"),
+    ("accord_cuf_barrier_or", "(i32) -> i32"),
+    ("accord_cuf_lane", "() -> i32"),
+    ("accord_cuf_vote_ballot", "(i32, i1) -> i32"),
+    ("accord_cuf_vote_any", "(i32, i1) -> i1"),
+    ("accord_cuf_vote_all", "(i32, i1) -> i1"),
+    ("accord_cuf_warp_barrier", "(i32) -> ()"),
+];
+
+/// Names in front of which device code's symbols get this, since the host's stubs have them too.
+pub(super) const PREFIX: &str = "accord_dev_";
+/// The variable that holds the address of a device's variable.
+pub(super) const SLOT: &str = "accord_slot_";
+
+/// A device's variable that the host can reach.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Variable {
+    pub(super) name: String,
+    pub(super) kind: String,
+}
+
+/// Device code for the program's own processor, and the variables whose addresses it needs.
+pub(super) fn lower(list: Vec<Op>, module: &Module) -> Result<(Vec<Op>, Vec<Variable>), Error> {
+    let mut variables = Vec::new();
+    for op in list.iter().filter(|op| is_variable(op)) {
+        let attribute = op.get("data_attr").unwrap_or_default();
+        if !["#cuf.cuda<device>", "#cuf.cuda<constant>"].contains(&attribute) {
+            let what = format!(
+                "a module variable with attribute {}",
+                attribute.trim_start_matches("#cuf.cuda<").trim_end_matches('>')
+            );
+            return Err(
+                Refusal::new(module, &op.location, what, "give it attribute device, or pass it to the kernel").into()
+            );
+        }
+        let (name, kind) = (op.symbol().unwrap_or_default(), op.get("type").unwrap_or_default());
+        variables.push(Variable { name: name.to_owned(), kind: kind.to_owned() });
+    }
+    let shared = list.clone();
+    let mut new = Vec::new();
+    let mut count = 0;
+    for mut op in list {
+        if is_variable(&op) {
+            new.push(pointer(&format!("{SLOT}{}", op.symbol().unwrap_or_default()))?);
+            continue;
+        }
+        if is_shared(&op) {
+            new.extend(shared_global(&op)?);
+            continue;
+        }
+        if op.name == "func.func" {
+            let name = op.symbol().unwrap_or_default().to_owned();
+            replace(&mut op, &mut |op| operation(op, &name, &shared, &variables, module, &mut count))?;
+        } else if op.name == "fir.global" {
+            op.properties.set("linkName", "\"internal\"");
+            op.properties.remove("sym_visibility");
+        }
+        new.push(op);
+    }
+    let names: HashMap<String, String> = new
+        .iter()
+        .filter(|op| op.name == "fir.global" || op.name == "func.func" && op.body().next().is_some())
+        .filter_map(Op::symbol)
+        .map(|name| (name.to_owned(), format!("{PREFIX}{name}")))
+        .collect();
+    super::device::rename(&mut new, &names);
+    new.push(thread_local(PLACE, "!llvm.array<12 x i32>", 16)?);
+    new.push(thread_local(DYNAMIC, &format!("!llvm.array<{DYNAMIC_SIZE} x i8>"), 16)?);
+    for (name, kind) in FUNCTIONS {
+        super::declare(&mut new, name, kind)?;
+    }
+    Ok((new, variables))
+}
+
+/// A variable of each of the system's threads. It is visible to other objects: the optimizer must not know what a barrier changes.
+fn thread_local(name: &str, kind: &str, alignment: u32) -> Result<Op, Error> {
+    global(name, kind, alignment, ", thread_local_")
+}
+
+fn pointer(name: &str) -> Result<Op, Error> {
+    global(name, "!llvm.ptr", 8, "")
+}
+
+fn global(name: &str, kind: &str, alignment: u32, more: &str) -> Result<Op, Error> {
+    let text = format!(
+        "\"llvm.mlir.global\"() <{{addr_space = 0 : i32, alignment = {alignment} : i64, global_type = {kind}, linkage = #llvm.linkage<weak>, \
+         sym_name = \"{name}\"{more}, visibility_ = 1 : i64}}> ({{\n%0 = \"llvm.mlir.zero\"() : () -> {kind}\n\"llvm.return\"(%0) : ({kind}) -> ()\n}}) : () -> ()"
+    );
+    Ok(ops("unknown", &text)?.pop().unwrap_or_default())
+}
+
+fn shared_global(op: &Op) -> Result<Option<Op>, Error> {
+    let size = shared_size(op);
+    if size == 0 {
+        return Ok(None);
+    }
+    let name = format!("{PREFIX}{}", op.symbol().unwrap_or_default());
+    thread_local(&name, &format!("!llvm.array<{size} x i8>"), 16).map(Some)
+}
+
+/// What replaces an operation.
+fn operation(
+    op: &Op,
+    function: &str,
+    shared: &[Op],
+    variables: &[Variable],
+    module: &Module,
+    count: &mut usize,
+) -> Result<Option<Vec<Op>>, Error> {
+    *count += 1;
+    let n = format!("%cufc{count}");
+    let result = op.result().unwrap_or_default();
+    let call = |name: &str| {
+        let gives = if result.is_empty() { String::new() } else { format!("{result} = ") };
+        format!(
+            "{gives}\"fir.call\"({}) <{{callee = @accord_cuf_{name}}}> : ({}) -> ({})",
+            op.operands.join(", "),
+            op.operand_types.join(", "),
+            op.result_types.join(", ")
+        )
+    };
+    let text = match &*op.name {
+        "nvvm.barrier0" => call("barrier"),
+        "nvvm.barrier" => match op.get("reductionOp") {
+            None => call("barrier"),
+            Some(kind) => {
+                let kind = ["popc", "and", "or"].into_iter().find(|name| kind.contains(&format!("<{name}>")));
+                call(&format!("barrier_{}", kind.unwrap_or("popc")))
+            }
+        },
+        "nvvm.memory.barrier" => "\"llvm.fence\"() <{ordering = 7 : i64}> : () -> ()".to_owned(),
+        "nvvm.bar.warp.sync" => call("warp_barrier"),
+        "nvvm.vote.sync" => {
+            let kind = op.get("kind").unwrap_or_default();
+            match ["ballot", "any", "all"].into_iter().find(|name| kind.contains(name)) {
+                Some(kind) => call(&format!("vote_{kind}")),
+                None => return Err(unknown(op, module)),
+            }
+        }
+        "nvvm.read.ptx.sreg.warpsize" => {
+            format!("{result} = \"arith.constant\"() <{{value = 32 : i32}}> : () -> i32")
+        }
+        "nvvm.read.ptx.sreg.laneid" => call("lane"),
+        name if name.starts_with("nvvm.read.ptx.sreg.") => {
+            let Some(index) = register(name) else { return Err(unknown(op, module)) };
+            format!(
+                "{n}a = \"llvm.mlir.addressof\"() <{{global_name = @{PLACE}}}> : () -> !llvm.ptr
+{n}b = \"llvm.getelementptr\"({n}a) <{{elem_type = i32, rawConstantIndices = array<i32: {index}>}}> : (!llvm.ptr) -> !llvm.ptr
+{result} = \"llvm.load\"({n}b) <{{ordering = 0 : i64}}> : (!llvm.ptr) -> i32"
+            )
+        }
+        "cuf.shared_memory" => {
+            let Some((symbol, size)) = shared_memory(op, function, shared) else {
+                return Err(Refusal::new(
+                    module,
+                    &op.location,
+                    "shared memory without a size",
+                    "declare it in the kernel",
+                )
+                .into());
+            };
+            let symbol = if size == 0 { DYNAMIC.to_owned() } else { format!("{PREFIX}{symbol}") };
+            let offset = op.operands.last().cloned().unwrap_or_default();
+            let mut text = String::new();
+            let _ = write!(
+                text,
+                "{n}a = \"llvm.mlir.addressof\"() <{{global_name = @\"{symbol}\"}}> : () -> !llvm.ptr
+{n}c = \"llvm.getelementptr\"({n}a, {offset}) <{{elem_type = i8, rawConstantIndices = array<i32: -2147483648>}}> : (!llvm.ptr, i32) -> !llvm.ptr
+{result} = \"fir.convert\"({n}c) : (!llvm.ptr) -> {}",
+                op.result_types.join("")
+            );
+            text
+        }
+        "fir.address_of" => {
+            let Some(name) = op.reference("symbol").filter(|name| variables.iter().any(|one| one.name == *name)) else {
+                return Ok(None);
+            };
+            format!(
+                "{n}a = \"llvm.mlir.addressof\"() <{{global_name = @\"{SLOT}{name}\"}}> : () -> !llvm.ptr
+{n}b = \"llvm.load\"({n}a) <{{ordering = 0 : i64}}> : (!llvm.ptr) -> !llvm.ptr
+{result} = \"fir.convert\"({n}b) : (!llvm.ptr) -> {}",
+                op.result_types.join("")
+            )
+        }
+        name if name.starts_with("nvvm.")
+            || name.starts_with("gpu.")
+            || name == "llvm.call_intrinsic"
+            || name == "llvm.inline_asm" =>
+        {
+            return Err(unknown(op, module));
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(ops(&op.location, &text)?))
+}
+
+fn unknown(op: &Op, module: &Module) -> Error {
+    let name = op.get("intrin").unwrap_or(&op.name);
+    Refusal::new(
+        module,
+        &op.location,
+        format!("{} in device code, which CPU devices don't have", name.trim_matches('"')),
+        "leave it out for CPU devices",
+    )
+    .into()
+}
+
+/// The number of a register in [`PLACE`].
+fn register(name: &str) -> Option<usize> {
+    let (register, axis) = name.strip_prefix("nvvm.read.ptx.sreg.")?.split_once('.')?;
+    let axis = ["x", "y", "z"].iter().position(|one| *one == axis)?;
+    Some(3 * REGISTERS.iter().position(|one| *one == register)? + axis)
+}

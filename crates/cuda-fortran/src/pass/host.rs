@@ -1,0 +1,40 @@
+//! The host's code: launches as calls of the runtime, the kernels for CPU devices, and the registration of both with it.
+
+use super::device::take;
+use super::gpu::replace;
+use super::launch::{self, Launches};
+use super::registration::{self, Registration};
+use super::{cpu, declare};
+use crate::mlir::{Module, Op};
+use crate::refusal::Error;
+
+/// Lowers a module for the host. `ptx` is the code for GPUs, or nothing.
+pub(crate) fn lower(mut module: Module, ptx: &str) -> Result<Module, Error> {
+    let device = take(&mut module);
+    let known = module.clone();
+    let mut launches = Launches::new(&known);
+    for function in module.op.list().iter_mut().filter(|op| op.name == "func.func") {
+        launches.enter(function);
+        replace(function, &mut |op| launches.operation(op))?;
+    }
+    let files = std::mem::take(&mut launches.files);
+    let list = module.op.list();
+    for (number, file) in files.iter().enumerate() {
+        list.push(registration::text(&Launches::file(number), file)?);
+    }
+    if !files.is_empty() {
+        declare(list, launch::FUNCTION, launch::KIND)?;
+    }
+    let Some(device) = device else { return Ok(module) };
+    let (code, variables) = cpu::lower(device.list, &known)?;
+    let registration = Registration { kernels: &device.kernels, variables: &variables, code: &code, ptx };
+    let mut own = registration.operations()?;
+    if let Some(constructor) = list.iter_mut().find(|op| op.symbol() == Some(registration::CONSTRUCTOR)) {
+        replace(constructor, &mut |op| registration.replacement(op))?;
+    }
+    own.extend(code);
+    let known: std::collections::HashSet<String> = list.iter().filter_map(Op::symbol).map(str::to_owned).collect();
+    own.retain(|op| !op.symbol().is_some_and(|name| known.contains(name)));
+    list.extend(own);
+    Ok(module)
+}

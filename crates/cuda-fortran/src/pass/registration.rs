@@ -1,0 +1,219 @@
+//! What the runtime gets to know of a source's device code: the kernels, their parameters, their code for CPU devices and for
+//! GPUs, and the variables of modules.
+
+use super::cpu::{PREFIX, SLOT, Variable};
+use super::device::{Kernel, parameter};
+use super::types::{is_address, is_box};
+use super::{declare, ops};
+use crate::mlir::Op;
+use crate::refusal::Error;
+use std::fmt::Write;
+
+/// flang's constructor, which registers device code with CUDA's runtime.
+pub(super) const CONSTRUCTOR: &str = "__cudaFortranConstructor";
+
+const FUNCTIONS: &[(&str, &str)] = &[
+    ("accord_cuf_register_module", "(!llvm.ptr, i64) -> !llvm.ptr"),
+    ("accord_cuf_register_kernel", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32) -> ()"),
+    ("accord_cuf_register_slot", "(!llvm.ptr, !llvm.ptr) -> ()"),
+    ("accord_cuf_run", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()"),
+];
+
+/// Calls after which other threads of the block may have changed memory: their kernels need a fiber for each thread.
+const WAITING: &[&str] = &["accord_cuf_barrier", "accord_cuf_vote", "accord_cuf_warp", "accord_shfl", "accord_ballot"];
+
+pub(super) struct Registration<'a> {
+    pub(super) kernels: &'a [Kernel],
+    pub(super) variables: &'a [Variable],
+    /// Device code for CPU devices.
+    pub(super) code: &'a [Op],
+    pub(super) ptx: &'a str,
+}
+
+impl Registration<'_> {
+    /// Globals and functions of each kernel.
+    pub(super) fn operations(&self) -> Result<Vec<Op>, Error> {
+        let mut list = vec![text("accord_cuf_ptx", self.ptx)?, accessor("accord_cuf_own_place", super::cpu::PLACE)?];
+        for (at, kernel) in self.kernels.iter().enumerate() {
+            list.push(text(&format!("accord_cuf_name_{at}"), &kernel.symbol)?);
+            let parameters = kernel.parameters.iter().map(|kind| parameter(kind)).collect::<Vec<_>>().join(" ");
+            list.push(text(&format!("accord_cuf_parameters_{at}"), &parameters)?);
+            list.extend(ops(&kernel.location, &thunk(at, kernel))?);
+            list.extend(ops(&kernel.location, &region(at, kernel))?);
+        }
+        for (name, kind) in FUNCTIONS {
+            declare(&mut list, name, kind)?;
+        }
+        Ok(list)
+    }
+
+    /// What replaces an operation of the constructor.
+    pub(super) fn replacement(&self, op: &Op) -> Result<Option<Vec<Op>>, Error> {
+        let mut text = String::new();
+        match &*op.name {
+            "cuf.register_module" => {
+                let module = op.result().unwrap_or("%accord_module");
+                let _ = writeln!(
+                    text,
+                    "%accord_a = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_ptx}}> : () -> !llvm.ptr
+%accord_b = \"arith.constant\"() <{{value = {} : i64}}> : () -> i64
+{module} = \"fir.call\"(%accord_a, %accord_b) <{{callee = @accord_cuf_register_module}}> : (!llvm.ptr, i64) -> !llvm.ptr",
+                    self.ptx.len()
+                );
+                for (at, kernel) in self.kernels.iter().enumerate() {
+                    self.register(&mut text, at, kernel, module);
+                }
+                for (at, Variable { name, kind }) in self.variables.iter().enumerate() {
+                    let n = format!("%accord_s{at}");
+                    let _ = writeln!(
+                        text,
+                        "{n}r = \"fir.address_of\"() <{{symbol = @\"{name}\"}}> : () -> (!fir.ref<{kind}>)
+{n}a = \"fir.convert\"({n}r) : (!fir.ref<{kind}>) -> !llvm.ptr
+{n}b = \"llvm.mlir.addressof\"() <{{global_name = @\"{SLOT}{name}\"}}> : () -> !llvm.ptr
+\"fir.call\"({n}a, {n}b) <{{callee = @accord_cuf_register_slot}}> : (!llvm.ptr, !llvm.ptr) -> ()"
+                    );
+                }
+            }
+            "cuf.register_kernel" => {}
+            _ => return Ok(None),
+        }
+        Ok(Some(ops(&op.location, &text)?))
+    }
+
+    fn register(&self, text: &mut String, at: usize, kernel: &Kernel, module: &str) {
+        let n = format!("%accord_k{at}");
+        let kinds = kernel.parameters.join(", ");
+        let flags = u32::from(self.waits(&format!("{PREFIX}{}", kernel.symbol)));
+        let _ = writeln!(
+            text,
+            "{n}a = \"fir.address_of\"() <{{symbol = @\"{}\"}}> : () -> (({kinds}) -> ())
+{n}b = \"fir.convert\"({n}a) : (({kinds}) -> ()) -> !llvm.ptr
+{n}c = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_name_{at}}}> : () -> !llvm.ptr
+{n}d = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_parameters_{at}}}> : () -> !llvm.ptr
+{n}e = \"llvm.mlir.addressof\"() <{{global_name = @\"{}\"}}> : () -> !llvm.ptr
+{n}f = \"arith.constant\"() <{{value = {flags} : i32}}> : () -> i32
+\"fir.call\"({module}, {n}b, {n}c, {n}d, {n}e, {n}f) <{{callee = @accord_cuf_register_kernel}}> : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32) -> ()",
+            kernel.symbol,
+            region_name(&kernel.symbol)
+        );
+    }
+
+    /// Whether a function, or one that it calls, has threads wait for each other. One that is in another source may.
+    fn waits(&self, symbol: &str) -> bool {
+        let mut pending = vec![symbol.to_owned()];
+        let mut seen = std::collections::HashSet::new();
+        while let Some(name) = pending.pop() {
+            if WAITING.iter().any(|start| name.starts_with(start)) {
+                return true;
+            }
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            if let Some(function) = self.code.iter().find(|op| op.name == "func.func" && op.symbol() == Some(&name)) {
+                if function.body().next().is_none() && name.starts_with("_Q") {
+                    return true;
+                }
+                function.walk(&mut |op| pending.extend(op.reference("callee").map(str::to_owned)));
+            }
+        }
+        false
+    }
+}
+
+/// A text as a global, with a 0 at its end.
+pub(super) fn text(name: &str, value: &str) -> Result<Op, Error> {
+    let mut escaped = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'"' | b'\\' | 0..=31 | 127.. => {
+                let _ = write!(escaped, "\\{byte:02X}");
+            }
+            _ => escaped.push(char::from(byte)),
+        }
+    }
+    let size = value.len() + 1;
+    let text = format!(
+        "\"llvm.mlir.global\"() <{{addr_space = 0 : i32, constant, global_type = !llvm.array<{size} x i8>, linkage = #llvm.linkage<internal>, \
+         sym_name = \"{name}\", value = \"{escaped}\\00\", visibility_ = 0 : i64}}> ({{\n}}) : () -> ()"
+    );
+    Ok(ops("unknown", &text)?.pop().unwrap_or_default())
+}
+
+/// A function that returns the address of a variable of the thread that calls it.
+fn accessor(name: &str, variable: &str) -> Result<Op, Error> {
+    let text = format!(
+        "\"llvm.func\"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<ptr ()>, linkage = #llvm.linkage<internal>, sym_name = \"{name}\", visibility_ = 0 : i64}}> ({{
+%0 = \"llvm.mlir.addressof\"() <{{global_name = @{variable}}}> : () -> !llvm.ptr
+\"llvm.return\"(%0) : (!llvm.ptr) -> ()
+}}) : () -> ()"
+    );
+    Ok(ops("unknown", &text)?.pop().unwrap_or_default())
+}
+
+/// A Fortran procedure's name of its symbol: `module::procedure`, or `::procedure`.
+pub(super) fn region_name(symbol: &str) -> String {
+    let Some(rest) = symbol.strip_prefix("_Q") else { return format!("::{symbol}") };
+    let (path, name) = rest.rsplit_once('P').unwrap_or(("", rest));
+    format!("{}::{name}", path.trim_start_matches(['M', 'Q', 'F']))
+}
+
+fn thunk_name(at: usize) -> String {
+    format!("accord_cuf_thunk_{at}")
+}
+
+/// A function that takes the kernel's arguments by their addresses.
+fn thunk(at: usize, kernel: &Kernel) -> String {
+    let mut text = format!(
+        "\"func.func\"() <{{function_type = (!llvm.ptr) -> (), sym_name = \"{}\", sym_visibility = \"private\"}}> ({{\n^bb0(%p: !llvm.ptr):\n",
+        thunk_name(at)
+    );
+    for (n, kind) in kernel.parameters.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "%e{n} = \"llvm.getelementptr\"(%p) <{{elem_type = !llvm.ptr, rawConstantIndices = array<i32: {n}>}}> : (!llvm.ptr) -> !llvm.ptr
+%q{n} = \"llvm.load\"(%e{n}) <{{ordering = 0 : i64}}> : (!llvm.ptr) -> !llvm.ptr"
+        );
+        if is_address(kind) || is_box(kind) {
+            let _ = writeln!(text, "%v{n} = \"llvm.load\"(%q{n}) <{{ordering = 0 : i64}}> : (!llvm.ptr) -> !llvm.ptr");
+        }
+        let (from, to) = if is_address(kind) {
+            ("v", kind.clone())
+        } else {
+            (if is_box(kind) { "v" } else { "q" }, format!("!fir.ref<{kind}>"))
+        };
+        let result = if is_address(kind) { "a" } else { "r" };
+        if kind == "!llvm.ptr" {
+            let _ = writeln!(text, "%a{n} = \"llvm.bitcast\"(%v{n}) : (!llvm.ptr) -> !llvm.ptr");
+        } else {
+            let _ = writeln!(text, "%{result}{n} = \"fir.convert\"(%{from}{n}) : (!llvm.ptr) -> {to}");
+        }
+        if !is_address(kind) {
+            let _ = writeln!(text, "%a{n} = \"fir.load\"(%r{n}) : (!fir.ref<{kind}>) -> {kind}");
+        }
+    }
+    let arguments = (0..kernel.parameters.len()).map(|n| format!("%a{n}")).collect::<Vec<_>>().join(", ");
+    let _ = write!(
+        text,
+        "\"fir.call\"({arguments}) <{{callee = @\"{PREFIX}{}\"}}> : ({}) -> ()\n\"func.return\"() : () -> ()\n}}) : () -> ()",
+        kernel.symbol,
+        kernel.parameters.join(", ")
+    );
+    text
+}
+
+/// The region of a launch: what a CPU device starts. It hands the launch, the kernel and its own address to the runtime.
+fn region(at: usize, kernel: &Kernel) -> String {
+    let name = region_name(&kernel.symbol);
+    format!(
+        "\"llvm.func\"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<void (ptr)>, linkage = #llvm.linkage<internal>, sym_name = \"{name}\", visibility_ = 0 : i64}}> ({{
+^bb0(%p: !llvm.ptr):
+%0 = \"fir.address_of\"() <{{symbol = @{thunk}}}> : () -> ((!llvm.ptr) -> ())
+%1 = \"fir.convert\"(%0) : ((!llvm.ptr) -> ()) -> !llvm.ptr
+%2 = \"llvm.mlir.addressof\"() <{{global_name = @\"{name}\"}}> : () -> !llvm.ptr
+%3 = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_own_place}}> : () -> !llvm.ptr
+\"fir.call\"(%p, %1, %2, %3) <{{callee = @accord_cuf_run}}> : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
+\"llvm.return\"() : () -> ()
+}}) : () -> ()",
+        thunk = thunk_name(at)
+    )
+}

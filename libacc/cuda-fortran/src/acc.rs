@@ -1,0 +1,191 @@
+//! OpenACC's routines, as any program calls them.
+
+use std::ffi::{c_char, c_void};
+
+#[allow(clippy::missing_safety_doc)]
+mod raw {
+    use super::{c_char, c_void};
+
+    unsafe extern "C" {
+        pub(super) safe fn acc_get_num_devices(kind: i32) -> i32;
+        pub(super) safe fn acc_get_device_type() -> i32;
+        pub(super) safe fn acc_get_device_num(kind: i32) -> i32;
+        pub(super) safe fn acc_set_device_num(num: i32, kind: i32);
+        pub(super) safe fn acc_malloc(bytes: usize) -> *mut c_void;
+        pub(super) fn acc_free(address: *mut c_void);
+        pub(super) fn acc_memcpy_to_device(to: *mut c_void, from: *const c_void, bytes: usize);
+        pub(super) fn acc_memcpy_from_device(to: *mut c_void, from: *const c_void, bytes: usize);
+        pub(super) fn acc_memcpy_to_device_async(to: *mut c_void, from: *const c_void, bytes: usize, queue: i32);
+        pub(super) fn acc_memcpy_from_device_async(to: *mut c_void, from: *const c_void, bytes: usize, queue: i32);
+        pub(super) fn acc_memcpy_device(to: *mut c_void, from: *const c_void, bytes: usize);
+        pub(super) fn acc_memcpy_device_async(to: *mut c_void, from: *const c_void, bytes: usize, queue: i32);
+        pub(super) fn acc_memcpy_d2d(
+            to: *mut c_void,
+            from: *const c_void,
+            bytes: usize,
+            to_device: i32,
+            from_device: i32,
+        );
+        pub(crate) safe fn acc_wait(queue: i32);
+        pub(crate) safe fn acc_wait_all();
+        pub(crate) safe fn acc_wait_async(waited: i32, queue: i32);
+        pub(super) safe fn acc_async_test(queue: i32) -> i32;
+        pub(crate) safe fn acc_async_test_all() -> i32;
+        pub(super) safe fn acc_get_property(num: i32, kind: i32, property: i32) -> usize;
+        pub(super) safe fn acc_get_property_string(num: i32, kind: i32, property: i32) -> *const c_char;
+        pub(super) fn GOACC_parallel_keyed(
+            device: i32,
+            function: *const c_void,
+            count: usize,
+            hosts: *const *const c_void,
+            sizes: *const usize,
+            kinds: *const u16,
+            ...
+        );
+    }
+}
+
+pub(crate) use raw::{acc_wait as wait, acc_wait_async as wait_async};
+
+/// A property of a device that is a number.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+pub(crate) enum Number {
+    Memory = 1,
+    FreeMemory = 2,
+}
+
+/// `acc_property_name`.
+const NAME: i32 = 0x1_0001;
+/// `firstprivate`, with an alignment of 16 bytes.
+const FIRST_PRIVATE: u16 = 0x040c;
+/// The device is the thread's current one.
+const CURRENT: i32 = -1;
+/// Launch tags of GCC's code: dimensions in the next three words; the queue in the next word.
+const DIMENSIONS: u32 = 1 << 28 | 7;
+const QUEUE: u32 = 2 << 28 | 0xffff;
+
+pub(crate) fn devices() -> i32 {
+    raw::acc_get_num_devices(raw::acc_get_device_type())
+}
+
+pub(crate) fn device() -> i32 {
+    raw::acc_get_device_num(raw::acc_get_device_type())
+}
+
+pub(crate) fn set_device(num: i32) {
+    raw::acc_set_device_num(num, raw::acc_get_device_type());
+}
+
+/// Runs `f` with `num` as the thread's current device.
+pub(crate) fn on_device<R>(num: i32, f: impl FnOnce() -> R) -> R {
+    let current = device();
+    if num != current {
+        set_device(num);
+    }
+    let result = f();
+    if num != current {
+        set_device(current);
+    }
+    result
+}
+
+/// Waits for all queues of the current device.
+pub(crate) fn wait_all() {
+    raw::acc_wait_all();
+}
+
+/// Whether no queue of the current device has work left.
+pub(crate) fn is_idle() -> bool {
+    raw::acc_async_test_all() != 0
+}
+
+pub(crate) fn is_done(queue: i32) -> bool {
+    raw::acc_async_test(queue) != 0
+}
+
+pub(crate) fn number(num: i32, property: Number) -> usize {
+    raw::acc_get_property(num, raw::acc_get_device_type(), property as i32)
+}
+
+/// The name of a device.
+pub(crate) fn name(num: i32) -> Vec<u8> {
+    let name = raw::acc_get_property_string(num, raw::acc_get_device_type(), NAME);
+    // SAFETY: the routine returns a terminated string that stays, or null.
+    if name.is_null() { Vec::new() } else { unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes().to_vec() }
+}
+
+/// Memory of the current device; 0 if there is none left.
+pub(crate) fn allocate(bytes: usize) -> usize {
+    raw::acc_malloc(bytes.max(1)).addr()
+}
+
+/// Frees memory of the current device.
+pub(crate) fn free(address: usize) {
+    // SAFETY: the address is `allocate`'s, and is freed once: `memory` has removed it from its table.
+    unsafe { raw::acc_free(address as *mut c_void) };
+}
+
+/// A copy that involves the current device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    ToDevice,
+    FromDevice,
+    Within,
+}
+
+/// Copies on the current device: waits for the end, or enqueues.
+///
+/// # Safety
+/// Both ranges are valid on their sides until the copy has ended.
+pub(crate) unsafe fn copy(way: Way, to: usize, from: usize, bytes: usize, queue: Option<i32>) {
+    let (to, from) = (to as *mut c_void, from as *const c_void);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (way, queue) {
+            (Way::ToDevice, None) => raw::acc_memcpy_to_device(to, from, bytes),
+            (Way::FromDevice, None) => raw::acc_memcpy_from_device(to, from, bytes),
+            (Way::Within, None) => raw::acc_memcpy_device(to, from, bytes),
+            (Way::ToDevice, Some(queue)) => raw::acc_memcpy_to_device_async(to, from, bytes, queue),
+            (Way::FromDevice, Some(queue)) => raw::acc_memcpy_from_device_async(to, from, bytes, queue),
+            (Way::Within, Some(queue)) => raw::acc_memcpy_device_async(to, from, bytes, queue),
+        }
+    }
+}
+
+/// Copies from one device to another, and waits for the end.
+///
+/// # Safety
+/// Both ranges are valid on their devices.
+pub(crate) unsafe fn copy_between(to: (usize, i32), from: (usize, i32), bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { raw::acc_memcpy_d2d(to.0 as *mut c_void, from.0 as *const c_void, bytes, to.1, from.1) };
+}
+
+/// Starts a region on the current device with one entry, which travels by value.
+///
+/// # Safety
+/// `region` is a function of this program that takes such an entry.
+pub(crate) unsafe fn launch(region: usize, entry: &[u64], queue: i32) {
+    let hosts = [entry.as_ptr().cast::<c_void>()];
+    let sizes = [size_of_val(entry)];
+    let kinds = [FIRST_PRIVATE];
+    // SAFETY: the arrays have one element each, and the tags are as GCC writes them, with a 0 at the end.
+    unsafe {
+        raw::GOACC_parallel_keyed(
+            CURRENT,
+            region as *const c_void,
+            1,
+            hosts.as_ptr(),
+            sizes.as_ptr(),
+            kinds.as_ptr(),
+            DIMENSIONS,
+            1_u32,
+            1_u32,
+            1_u32,
+            QUEUE,
+            queue,
+            0_u32,
+        );
+    }
+}

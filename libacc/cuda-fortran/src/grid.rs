@@ -1,0 +1,107 @@
+//! Kernels on a CPU device, in its worker: blocks over the device's cores, a block's threads one after the other, or as fibers
+//! where they wait for each other.
+
+use crate::errors::report;
+use crate::fibers::{Fibers, index};
+use crate::packet::Launch;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// A kernel that takes its arguments by their addresses.
+type Thunk = unsafe extern "C" fn(*const *const c_void);
+/// Returns where the compiled kernels of an object read their place in the grid: the calling thread's own.
+type OwnPlace = extern "C" fn() -> *mut [[u32; 3]; 4];
+
+/// Most threads that run blocks.
+const THREADS: usize = 256;
+
+/// One kernel's run, as all threads of the system see it.
+struct Run<'a> {
+    launch: &'a Launch,
+    thunk: Thunk,
+    place: OwnPlace,
+    arguments: &'a [usize],
+    next: AtomicU64,
+    blocks: u64,
+}
+
+/// What a region does on a CPU device.
+///
+/// # Safety
+/// `entries` is the region's argument, whose only entry is a launch of this kernel.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accord_cuf_run(entries: *const *const u64, thunk: Thunk, region: usize, place: OwnPlace) {
+    // SAFETY: the first word of a launch is its length.
+    let words = unsafe {
+        let first = *entries;
+        std::slice::from_raw_parts(first, Launch::length(*first))
+    };
+    let Some((launch, parameters)) = Launch::decode(words) else {
+        report(
+            "a launch that this program's device code can't read; compile all its sources by the same version of accord cuf",
+        );
+        std::process::abort();
+    };
+    for (distance, address) in &launch.slots {
+        let slot = region.wrapping_add_signed(*distance as isize);
+        // SAFETY: the slot is a variable of the region's object; other queues' launches store the same address.
+        unsafe { &*(slot as *const AtomicUsize) }.store(*address as usize, Ordering::Relaxed);
+    }
+    let base = words.as_ptr().addr();
+    let bytes: Vec<usize> = parameters.iter().map(|(at, _)| base + at * size_of::<u64>()).collect();
+    let arguments: Vec<usize> = parameters
+        .iter()
+        .zip(&bytes)
+        .map(|((_, by_address), address)| if *by_address { std::ptr::from_ref(address).addr() } else { *address })
+        .collect();
+    let blocks = launch.grid.iter().map(|count| u64::from(*count)).product();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = cores.min(THREADS).min(usize::try_from(blocks).unwrap_or(THREADS));
+    let run = Run { launch: &launch, thunk, place, arguments: &arguments, next: AtomicU64::new(0), blocks };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // Without another thread the blocks run on those that there are.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || run.some_blocks());
+        }
+        run.some_blocks();
+    });
+}
+
+impl Run<'_> {
+    /// Runs blocks until none is left.
+    fn some_blocks(&self) {
+        let place = (self.place)();
+        let [nx, ny, _] = self.launch.grid.map(u64::from);
+        let block = self.launch.block;
+        let threads = block.iter().product::<u32>();
+        let mut fibers = self.launch.waits.then(|| Fibers::new(threads as usize, place, block));
+        // SAFETY: the thread's own variable, which only this thread and its fibers use.
+        unsafe {
+            (&raw mut (*place)[2]).write(block);
+            (&raw mut (*place)[3]).write(self.launch.grid);
+        }
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= self.blocks {
+                return;
+            }
+            let at = [number % nx, number / nx % ny, number / (nx * ny)].map(|index| index as u32);
+            // SAFETY: as above.
+            unsafe { (&raw mut (*place)[1]).write(at) };
+            let body = || {
+                // SAFETY: the kernel's own thunk, with an address for each of its parameters.
+                unsafe { (self.thunk)(self.arguments.as_ptr().cast()) };
+            };
+            match &mut fibers {
+                Some(fibers) => fibers.run(&body),
+                None => {
+                    for thread in 0..threads {
+                        // SAFETY: as above.
+                        unsafe { (&raw mut (*place)[0]).write(index(thread, block)) };
+                        body();
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Launches: a kernel's arguments and what its device needs, as the entry of a region.
+
+use crate::descriptor::Descriptor;
+use crate::errors::{self, INVALID_CONFIGURATION, INVALID_RESOURCE_HANDLE, SourceLine, end};
+use crate::memory::{self, Kind, Range};
+use crate::modules::{self, Parameter};
+use crate::packet::{Argument, Launch};
+use crate::transfer::{self, Mode};
+use crate::{acc, streams};
+use std::collections::BTreeMap;
+use std::ffi::c_char;
+
+/// Most threads of a block, and of each of its dimensions.
+const BLOCK: i64 = 1024;
+const BLOCK_AXES: [i64; 3] = [1024, 1024, 64];
+/// Most blocks of each dimension of a grid.
+const GRID_AXES: [i64; 3] = [2_147_483_647, 65535, 65535];
+/// Bytes of dynamic shared memory.
+const SHARED: i32 = 49152;
+/// Blocks of the dimension that a launch leaves to the runtime (`<<<*, ...>>>`), whose loop has the grid's stride.
+const CHOSEN: i64 = 64;
+
+/// Managed and pinned memory that a kernel uses: the device has a copy for as long as the launch takes.
+#[derive(Default)]
+struct Mirrors(BTreeMap<usize, (Range, usize)>);
+
+impl Mirrors {
+    /// The device's address for a host address.
+    fn address(&mut self, address: usize, place: SourceLine) -> usize {
+        let Some(range) = memory::find(address).filter(|range| matches!(range.kind, Kind::Managed | Kind::Pinned))
+        else {
+            return address;
+        };
+        let (_, copy) = *self.0.entry(range.start).or_insert_with(|| {
+            let copy = memory::device_memory(range.bytes);
+            if copy == 0 {
+                end(place, "no device memory for a copy of managed memory", "use device arrays");
+            }
+            transfer::bytes(copy, range.start, range.bytes, Mode::HostToDevice);
+            (range, copy)
+        });
+        copy + (address - range.start)
+    }
+
+    fn copy_back(self) {
+        for (range, copy) in self.0.into_values() {
+            transfer::bytes(range.start, copy, range.bytes, Mode::DeviceToHost);
+            memory::release(copy);
+        }
+    }
+}
+
+/// Launches the kernel of `stub`. `values` has the size of what an argument's address stands for that is passed by value, else 0.
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_launch(
+    stub: usize,
+    gx: i64,
+    gy: i64,
+    gz: i64,
+    bx: i64,
+    by: i64,
+    bz: i64,
+    stream: Option<&i64>,
+    shared: i32,
+    arguments: *const *const u8,
+    values: *const i64,
+    file: *const c_char,
+    line: i32,
+) {
+    let place = SourceLine::new(file, line);
+    let grid = [gx, gy, gz].map(|count| if count == -1 { CHOSEN } else { count });
+    let block = [bx, by, bz];
+    let Some(kernel) = modules::kernel(stub) else {
+        end(
+            place,
+            "the launch of a kernel that no object of the program holds",
+            "compile its source with accord cuf, and link it",
+        );
+    };
+    let fits = |all: [i64; 3], most: [i64; 3]| all.iter().zip(most).all(|(count, most)| (1..=most).contains(count));
+    if !fits(grid, GRID_AXES)
+        || !fits(block, BLOCK_AXES)
+        || block.iter().product::<i64>() > BLOCK
+        || !(0..=SHARED).contains(&shared)
+    {
+        errors::keep(INVALID_CONFIGURATION);
+        return;
+    }
+    let stream = stream.copied().unwrap_or(0);
+    let device = acc::device();
+    if streams::device(stream) != Some(device) {
+        errors::keep(INVALID_RESOURCE_HANDLE);
+        return;
+    }
+    let mut mirrors = Mirrors::default();
+    let count = kernel.parameters.len();
+    // SAFETY: the compiler passes one address and one size for each of the kernel's parameters.
+    let (addresses, values) =
+        unsafe { (std::slice::from_raw_parts(arguments, count), std::slice::from_raw_parts(values, count)) };
+    let arguments = kernel.parameters.iter().zip(addresses.iter().zip(values));
+    let arguments = arguments
+        .map(|(parameter, (address, value))| argument(*parameter, *address, *value, &mut mirrors, place))
+        .collect();
+    let axes = |all: [i64; 3]| all.map(|count| u32::try_from(count).unwrap_or(1));
+    let launch = Launch {
+        grid: axes(grid),
+        block: axes(block),
+        waits: kernel.waits,
+        slots: modules::places()
+            .into_iter()
+            .map(|(slot, address)| ((slot as i64).wrapping_sub(kernel.region as i64), address as u64))
+            .collect(),
+        arguments,
+    };
+    let queue = streams::begin(device, stream);
+    // SAFETY: the compiler made the region for such an entry.
+    unsafe { acc::launch(kernel.region, &launch.encode(), queue) };
+    if !mirrors.0.is_empty() {
+        mirrors.copy_back();
+    }
+}
+
+/// What a kernel gets for an argument at `address`.
+fn argument(
+    parameter: Parameter,
+    address: *const u8,
+    value: i64,
+    mirrors: &mut Mirrors,
+    place: SourceLine,
+) -> Argument {
+    // SAFETY: the compiler passes the address of a variable of the parameter's size.
+    let bytes = |address: *const u8, count: usize| unsafe { std::slice::from_raw_parts(address, count) }.to_vec();
+    if let Parameter::Value(size) = parameter {
+        return Argument { bytes: bytes(address, size), by_address: false };
+    }
+    // SAFETY: the parameter is an address.
+    let pointer = unsafe { address.cast::<usize>().read() };
+    if let Ok(size @ 1..) = usize::try_from(value) {
+        return Argument { bytes: bytes(pointer as *const u8, size), by_address: true };
+    }
+    let is_descriptor =
+        memory::find(pointer).is_some_and(|range| range.kind == Kind::Descriptor && range.start == pointer);
+    if parameter == Parameter::Descriptor || is_descriptor {
+        // SAFETY: the argument is a descriptor's address.
+        let descriptor = unsafe { &*(pointer as *const Descriptor) };
+        let mut bytes = bytes(pointer as *const u8, descriptor.size());
+        // The base address is the first member.
+        bytes[..size_of::<usize>()].copy_from_slice(&mirrors.address(descriptor.base, place).to_ne_bytes());
+        return Argument { bytes, by_address: true };
+    }
+    Argument { bytes: mirrors.address(pointer, place).to_ne_bytes().to_vec(), by_address: false }
+}

@@ -1,0 +1,251 @@
+//! Memory that CUDA Fortran allocates: which addresses are a device's.
+
+use crate::acc;
+use crate::descriptor::Descriptor;
+use crate::errors::{SourceLine, end};
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::BTreeMap;
+use std::ffi::c_char;
+
+/// What an allocation is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A device's memory.
+    Device(i32),
+    /// Managed and unified memory, which here is the host's.
+    Managed,
+    /// Pinned memory of the host.
+    Pinned,
+    /// A descriptor of a device array, in the host's memory.
+    Descriptor,
+}
+
+/// An allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Range {
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+    pub(crate) kind: Kind,
+}
+
+/// All allocations by their addresses; the program's own allocations bound it.
+static RANGES: ShortLock<BTreeMap<usize, Range>> = ShortLock::new(BTreeMap::new());
+
+/// Alignment of host memory: as CUDA's.
+const ALIGNMENT: usize = 256;
+
+fn ranges() -> ShortGuard<'static, BTreeMap<usize, Range>> {
+    RANGES.lock()
+}
+
+/// The allocation that holds an address.
+pub(crate) fn find(address: usize) -> Option<Range> {
+    let ranges = ranges();
+    let (_, range) = ranges.range(..=address).next_back()?;
+    (address - range.start < range.bytes).then_some(*range)
+}
+
+/// The device whose memory holds an address.
+pub(crate) fn device_of(address: usize) -> Option<i32> {
+    match find(address)?.kind {
+        Kind::Device(device) => Some(device),
+        _ => None,
+    }
+}
+
+/// Memory of the current device; 0 if there is none left.
+pub(crate) fn device_memory(bytes: usize) -> usize {
+    let device = acc::device();
+    let start = acc::allocate(bytes);
+    if start != 0 {
+        ranges().insert(start, Range { start, bytes: bytes.max(1), kind: Kind::Device(device) });
+    }
+    start
+}
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.max(1), ALIGNMENT).ok()
+}
+
+/// Zeroed host memory; 0 if there is none left.
+pub(crate) fn host_memory(bytes: usize, kind: Kind) -> usize {
+    let Some(layout) = layout(bytes) else { return 0 };
+    // SAFETY: the layout has a size.
+    let start = unsafe { alloc_zeroed(layout) }.addr();
+    if start != 0 {
+        ranges().insert(start, Range { start, bytes: bytes.max(1), kind });
+    }
+    start
+}
+
+/// Frees an allocation at its first address. Work that uses it has ended afterwards.
+pub(crate) fn release(address: usize) -> bool {
+    let Some(range) = ranges().remove(&address) else { return false };
+    match range.kind {
+        Kind::Device(device) => acc::on_device(device, || {
+            acc::wait_all();
+            acc::free(address);
+        }),
+        _ => {
+            acc::wait_all();
+            if let Some(layout) = layout(range.bytes) {
+                // SAFETY: `host_memory` allocated it with this layout, and it was in the table until now.
+                unsafe { dealloc(address as *mut u8, layout) };
+            }
+        }
+    }
+    true
+}
+
+extern "C" fn allocate_pinned(bytes: usize, _stream: *const i64) -> usize {
+    host_memory(bytes, Kind::Pinned)
+}
+
+extern "C" fn allocate_device(bytes: usize, _stream: *const i64) -> usize {
+    device_memory(bytes)
+}
+
+extern "C" fn allocate_managed(bytes: usize, _stream: *const i64) -> usize {
+    host_memory(bytes, Kind::Managed)
+}
+
+extern "C" fn free(address: usize) {
+    release(address);
+}
+
+/// An entry of flang's table of allocators, whose index a descriptor holds.
+#[repr(C)]
+struct Allocator {
+    allocate: extern "C" fn(usize, *const i64) -> usize,
+    free: extern "C" fn(usize),
+}
+
+/// Entries of the table: 0 is the host's.
+const ALLOCATORS: usize = 7;
+
+unsafe extern "C" {
+    #[link_name = "_ZN7Fortran7runtime17allocatorRegistryE"]
+    static mut REGISTRY: [Allocator; ALLOCATORS];
+}
+
+/// Enters the allocators of memory with attributes pinned, device, managed and unified.
+#[unsafe(no_mangle)]
+extern "C" fn _FortranACUFRegisterAllocator() {
+    let all = [allocate_pinned, allocate_device, allocate_managed, allocate_managed];
+    for (at, allocate) in all.into_iter().enumerate() {
+        // SAFETY: constructors call this, before there are threads; flang 22's table has seven entries.
+        unsafe { (&raw mut REGISTRY[at + 1]).write(Allocator { allocate, free }) };
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn _FortranACUFInit() {}
+
+/// Memory kinds of flang's calls.
+const DEVICE: u32 = 0;
+const PINNED: u32 = 3;
+
+#[unsafe(no_mangle)]
+extern "C" fn _FortranACUFMemAlloc(bytes: usize, kind: u32, file: *const c_char, line: i32) -> usize {
+    let start = match kind {
+        DEVICE => device_memory(bytes),
+        PINNED => host_memory(bytes, Kind::Pinned),
+        _ => host_memory(bytes, Kind::Managed),
+    };
+    if start == 0 {
+        let cause = format!("no {bytes} bytes of memory for a device variable");
+        end(SourceLine::new(file, line), &cause, "use allocatable arrays with stat=, or smaller ones");
+    }
+    start
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn _FortranACUFMemFree(address: usize, _kind: u32, _file: *const c_char, _line: i32) {
+    release(address);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn _FortranACUFAllocDescriptor(bytes: usize, file: *const c_char, line: i32) -> usize {
+    let start = host_memory(bytes, Kind::Descriptor);
+    if start == 0 {
+        end(SourceLine::new(file, line), "no memory for an array's descriptor", "let the program use less memory");
+    }
+    start
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn _FortranACUFFreeDescriptor(descriptor: usize, _file: *const c_char, _line: i32) {
+    ranges().remove(&descriptor).map(|range| {
+        layout(range.bytes).map(|layout| {
+            // SAFETY: `host_memory` allocated it with this layout, and it was in the table until now.
+            unsafe { dealloc(descriptor as *mut u8, layout) };
+        })
+    });
+}
+
+type Copy = unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8;
+
+unsafe extern "C" {
+    fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8;
+    fn _FortranAAllocatableAllocate(
+        descriptor: *mut Descriptor,
+        stream: *const i64,
+        has_status: bool,
+        message: *const Descriptor,
+        file: *const c_char,
+        line: i32,
+        copy: Copy,
+    ) -> i32;
+    fn _FortranAAllocatableDeallocate(
+        descriptor: *mut Descriptor,
+        has_status: bool,
+        message: *const Descriptor,
+        file: *const c_char,
+        line: i32,
+    ) -> i32;
+    fn _FortranAPointerAllocate(
+        descriptor: *mut Descriptor,
+        has_status: bool,
+        message: *const Descriptor,
+        file: *const c_char,
+        line: i32,
+        copy: Copy,
+    ) -> i32;
+}
+
+/// Allocates what a descriptor of an allocatable describes; a Fortran status.
+pub(crate) fn allocate(
+    descriptor: &mut Descriptor,
+    has_status: bool,
+    message: *const Descriptor,
+    file: *const c_char,
+    line: i32,
+) -> i32 {
+    // SAFETY: flang's runtime takes a descriptor that flang has established.
+    unsafe { _FortranAAllocatableAllocate(descriptor, std::ptr::null(), has_status, message, file, line, memcpy) }
+}
+
+/// Deallocates what a descriptor of an allocatable describes; a Fortran status.
+pub(crate) fn deallocate(
+    descriptor: &mut Descriptor,
+    has_status: bool,
+    message: *const Descriptor,
+    file: *const c_char,
+    line: i32,
+) -> i32 {
+    // SAFETY: flang's runtime takes a descriptor that flang has established.
+    unsafe { _FortranAAllocatableDeallocate(descriptor, has_status, message, file, line) }
+}
+
+/// Allocates what a pointer's descriptor describes; a Fortran status.
+pub(crate) fn allocate_pointer(
+    descriptor: &mut Descriptor,
+    has_status: bool,
+    message: *const Descriptor,
+    file: *const c_char,
+    line: i32,
+) -> i32 {
+    // SAFETY: flang's runtime takes a descriptor that flang has established.
+    unsafe { _FortranAPointerAllocate(descriptor, has_status, message, file, line, memcpy) }
+}

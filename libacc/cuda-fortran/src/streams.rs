@@ -1,0 +1,124 @@
+//! Streams as queues, with the default stream's order: it waits for all other streams of its device, and they for it.
+
+use crate::acc;
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The queue of the default stream; those of other streams follow. Programs' own queues have small numbers.
+const DEFAULT: i32 = 0x0100_0000;
+
+#[derive(Default)]
+struct StreamTable {
+    streams: BTreeMap<i32, Stream>,
+    devices: BTreeMap<i32, Device>,
+    last: i32,
+}
+
+#[derive(Clone, Copy)]
+struct Stream {
+    device: i32,
+    /// Created with `cudaStreamNonBlocking`: in no order with the default stream.
+    is_free: bool,
+}
+
+/// What is in flight on a device.
+#[derive(Default)]
+struct Device {
+    /// Streams with work that the default stream has not waited for.
+    used: BTreeSet<i32>,
+    /// Streams that wait for the default stream's latest work; none of them is in here if it has none.
+    ordered: BTreeSet<i32>,
+    has_default: bool,
+}
+
+/// Streams that the program has not destroyed, and devices: both are few.
+static STATE: ShortLock<Option<StreamTable>> = ShortLock::new(None);
+
+fn with<R>(f: impl FnOnce(&mut StreamTable) -> R) -> R {
+    let mut state: ShortGuard<'_, Option<StreamTable>> = STATE.lock();
+    f(state.get_or_insert_default())
+}
+
+/// A new stream on the current device.
+pub(crate) fn create(is_free: bool) -> i64 {
+    let device = acc::device();
+    with(|state| {
+        state.last += 1;
+        let queue = DEFAULT + state.last;
+        state.streams.insert(queue, Stream { device, is_free });
+        i64::from(queue)
+    })
+}
+
+/// The device of a stream; the current one for the default stream.
+pub(crate) fn device(stream: i64) -> Option<i32> {
+    match queue(stream) {
+        DEFAULT => Some(acc::device()),
+        queue => with(|state| state.streams.get(&queue).map(|stream| stream.device)),
+    }
+}
+
+/// The queue of a stream. 0 to 2 are the default stream's handles.
+fn queue(stream: i64) -> i32 {
+    if (0..=2).contains(&stream) { DEFAULT } else { i32::try_from(stream).unwrap_or(-1) }
+}
+
+/// Orders the next operation of a stream on `device`, which is current, and returns its queue.
+pub(crate) fn begin(device: i32, stream: i64) -> i32 {
+    let queue = queue(stream);
+    let waits: Vec<i32> = with(|state| {
+        let is_free = state.streams.get(&queue).is_some_and(|stream| stream.is_free);
+        let on = state.devices.entry(device).or_default();
+        if is_free {
+            return Vec::new();
+        }
+        if queue == DEFAULT {
+            on.has_default = true;
+            on.ordered.clear();
+            return std::mem::take(&mut on.used).into_iter().collect();
+        }
+        on.used.insert(queue);
+        if on.has_default && on.ordered.insert(queue) { vec![DEFAULT] } else { Vec::new() }
+    });
+    for waited in waits {
+        acc::wait_async(waited, queue);
+    }
+    queue
+}
+
+/// Waits for all work of these devices; of the current one if none is named.
+pub(crate) fn finish(devices: [Option<i32>; 2]) {
+    let named = devices.iter().flatten().copied().collect::<BTreeSet<i32>>();
+    let named = if named.is_empty() { BTreeSet::from([acc::device()]) } else { named };
+    for device in named {
+        acc::on_device(device, acc::wait_all);
+        with(|state| state.devices.remove(&device));
+    }
+}
+
+/// Waits for a stream; false if there is no such stream.
+pub(crate) fn wait(stream: i64) -> bool {
+    let Some(device) = device(stream) else { return false };
+    let queue = queue(stream);
+    if queue == DEFAULT {
+        // Its work comes after that of all others.
+        finish([None, None]);
+    } else {
+        acc::on_device(device, || acc::wait(queue));
+        with(|state| state.devices.entry(device).or_default().used.remove(&queue));
+    }
+    true
+}
+
+/// Whether all work of a stream has ended; none if there is no such stream.
+pub(crate) fn is_done(stream: i64) -> Option<bool> {
+    let device = device(stream)?;
+    let queue = queue(stream);
+    Some(acc::on_device(device, || if queue == DEFAULT { acc::is_idle() } else { acc::is_done(queue) }))
+}
+
+/// Destroys a stream after its work has ended; false if there is no such stream.
+pub(crate) fn destroy(stream: i64) -> bool {
+    let queue = queue(stream);
+    queue != DEFAULT && wait(stream) && with(|state| state.streams.remove(&queue)).is_some()
+}

@@ -1,0 +1,185 @@
+//! CUDA Fortran by `accord cuf`, on CPU devices of the program's own node and of others. Skipped, with the reason, where there is no LLVM 22.
+
+use accord_tests::{Tool, libacc, root, tool};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const FLANG: &str = "/usr/lib/llvm-22/bin/flang";
+
+/// Whether there is no flang; says so.
+fn is_skipped() -> bool {
+    let skipped = !Path::new(FLANG).is_file();
+    if skipped {
+        println!("skipped: no {FLANG}: install flang-22 and llvm-22");
+    }
+    skipped
+}
+
+fn source(name: &str) -> PathBuf {
+    root().join("tests/programs/cuda-fortran").join(name)
+}
+
+/// `accord cuf ARGUMENTS` in `folder`.
+fn cuf<T: AsRef<std::ffi::OsStr>>(folder: &Path, arguments: impl IntoIterator<Item = T>) -> Output {
+    libacc().unwrap();
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.arg("cuf").args(arguments).current_dir(folder).env_remove("ACCORD_LIBACC").output().unwrap()
+}
+
+#[track_caller]
+fn good(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}{err}", output.status);
+    out.into_owned() + &err
+}
+
+/// What a program says on a local cluster, beginning on one of its devices.
+fn run(program: &Path, cluster: &[&str], device: &str) -> String {
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.args(["run", "--local-cluster"]).args(cluster).arg("--").arg(program);
+    command.env("ACC_DEVICE_NUM", device).env("ACCORD_CPU_MEMORY", "64M");
+    good(&command.output().unwrap())
+}
+
+/// Compiles a program and runs it on the second device, of another node.
+#[track_caller]
+fn passes(name: &str) {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    good(&cuf(folder.path(), [source(name).as_os_str(), "-o".as_ref(), program.as_os_str()]));
+    let said = run(&program, &["2x1", "--remote-only"], "1");
+    assert!(said.contains("PASS"), "{said}");
+}
+
+macro_rules! programs {
+    ($($test:ident: $name:literal;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                passes($name);
+            }
+        )*
+    };
+}
+
+programs! {
+    assign_whole: "01_assign_whole.cuf";
+    assign_section: "02_assign_section.cuf";
+    managed: "03_managed.cuf";
+    pinned: "04_pinned.cuf";
+    constant: "05_constant.cuf";
+    shared_static: "06_shared_static.cuf";
+    shared_dynamic: "07_shared_dynamic.cuf";
+    device_function: "08_device_function.cuf";
+    host_device_function: "09_host_device_function.cuf";
+    module_device_vars: "10_module_device_vars.cuf";
+    module_allocatable: "11_module_allocatable.cuf";
+    streams_launch: "12_streams_launch.cuf";
+    dim3: "13_dim3.cuf";
+    cuf_kernel_1d: "14_cuf_kernel_1d.cuf";
+    cuf_kernel_2d: "15_cuf_kernel_2d.cuf";
+    cuf_kernel_reduce: "16_cuf_kernel_reduce.cuf";
+    cuf_kernel_implicit_reduce: "16b_cuf_kernel_implicit_reduce.cuf";
+    atomics: "17_atomics.cuf";
+    syncthreads_count: "18_syncthreads_count.cuf";
+    warp: "19_warp.cuf";
+    shfl: "19b_shfl.cuf";
+    api_device: "20_api_device.cuf";
+    api_memory: "21_api_memory.cuf";
+    api_async: "22_api_async.cuf";
+    api_events: "23_api_events.cuf";
+    derived_type: "24_derived_type.cuf";
+    assumed_shape: "28_assumed_shape.cuf";
+    math: "29_math.cuf";
+    complex: "30_complex.cuf";
+    device_pointer: "31_device_pointer.cuf";
+    print_in_kernel: "32_print_in_kernel.cuf";
+    automatic_device: "33_automatic_device.cuf";
+    local_array: "34_local_array.cuf";
+    derived_by_value: "35_derived_by_value.cuf";
+    source_alloc: "37_source_alloc.cuf";
+    expression_transfer: "38_expression_transfer.cuf";
+    generic_device: "39_generic_device.cuf";
+    bad_launch: "40_bad_launch.cuf";
+    host_intrinsic_on_managed: "41_host_intrinsic_on_managed.cuf";
+    section_argument: "42_section_argument.cuf";
+    two_devices_alive: "43_two_devices_alive.cuf";
+}
+
+/// The product of CUDA Fortran's guide, and the same on each device by the program's own choice.
+#[test]
+fn matrix_product_on_every_device() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    good(&cuf(folder.path(), [source("mmul.cuf").as_os_str(), "-o".as_ref(), own.as_os_str()]));
+    let text = std::fs::read_to_string(source("mmul.cuf")).unwrap();
+    let module = folder.path().join("module.cuf");
+    std::fs::write(&module, text.split("program main").next().unwrap()).unwrap();
+    good(&cuf(folder.path(), ["-c".as_ref(), module.as_os_str()]));
+    let all = folder.path().join("all");
+    good(&cuf(folder.path(), [source("mmul2.cuf").as_os_str(), "module.o".as_ref(), "-o".as_ref(), all.as_os_str()]));
+    for cluster in [&["1x1"][..], &["2x1"], &["2x1", "--remote-only"], &["2x2"]] {
+        assert!(run(&own, cluster, "0").contains("right"), "{cluster:?}");
+        assert!(run(&all, cluster, "0").contains("PASS"), "{cluster:?}");
+    }
+}
+
+/// OpenACC by GCC, in C and in Fortran, and CUDA Fortran on one device array.
+#[test]
+fn openacc_and_cuda_fortran_share_an_array() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (tool_, name, object) in [("cc", "scale.c", "scale.o"), ("fc", "scale_f.f90", "scale_f.o")] {
+        let mut command = Command::new(tool(Tool::Accord).unwrap());
+        command.arg(tool_).args(["-O1", "-c"]).arg(source(name)).args(["-o", object]).current_dir(folder.path());
+        good(&command.env("ACCORD_CACHE", folder.path().join("cache")).env_remove("ACCORD_LIBACC").output().unwrap());
+    }
+    let program = folder.path().join("program");
+    let mix = source("mix.cuf");
+    let words: [&std::ffi::OsStr; 5] =
+        [mix.as_os_str(), "scale.o".as_ref(), "scale_f.o".as_ref(), "-o".as_ref(), program.as_os_str()];
+    good(&cuf(folder.path(), words));
+    for device in ["0", "1"] {
+        assert!(run(&program, &["2x1", "--remote-only"], device).contains("PASS"));
+    }
+}
+
+/// File, line and what to do.
+#[test]
+fn what_is_not_supported_is_refused_with_its_line() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let carried = folder.path().join("carried.cuf");
+    let text = "subroutine s(n)\n  use cudafor\n  integer :: n\n  real, device :: a(100)\n  real :: x\n  x = 0\n  \
+                !$cuf kernel do <<<*,*>>>\n  do i = 1, n\n    x = max(x, a(i))\n  end do\n  print *, x\nend subroutine\n";
+    std::fs::write(&carried, text).unwrap();
+    for (path, said) in [
+        (source("25_texture.cuf"), "25_texture.cuf:2:29: error: ATTRIBUTES(TEXTURE)"),
+        (source("27_openacc_and_cuf.cuf"), "27_openacc_and_cuf.cuf:6:1: error: OpenACC in a CUDA Fortran source"),
+        (
+            source("36_cooperative.cuf"),
+            "36_cooperative.cuf:11:5: error: No specific subroutine of generic 'syncthreads'",
+        ),
+        (carried, "carried.cuf:7:"),
+    ] {
+        let output = cuf(folder.path(), ["-c".as_ref(), path.as_os_str()]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(said), "{}: {text}", path.display());
+    }
+}
+
+/// Threads of one warp exchange values while the others wait for the block.
+#[test]
+fn a_barrier_waits_for_a_warp_that_exchanges() {
+    passes("44_warp_ahead_of_barrier.cuf");
+}
