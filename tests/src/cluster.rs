@@ -1,6 +1,7 @@
 //! A cluster on this machine's loopback addresses, for as long as a test needs it.
 
 use crate::process::await_leftovers;
+use crate::separate_hosts::{SeparateHosts, entered};
 use crate::{Finished, Job, Result, Tool, libacc, tool};
 use accord_trust::Role;
 use accord_trust::issue::Authority;
@@ -14,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -46,6 +48,7 @@ pub struct ClusterBuilder {
     preload: Option<PathBuf>,
     without_cgroups: bool,
     coordinator_at: Option<String>,
+    separate: Option<Arc<SeparateHosts>>,
 }
 
 /// By whose word programs are known to the coordinator.
@@ -119,6 +122,14 @@ impl ClusterBuilder {
     #[must_use]
     pub fn coordinator_at(mut self, address: &str) -> Self {
         self.coordinator_at = Some(address.to_owned());
+        self
+    }
+
+    /// Each agent is on a host of its own, and so are programs. There are at least as many of these hosts.
+    #[must_use]
+    pub fn on_hosts(mut self, hosts: &Arc<SeparateHosts>) -> Self {
+        self.coordinator_at = Some(hosts.coordinator_address());
+        self.separate = Some(hosts.clone());
         self
     }
 
@@ -264,6 +275,7 @@ impl Cluster {
             preload: None,
             without_cgroups: false,
             coordinator_at: None,
+            separate: None,
         }
     }
 
@@ -399,7 +411,7 @@ impl Cluster {
         };
         command.args(self.size.taken.iter().flat_map(|rules| ["--users", rules]));
         command.envs(self.size.environment.iter().cloned());
-        let (part, line) = self.part(command, "coordinator")?;
+        let (part, line) = self.part(command, "coordinator", None)?;
         self.address = last_word(&line)?;
         self.coordinator = Some(part);
         Ok(())
@@ -419,7 +431,8 @@ impl Cluster {
             }
             None => Command::new(tool(Tool::NodeAgent)?),
         };
-        let own = format!("127.0.0.{}", host + 2);
+        let separate = self.size.separate.as_ref().map(|hosts| hosts.address(host));
+        let own = separate.unwrap_or_else(|| format!("127.0.0.{}", host + 2));
         let listen = self.size.listen.as_ref().unwrap_or(&own);
         command
             .args(["--coordinator", &self.address])
@@ -441,7 +454,7 @@ impl Cluster {
         if let Some(user) = self.size.agents_of {
             command.uid(user).gid(user);
         }
-        let (part, _) = self.part(command, &self.host(host))?;
+        let (part, _) = self.part(command, &self.host(host), Some(host))?;
         self.agents[host] = Some(part);
         Ok(())
     }
@@ -493,15 +506,22 @@ impl Cluster {
     /// # Errors
     /// When libacc.so can't be built.
     pub fn job(&self, host: usize, program: &Path) -> Result<Job> {
-        let job = Job::new(program);
-        let job = self.size.environment(host).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
         let mut preload = libacc()?.into_os_string();
         if let Some(object) = &self.size.preload {
             preload.push(":");
             preload.push(object);
         }
+        Ok(self.job_of(host, None, &[program.into()])?.env("LD_PRELOAD", preload))
+    }
+
+    /// A command on a host, as a user if one is named, with what programs need to reach the cluster.
+    ///
+    /// # Errors
+    /// When libacc.so can't be built.
+    pub fn job_of(&self, host: usize, user: Option<u32>, command: &[OsString]) -> Result<Job> {
+        let job = self.command(Some(host), user, command);
+        let job = self.size.environment(host).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
         Ok(job
-            .env("LD_PRELOAD", preload)
             .env("ACCORD_LIBACC", libacc()?)
             .env("ACCORD_COORDINATOR", &self.address)
             .envs(self.shown())
@@ -509,6 +529,29 @@ impl Cluster {
             .env("ACCORD_CPU_DEVICES", self.size.devices.to_string())
             .env("ACCORD_CPU_MEMORY", &self.size.memory)
             .env("ACCORD_TEST_SEPARATE", "1"))
+    }
+
+    /// A command on a host; no host is where the coordinator is.
+    fn command(&self, host: Option<usize>, user: Option<u32>, command: &[OsString]) -> Job {
+        match &self.size.separate {
+            Some(hosts) => {
+                let entry = hosts.entry(host, user);
+                Job::new(&entry[0]).args(&entry[1..]).arg("--").args(command)
+            }
+            None => {
+                let job = Job::new(&command[0]).args(&command[1..]);
+                user.into_iter().fold(job, Job::user)
+            }
+        }
+    }
+
+    /// `accord` with certificates of [`Cluster::tls_of`].
+    ///
+    /// # Errors
+    /// When it can't be built.
+    pub fn accord_as(&self, who: &str) -> Result<Job> {
+        let job = self.command(None, None, &[tool(Tool::Accord)?.into()]).env("ACCORD_COORDINATOR", &self.address);
+        Ok(job.env("ACCORD_TLS", self.tls_of(who)).env("ACCORD_NODE", self.host(0)))
     }
 
     /// Waits until coordinator and agents have ended by themselves.
@@ -532,7 +575,7 @@ impl Cluster {
     /// # Errors
     /// When it fails or isn't JSON.
     pub fn info(&self) -> Result<Value> {
-        let job = Job::new(tool(Tool::Accord)?);
+        let job = self.command(None, None, &[tool(Tool::Accord)?.into()]);
         let job = self.size.environment(0).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
         let finished: Finished = job
             .args(["info", "--json"])
@@ -634,7 +677,12 @@ impl Cluster {
         parts.map(|part| std::fs::read_to_string(&part.stderr).unwrap_or_default()).collect()
     }
 
-    fn part(&self, mut command: Command, name: &str) -> Result<(Part, String)> {
+    /// Starts a part on a host; no host is where the coordinator is.
+    fn part(&self, command: Command, name: &str, host: Option<usize>) -> Result<(Part, String)> {
+        let mut command = match &self.size.separate {
+            Some(hosts) => entered(&hosts.entry(host, None), &command),
+            None => command,
+        };
         let stderr = self.folder.path().join(format!("{name}.err"));
         let file = std::fs::File::options()
             .create(true)

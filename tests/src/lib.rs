@@ -14,6 +14,7 @@ mod outcome;
 mod process;
 mod process_group;
 mod program;
+mod separate_hosts;
 mod workspace;
 
 pub use cluster::{Cluster, ClusterBuilder};
@@ -27,6 +28,7 @@ pub use outcome::Outcome;
 pub use process::{Finished, Job, Running, leftovers};
 pub use process_group::ProcessGroup;
 pub use program::{Expect, Language, Program, programs};
+pub use separate_hosts::SeparateHosts;
 pub use workspace::{Tool, libacc, root, tool};
 
 /// Why a test could not do its work or found something wrong.
