@@ -1,0 +1,186 @@
+//! What users do, chosen by a seed.
+
+use accord_test_tier::splitmix64;
+use std::fmt;
+
+/// Numbers that follow from a seed.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        splitmix64(&mut self.0) % bound
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
+}
+
+/// How a program asks for devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// By `ACCORD_DEVICES`.
+    Variable,
+    /// `accord run --devices`, with two programs one after the other and two side by side.
+    Command,
+    /// `accord run -np 2 --devices-per-rank`.
+    RunRanks,
+    /// `mpirun -np 2` with `ACCORD_DEVICES`.
+    Mpirun,
+    /// Ranks on all hosts, as `srun` starts them, with `ACCORD_DEVICES`.
+    RanksOfSlurm,
+    /// It asks for nothing.
+    Nothing,
+}
+
+/// What becomes of a job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Fate {
+    Ends,
+    /// Gets SIGINT, with all its processes, a moment after its start, whether it waits or runs.
+    Withdrawn,
+    /// Gets SIGKILL once it runs.
+    Killed,
+    /// Gets SIGTERM once it runs.
+    Terminated,
+    /// Gets SIGINT, with all its processes, once it runs.
+    Interrupted,
+    /// Runs for longer than its limit.
+    OverLimit,
+    /// Its user holds it, and releases it.
+    Held,
+    /// Its user cancels it once it runs.
+    Cancelled,
+}
+
+/// One job of a user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) way: Way,
+    pub(crate) fate: Fate,
+    pub(crate) request: Request,
+    /// The host that it starts on.
+    pub(crate) host: usize,
+    /// Milliseconds for which its regions run, unless something is to end it.
+    pub(crate) lasts: u64,
+}
+
+/// A request, and what a program that has it may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) text: &'static str,
+    /// The fewest and the most devices.
+    pub(crate) counts: (u64, u64),
+    pub(crate) take: Take,
+}
+
+/// How much of a device a program takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Take {
+    Exclusive,
+    /// Thousandths of its time, and MiB of its memory.
+    Shared(u64, u64),
+    /// It asked for nothing.
+    Nothing,
+}
+
+const fn request(text: &'static str, least: u64, most: u64, take: Take) -> Request {
+    Request { text, counts: (least, most), take }
+}
+
+const REQUESTS: [Request; 14] = [
+    request("1:cpu", 1, 1, Take::Exclusive),
+    request("1:cpu local", 1, 1, Take::Exclusive),
+    request("2:cpu", 2, 2, Take::Exclusive),
+    request("2:cpu near", 2, 2, Take::Exclusive),
+    request("2:cpu spread", 2, 2, Take::Exclusive),
+    request("3:cpu nodes=3", 3, 3, Take::Exclusive),
+    request("1-3:cpu", 1, 3, Take::Exclusive),
+    request("6:cpu else 2:cpu", 2, 6, Take::Exclusive),
+    request("1:nvidia else 1:cpu", 1, 1, Take::Exclusive),
+    request("1:cpu:50%", 1, 1, Take::Shared(500, 0)),
+    request("2:cpu:25%", 2, 2, Take::Shared(250, 0)),
+    request("1:cpu:16M", 1, 1, Take::Shared(0, 16)),
+    request("1:cpu:24M:30%", 1, 1, Take::Shared(300, 24)),
+    request("1:cpu priority=5", 1, 1, Take::Exclusive),
+];
+
+/// Requests whose counts are for each rank. `accord run` takes them without the last word, as its option has it.
+const PER_RANK: [Request; 2] =
+    [request("1:cpu per-rank", 1, 1, Take::Exclusive), request("1:cpu:25% per-rank", 1, 1, Take::Shared(250, 0))];
+
+const NOTHING: Request = request("", 0, u64::MAX, Take::Nothing);
+
+const FATES: [Fate; 12] = [
+    Fate::Ends,
+    Fate::Ends,
+    Fate::Ends,
+    Fate::Ends,
+    Fate::Ends,
+    Fate::Withdrawn,
+    Fate::Killed,
+    Fate::Terminated,
+    Fate::Interrupted,
+    Fate::OverLimit,
+    Fate::Held,
+    Fate::Cancelled,
+];
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} {:?} on h{} for {} ms", self.way, self.fate, self.text(), self.host, self.lasts)
+    }
+}
+
+impl Plan {
+    /// The next job of a user. `with_mpi`: there is an `mpirun`.
+    pub(crate) fn next(numbers: &mut Numbers, hosts: usize, with_mpi: bool) -> Self {
+        let way = numbers.pick(&[
+            Way::Variable,
+            Way::Variable,
+            Way::Variable,
+            Way::Command,
+            Way::Command,
+            Way::RunRanks,
+            Way::Mpirun,
+            Way::RanksOfSlurm,
+            Way::Nothing,
+        ]);
+        let way = if !with_mpi && matches!(way, Way::RunRanks | Way::Mpirun) { Way::RanksOfSlurm } else { way };
+        let request = match way {
+            Way::Variable | Way::Command => numbers.pick(&REQUESTS),
+            Way::RunRanks | Way::Mpirun | Way::RanksOfSlurm => numbers.pick(&PER_RANK),
+            Way::Nothing => NOTHING,
+        };
+        let fate = match numbers.pick(&FATES) {
+            // It is no job.
+            Fate::OverLimit | Fate::Held | Fate::Cancelled if way == Way::Nothing => Fate::Ends,
+            // Which of its processes gets the signal would be another matter.
+            fate if way == Way::RanksOfSlurm && fate != Fate::Killed => Fate::Ends,
+            // Ranks that don't use MPI outlive an mpirun that is killed.
+            Fate::Killed if matches!(way, Way::RunRanks | Way::Mpirun) => Fate::Terminated,
+            fate => fate,
+        };
+        let host = usize::try_from(numbers.below(hosts as u64)).unwrap();
+        let plan = Self { way, fate, request, host, lasts: 50 + numbers.below(450) };
+        let takes_own_node = ["local", "nodes=3"].iter().any(|word| request.text.ends_with(word));
+        if plan.is_ended_by_coordinator() && takes_own_node { Self { request: REQUESTS[0], ..plan } } else { plan }
+    }
+
+    /// The request as it is asked for. A job that is to run over its limit has a short one, the others one that they can't reach.
+    pub(crate) fn text(&self) -> String {
+        let limit = if self.fate == Fate::OverLimit { "1s" } else { "10m" };
+        let text = format!("{} limit={limit}", self.request.text);
+        if self.is_ended_by_coordinator() { format!("{text} avoid=h{}", self.host) } else { text }
+    }
+
+    /// Whether the coordinator ends the program. Regions that the program drives itself, on devices of its own node, go on until it notices.
+    fn is_ended_by_coordinator(&self) -> bool {
+        matches!(self.fate, Fate::OverLimit | Fate::Cancelled) && matches!(self.way, Way::Variable | Way::Mpirun)
+    }
+}
