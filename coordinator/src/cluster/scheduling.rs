@@ -211,7 +211,7 @@ impl Cluster {
     }
 
     fn end_job(&mut self, id: JobId, cause: &EndCause, out: &mut Vec<Effect>) {
-        let text = format!("job {id} has ended: {cause}; ask for a longer limit, or divide the work");
+        let text = format!("job {id} has ended: {cause}{}", after_end(cause));
         let why = SessionEnd::Job(text.as_str().into());
         let waited = self.allocations.job(id).is_some_and(|job| matches!(job.stage, Stage::Waiting));
         let holder = self.allocations.holder_of(id);
@@ -242,6 +242,20 @@ impl Cluster {
         out.extend(self.allocations.releasing_on(id).map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
         let jobs = self.allocations.jobs_on(id).map(|job| job.grant(id));
         out.extend(jobs.map(|grant| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
+    }
+}
+
+/// What the user of an ended job can do, to be put after the cause; nothing if the end is what somebody wanted.
+fn after_end(cause: &EndCause) -> &'static str {
+    match cause {
+        EndCause::Limit => "; ask for a longer limit, or divide the work",
+        EndCause::Quantum => {
+            "; ask for devices within the account's guarantee, or for a limit shorter than the quantum"
+        }
+        EndCause::Drained => "; ask again, other nodes are not drained",
+        EndCause::Lost => "; ask again",
+        EndCause::NoAccount => "; ask an administrator for an account",
+        EndCause::Done | EndCause::Cancelled { .. } | EndCause::WaitOver | EndCause::Abandoned => "",
     }
 }
 
