@@ -140,7 +140,9 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     // The job on hold is passed over.
     says(&accord(&cluster, "program", &["cancel", "1"]), 0, &["job 1 is ended"]);
     third.await_output("has 1").unwrap();
-    says(&first.finish().unwrap(), 1, &["job 1 has ended: cancelled by"]);
+    let cancelled = first.finish().unwrap();
+    says(&cancelled, 1, &["job 1 has ended: cancelled by"]);
+    assert!(!cancelled.stderr.contains("longer limit"), "it was no limit: {}", cancelled.report());
     says(&accord(&cluster, "program", &["release", "2"]), 0, &["job 2 "]);
     second.await_output("has 1").unwrap();
     says(&accord(&cluster, "admin", &["cancel", "3"]), 0, &["job 3 is ended"]);
@@ -201,6 +203,9 @@ fn what_if_says_when_a_request_would_start_and_asks_for_nothing() {
     let cluster = cluster();
     let what_if = |words: &[&str]| accord(&cluster, "program", &[&["what-if"], words].concat());
     says(&what_if(&["--devices", "2:cpu"]), 0, &["2:cpu of account site would start now, on h0/0-1"]);
+    let two_nodes = what_if(&["--devices", "2:cpu", "--nodes", "2"]);
+    says(&two_nodes, 0, &["it needs 2 of ", "2 are free for as long as its limit, elsewhere or kept"]);
+    says(&what_if(&["--devices", "1:cpu", "--on", "h9"]), 0, &["the cluster has no such devices now"]);
     let (running, _ends) = asks(&cluster, &other(), "2:cpu limit=1h");
     running.await_output("has 2").unwrap();
     says(

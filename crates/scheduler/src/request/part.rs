@@ -213,5 +213,10 @@ fn unknown_type(name: &str) -> String {
         return format!("no device type is called {name}: did you mean {near}?");
     }
     let all = types.join(", ");
+    if name.contains(',') {
+        return format!(
+            "no device type is called {name}: the types are {all}; + combines parts, as in 2:nvidia + 8:cpu"
+        );
+    }
     format!("no device type is called {name}: the types are {all}; a model follows its type, as in nvidia/{name}")
 }

@@ -125,6 +125,12 @@ impl Reader {
             Expected::Start => self.alternatives.push(Alternative { parts: Vec::new() }),
             Expected::Part => {}
             Expected::AfterPart | Expected::Words => {
+                if let Some((kind, _)) =
+                    TYPES.iter().find(|(kind, _)| token.text.split(['/', ':']).next() == Some(kind))
+                {
+                    let together = "+ combines parts, and else separates alternatives";
+                    return wrong(format!("{kind} has no count before it: write them as in 4:{kind}; {together}"));
+                }
                 let two =
                     "devices follow devices: write + between those that are given together, else between alternatives";
                 return wrong(two.to_owned());

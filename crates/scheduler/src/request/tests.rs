@@ -77,6 +77,9 @@ fn an_error_marks_the_wrong_word_and_names_the_nearest() {
     for (text, word, message) in [
         ("4:nvida/h200:20G near", "nvida", "did you mean nvidia?"),
         ("4:gpu", "gpu", "did you mean nvidia?"),
+        ("4 cpu", "cpu", "write them as in 4:cpu"),
+        ("1:cpu 2:cpu", "2:cpu", "devices follow devices"),
+        ("1:cpu,2:nvidia", "cpu,2", "+ combines parts"),
         ("2:h200", "h200", "nvidia/h200"),
         ("4:nvidia naer", "naer", "did you mean near?"),
         ("4:nvidia lmit=2h", "lmit", "did you mean limit?"),

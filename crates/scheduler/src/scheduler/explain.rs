@@ -140,7 +140,8 @@ impl Scheduler {
         if self.paused {
             return WaitReason::Paused;
         }
-        if self.shapes.get(job.shape).choices.is_empty() {
+        let shape = self.shapes.get(job.shape);
+        if shape.choices.is_empty() || shape.nodes.as_ref().is_some_and(|nodes| nodes.next(0).is_none()) {
             return WaitReason::NoSuchDevices;
         }
         match self.fit(job) {
