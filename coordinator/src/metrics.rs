@@ -1,6 +1,6 @@
 //! What is counted, through the `metrics` facade: without an exporter it costs nothing.
 
-use crate::cluster::{ClientPush, Cluster, Effect, Input, Node};
+use crate::cluster::{ClientPush, Cluster, Effect, Input};
 use accord_monitoring::Metric;
 use accord_scheduler::{DeviceState, EndCause, Scheduler};
 use accord_types::DeviceKind;
@@ -172,11 +172,10 @@ impl Metrics {
 
     /// After a step that has changed the view.
     pub(crate) fn gauges(&mut self, cluster: &Cluster) {
-        let up = cluster.nodes().filter(|node| Node::is_up(node)).count();
+        let up = cluster.nodes_up();
         metrics::gauge!(NODES_UP).set(up as f64);
         for (kind, name) in [(DeviceKind::CPU, "cpu"), (DeviceKind::CUDA, "gpu")] {
-            let devices = cluster.nodes().filter(|node| Node::is_up(node)).flat_map(|node| &node.devices);
-            metrics::gauge!(DEVICES, "kind" => name).set(devices.filter(|device| device.kind == kind).count() as f64);
+            metrics::gauge!(DEVICES, "kind" => name).set(cluster.devices_up(kind) as f64);
         }
         metrics::gauge!(SESSIONS).set(cluster.session_count() as f64);
         if up < self.up {

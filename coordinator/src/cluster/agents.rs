@@ -37,15 +37,14 @@ impl Cluster {
         }
         let (grants, says_draining) = (registration.sessions.clone(), registration.draining);
         let jobs = registration.jobs.clone();
-        let id = match self.by_name.get(&registration.node_name) {
-            Some(&id) => {
+        let id = match self.nodes.named(&registration.node_name) {
+            Some(id) => {
                 self.replace_agent(id, link, now, registration, out);
                 id
             }
             None => {
                 let id = self.number_node(registration.previous);
-                self.by_name.insert(registration.node_name.clone(), id);
-                self.nodes.insert(id, Node::new(id, link, now, registration));
+                self.nodes.insert(Node::new(id, link, now, registration));
                 id
             }
         };
@@ -67,13 +66,11 @@ impl Cluster {
             self.adopt(now, id, grant, out);
         }
         self.reconcile(now, id, link, &listed, out);
-        for session in self.sessions.values() {
-            if session.nodes.contains_key(&id) && !session.lost.contains(&id) {
-                out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, id))));
-            }
-        }
+        let sessions = self.sessions.on(id).filter_map(|session| self.sessions.get(&session));
+        let grants = sessions.filter(|session| !session.lost.contains(&id)).map(|session| session.grant(now, id));
+        out.extend(grants.map(|grant| Effect::ToAgent(link, AgentOrder::SessionOpened(grant))));
         self.tell_jobs(id, link, out);
-        self.paths_changed();
+        self.paths.connected(id);
         self.changed(out);
         self.let_in(now, out);
     }
@@ -92,10 +89,9 @@ impl Cluster {
             return Err(Refusal::Full { what: "devices per node", max });
         }
         // Nodes that have left keep their devices' numbers and take no place.
-        let others =
-            self.nodes.values().filter(|node| node.is_up() && node.name != *name).map(|node| node.devices.len());
+        let own = self.node_named(name).filter(|node| node.is_up()).map_or(0, |node| node.devices.len());
         let max = self.limits.devices_max;
-        if others.sum::<usize>() + registration.devices.len() > max {
+        if self.nodes.devices() - own + registration.devices.len() > max {
             return Err(Refusal::Full { what: "devices", max });
         }
         if !registration.devices.is_sorted_by(|a, b| a.id.ordinal < b.id.ordinal) {
@@ -145,18 +141,16 @@ impl Cluster {
         } else if !same && was_up {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLost, out);
         }
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.renew(link, now, registration);
-        }
+        self.nodes.update(id, |node| node.renew(link, now, registration));
     }
 
     /// A node that was silent is back, and has kept what it had. To jobs its devices stay lost: they are released.
     fn revive(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(&id) else { return };
-        let allocations = &self.allocations;
-        for session in self.sessions.values_mut().filter(|session| allocations.job_of(session.id).is_none()) {
-            let there = |ordinals: &Vec<u32>| ordinals.iter().all(|&ordinal| node.device(ordinal).is_some());
-            if session.nodes.get(&id).is_some_and(there) {
+        let there = |ordinals: &Vec<u32>| ordinals.iter().all(|&ordinal| node.device(ordinal).is_some());
+        for session in self.sessions.on(id).collect::<Vec<_>>() {
+            let Some(session) = self.sessions.get_mut(&session) else { continue };
+            if self.allocations.job_of(session.id).is_none() && session.nodes.get(&id).is_some_and(there) {
                 session.lost.remove(&id);
             }
         }
@@ -166,22 +160,13 @@ impl Cluster {
     fn number_node(&self, previous: Option<NodeId>) -> NodeId {
         // An agent can't make the numbers run out by asking for a huge one.
         let sane = |id: &NodeId| usize::try_from(id.0).is_ok_and(|n| n < self.limits.nodes_max);
-        previous
-            .filter(sane)
-            .filter(|id| !self.nodes.contains_key(id))
-            .unwrap_or_else(|| self.nodes.last_key_value().map_or(NodeId(0), |(id, _)| NodeId(id.0 + 1)))
+        previous.filter(sane).filter(|id| !self.nodes.contains_key(id)).unwrap_or_else(|| self.nodes.next_id())
     }
 
     /// Makes room by dropping a node that is not up and that no session names.
     fn forget_a_node(&mut self) -> bool {
-        let old = self
-            .nodes
-            .values()
-            .filter(|node| !node.is_up() && !self.sessions.has_node(node.id))
-            .min_by_key(|node| node.heard)
-            .map(|node| node.id);
-        let Some(node) = old.and_then(|id| self.nodes.remove(&id)) else { return false };
-        self.by_name.remove(&node.name);
+        let Some(id) = self.nodes.down().find(|id| !self.sessions.has_node(*id)) else { return false };
+        self.nodes.remove(id);
         true
     }
 
@@ -239,7 +224,7 @@ impl Cluster {
             out.push(Effect::RefuseAgent(link, Refusal::NotRegistered));
             return None;
         };
-        self.nodes.get_mut(&id)?.heard = now;
+        self.nodes.hear(id, now);
         Some(id)
     }
 
@@ -295,16 +280,17 @@ impl Cluster {
     pub(super) fn link_lost(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) {
         self.rank_lost(link, out);
         let Some(id) = self.links.remove(&link) else { return };
-        if let Some(node) = self.nodes.get_mut(&id) {
+        self.nodes.update(id, |node| {
             node.state = NodeState::Up { link: None };
             node.unlinked = Some(now);
-        }
+        });
+        self.paths.disconnected(id);
         self.blame(id, out);
         out.push(Effect::Changed);
     }
 
     pub(super) fn goodbye(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) {
-        self.joining.remove(&link);
+        self.joining.remove(link);
         if let Some(&id) = self.links.get(&link) {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLeft, out);
             self.changed(out);
@@ -314,13 +300,9 @@ impl Cluster {
     pub(super) fn declare_lost(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.sleep_is_no_silence(now);
         let limit = self.silence_limit(now);
-        let has_left_world = |node: &Node| node.leaves_world().is_some_and(|at| now >= at);
-        let lost: Vec<NodeId> = self
-            .nodes
-            .values()
-            .filter(|node| node.is_up() && (now.since(node.heard) >= limit || has_left_world(node)))
-            .map(|node| node.id)
-            .collect();
+        let silent = self.nodes.silent().take_while(|(at, _)| now.since(*at) >= limit);
+        let left = self.nodes.leaving().take_while(|(at, _)| now >= *at);
+        let lost: BTreeSet<NodeId> = silent.chain(left).map(|(_, id)| id).collect();
         for id in &lost {
             self.lose(now, *id, NodeState::Lost, ClientPush::NodeLost, out);
         }
@@ -334,22 +316,14 @@ impl Cluster {
         let late = now.since(self.ticked);
         self.ticked = now;
         if late >= TICK_LATE_MS {
-            for node in self.nodes.values_mut() {
-                node.heard = node.heard.plus(late).min(now);
-                node.linked = node.linked.plus(late).min(now);
-            }
+            self.nodes.excuse(late, now);
         }
     }
 
     /// How long a node may be silent now. If most are it may be this process that nobody reaches.
     fn silence_limit(&mut self, now: Millis) -> u64 {
         let lost_after = self.limits.lost_after_ms;
-        let up = self.nodes.values().filter(|node| node.is_up());
-        let (mut all, mut silent) = (0usize, 0usize);
-        for node in up {
-            all += 1;
-            silent += usize::from(now.since(node.heard) >= lost_after);
-        }
+        let (all, silent) = (self.nodes.up(), self.nodes.silent_for(lost_after, now));
         let doubts = silent >= 2 && 2 * silent > all;
         if doubts && !self.doubts {
             tracing::warn!(
@@ -369,13 +343,11 @@ impl Cluster {
         push: fn(NodeId, String) -> ClientPush,
         out: &mut Vec<Effect>,
     ) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let Some(node) = self.nodes.get(&id) else { return };
         if let Some(link) = node.link() {
             self.links.remove(&link);
             out.push(Effect::DropLink(link));
         }
-        node.state = state;
-        node.left = now;
         let name = node.name.clone();
         let world = node.world.clone();
         match state {
@@ -385,19 +357,24 @@ impl Cluster {
             NodeState::Lost => tracing::warn!("node {name} ({id}) is lost"),
             _ => tracing::info!("node {name} ({id}) has left: its agent was stopped, or another one took its place"),
         }
+        self.nodes.update(id, |node| {
+            node.state = state;
+            node.left = now;
+        });
         self.executing.remove(&id);
         match state {
             NodeState::Lost => self.allocations.node_lost(id),
             NodeState::Up { .. } | NodeState::Gone => self.allocations.node_left(id),
         }
-        self.forget_paths(id);
+        self.paths.forget(id);
 
         let mut peers = BTreeSet::new();
         let mut orphans = Vec::new();
-        for session in self.sessions.values_mut() {
-            if !session.nodes.contains_key(&id) || !session.lost.insert(id) {
+        for session in self.sessions.on(id).collect::<Vec<_>>() {
+            let Some(session) = self.sessions.get_mut(&session).filter(|session| !session.lost.contains(&id)) else {
                 continue;
-            }
+            };
+            session.lost.insert(id);
             session.executors.remove(&id);
             peers.extend(session.executors.iter().copied());
             match session.client {
@@ -425,17 +402,14 @@ impl Cluster {
     }
 
     pub(super) fn drain(&mut self, node_name: &str, drain: bool, out: &mut Vec<Effect>) {
-        let Some(&id) = self.by_name.get(node_name) else { return };
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        if node.draining == drain {
-            return;
-        }
-        node.draining = drain;
+        let Some(id) = self.nodes.named(node_name) else { return };
+        let Some(link) = self.nodes.get(&id).filter(|node| node.draining != drain).map(Node::link) else { return };
+        self.nodes.update(id, |node| node.draining = drain);
         match drain {
             true => tracing::warn!("node {node_name:?} is drained: it takes part in no new session"),
             false => tracing::warn!("node {node_name:?} takes part in new sessions again"),
         }
-        if let Some(link) = node.link() {
+        if let Some(link) = link {
             out.push(Effect::ToAgent(link, AgentOrder::Drain(drain)));
         }
         self.allocations.node_drained(id, drain);

@@ -2,6 +2,9 @@
 
 use super::allocations::Allocations;
 use super::job::Stage;
+use accord_scheduler::JobId;
+use accord_types::NodeId;
+use std::collections::BTreeSet;
 
 impl Allocations {
     /// See [`super::Cluster::check_invariants`].
@@ -17,7 +20,7 @@ impl Allocations {
             if self.scheduler().job(*id).is_none() {
                 return Err(format!("the scheduler has forgotten job {id}"));
             }
-            if !job.openers.iter().all(|opener| self.waiting.get(&opener.client) == Some(id)) {
+            if !job.openers.keys().all(|client| self.waiting.get(client) == Some(id)) {
                 return Err(format!("programs wait for job {id} that are not known to"));
             }
             if !job.sessions.iter().all(|session| self.sessions.get(session) == Some(id)) {
@@ -31,6 +34,13 @@ impl Allocations {
             if let Some(lost) = held.into_iter().find(|leased| self.exclusive.get(&leased.device) != Some(id)) {
                 return Err(format!("{} is not kept for job {id}", lost.device));
             }
+        }
+        let by_node: BTreeSet<(NodeId, JobId)> =
+            self.jobs.iter().flat_map(|(id, job)| job.nodes().map(|node| (node, *id))).collect();
+        let kept: Vec<(NodeId, JobId)> =
+            self.by_node.iter().flat_map(|(node, jobs)| jobs.iter().map(|id| (*node, *id))).collect();
+        if !kept.iter().eq(&by_node) || self.by_node.values().any(BTreeSet::is_empty) {
+            return Err(format!("{by_node:?} follows from the jobs, and kept is {:?}", self.by_node));
         }
         let openers: usize = self.jobs.values().map(|job| job.openers.len()).sum();
         let sessions: usize = self.jobs.values().map(|job| job.sessions.len()).sum();

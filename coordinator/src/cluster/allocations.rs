@@ -6,6 +6,7 @@ use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
 use super::job::{Gang, Job, Keeper, Opener, Stage};
 use super::node::Node;
+use super::steps::counted;
 use super::time::Millis;
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{DrainTarget, EarlierJob, Effect, Input, JobId, LeasedDevice, Policy, Request, Scheduler};
@@ -52,6 +53,8 @@ pub(super) struct Allocations {
     pub(super) used: BTreeMap<DeviceId, usize>,
     /// Jobs whose end a node's agent has to confirm: until then their devices there are not free.
     pub(super) releasing: BTreeMap<NodeId, BTreeSet<JobId>>,
+    /// Jobs that hold devices of a node, or held some when they ended.
+    pub(super) by_node: BTreeMap<NodeId, BTreeSet<JobId>>,
     /// Jobs by their secrets.
     pub(super) keys: BTreeMap<SessionKey, JobId>,
 }
@@ -76,6 +79,7 @@ impl Default for Allocations {
             exclusive: BTreeMap::new(),
             used: BTreeMap::new(),
             releasing: BTreeMap::new(),
+            by_node: BTreeMap::new(),
             keys: BTreeMap::new(),
         }
     }
@@ -178,7 +182,12 @@ impl Allocations {
 
     /// Running jobs that use devices of a node.
     pub(super) fn jobs_on(&self, node: NodeId) -> impl Iterator<Item = &Job> {
-        self.jobs.values().filter(move |job| job.uses(node) && job.nodes().contains(&node))
+        self.known_on(node).filter_map(|id| self.jobs.get(&id)).filter(move |job| job.uses(node))
+    }
+
+    /// Jobs that hold devices of a node, or held some when they ended.
+    fn known_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
+        counted(self.by_node.get(&node).into_iter().flatten().copied())
     }
 
     /// A node has registered, and its agent names jobs that hold devices there.
@@ -196,7 +205,16 @@ impl Allocations {
     /// Another start of a node's agent: it serves no session of the one before.
     pub(super) fn agent_replaced(&mut self, node: NodeId) {
         self.releasing.remove(&node);
-        self.exclusive.retain(|device, _| device.node != node);
+        self.free_devices(node, |_| true);
+    }
+
+    /// No job has these devices of a node to itself any more: those of some owners.
+    fn free_devices(&mut self, node: NodeId, is_of: impl Fn(JobId) -> bool) {
+        let of_node = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
+        let owned = counted(self.exclusive.range(of_node)).filter(|(_, owner)| is_of(**owner));
+        for device in owned.map(|(device, _)| *device).collect::<Vec<_>>() {
+            self.exclusive.remove(&device);
+        }
     }
 
     /// A node's agent was not heard for too long: what it serves may go on there.
@@ -237,16 +255,14 @@ impl Allocations {
     /// Gives the scheduler its next input. Returns false if there is none.
     pub(super) fn advance(&mut self, decided: &mut Vec<Effect>) -> bool {
         let Some(input) = self.inputs.pop_front() else { return false };
-        let changed = match &input {
-            Input::Released { job, .. } => Some(BTreeSet::from([*job])),
-            Input::NodeJoined(_) | Input::NodeReturned(..) | Input::NodeLeft(_) => {
-                let ended = self.jobs.iter().filter(|(_, job)| matches!(job.stage, Stage::Ended));
-                Some(ended.map(|(id, _)| *id).collect())
-            }
-            _ => None,
+        let changed: Vec<JobId> = match &input {
+            Input::Released { job, .. } => vec![*job],
+            Input::NodeJoined(node) | Input::NodeReturned(node, _) => self.known_on(node.id).collect(),
+            Input::NodeLeft(node) => self.known_on(*node).collect(),
+            _ => Vec::new(),
         };
         self.books.apply(self.now, input, decided);
-        for id in changed.into_iter().flatten() {
+        for id in changed {
             self.forget_if_free(id);
         }
         true
@@ -258,8 +274,18 @@ impl Allocations {
             && let Some(job) = self.jobs.remove(&id)
         {
             self.keys.remove(&job.token.key);
-            if job.is_earlier {
-                self.earlier_sessions.retain(|_, of| *of != id);
+            for session in &job.named_sessions {
+                if self.earlier_sessions.get(session) == Some(&id) {
+                    self.earlier_sessions.remove(session);
+                }
+            }
+            for node in job.nodes() {
+                if let Some(jobs) = self.by_node.get_mut(&node) {
+                    jobs.remove(&id);
+                    if jobs.is_empty() {
+                        self.by_node.remove(&node);
+                    }
+                }
             }
         }
     }
@@ -323,13 +349,16 @@ impl Allocations {
     }
 
     /// A job has its devices. Returns the programs that wait for them.
-    pub(super) fn started(&mut self, id: JobId, devices: Vec<LeasedDevice>) -> Vec<Opener> {
-        let Some(job) = self.jobs.get_mut(&id) else { return Vec::new() };
+    pub(super) fn started(&mut self, id: JobId, devices: Vec<LeasedDevice>) -> BTreeMap<ClientId, Opener> {
+        let Some(job) = self.jobs.get_mut(&id) else { return BTreeMap::new() };
         self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
-        job.stage = Stage::Running(devices);
+        job.start(devices);
+        for node in job.nodes() {
+            self.by_node.entry(node).or_default().insert(id);
+        }
         let openers = std::mem::take(&mut job.openers);
-        for opener in &openers {
-            self.waiting.remove(&opener.client);
+        for client in counted(openers.keys()) {
+            self.waiting.remove(client);
         }
         openers
     }
@@ -421,7 +450,7 @@ impl Allocations {
         if jobs.is_empty() {
             self.releasing.remove(&node);
         }
-        self.exclusive.retain(|device, owner| device.node != node || *owner != id);
+        self.free_devices(node, |owner| owner == id);
         self.inputs.push_back(Input::Released { job: id, node });
     }
 
@@ -429,7 +458,7 @@ impl Allocations {
     pub(super) fn wait_for(&mut self, id: JobId, opener: Opener) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         self.waiting.insert(opener.client, id);
-        job.openers.push(opener);
+        job.openers.insert(opener.client, opener);
         self.inputs.push_back(Input::Connected { job: id, connected: true });
     }
 
@@ -453,7 +482,7 @@ impl Allocations {
         let waits = self.waiting.remove(&client);
         let Some(id) = waits.or_else(|| self.commands.remove(&client)) else { return };
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.openers.retain(|opener| opener.client != client);
+        job.openers.remove(&client);
         if let Keeper::Command(holder) = &mut job.keeper {
             *holder = None;
         }
@@ -470,8 +499,8 @@ impl Allocations {
     }
 
     /// A job is over. Returns the programs that waited for its start, and its open sessions.
-    pub(super) fn ended(&mut self, id: JobId) -> (Vec<Opener>, Vec<SessionId>) {
-        let Some(job) = self.jobs.get_mut(&id) else { return (Vec::new(), Vec::new()) };
+    pub(super) fn ended(&mut self, id: JobId) -> (BTreeMap<ClientId, Opener>, Vec<SessionId>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return (BTreeMap::new(), Vec::new()) };
         let (openers, sessions) = (std::mem::take(&mut job.openers), job.sessions.iter().copied().collect());
         if let Some(until) = job.idle_until.take() {
             self.idle.remove(&(until, id));
@@ -479,8 +508,8 @@ impl Allocations {
         if let Some(gang) = job.gang.as_ref().filter(|gang| self.gangs.get(*gang) == Some(&id)) {
             self.gangs.remove(gang);
         }
-        for opener in &openers {
-            self.waiting.remove(&opener.client);
+        for client in counted(openers.keys()) {
+            self.waiting.remove(client);
         }
         if let Keeper::Command(holder) = &mut job.keeper {
             holder.take().map(|client| self.commands.remove(&client));

@@ -11,8 +11,7 @@ impl Allocations {
     /// Takes in what an agent says of a job that an earlier coordinator has started. Returns what the scheduler does not know of it.
     pub(super) fn adopt(&mut self, node: &Node, grant: &JobGrant) -> Option<EarlierJob> {
         let known = self.job_by_key(grant.token.key);
-        let takes_more =
-            |job: &Job| job.is_earlier && matches!(job.stage, Stage::Running(_)) && !job.nodes().contains(&node.id);
+        let takes_more = |job: &Job| job.is_earlier && matches!(job.stage, Stage::Running(_)) && !job.has_node(node.id);
         if known.is_some_and(|id| !self.jobs.get(&id).is_some_and(takes_more)) {
             return None;
         }
@@ -33,6 +32,8 @@ impl Allocations {
         self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
         let job = self.jobs.entry(id).or_insert_with(|| Job::earlier(grant));
         job.add_devices(&devices);
+        job.named_sessions.extend(&grant.sessions);
+        self.by_node.entry(node.id).or_default().insert(id);
         self.keys.insert(grant.token.key, id);
         for session in &grant.sessions {
             self.earlier_sessions.insert(*session, id);
@@ -45,7 +46,7 @@ impl Allocations {
     /// Whether a job holds devices of a node.
     pub(super) fn holds(&self, key: SessionKey, node: NodeId) -> bool {
         let job = self.job_by_key(key).and_then(|id| self.jobs.get(&id));
-        job.is_some_and(|job| job.nodes().contains(&node))
+        job.is_some_and(|job| job.has_node(node))
     }
 
     fn last_job(&self) -> u64 {

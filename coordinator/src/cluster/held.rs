@@ -1,35 +1,22 @@
 //! Programs that ask while the agents are about to be back: right after this coordinator's start, or after it has not run for a while.
 
 use super::effect::Effect;
+use super::input::ClientId;
 use super::job::{Held, Opener};
-use super::node::{Node, NodeState};
 use super::state::Cluster;
 use super::time::Millis;
 
 /// So long an agent may take to connect again before nobody waits for it. It tries every second.
 const BACK_WITHIN_MS: u64 = 2_000;
 
-/// It counts as up, and has no connection.
-fn is_away(node: &&Node) -> bool {
-    matches!(node.state, NodeState::Up { link: None })
-}
-
-/// When one that lost its connection last should have had another one.
-fn back_by(node: &Node) -> Option<Millis> {
-    node.unlinked.map(|at| at.plus(BACK_WITHIN_MS))
-}
-
 impl Cluster {
     /// Whether a request is better answered a little later: agents are about to be back, and there is no other one, or so many have gone at
     /// once that it was this coordinator that did not run. Some devices less would be no answer then; where one agent dies, it is.
-    pub(super) fn is_worth_waiting(&self, now: Millis) -> bool {
-        let is_bare = !self.nodes.values().any(|node| node.link().is_some());
-        let (up, gone) =
-            self.nodes.values().filter(|node| node.is_up()).fold((0, 0), |(up, gone), node| {
-                (up + 1, gone + usize::from(back_by(node).is_some_and(|by| now < by)))
-            });
-        let all_at_once = gone >= 2 && 2 * gone > up && self.nodes.values().any(|node| is_away(&node));
-        (is_bare || all_at_once) && now < self.back_until() && self.held.len() < self.limits.sessions_max
+    pub(super) fn is_worth_waiting(&mut self, now: Millis) -> bool {
+        let is_bare = self.nodes.connected().is_empty();
+        let gone = self.nodes.broken_within(BACK_WITHIN_MS, now);
+        let all_at_once = gone >= 2 && 2 * gone > self.nodes.up() && self.nodes.last_away().is_some();
+        (is_bare || all_at_once) && self.may_be_named(now)
     }
 
     /// Whether a job that is not known may be one of before this coordinator's start, which agents are about to name.
@@ -37,12 +24,17 @@ impl Cluster {
         now < self.back_until() && self.held.len() < self.limits.sessions_max
     }
 
+    /// The request of a connection that has gone needs no answer.
+    pub(super) fn forget_held(&mut self, client: ClientId) {
+        self.held.remove(client);
+    }
+
     /// Gives an answer to those who wait, as soon as all are back, or should be.
     pub(super) fn let_in(&mut self, now: Millis, out: &mut Vec<Effect>) {
-        if self.held.is_empty() || now < self.back_until() {
+        if self.held_until().is_none_or(|until| now < until) {
             return;
         }
-        let mut held = std::mem::take(&mut self.held);
+        let mut held = self.held.take();
         held.sort_by_key(Held::place);
         for Held { opener, is_command } in held {
             let Opener { client, request, owner } = opener;
@@ -53,11 +45,16 @@ impl Cluster {
         }
     }
 
+    /// Until when requests wait; none if none waits.
+    pub(super) fn held_until(&self) -> Option<Millis> {
+        (self.held.len() > 0).then(|| self.back_until())
+    }
+
     /// Until when agents may be about to be back.
-    pub(super) fn back_until(&self) -> Millis {
+    fn back_until(&self) -> Millis {
         // Of a coordinator's first moments it is not known who was there before.
         let started = Millis(0).plus(BACK_WITHIN_MS);
-        let away = self.nodes.values().filter(is_away).filter_map(back_by).max();
+        let away = self.nodes.last_away().map(|at| at.plus(BACK_WITHIN_MS));
         away.map_or(started, |away| away.max(started))
     }
 }

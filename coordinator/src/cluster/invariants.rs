@@ -14,15 +14,13 @@ impl Cluster {
         self.check_bounds()?;
         self.check_paths()?;
         self.sessions.check()?;
+        self.nodes.check()?;
         self.allocations.check()?;
         for node in self.nodes.values() {
             self.check_node(node)?;
         }
-        if self.by_name.len() != self.nodes.len() {
-            return Err(format!("{} names for {} nodes", self.by_name.len(), self.nodes.len()));
-        }
         for (link, id) in &self.links {
-            if self.nodes.get(id).and_then(Node::link) != Some(*link) || self.joining.contains_key(link) {
+            if self.nodes.get(id).and_then(Node::link) != Some(*link) || self.joining.contains(*link) {
                 return Err(format!("{link:?} leads to {id}, which has another connection"));
             }
         }
@@ -68,9 +66,6 @@ impl Cluster {
 
     fn check_node(&self, node: &Node) -> Result<(), String> {
         let id = node.id;
-        if self.by_name.get(&node.name) != Some(&id) {
-            return Err(format!("{id} is not found under its name {}", node.name));
-        }
         if let NodeState::Up { link: Some(link) } = node.state
             && self.links.get(&link) != Some(&id)
         {

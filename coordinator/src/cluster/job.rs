@@ -2,6 +2,7 @@
 
 use super::input::ClientId;
 use super::session::Owner;
+use super::steps::counted;
 use super::time::Millis;
 use accord_scheduler::{JobId, LeasedDevice, Request};
 use accord_types::{DeviceId, HeldDevice, JobGrant, JobToken, NodeId, Rank, SessionId, SessionRequest};
@@ -77,16 +78,20 @@ pub(super) struct Job {
     pub(super) gang: Option<Gang>,
     /// Its request, as it was asked for.
     pub(super) text: String,
+    /// The devices that it holds, or held when it ended, by their nodes.
+    by_node: BTreeMap<NodeId, Vec<LeasedDevice>>,
     /// Each of so many ranks has a part of the devices; none: all have all of them.
     ranks: Option<u32>,
-    /// Which part is whose, by rank.
-    parts: BTreeMap<u32, u32>,
+    /// Which part is whose; none before a rank needs its own.
+    parts: Option<RankParts>,
+    /// Its sessions, by the word of agents that know it from an earlier coordinator.
+    pub(super) named_sessions: Vec<SessionId>,
     /// An earlier coordinator has started it.
     pub(super) is_earlier: bool,
     /// When it ends for want of a keeper.
     pub(super) idle_until: Option<Millis>,
     /// Programs that wait for its start.
-    pub(super) openers: Vec<Opener>,
+    pub(super) openers: BTreeMap<ClientId, Opener>,
     /// Its open sessions.
     pub(super) sessions: BTreeSet<SessionId>,
     /// Nodes that were lost while it ran: its devices there are lost to it.
@@ -112,11 +117,13 @@ impl Job {
             keeper,
             gang: rank.map(|rank| (asker.owner.user.clone(), rank.job, rank.size)),
             text,
+            by_node: BTreeMap::new(),
             ranks: wanted.per_rank.then_some(wanted.ranks),
-            parts: BTreeMap::new(),
+            parts: None,
+            named_sessions: Vec::new(),
             is_earlier: false,
             idle_until: None,
-            openers: if keeper == Keeper::Sessions { vec![asker] } else { Vec::new() },
+            openers: if keeper == Keeper::Sessions { [(asker.client, asker)].into() } else { BTreeMap::new() },
             sessions: BTreeSet::new(),
             lost: BTreeSet::new(),
         }
@@ -132,20 +139,35 @@ impl Job {
             keeper: Keeper::Sessions,
             gang: None,
             text: String::new(),
+            by_node: BTreeMap::new(),
             ranks: None,
-            parts: BTreeMap::new(),
+            parts: None,
+            named_sessions: Vec::new(),
             is_earlier: true,
             idle_until: None,
-            openers: Vec::new(),
+            openers: BTreeMap::new(),
             sessions: BTreeSet::new(),
             lost: BTreeSet::new(),
         }
+    }
+
+    /// It runs, with these devices.
+    pub(super) fn start(&mut self, devices: Vec<LeasedDevice>) {
+        self.list(&devices);
+        self.stage = Stage::Running(devices);
     }
 
     /// It also holds these devices.
     pub(super) fn add_devices(&mut self, more: &[LeasedDevice]) {
         if let Stage::Running(devices) = &mut self.stage {
             devices.extend(more);
+            self.list(more);
+        }
+    }
+
+    fn list(&mut self, devices: &[LeasedDevice]) {
+        for leased in counted(devices.iter()) {
+            self.by_node.entry(leased.device.node).or_default().push(*leased);
         }
     }
 
@@ -159,18 +181,13 @@ impl Job {
 
     /// The devices that a program's session gets: those of its rank, if each rank has its own. A rank has the same ones each time. `own` is its node.
     pub(super) fn part_of(&mut self, rank: Option<Rank>, own: Option<NodeId>) -> BTreeSet<DeviceId> {
-        let all = self.devices().iter().map(|leased| leased.device);
-        let (Some(ranks), Some(rank)) = (self.ranks, rank.map(|rank| rank.rank)) else { return all.collect() };
-        let parts = parts_of(self.devices(), ranks);
-        let taken: BTreeSet<u32> = self.parts.values().copied().collect();
-        let is_own = |part: &u32| parts.get(part).is_some_and(|devices| devices.iter().all(|id| Some(id.node) == own));
-        let free = || parts.keys().copied().filter(|part| !taken.contains(part));
-        let known = self.parts.get(&rank).copied();
-        let Some(part) = known.or_else(|| free().find(is_own)).or_else(|| free().next()) else {
-            return BTreeSet::new();
-        };
-        self.parts.insert(rank, part);
-        parts.get(&part).cloned().unwrap_or_default()
+        match (self.ranks, rank.map(|rank| rank.rank)) {
+            (Some(ranks), Some(rank)) => {
+                let Stage::Running(devices) = &self.stage else { return BTreeSet::new() };
+                self.parts.get_or_insert_with(|| RankParts::of(devices, ranks)).of_rank(rank, own)
+            }
+            _ => counted(self.devices().iter()).map(|leased| leased.device).collect(),
+        }
     }
 
     /// Its devices; none unless it runs.
@@ -181,14 +198,19 @@ impl Job {
         }
     }
 
-    /// Nodes that its devices are of.
-    pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
-        self.devices().iter().map(|leased| leased.device.node).collect()
+    /// Nodes that its devices are of, or were when it ended.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        counted(self.by_node.keys().copied())
+    }
+
+    /// Whether it runs with devices of a node.
+    pub(super) fn has_node(&self, node: NodeId) -> bool {
+        matches!(self.stage, Stage::Running(_)) && self.by_node.contains_key(&node)
     }
 
     /// What the agent of `node` is told.
     pub(super) fn grant(&self, node: NodeId) -> JobGrant {
-        let devices = self.devices().iter().filter(|leased| leased.device.node == node).map(|leased| HeldDevice {
+        let devices = self.by_node.get(&node).into_iter().flatten().map(|leased| HeldDevice {
             ordinal: leased.device.ordinal,
             milli: leased.amount.milli,
             memory: leased.amount.memory,
@@ -210,9 +232,50 @@ impl Job {
     }
 }
 
+/// The devices of each rank of a job.
+#[derive(Debug)]
+struct RankParts {
+    parts: BTreeMap<u32, BTreeSet<DeviceId>>,
+    /// Which part is whose, by rank.
+    by_rank: BTreeMap<u32, u32>,
+    /// Parts that no rank has.
+    free: BTreeSet<u32>,
+    /// Those of them whose devices are all of one node, by that node.
+    free_by_node: BTreeSet<(NodeId, u32)>,
+}
+
+impl RankParts {
+    fn of(devices: &[LeasedDevice], ranks: u32) -> Self {
+        let parts = parts_of(counted(devices.iter()), ranks);
+        let node = |part| Some((node_of(parts.get(part)?)?, *part));
+        let free_by_node = parts.keys().filter_map(node).collect();
+        Self { by_rank: BTreeMap::new(), free: parts.keys().copied().collect(), free_by_node, parts }
+    }
+
+    /// The devices of a rank, of its own node if there is such a part.
+    fn of_rank(&mut self, rank: u32, own: Option<NodeId>) -> BTreeSet<DeviceId> {
+        let on_own = |node| self.free_by_node.range((node, 0)..=(node, u32::MAX)).next().map(|(_, part)| *part);
+        let free = || own.and_then(on_own).or_else(|| self.free.first().copied());
+        let Some(part) = self.by_rank.get(&rank).copied().or_else(free) else { return BTreeSet::new() };
+        self.by_rank.insert(rank, part);
+        self.free.remove(&part);
+        let devices = self.parts.get(&part).cloned().unwrap_or_default();
+        if let Some(node) = node_of(&devices) {
+            self.free_by_node.remove(&(node, part));
+        }
+        devices
+    }
+}
+
+/// The one node of some devices.
+fn node_of(devices: &BTreeSet<DeviceId>) -> Option<NodeId> {
+    let (first, last) = (devices.first()?.node, devices.last()?.node);
+    (first == last).then_some(first)
+}
+
 /// Divides a job's devices among ranks: of each part of the request, which takes equal amounts of devices, each rank has equally many. A rank's
 /// devices are of one node, as those of a node come one after the other.
-fn parts_of(devices: &[LeasedDevice], ranks: u32) -> BTreeMap<u32, BTreeSet<DeviceId>> {
+fn parts_of<'a>(devices: impl Iterator<Item = &'a LeasedDevice>, ranks: u32) -> BTreeMap<u32, BTreeSet<DeviceId>> {
     let mut alike: BTreeMap<_, BTreeSet<DeviceId>> = BTreeMap::new();
     for leased in devices {
         alike.entry((leased.exclusive, leased.amount)).or_default().insert(leased.device);
@@ -248,7 +311,7 @@ mod tests {
             leased(0, 7, false),
             leased(1, 7, false),
         ];
-        let parts = parts_of(&devices, 2);
+        let parts = parts_of(devices.iter(), 2);
         let ids = |part: u32| parts[&part].iter().map(|id| (id.node.0, id.ordinal)).collect::<Vec<_>>();
         assert_eq!(ids(0), [(0, 0), (0, 1), (0, 7)]);
         assert_eq!(ids(1), [(1, 0), (1, 1), (1, 7)]);

@@ -8,7 +8,7 @@ use super::state::Cluster;
 impl Cluster {
     pub(super) fn join(&mut self, link: LinkId, joiner: Joiner, out: &mut Vec<Effect>) {
         match self.check_joiner(link, &joiner) {
-            Ok(()) => drop(self.joining.insert(link, joiner)),
+            Ok(()) => self.joining.insert(link, joiner),
             Err(refusal) => out.push(Effect::RefuseAgent(link, refusal)),
         }
     }
@@ -30,20 +30,19 @@ impl Cluster {
 
     /// Whether a connection is a node's, or one that joins a world.
     pub(super) fn is_taken(&self, link: LinkId) -> bool {
-        self.links.contains_key(&link) || self.joining.contains_key(&link)
+        self.links.contains_key(&link) || self.joining.contains(link)
     }
 
     /// The connection of an agent that joined a world has ended without a word: it has died, and the others that join would wait for it.
     pub(super) fn rank_lost(&mut self, link: LinkId, out: &mut Vec<Effect>) {
-        let Some(lost) = self.joining.remove(&link) else { return };
+        let Some(lost) = self.joining.remove(link) else { return };
         tracing::warn!(
             "the agent of node {} of MPI world {} has ended before all had registered",
             lost.node_name,
             lost.world
         );
-        for (other, _) in self.joining.iter().filter(|(_, other)| (&other.world, other.run) == (&lost.world, lost.run))
-        {
-            out.push(Effect::ToAgent(*other, AgentOrder::RankLost(lost.node_name.clone())));
+        for other in self.joining.fellows(&lost) {
+            out.push(Effect::ToAgent(other, AgentOrder::RankLost(lost.node_name.clone())));
         }
     }
 }

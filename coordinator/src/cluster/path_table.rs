@@ -2,12 +2,21 @@
 
 use super::input::LinkId;
 use super::measured_path::MeasuredPath;
+use super::steps::counted;
 use super::time::Millis;
 use accord_types::{NodeFigures, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Paths that are known, of those that could be measured and of those that could not: far more than are measured among nodes that stay.
 const PATHS_MAX: usize = 1 << 16;
+/// Nodes that each node is measured with, as they follow it in the order of their numbers.
+const FOLLOWERS: [usize; 4] = [1, 2, 4, 8];
+/// The last of them.
+const FOLLOWERS_END: usize = 8;
+/// Among so few nodes the paths of all are looked at when one comes or goes: each may follow every other one.
+const FEW: usize = 4 * FOLLOWERS_END;
+/// After so many failures a path is left alone.
+const FAILURES_MAX: u8 = 2;
 
 /// A path by its ends, the lower number first: it takes the same both ways.
 pub(super) type Ends = (NodeId, NodeId);
@@ -15,18 +24,28 @@ pub(super) type Ends = (NodeId, NodeId);
 /// What is known of paths.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    pub(super) measured: BTreeMap<Ends, MeasuredPath>,
-    pub(super) failures: BTreeMap<Ends, u8>,
-    pub(super) under_way: BTreeMap<u64, UnderWay>,
-    pub(super) figures: BTreeMap<NodeId, NodeFigures>,
+    /// Nodes with a connection.
+    ring: BTreeSet<NodeId>,
+    measured: BTreeMap<Ends, MeasuredPath>,
+    failures: BTreeMap<Ends, u8>,
+    /// Paths that were measured or have failed, each from both ends.
+    known: BTreeSet<(NodeId, NodeId)>,
+    /// Paths that are to be measured, each from both ends.
+    wanted: BTreeSet<(NodeId, NodeId)>,
+    under_way: BTreeMap<u64, UnderWay>,
+    /// Nodes that measure, and the measurement.
+    busy: BTreeMap<NodeId, u64>,
+    figures: BTreeMap<NodeId, NodeFigures>,
+    /// Connected nodes without figures.
+    without_figures: BTreeSet<NodeId>,
     /// Of the last measurement that was ordered.
     pub(super) last: u64,
     pub(super) hurry_until: Millis,
     pub(super) looked: Millis,
-    /// When a node was seen in a session last.
+    /// When a node's last session ended.
     pub(super) used: BTreeMap<NodeId, Millis>,
-    /// There is nothing to measure that was not.
-    pub(super) settled: bool,
+    /// Where the next look at wanted paths begins.
+    pub(super) next: (NodeId, NodeId),
 }
 
 #[derive(Debug)]
@@ -37,21 +56,220 @@ pub(super) struct UnderWay {
 }
 
 impl Paths {
-    /// Nodes that come and go have ever others follow them, so that there would be as many paths as pairs of nodes. When there are too many,
-    /// only those that would be measured now stay.
-    pub(super) fn trim(&mut self, followers: impl FnOnce() -> BTreeSet<Ends>) {
-        if self.measured.len().max(self.failures.len()) > PATHS_MAX {
-            let followers = followers();
-            self.measured.retain(|ends, _| followers.contains(ends));
-            self.failures.retain(|ends, _| followers.contains(ends));
+    /// A node has a connection.
+    pub(super) fn connected(&mut self, id: NodeId) {
+        if !self.ring.contains(&id) {
+            self.change_ring(id, |ring| ring.insert(id));
+            if !self.figures.contains_key(&id) {
+                self.without_figures.insert(id);
+            }
         }
     }
 
-    /// One more.
+    /// A node has none any more.
+    pub(super) fn disconnected(&mut self, id: NodeId) {
+        if self.ring.contains(&id) {
+            self.change_ring(id, |ring| ring.remove(&id));
+            self.without_figures.remove(&id);
+        }
+    }
+
+    /// A node is gone, and what was known of it.
+    pub(super) fn forget(&mut self, id: NodeId) {
+        self.disconnected(id);
+        let others: Vec<NodeId> = of_node(&self.known, id).collect();
+        for other in others {
+            self.measured.remove(&ends(id, other));
+            self.failures.remove(&ends(id, other));
+            self.known.remove(&(id, other));
+            self.known.remove(&(other, id));
+        }
+        if let Some(measurement) = self.busy.get(&id).copied() {
+            self.end(measurement);
+        }
+        self.figures.remove(&id);
+        self.used.remove(&id);
+    }
+
+    /// Changes which nodes are connected, and with it which ones follow each other.
+    fn change_ring(&mut self, id: NodeId, change: impl FnOnce(&mut BTreeSet<NodeId>) -> bool) {
+        let all = self.ring.len() <= FEW;
+        let before = followers(&self.ring, id, all);
+        change(&mut self.ring);
+        let after = followers(&self.ring, id, all);
+        for &(a, b) in before.difference(&after) {
+            self.wanted.remove(&(a, b));
+            self.wanted.remove(&(b, a));
+        }
+        for &(a, b) in after.difference(&before) {
+            if !self.measured.contains_key(&(a, b)) && !self.has_failed((a, b)) {
+                self.wanted.extend([(a, b), (b, a)]);
+            }
+        }
+    }
+
+    fn has_failed(&self, ends: Ends) -> bool {
+        self.failures.get(&ends).is_some_and(|failures| *failures >= FAILURES_MAX)
+    }
+
+    /// A path that was measured.
+    pub(super) fn measured(&self, a: NodeId, b: NodeId) -> Option<&MeasuredPath> {
+        self.measured.get(&ends(a, b))
+    }
+
+    /// All paths that were measured.
+    pub(super) fn all_measured(&self) -> impl Iterator<Item = (NodeId, NodeId, &MeasuredPath)> {
+        counted(self.measured.iter().map(|(&(a, b), path)| (a, b, path)))
+    }
+
+    /// What a node has measured within itself.
+    pub(super) fn figures(&self, id: NodeId) -> Option<&NodeFigures> {
+        self.figures.get(&id)
+    }
+
+    /// Takes over what a node has measured within itself.
+    pub(super) fn set_figures(&mut self, id: NodeId, figures: NodeFigures) {
+        self.without_figures.remove(&id);
+        self.figures.insert(id, figures);
+    }
+
+    /// Connected nodes without figures.
+    pub(super) fn without_figures(&self) -> impl Iterator<Item = NodeId> {
+        counted(self.without_figures.iter().copied())
+    }
+
+    /// Paths that are to be measured, from one on, and again from the first.
+    pub(super) fn wanted_from(&self, first: (NodeId, NodeId)) -> impl Iterator<Item = Ends> {
+        let paths = self.wanted.range(first..).chain(self.wanted.range(..first)).copied();
+        counted(paths).filter(|(a, b)| a < b)
+    }
+
+    /// The other ends of paths that are to be measured from a node.
+    pub(super) fn wanted_of(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        of_node(&self.wanted, id)
+    }
+
+    /// Whether a node measures a path.
+    pub(super) fn is_busy(&self, id: NodeId) -> bool {
+        self.busy.contains_key(&id)
+    }
+
+    /// A measurement begins.
+    pub(super) fn begin(&mut self, measurement: u64, under_way: UnderWay) {
+        let (a, b) = under_way.ends;
+        self.busy.extend([(a, measurement), (b, measurement)]);
+        self.under_way.insert(measurement, under_way);
+    }
+
+    /// One that is under way.
+    pub(super) fn under_way(&self, measurement: u64) -> Option<&UnderWay> {
+        self.under_way.get(&measurement)
+    }
+
+    /// The one that began first.
+    pub(super) fn oldest(&self) -> Option<(u64, Millis)> {
+        self.under_way.first_key_value().map(|(measurement, under_way)| (*measurement, under_way.since))
+    }
+
+    /// A measurement is over. Returns its ends.
+    pub(super) fn end(&mut self, measurement: u64) -> Option<Ends> {
+        let UnderWay { ends, .. } = self.under_way.remove(&measurement)?;
+        self.busy.remove(&ends.0);
+        self.busy.remove(&ends.1);
+        Some(ends)
+    }
+
+    /// A path was measured.
+    pub(super) fn succeeded(&mut self, ends: Ends, path: MeasuredPath) {
+        self.failures.remove(&ends);
+        self.measured.insert(ends, path);
+        self.note(ends);
+    }
+
+    /// A path could not be measured.
     pub(super) fn failed(&mut self, ends: Ends) {
         let failures = self.failures.entry(ends).or_default();
         *failures = failures.saturating_add(1);
+        self.note(ends);
     }
+
+    fn note(&mut self, (a, b): Ends) {
+        self.known.extend([(a, b), (b, a)]);
+        if self.measured.contains_key(&(a, b)) || self.has_failed((a, b)) {
+            self.wanted.remove(&(a, b));
+            self.wanted.remove(&(b, a));
+        }
+        self.trim();
+    }
+
+    /// Nodes that come and go have ever others follow them, so that there would be as many paths as pairs of nodes. When there are too many,
+    /// only those that would be measured now stay.
+    fn trim(&mut self) {
+        if self.measured.len().max(self.failures.len()) > PATHS_MAX {
+            let followers = followers(&self.ring, NodeId(0), true);
+            self.measured.retain(|ends, _| followers.contains(ends));
+            self.failures.retain(|ends, _| followers.contains(ends));
+            self.known.retain(|&(a, b)| followers.contains(&ends(a, b)));
+        }
+    }
+
+    /// See [`super::Cluster::check_invariants`].
+    pub(super) fn check(&self, is_up: impl Fn(NodeId) -> bool, connected: &BTreeSet<NodeId>) -> Result<(), String> {
+        let under_way = self.under_way.values().map(|under_way| &under_way.ends);
+        let paths: BTreeSet<Ends> = self.measured.keys().chain(self.failures.keys()).copied().collect();
+        if let Some((a, b)) = paths.iter().chain(under_way).find(|(a, b)| !(is_up(*a) && is_up(*b)) || a >= b) {
+            return Err(format!("a path from {a} to {b} is known"));
+        }
+        if let Some(id) = self.figures.keys().chain(self.used.keys()).find(|id| !is_up(**id)) {
+            return Err(format!("something is known of {id}, which is not up"));
+        }
+        let mut busy = BTreeMap::new();
+        for (measurement, UnderWay { ends: (a, b), .. }) in &self.under_way {
+            if busy.insert(*a, *measurement).is_some() || busy.insert(*b, *measurement).is_some() {
+                return Err(format!("{a} or {b} has two measurements at once"));
+            }
+        }
+        let both_ways = |paths: &BTreeSet<Ends>| paths.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+        let mut wanted = followers(connected, NodeId(0), true);
+        wanted.retain(|ends| !self.measured.contains_key(ends) && !self.has_failed(*ends));
+        let (known, wanted): (BTreeSet<_>, BTreeSet<_>) = (both_ways(&paths), both_ways(&wanted));
+        let bare: BTreeSet<NodeId> = connected.iter().copied().filter(|id| !self.figures.contains_key(id)).collect();
+        if (&busy, &known, &wanted) != (&self.busy, &self.known, &self.wanted)
+            || (connected, &bare) != (&self.ring, &self.without_figures)
+        {
+            return Err(format!("{self:?} does not follow from the paths and {connected:?}"));
+        }
+        Ok(())
+    }
+}
+
+/// The other ends of a node's paths.
+fn of_node(paths: &BTreeSet<(NodeId, NodeId)>, id: NodeId) -> impl Iterator<Item = NodeId> {
+    counted(paths.range((id, NodeId(0))..=(id, NodeId(u32::MAX))).map(|(_, other)| *other))
+}
+
+/// The paths to followers from all nodes of a ring; or only from one and from those that it follows, which are all that change as it comes or goes.
+fn followers(ring: &BTreeSet<NodeId>, id: NodeId, all: bool) -> BTreeSet<Ends> {
+    let nodes: Vec<NodeId> = if all {
+        ring.iter().copied().collect()
+    } else {
+        let before = ring.range(..id).rev().chain(ring.range(id..).rev()).take(FOLLOWERS_END);
+        let mut around: Vec<NodeId> = before.copied().collect();
+        around.reverse();
+        around.extend(ring.range(id..).chain(ring.range(..id)).take(FOLLOWERS_END + 1));
+        around
+    };
+    let from = if all { nodes.len() } else { FOLLOWERS_END + usize::from(ring.contains(&id)) };
+    let mut paths = BTreeSet::new();
+    for (at, &node) in counted(nodes.iter().enumerate()).take(from) {
+        let others = FOLLOWERS.iter().filter_map(|follower| nodes.get((at + follower) % nodes.len()));
+        paths.extend(others.filter(|other| **other != node).map(|other| ends(node, *other)));
+    }
+    paths
+}
+
+pub(super) fn ends(a: NodeId, b: NodeId) -> Ends {
+    (a.min(b), a.max(b))
 }
 
 #[cfg(test)]
@@ -59,20 +277,53 @@ mod tests {
     use super::*;
     use accord_types::PathTimes;
 
+    fn path() -> MeasuredPath {
+        MeasuredPath { times: PathTimes::new(1, 1, 1), transport: String::new() }
+    }
+
     #[test]
     fn paths_of_nodes_that_come_and_go_are_bounded() {
         let mut paths = Paths::default();
-        let ends = |number: usize| (NodeId(7), NodeId(8 + u32::try_from(number).unwrap()));
-        let path = MeasuredPath { times: PathTimes::new(1, 1, 1), transport: String::new() };
-        let stays = || (0..10).map(ends).collect();
+        (0..10).for_each(|id| paths.connected(NodeId(id)));
+        let pair = |number: usize| (NodeId(7), NodeId(8 + u32::try_from(number).unwrap()));
         for number in 0..PATHS_MAX {
-            paths.measured.insert(ends(number), path.clone());
-            paths.failed(ends(number));
+            paths.succeeded(pair(number), path());
         }
-        paths.trim(stays);
-        assert_eq!((paths.measured.len(), paths.failures.len()), (PATHS_MAX, PATHS_MAX));
-        paths.measured.insert(ends(PATHS_MAX), path);
-        paths.trim(stays);
-        assert_eq!((paths.measured.len(), paths.failures.len()), (10, 10));
+        assert_eq!((paths.measured.len(), paths.known.len()), (PATHS_MAX, 2 * PATHS_MAX));
+        paths.succeeded(pair(PATHS_MAX), path());
+        // 7 is followed by 8 and 9.
+        assert_eq!((paths.measured.len(), paths.known.len()), (2, 4));
+    }
+
+    #[test]
+    fn nodes_that_come_and_go_are_measured_with_their_followers() {
+        let mut paths = Paths::default();
+        let mut random = 1_u64;
+        let (mut most, mut nodes) = (0, BTreeSet::new());
+        for step in 0..3_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let id = NodeId(u32::try_from((random >> 33) % 80).unwrap());
+            match random >> 60 {
+                0..9 => {
+                    nodes.insert(id);
+                    paths.connected(id);
+                }
+                9..13 => {
+                    nodes.remove(&id);
+                    paths.disconnected(id);
+                }
+                13 => {
+                    nodes.remove(&id);
+                    paths.forget(id);
+                }
+                of => {
+                    let Some(ends) = paths.wanted_from((id, NodeId(0))).next() else { continue };
+                    if of == 14 { paths.succeeded(ends, path()) } else { paths.failed(ends) }
+                }
+            }
+            paths.check(|_| true, &nodes).unwrap_or_else(|why| panic!("step {step}: {why}"));
+            most = most.max(nodes.len());
+        }
+        assert!(most > FEW + FOLLOWERS_END, "{most}");
     }
 }

@@ -30,7 +30,7 @@ impl Cluster {
         wanted.ranks = opener.request.rank.map_or(1, |rank| rank.size.max(1));
         // What has happened before counts before.
         self.schedule(now, out);
-        let origin = self.by_name.get(&opener.request.node_name).copied();
+        let origin = self.nodes.named(&opener.request.node_name);
         let mut decided = Vec::new();
         let (user, program) = (opener.owner.user.clone(), opener.request.program.clone());
         let answer = self.allocations.ask(opener, keeper, origin, wanted, &mut decided);
@@ -83,13 +83,11 @@ impl Cluster {
     fn start_job(&mut self, now: Millis, job: JobId, devices: Vec<LeasedDevice>, out: &mut Vec<Effect>) {
         let openers = self.allocations.started(job, devices);
         let started = self.allocations.job(job);
-        for (node, grant) in
-            started.into_iter().flat_map(|job| job.nodes().into_iter().map(|node| (node, job.grant(node))))
-        {
+        for (node, started) in started.into_iter().flat_map(|job| job.nodes().map(move |node| (node, job))) {
             let link = self.nodes.get(&node).and_then(Node::link);
-            out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
+            out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::JobStarted(started.grant(node)))));
         }
-        for opener in openers {
+        for opener in openers.into_values() {
             self.open_in_job(now, job, opener, out);
         }
         self.tell_holder(job, out);
@@ -151,13 +149,13 @@ impl Cluster {
     /// Opens a session in a running job. Its devices are those of the job, in the order of the program's numbers.
     fn open_in_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
         let Opener { client, request, owner } = opener;
-        let own = self.by_name.get(&request.node_name).copied();
+        let own = self.nodes.named(&request.node_name);
         let given = self.allocations.part_of(id, request.rank, own);
         let nodes: BTreeSet<NodeId> = given.iter().map(|device| device.node).collect();
-        let nodes = nodes.iter().filter_map(|node| self.nodes.get(node));
+        let used = nodes.iter().filter_map(|node| self.nodes.get(node));
         let viewer =
             Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
-        let mut devices = number_devices(nodes, &viewer, |device| given.contains(&device));
+        let mut devices = number_devices(used, &viewer, |device| given.contains(&device));
         // Programs count devices of each type by themselves, and take the first one's type where they name none.
         let kind = |device: &DeviceId| Some(self.nodes.get(&device.node)?.device(device.ordinal)?.kind);
         let first =
@@ -171,17 +169,17 @@ impl Cluster {
         }
         let lease = self.lease_of(devices);
         let Some(key) = self.allocations.job(id).map(|job| job.token.key) else { return };
-        let lost = self.lost_nodes(id);
+        let lost = self.lost_nodes(id, nodes);
         let session = self.grant(now, client, request, owner, lease, Some((key, lost)), out);
         self.allocations.session_opened(id, session);
     }
 
-    /// Nodes of a job that are lost to it: their devices keep their numbers.
-    fn lost_nodes(&self, id: JobId) -> BTreeSet<NodeId> {
+    /// Those of a job's nodes that are lost to it: their devices keep their numbers.
+    fn lost_nodes(&self, id: JobId, mut nodes: BTreeSet<NodeId>) -> BTreeSet<NodeId> {
         let Some(job) = self.allocations.job(id) else { return BTreeSet::new() };
         let is_up = |node: &NodeId| self.nodes.get(node).is_some_and(Node::is_up);
-        let nodes = job.devices().iter().map(|leased| leased.device.node);
-        nodes.filter(|node| !is_up(node) || job.lost.contains(node)).collect()
+        nodes.retain(|node| !is_up(node) || job.lost.contains(node));
+        nodes
     }
 
     /// Tells the programs that wait for a job why it waits.
@@ -196,7 +194,7 @@ impl Cluster {
         };
         let holder = self.allocations.holder_of(id);
         // One of them tells people.
-        let mut waiting = holder.into_iter().chain(job.openers.iter().map(|opener| opener.client));
+        let mut waiting = holder.into_iter().chain(job.openers.keys().copied());
         out.extend(waiting.next().map(|client| Effect::ToClient(client, ClientPush::Queued(queued.clone()))));
         let others = QueuedJob { why: String::new(), ..queued };
         out.extend(waiting.map(|client| Effect::ToClient(client, ClientPush::Queued(others.clone()))));
@@ -220,7 +218,7 @@ impl Cluster {
         if let Some(client) = holder.filter(|_| !waited) {
             out.extend([Effect::ToClient(client, ClientPush::Ended(text.clone())), Effect::CloseClient(client)]);
         }
-        let openers = openers.into_iter().map(|opener| opener.client).chain(holder.filter(|_| waited));
+        let openers = openers.into_keys().chain(holder.filter(|_| waited));
         for client in openers {
             let cause = format!("job {id} waits no longer: {cause}");
             out.push(refusal(client, Error::new(ErrorCode::DeviceUnavailable, cause).remedy("ask again")));

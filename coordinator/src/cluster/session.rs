@@ -101,11 +101,6 @@ impl Session {
         format!("session {id} of user {:?}, program {program:?} (process {pid} on {node_name:?})", owner.user)
     }
 
-    /// Whether it is one of these ranks.
-    pub(super) fn is_of(&self, (program, ranks, job): &Ranks) -> bool {
-        self.rank.is_some_and(|rank| rank.size == *ranks && rank.job == *job) && self.program == *program
-    }
-
     pub(super) fn open(
         id: SessionId,
         client: ClientId,

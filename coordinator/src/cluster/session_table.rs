@@ -1,88 +1,188 @@
-//! The open sessions, and how many there are of each user and on each node.
+//! The open sessions, and which of them are of a user, a node or an MPI program.
 
-use super::session::Session;
-use accord_types::{NodeId, SessionGrant, SessionId};
-use std::collections::BTreeMap;
-use std::ops::Deref;
+use super::session::{Ranks, Session};
+use super::steps::counted;
+use accord_types::{DeviceId, NodeId, SessionGrant, SessionId};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// See the module. Reads as the map that it is.
+/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct SessionTable {
     sessions: BTreeMap<SessionId, Session>,
+    orders: Orders,
+}
+
+/// What follows from the sessions.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Orders {
+    /// How many each user has.
     by_user: BTreeMap<String, usize>,
-    by_node: BTreeMap<NodeId, usize>,
+    /// Sessions that have devices of a node.
+    by_node: BTreeMap<NodeId, BTreeSet<SessionId>>,
+    /// How many ranks of an MPI program have one.
+    by_ranks: BTreeMap<Ranks, usize>,
+    /// Ranks of an MPI program that use a device first.
+    crowds: BTreeMap<(Ranks, DeviceId), BTreeSet<SessionId>>,
+    /// How many use a device first.
+    using: BTreeMap<DeviceId, usize>,
 }
 
 impl SessionTable {
+    /// One session.
+    pub(super) fn get(&self, id: &SessionId) -> Option<&Session> {
+        self.sessions.get(id)
+    }
+
+    /// One session, whose owner, nodes, rank and first device stay as they are.
+    pub(super) fn get_mut(&mut self, id: &SessionId) -> Option<&mut Session> {
+        self.sessions.get_mut(id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// All sessions.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Session> {
+        counted(self.sessions.values())
+    }
+
+    /// All sessions from a number on.
+    pub(super) fn from(&self, id: SessionId) -> impl Iterator<Item = &Session> {
+        counted(self.sessions.range(id..).map(|(_, session)| session))
+    }
+
     /// Puts a session in that is not there.
     pub(super) fn insert(&mut self, session: Session) {
-        *self.by_user.entry(session.owner.user.clone()).or_default() += 1;
-        for node in session.nodes.keys() {
-            *self.by_node.entry(*node).or_default() += 1;
-        }
+        self.orders.list(&session);
         self.sessions.insert(session.id, session);
     }
 
     /// Takes a session out.
     pub(super) fn remove(&mut self, id: SessionId) -> Option<Session> {
         let session = self.sessions.remove(&id)?;
-        take(&mut self.by_user, &session.owner.user);
-        for node in session.nodes.keys() {
-            take(&mut self.by_node, node);
-        }
+        self.orders.unlist(&session);
         Some(session)
     }
 
     /// Adds what an agent, whose devices have these ordinals, knows of an adopted session.
     pub(super) fn join(&mut self, node: NodeId, ordinals: &[u32], grant: &SessionGrant) {
         let Some(session) = self.sessions.get_mut(&grant.session) else { return };
-        let before = session.nodes.len();
         session.join(node, ordinals, grant);
-        if session.nodes.len() > before {
-            *self.by_node.entry(node).or_default() += 1;
+        if session.nodes.contains_key(&node) {
+            self.orders.by_node.entry(node).or_default().insert(session.id);
         }
     }
 
-    /// A session whose owner and nodes stay as they are.
-    pub(super) fn get_mut(&mut self, id: &SessionId) -> Option<&mut Session> {
-        self.sessions.get_mut(id)
+    /// A session's program has said which device it uses first.
+    pub(super) fn set_first_use(&mut self, id: SessionId, device: DeviceId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        self.orders.unlist_use(session);
+        session.uses = Some(device);
+        self.orders.list_use(session);
     }
 
-    /// All sessions, whose owners and nodes stay as they are.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Session> {
-        self.sessions.values_mut()
-    }
-
-    /// Sessions of a user.
+    /// How many sessions a user has.
     pub(super) fn of_user(&self, user: &str) -> usize {
-        self.by_user.get(user).copied().unwrap_or_default()
+        self.orders.by_user.get(user).copied().unwrap_or_default()
     }
 
-    /// Nodes that sessions have devices of.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.by_node.keys().copied()
+    /// Sessions that have devices of a node.
+    pub(super) fn on(&self, node: NodeId) -> impl Iterator<Item = SessionId> {
+        counted(self.orders.by_node.get(&node).into_iter().flatten().copied())
     }
 
     /// Whether a session has devices of a node.
     pub(super) fn has_node(&self, node: NodeId) -> bool {
-        self.by_node.contains_key(&node)
+        self.orders.by_node.contains_key(&node)
+    }
+
+    /// Whether a rank of an MPI program has a session.
+    pub(super) fn has_ranks(&self, ranks: &Ranks) -> bool {
+        self.orders.by_ranks.contains_key(ranks)
+    }
+
+    /// Ranks of an MPI program that use a device first.
+    pub(super) fn crowd(&self, ranks: &Ranks, device: DeviceId) -> Crowd<'_> {
+        Crowd { sessions: &self.sessions, members: self.orders.crowds.get(&(ranks.clone(), device)) }
+    }
+
+    /// Whether no session uses a device first.
+    pub(super) fn is_idle(&self, device: DeviceId) -> bool {
+        !self.orders.using.contains_key(&device)
     }
 
     /// See [`super::Cluster::check_invariants`].
     pub(super) fn check(&self) -> Result<(), String> {
-        let mut counted = Self::default();
+        let mut orders = Orders::default();
         for session in self.sessions.values() {
-            counted.insert(session.clone());
+            orders.list(session);
         }
-        if counted.by_user != self.by_user || counted.by_node != self.by_node {
-            return Err(format!("{:?} and {:?} are counted of {:?}", self.by_user, self.by_node, self.sessions));
+        if orders != self.orders {
+            return Err(format!("{orders:?} follows from the sessions, and kept is {:?}", self.orders));
         }
         Ok(())
     }
 }
 
-/// One less of `of`.
-fn take<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
+/// Ranks of one MPI program that use one device.
+pub(super) struct Crowd<'a> {
+    sessions: &'a BTreeMap<SessionId, Session>,
+    members: Option<&'a BTreeSet<SessionId>>,
+}
+
+impl<'a> Crowd<'a> {
+    pub(super) fn len(&self) -> usize {
+        self.members.map_or(0, BTreeSet::len)
+    }
+
+    pub(super) fn sessions(&self) -> impl Iterator<Item = &'a Session> {
+        counted(self.members.into_iter().flatten().filter_map(|id| self.sessions.get(id)))
+    }
+}
+
+impl Orders {
+    fn list(&mut self, session: &Session) {
+        *self.by_user.entry(session.owner.user.clone()).or_default() += 1;
+        for node in counted(session.nodes.keys()) {
+            self.by_node.entry(*node).or_default().insert(session.id);
+        }
+        if let Some(ranks) = session.ranks() {
+            *self.by_ranks.entry(ranks).or_default() += 1;
+        }
+        self.list_use(session);
+    }
+
+    fn unlist(&mut self, session: &Session) {
+        one_less(&mut self.by_user, &session.owner.user);
+        for node in counted(session.nodes.keys()) {
+            take(&mut self.by_node, node, session.id);
+        }
+        if let Some(ranks) = session.ranks() {
+            one_less(&mut self.by_ranks, &ranks);
+        }
+        self.unlist_use(session);
+    }
+
+    fn list_use(&mut self, session: &Session) {
+        let Some(device) = session.uses else { return };
+        *self.using.entry(device).or_default() += 1;
+        if let Some(ranks) = session.ranks() {
+            self.crowds.entry((ranks, device)).or_default().insert(session.id);
+        }
+    }
+
+    fn unlist_use(&mut self, session: &Session) {
+        let Some(device) = session.uses else { return };
+        one_less(&mut self.using, &device);
+        if let Some(ranks) = session.ranks() {
+            take(&mut self.crowds, &(ranks, device), session.id);
+        }
+    }
+}
+
+/// Counts one less of `of`.
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
     if let Some(count) = counts.get_mut(of) {
         *count -= 1;
         if *count == 0 {
@@ -91,10 +191,12 @@ fn take<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
     }
 }
 
-impl Deref for SessionTable {
-    type Target = BTreeMap<SessionId, Session>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.sessions
+/// Takes a session out of the set under a key.
+fn take<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<SessionId>>, key: &K, id: SessionId) {
+    if let Some(set) = sets.get_mut(key) {
+        set.remove(&id);
+        if set.is_empty() {
+            sets.remove(key);
+        }
     }
 }

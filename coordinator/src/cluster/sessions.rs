@@ -6,9 +6,10 @@ use super::job::{Held, Keeper, Opener};
 use super::node::Node;
 use super::order::Viewer;
 use super::scheduling::{gone, refusal};
-use super::session::{LeaseTerms, Origin, Owner, Session};
+use super::session::{LeaseTerms, Origin, Owner, Ranks, Session};
 use super::session_end::SessionEnd;
 use super::state::{Cluster, Limits};
+use super::steps::counted;
 use super::time::Millis;
 use accord_scheduler::JobId;
 use accord_types::{Count, DeviceId, Error, ErrorCode, NodeId, Rank, SessionId, SessionKey, SessionRequest};
@@ -129,8 +130,7 @@ impl Cluster {
     }
 
     fn nothing_to_lease(&self, request: &SessionRequest) -> Error {
-        let count = |test: fn(&Node) -> bool| self.nodes.values().filter(|node| test(node)).count();
-        let (up, draining) = (count(Node::is_up), count(|node| node.is_up() && node.draining));
+        let (up, draining) = (self.nodes.up(), self.nodes.draining());
         if up == 0 {
             return Error::new(ErrorCode::DeviceUnavailable, "the cluster has no node whose agent lives")
                 .remedy("start accord-node-agent on the nodes and look with `accord info`");
@@ -168,7 +168,7 @@ impl Cluster {
             session.job = Some(key);
             session.lost = session.nodes.keys().copied().filter(|node| lost.contains(node)).collect();
         }
-        for node in session.nodes.keys().filter(|node| !session.lost.contains(node)) {
+        for node in counted(session.nodes.keys()).filter(|node| !session.lost.contains(node)) {
             if let Some(link) = self.nodes.get(node).and_then(Node::link) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, *node))));
             }
@@ -200,18 +200,33 @@ impl Cluster {
             // It goes on to others, maybe to all; or the order of its devices is not known here.
             return;
         }
-        session.uses = Some(chosen);
-        let (Some(rank), Some(ranks)) = (session.rank, session.ranks()) else { return };
-        let devices = session.lease.devices.clone();
+        let (id, rank, ranks) = (session.id, session.rank, session.ranks());
+        self.sessions.set_first_use(id, chosen);
+        if let (Some(rank), Some(ranks)) = (rank, ranks) {
+            self.warn_crowd(client, id, rank, ranks, chosen, out);
+        }
+    }
 
-        let crowd: Vec<&Session> =
-            self.sessions.values().filter(|other| other.uses == Some(chosen) && other.is_of(&ranks)).collect();
+    /// Tells a rank of an MPI program if more ranks than have to use one device while others idle.
+    fn warn_crowd(
+        &mut self,
+        client: ClientId,
+        id: SessionId,
+        rank: Rank,
+        ranks: Ranks,
+        chosen: DeviceId,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let (devices, crowd) = (&session.lease.devices, self.sessions.crowd(&ranks, chosen));
         // With more ranks than devices some share.
         let share = usize::try_from(rank.size).unwrap_or(usize::MAX).div_ceil(devices.len());
-        let used: BTreeSet<DeviceId> = self.sessions.values().filter_map(|other| other.uses).collect();
-        let idle = devices.iter().filter(|device| !used.contains(device)).count();
-        if crowd.len() > share && idle > 0 && self.warned.insert(ranks) {
-            let nodes: BTreeSet<&str> = crowd.iter().map(|session| session.node_name.as_str()).collect();
+        if crowd.len() <= share || self.warned.contains(&ranks) {
+            return;
+        }
+        let idle = counted(devices.iter()).filter(|device| self.sessions.is_idle(**device)).count();
+        if idle > 0 {
+            let nodes: BTreeSet<&str> = crowd.sessions().map(|session| session.node_name.as_str()).collect();
             let nodes: Vec<&str> = nodes.into_iter().collect();
             let place = self.nodes.get(&chosen.node).map_or("?", |node| node.name.as_str());
             let text = format!(
@@ -224,6 +239,7 @@ impl Cluster {
                 chosen.ordinal,
                 if idle == 1 { "1 device is".to_owned() } else { format!("{idle} devices are") },
             );
+            self.warned.insert(ranks);
             out.push(Effect::ToClient(client, ClientPush::Warning(text)));
         }
     }
@@ -240,7 +256,7 @@ impl Cluster {
     }
 
     pub(super) fn client_gone(&mut self, client: ClientId, is_lost: bool, out: &mut Vec<Effect>) {
-        self.held.retain(|held| held.opener.client != client);
+        self.forget_held(client);
         self.allocations.client_gone(client, is_lost);
         if let Some(&id) = self.clients.get(&client) {
             if let Some(session) = self.sessions.get(&id) {
@@ -303,25 +319,24 @@ impl Cluster {
         if let Some(why) = &why {
             self.session_ends.insert(id, why.clone(), self.limits.ended_max);
         }
-        // Of what an earlier coordinator granted only a part is known here: all are told.
-        let concerns = |node: &&Node| match session.origin {
-            Origin::Own => session.nodes.contains_key(&node.id) && !session.lost.contains(&node.id),
-            Origin::Agent | Origin::Program => true,
-        };
-        for link in self.nodes.values().filter(concerns).filter_map(Node::link) {
-            out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(id, why.clone())));
+        let close = |node: &Node| Some(Effect::ToAgent(node.link()?, AgentOrder::SessionClosed(id, why.clone())));
+        match session.origin {
+            Origin::Own => {
+                let nodes = counted(session.nodes.keys()).filter(|node| !session.lost.contains(node));
+                out.extend(nodes.filter_map(|node| close(self.nodes.get(node)?)));
+            }
+            // Of what an earlier coordinator granted only a part is known here: all agents are told.
+            Origin::Agent | Origin::Program => out.extend(self.nodes.values().filter_map(close)),
         }
         if !self.has_ended(id) {
-            if self.ended.len() >= self.limits.ended_max {
-                self.ended.pop_front();
-            }
-            self.ended.push_back(id);
+            self.ended.insert(id, self.limits.ended_max);
         }
     }
 
     /// Takes a session out of all tables, and closes its program's connection.
     fn remove(&mut self, id: SessionId, out: &mut Vec<Effect>) -> Option<Session> {
         let session = self.sessions.remove(id)?;
+        self.note_use(self.allocations.now, &session);
         self.allocations.session_ended(id);
         for device in &session.used {
             self.allocations.unused(*device);
@@ -342,7 +357,7 @@ impl Cluster {
             out.push(Effect::CloseClient(client));
         }
         if let Some(ranks) = session.ranks()
-            && !self.sessions.values().any(|other| other.is_of(&ranks))
+            && !self.sessions.has_ranks(&ranks)
         {
             self.warned.remove(&ranks);
         }

@@ -2,17 +2,21 @@
 
 use super::allocations::Allocations;
 use super::effect::Effect;
-use super::input::{ClientId, Input, Joiner, LinkId};
-use super::job::{Held, Opener};
+use super::ended_sessions::EndedSessions;
+use super::held_requests::HeldRequests;
+use super::input::{ClientId, Input, LinkId};
+use super::job::Opener;
+use super::joiners::Joiners;
 use super::node::Node;
+use super::node_table::NodeTable;
 use super::order::{Viewer, number_devices};
 use super::path_table::Paths;
 use super::session::{Owner, Ranks, Session};
 use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
-use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use accord_types::{DeviceId, DeviceKind, Lease, LeasedDevice, NodeId, SessionId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many times as long a node may be silent while most of the cluster is: it may be the coordinator that is cut off.
 pub(super) const DOUBT: u64 = 6;
@@ -81,21 +85,20 @@ pub struct Cluster {
     pub(super) ticked: Millis,
     /// Most of the cluster is silent, which was said.
     pub(super) doubts: bool,
-    pub(super) nodes: BTreeMap<NodeId, Node>,
-    pub(super) by_name: BTreeMap<String, NodeId>,
+    pub(super) nodes: NodeTable,
     pub(super) links: BTreeMap<LinkId, NodeId>,
     /// Ranks of MPI worlds that have not said that all have registered.
-    pub(super) joining: BTreeMap<LinkId, Joiner>,
+    pub(super) joining: Joiners,
     pub(super) sessions: SessionTable,
     pub(super) clients: BTreeMap<ClientId, SessionId>,
     /// Those who wait for an answer, in the order in which they came.
-    pub(super) held: Vec<Held>,
+    pub(super) held: HeldRequests,
     /// Sessions with an executor, by node: the reverse of [`Session::executors`].
     pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
     /// When sessions end that may not last for ever, the next one first.
     pub(super) ends: BTreeSet<(Millis, SessionId)>,
-    /// Ended sessions of earlier coordinators, oldest first.
-    pub(super) ended: VecDeque<SessionId>,
+    /// Ended sessions of earlier coordinators.
+    pub(super) ended: EndedSessions,
     /// Why sessions have ended that were ended by another than their program.
     pub(super) session_ends: SessionEnds,
     /// MPI programs that have been told that their ranks crowd on one device.
@@ -125,16 +128,15 @@ impl Cluster {
             version: 0,
             ticked: Millis(0),
             doubts: false,
-            nodes: BTreeMap::new(),
-            by_name: BTreeMap::new(),
+            nodes: NodeTable::default(),
             links: BTreeMap::new(),
-            joining: BTreeMap::new(),
+            joining: Joiners::default(),
             sessions: SessionTable::default(),
             clients: BTreeMap::new(),
-            held: Vec::new(),
+            held: HeldRequests::default(),
             executing: BTreeMap::new(),
             ends: BTreeSet::new(),
-            ended: VecDeque::new(),
+            ended: EndedSessions::default(),
             session_ends: SessionEnds::default(),
             warned: BTreeSet::new(),
             paths: Paths::default(),
@@ -187,16 +189,13 @@ impl Cluster {
 
     /// When [`Input::Tick`] is due: the time at which the next node would be lost, or the next session's time is over.
     pub fn next_deadline(&self) -> Option<Millis> {
-        // Who is silent for longer is so because most are.
-        let silent = |node: &Node| match node.heard.plus(self.limits.lost_after_ms) {
-            due if due > self.ticked => due,
-            _ => node.heard.plus(self.limits.lost_after_ms.saturating_mul(DOUBT)),
-        };
-        let lost = self.nodes.values().filter(|node| node.is_up()).map(silent).min();
-        let held = (!self.held.is_empty()).then(|| self.back_until());
-        let left = self.nodes.values().filter(|node| node.is_up()).filter_map(Node::leaves_world).min();
-        let planned = self.allocations.next_deadline();
-        lost.into_iter().chain(left).chain(self.ends.first().map(|(end, _)| *end)).chain(held).chain(planned).min()
+        let lost_after = self.limits.lost_after_ms;
+        let lost = self.nodes.heard().next().map(|(at, _)| at.plus(lost_after));
+        // A node that is silent for longer is so because most are.
+        let doubted = self.nodes.silent().next().map(|(at, _)| at.plus(lost_after.saturating_mul(DOUBT)));
+        let left = self.nodes.leaving().next().map(|(at, _)| at);
+        let ends = self.ends.first().map(|(end, _)| *end);
+        [lost, doubted, left, ends, self.held_until(), self.allocations.next_deadline()].into_iter().flatten().min()
     }
 
     /// Goes up with every change of nodes and devices.
@@ -209,6 +208,16 @@ impl Cluster {
         &self.limits
     }
 
+    /// How many nodes are up.
+    pub fn nodes_up(&self) -> usize {
+        self.nodes.up()
+    }
+
+    /// How many devices of a kind nodes have that are up.
+    pub fn devices_up(&self, kind: DeviceKind) -> usize {
+        self.nodes.devices_of(kind)
+    }
+
     /// Every node that is known, lost ones included.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()
@@ -216,12 +225,12 @@ impl Cluster {
 
     /// Every node from this number on.
     pub fn nodes_from(&self, id: NodeId) -> impl Iterator<Item = &Node> {
-        self.nodes.range(id..).map(|(_, node)| node)
+        self.nodes.from(id)
     }
 
     /// Every open session from this number on.
     pub fn sessions_from(&self, id: SessionId) -> impl Iterator<Item = &Session> {
-        self.sessions.range(id..).map(|(_, session)| session)
+        self.sessions.from(id)
     }
 
     /// Every open session.
@@ -236,7 +245,7 @@ impl Cluster {
 
     /// The node called `name`.
     pub fn node_named(&self, name: &str) -> Option<&Node> {
-        self.nodes.get(self.by_name.get(name)?)
+        self.nodes.get(&self.nodes.named(name)?)
     }
 
     /// The node whose agent has this connection.
@@ -266,7 +275,7 @@ impl Cluster {
         Some(Lease {
             session: id,
             key: session.owner.key,
-            own_node: self.by_name.get(&session.node_name).copied(),
+            own_node: self.nodes.named(&session.node_name),
             devices: devices.collect(),
             memory_quota: session.lease.memory_quota,
             stream_quota: session.lease.stream_quota,
@@ -282,7 +291,7 @@ impl Cluster {
     /// Whether a session that is not open has been: then whatever still serves it must stop.
     /// Others are an earlier coordinator's, to be adopted.
     pub(super) fn has_ended(&self, id: SessionId) -> bool {
-        id.0 >> Self::SESSION_BITS == self.epoch >> Self::SESSION_BITS || self.ended.contains(&id)
+        id.0 >> Self::SESSION_BITS == self.epoch >> Self::SESSION_BITS || self.ended.contains(id)
     }
 
     pub(super) fn changed(&mut self, out: &mut Vec<Effect>) {

@@ -1,0 +1,343 @@
+//! The nodes, and the orders in which inputs look for them: an input looks at the nodes that it concerns, however many there are.
+
+use super::node::Node;
+use super::steps::counted;
+use super::time::Millis;
+use accord_types::{DeviceKind, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Nodes by the time of something.
+type ByTime = BTreeSet<(Millis, NodeId)>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct NodeTable {
+    nodes: BTreeMap<NodeId, Node>,
+    by_name: BTreeMap<String, NodeId>,
+    orders: Orders,
+    /// MPI worlds of which ranks may have to be told of a lost one, and from when on.
+    unsettled: BTreeSet<(Millis, String)>,
+}
+
+/// What follows from the nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Orders {
+    /// Nodes with a connection.
+    connected: BTreeSet<NodeId>,
+    /// Nodes that are up, by when their agents were heard, but the silent ones.
+    heard: ByTime,
+    /// The same of nodes that were not heard since `silent_since`.
+    silent: ByTime,
+    silent_since: Option<Millis>,
+    /// Nodes that are up without a connection, by when that broke.
+    away: ByTime,
+    /// Nodes that are up and whose connection broke after `broken_after`, by when.
+    broken: ByTime,
+    broken_after: Option<Millis>,
+    /// Ranks without a connection, by when they count as gone.
+    leaving: ByTime,
+    /// Nodes that are not up, by when their agents were heard last.
+    down: ByTime,
+    worlds: BTreeMap<String, World>,
+    up: usize,
+    /// Nodes that are up and drained.
+    draining: usize,
+    /// Devices of nodes that are up.
+    devices: usize,
+    by_kind: BTreeMap<DeviceKind, usize>,
+}
+
+/// Nodes whose agents are ranks of one MPI world.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct World {
+    nodes: BTreeSet<NodeId>,
+    /// Those that are not up, by when they were lost or left.
+    gone: ByTime,
+}
+
+impl NodeTable {
+    /// One node.
+    pub(super) fn get(&self, id: &NodeId) -> Option<&Node> {
+        self.nodes.get(id)
+    }
+
+    pub(super) fn contains_key(&self, id: &NodeId) -> bool {
+        self.nodes.contains_key(id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// All nodes.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Node> {
+        counted(self.nodes.values())
+    }
+
+    /// All nodes from a number on.
+    pub(super) fn from(&self, id: NodeId) -> impl Iterator<Item = &Node> {
+        counted(self.nodes.range(id..).map(|(_, node)| node))
+    }
+
+    /// A number above those of all nodes.
+    pub(super) fn next_id(&self) -> NodeId {
+        self.nodes.last_key_value().map_or(NodeId(0), |(id, _)| NodeId(id.0 + 1))
+    }
+
+    /// The number of the node with a name.
+    pub(super) fn named(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Puts a node in whose number and name no other one has.
+    pub(super) fn insert(&mut self, node: Node) {
+        self.by_name.insert(node.name.clone(), node.id);
+        self.orders.list(&node);
+        self.unsettle(&node.world);
+        self.nodes.insert(node.id, node);
+    }
+
+    /// Takes a node out.
+    pub(super) fn remove(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.remove(&id) else { return };
+        self.by_name.remove(&node.name);
+        self.orders.unlist(&node);
+        self.unsettle(&node.world);
+    }
+
+    /// Changes a node, but for its number and name.
+    pub(super) fn update(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        self.orders.unlist(node);
+        let before = node.world.clone();
+        change(node);
+        self.orders.list(node);
+        let after = node.world.clone();
+        self.unsettle(&before);
+        self.unsettle(&after);
+    }
+
+    /// A node's agent lives.
+    pub(super) fn hear(&mut self, id: NodeId, now: Millis) {
+        let Some(node) = self.nodes.get_mut(&id).filter(|node| node.is_up()) else { return };
+        self.orders.unlist_heard(node);
+        node.heard = now;
+        self.orders.list_heard(node);
+    }
+
+    /// Moves what was heard of all nodes that are up to later, as the coordinator has not listened for a while.
+    pub(super) fn excuse(&mut self, late: u64, now: Millis) {
+        let up: Vec<NodeId> = self.values().filter(|node| node.is_up()).map(|node| node.id).collect();
+        for id in up {
+            self.update(id, |node| {
+                node.heard = node.heard.plus(late).min(now);
+                node.linked = node.linked.plus(late).min(now);
+            });
+        }
+    }
+
+    /// Nodes with a connection, by number.
+    pub(super) fn connected(&self) -> &BTreeSet<NodeId> {
+        &self.orders.connected
+    }
+
+    /// How many nodes are up.
+    pub(super) fn up(&self) -> usize {
+        self.orders.up
+    }
+
+    /// How many nodes are up and drained.
+    pub(super) fn draining(&self) -> usize {
+        self.orders.draining
+    }
+
+    /// How many devices nodes have that are up.
+    pub(super) fn devices(&self) -> usize {
+        self.orders.devices
+    }
+
+    /// The same of one kind.
+    pub(super) fn devices_of(&self, kind: DeviceKind) -> usize {
+        self.orders.by_kind.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// How many nodes that are up were silent for so long.
+    pub(super) fn silent_for(&mut self, silence: u64, now: Millis) -> usize {
+        let orders = &mut self.orders;
+        orders.silent_since = now.0.checked_sub(silence).map(Millis).max(orders.silent_since);
+        while let Some(&(at, id)) = orders.heard.first().filter(|(at, _)| Some(*at) <= orders.silent_since) {
+            orders.heard.remove(&(at, id));
+            orders.silent.insert((at, id));
+        }
+        orders.silent.len()
+    }
+
+    /// Nodes that are up, of which [`Self::silent_for`] has not found that they were silent, by when they were heard.
+    pub(super) fn heard(&self) -> impl Iterator<Item = (Millis, NodeId)> {
+        counted(self.orders.heard.iter().copied())
+    }
+
+    /// Nodes that are up, of which [`Self::silent_for`] has found that they were silent, by when they were heard.
+    pub(super) fn silent(&self) -> impl Iterator<Item = (Millis, NodeId)> {
+        counted(self.orders.silent.iter().copied())
+    }
+
+    /// When the connection broke of the node without one that had it last.
+    pub(super) fn last_away(&self) -> Option<Millis> {
+        self.orders.away.last().map(|(at, _)| *at)
+    }
+
+    /// How many nodes are up whose connection broke less than `ms` ago.
+    pub(super) fn broken_within(&mut self, ms: u64, now: Millis) -> usize {
+        let orders = &mut self.orders;
+        orders.broken_after = now.0.checked_sub(ms).map(Millis).max(orders.broken_after);
+        while let Some(&(at, id)) = orders.broken.first().filter(|(at, _)| Some(*at) <= orders.broken_after) {
+            orders.broken.remove(&(at, id));
+        }
+        orders.broken.len()
+    }
+
+    /// Ranks without a connection, by when they count as gone.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = (Millis, NodeId)> {
+        counted(self.orders.leaving.iter().copied())
+    }
+
+    /// Nodes that are not up, first the one that was heard least recently.
+    pub(super) fn down(&self) -> impl Iterator<Item = NodeId> {
+        counted(self.orders.down.iter().map(|(_, id)| *id))
+    }
+
+    /// Nodes whose agents are ranks of an MPI world.
+    pub(super) fn of_world(&self, world: &str) -> impl Iterator<Item = &Node> {
+        let nodes = self.orders.worlds.get(world).into_iter().flat_map(|world| &world.nodes);
+        counted(nodes.filter_map(|id| self.nodes.get(id)))
+    }
+
+    /// The rank of a world that was lost or left last, and when.
+    pub(super) fn last_gone(&self, world: &str) -> Option<(Millis, NodeId)> {
+        self.orders.worlds.get(world)?.gone.last().copied()
+    }
+
+    /// A world whose ranks may have to be told now of a lost one.
+    pub(super) fn next_unsettled(&mut self, now: Millis) -> Option<String> {
+        let (due, _) = self.unsettled.first()?;
+        if *due > now { None } else { self.unsettled.pop_first().map(|(_, world)| world) }
+    }
+
+    /// Ranks of a world were told of a lost one.
+    pub(super) fn told(&mut self, id: NodeId, lost: (Millis, NodeId)) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.told = Some(lost);
+        }
+    }
+
+    /// Has a world looked at later.
+    pub(super) fn look_later(&mut self, world: String, at: Millis) {
+        self.unsettled.insert((at, world));
+    }
+
+    /// Something has changed in a world.
+    fn unsettle(&mut self, world: &str) {
+        if self.orders.worlds.get(world).is_some_and(|world| !world.gone.is_empty()) {
+            self.unsettled.insert((Millis(0), world.to_owned()));
+        }
+    }
+
+    /// See [`super::Cluster::check_invariants`].
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Orders { silent_since, broken_after, .. } = self.orders;
+        let mut orders = Orders { silent_since, broken_after, ..Orders::default() };
+        for node in self.nodes.values() {
+            orders.list(node);
+            if self.by_name.get(&node.name) != Some(&node.id) {
+                return Err(format!("{} is not found under its name {}", node.id, node.name));
+            }
+        }
+        if orders != self.orders || self.by_name.len() != self.nodes.len() {
+            return Err(format!("{orders:?} follows from the nodes, and kept is {:?}", self.orders));
+        }
+        Ok(())
+    }
+}
+
+impl Orders {
+    fn list(&mut self, node: &Node) {
+        let (id, is_up) = (node.id, node.is_up());
+        if node.link().is_some() {
+            self.connected.insert(id);
+        }
+        if let Some(at) = node.unlinked.filter(|_| is_up) {
+            if node.link().is_none() {
+                self.away.insert((at, id));
+            }
+            if Some(at) > self.broken_after {
+                self.broken.insert((at, id));
+            }
+        }
+        if is_up {
+            self.list_heard(node);
+            self.leaving.extend(node.leaves_world().map(|at| (at, id)));
+            self.up += 1;
+            self.draining += usize::from(node.draining);
+            self.devices += node.devices.len();
+            for device in &node.devices {
+                *self.by_kind.entry(device.kind).or_default() += 1;
+            }
+        } else {
+            self.down.insert((node.heard, id));
+        }
+        if !node.world.is_empty() {
+            let world = self.worlds.entry(node.world.clone()).or_default();
+            world.nodes.insert(id);
+            if !is_up {
+                world.gone.insert((node.left, id));
+            }
+        }
+    }
+
+    fn unlist(&mut self, node: &Node) {
+        let (id, is_up) = (node.id, node.is_up());
+        self.connected.remove(&id);
+        if let Some(at) = node.unlinked {
+            self.away.remove(&(at, id));
+            self.broken.remove(&(at, id));
+        }
+        if is_up {
+            self.unlist_heard(node);
+            if let Some(at) = node.leaves_world() {
+                self.leaving.remove(&(at, id));
+            }
+            self.up -= 1;
+            self.draining -= usize::from(node.draining);
+            self.devices -= node.devices.len();
+            for device in &node.devices {
+                let Some(count) = self.by_kind.get_mut(&device.kind) else { continue };
+                *count -= 1;
+                if *count == 0 {
+                    self.by_kind.remove(&device.kind);
+                }
+            }
+        } else {
+            self.down.remove(&(node.heard, id));
+        }
+        if let Some(world) = self.worlds.get_mut(&node.world) {
+            world.nodes.remove(&id);
+            world.gone.remove(&(node.left, id));
+            if world.nodes.is_empty() {
+                self.worlds.remove(&node.world);
+            }
+        }
+    }
+
+    fn list_heard(&mut self, node: &Node) {
+        let is_silent = Some(node.heard) <= self.silent_since;
+        let nodes = if is_silent { &mut self.silent } else { &mut self.heard };
+        nodes.insert((node.heard, node.id));
+    }
+
+    fn unlist_heard(&mut self, node: &Node) {
+        if !self.heard.remove(&(node.heard, node.id)) {
+            self.silent.remove(&(node.heard, node.id));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What an input costs does not grow with the cluster.
+
+use super::super::effect::{ClientPush, Effect, PathOrder};
+use super::super::input::{ClientId, Input, Joiner, KernelLimits, LinkId, Registration};
+use super::super::measured_path::MeasuredPath;
+use super::super::state::{Cluster, Limits};
+use super::super::time::Millis;
+use accord_scheduler::JobId;
+use accord_types::{
+    DeviceId, DeviceInfo, DeviceKind, Hardware, JobToken, NodeFigures, NodeId, OrderPolicy, PathTimes, Rank,
+    SessionGrant, SessionId, SessionKey, SessionRequest,
+};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+const SMALL: u32 = 100;
+const LARGE: u32 = 10_000;
+/// Devices of a node.
+const DEVICES: u32 = 2;
+/// Steps of one input that concerns few nodes, sessions and jobs.
+const STEPS_MAX: u64 = 400;
+/// The same of one that looks at wanted paths: it looks at 512, each of which is listed from both ends.
+const LOOKS_MAX: u64 = 1_100;
+/// Kinds of inputs.
+const KINDS: usize = 22;
+
+thread_local! {
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+}
+
+pub(in super::super) fn step() {
+    STEPS.set(STEPS.get() + 1);
+}
+
+/// Each kind of input has a number.
+fn number(input: &Input) -> usize {
+    match input {
+        Input::Join { .. } => 0,
+        Input::Register { .. } => 1,
+        Input::Heartbeat { .. } => 2,
+        Input::ExecutorStarted { .. } => 3,
+        Input::ExecutorEnded { .. } => 4,
+        Input::JobReleased { .. } => 5,
+        Input::Goodbye { .. } => 6,
+        Input::LinkLost { .. } => 7,
+        Input::Open { .. } => 8,
+        Input::Attach { .. } => 9,
+        Input::Hold { .. } => 10,
+        Input::Uses { .. } => 11,
+        Input::ClientGone { .. } => 12,
+        Input::ClientLost { .. } => 13,
+        Input::Drain { .. } => 14,
+        Input::Close { .. } => 15,
+        Input::NodeMeasured { .. } => 16,
+        Input::PathMeasured { .. } => 17,
+        Input::MeasureSoon => 18,
+        Input::Schedule(_) => 19,
+        Input::Groups { .. } => 20,
+        Input::Tick => 21,
+        // A policy is compared with all users and jobs.
+        Input::ApplyPolicy { .. } => usize::MAX,
+    }
+}
+
+fn registration(name: &str, world: &str) -> Registration {
+    let device = |ordinal| DeviceInfo {
+        id: DeviceId { node: NodeId(0), ordinal },
+        node_name: String::new(),
+        kind: DeviceKind::CPU,
+        name: "d".into(),
+        vendor: "v".into(),
+        driver: "1".into(),
+        uuid: String::new(),
+        memory: 1,
+        units: 1,
+        numa: None,
+        cpus: Vec::new(),
+    };
+    Registration {
+        node_name: name.into(),
+        incarnation: 10,
+        address: format!("{name}:1"),
+        devices: (0..DEVICES).map(device).collect(),
+        hardware: Hardware::default(),
+        kernel_limits: KernelLimits::default(),
+        previous: None,
+        sessions: Vec::new(),
+        jobs: Vec::new(),
+        world: world.into(),
+        draining: false,
+    }
+}
+
+fn request(node_name: &str, devices: Option<&str>) -> SessionRequest {
+    SessionRequest {
+        node_name: node_name.into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+        devices: devices.map(str::to_owned),
+        job: None,
+    }
+}
+
+fn key(number: u64) -> SessionKey {
+    let mut key = SessionKey([0; SessionKey::LEN]);
+    key.0[..8].copy_from_slice(&number.to_le_bytes());
+    key
+}
+
+fn orders(effects: Vec<Effect>) -> impl Iterator<Item = PathOrder> {
+    effects.into_iter().filter_map(|effect| match effect {
+        Effect::MeasurePath(order) => Some(order),
+        _ => None,
+    })
+}
+
+/// A cluster whose nodes have a job with a session each, but for the first ten, and of whose paths most are still to be measured.
+struct Site {
+    cluster: Cluster,
+    now: u64,
+    nodes: u32,
+    seen: BTreeSet<usize>,
+    worst: u64,
+    /// Measurements that were ordered.
+    orders: Vec<PathOrder>,
+}
+
+impl Site {
+    fn new(nodes: u32) -> Self {
+        let limits = Limits { nodes_max: 16_384, devices_max: 65_536, session_quota: 65_536, ..Limits::default() };
+        let (cluster, seen) = (Cluster::new(limits, 1_000), BTreeSet::new());
+        let mut site = Self { cluster, now: 0, nodes, seen, worst: 0, orders: Vec::new() };
+        for node in 0..nodes {
+            let link = LinkId(node.into());
+            let world = if node < 4 { "run" } else { "" };
+            site.give(Input::Register { link, registration: registration(&format!("n{node}"), world) });
+            site.give(Input::NodeMeasured { link, figures: NodeFigures::default() });
+        }
+        // Requests of a coordinator's first moments wait for agents. A tick that comes late looks at all nodes: it was the coordinator that slept.
+        for _ in 0..20 {
+            site.now += 250;
+            let (effects, _) = site.give(Input::Tick);
+            site.orders.extend(orders(effects));
+        }
+        for node in 10..nodes {
+            let client = node.into();
+            site.open(client, request(&format!("n{node}"), Some("1")));
+            site.give(Input::Uses { client: ClientId(client), device: 0 });
+        }
+        for node in 0..nodes {
+            site.beat(node);
+        }
+        site
+    }
+
+    /// Gives the cluster an input. Returns its effects and steps.
+    fn give(&mut self, input: Input) -> (Vec<Effect>, u64) {
+        let (begun, before) = (STEPS.get(), self.cluster.allocations.scheduler().steps());
+        let (kind, mut effects) = (number(&input), Vec::new());
+        self.cluster.handle(Millis(self.now), input, &mut effects);
+        let _ = self.cluster.next_deadline();
+        let steps = STEPS.get() - begun + self.cluster.allocations.scheduler().steps() - before;
+        self.seen.insert(kind);
+        (effects, steps)
+    }
+
+    /// The same for an input that concerns few nodes.
+    fn few(&mut self, input: Input) -> Vec<Effect> {
+        let text = format!("{input:?}");
+        let max = match input {
+            Input::Tick | Input::MeasureSoon => STEPS_MAX + LOOKS_MAX,
+            _ => STEPS_MAX,
+        };
+        let (effects, steps) = self.give(input);
+        self.worst = self.worst.max(steps);
+        assert!(steps <= max, "{steps} steps among {} nodes: {text}", self.nodes);
+        effects
+    }
+
+    fn open(&mut self, client: u64, request: SessionRequest) -> (SessionId, u64) {
+        let input = Input::Open { client: ClientId(client), request, key: key(client), user: "eva".into() };
+        let (effects, steps) = self.give(input);
+        let granted = effects.iter().find_map(|effect| match effect {
+            Effect::ToClient(_, ClientPush::Granted(id)) => Some(*id),
+            _ => None,
+        });
+        (granted.unwrap_or_else(|| panic!("{effects:?}")), steps)
+    }
+
+    /// Opens a session that few nodes hear of.
+    fn open_few(&mut self, client: u64, request: SessionRequest) -> SessionId {
+        let (id, steps) = self.open(client, request);
+        self.worst = self.worst.max(steps);
+        assert!(steps <= STEPS_MAX, "{steps} steps among {} nodes for a session", self.nodes);
+        id
+    }
+
+    fn beat(&mut self, node: u32) -> Vec<Effect> {
+        let link = LinkId(node.into());
+        let sessions = self.cluster.executing.get(&NodeId(node)).into_iter().flatten().copied().collect();
+        self.few(Input::Heartbeat { link, sessions })
+    }
+}
+
+/// Every kind of input once, among so many nodes. Returns the most steps of one.
+fn all_inputs(nodes: u32) -> u64 {
+    let mut site = Site::new(nodes);
+    let (last, client) = (u64::from(nodes) + 1, |at: u64| ClientId(1_000_000 + at));
+    let link = |node: u32| LinkId(node.into());
+
+    // Agents.
+    let joiner = |name: &str| Joiner { node_name: name.into(), world: "next".into(), run: 1 };
+    site.few(Input::Join { link: LinkId(2_000_000), joiner: joiner("a") });
+    site.few(Input::Join { link: LinkId(2_000_001), joiner: joiner("b") });
+    assert_eq!(site.few(Input::LinkLost { link: LinkId(2_000_000) }).len(), 1);
+    site.few(Input::Register { link: LinkId(last), registration: registration("new", "") });
+    site.few(Input::Register { link: LinkId(3_000_000), registration: registration("n20", "") });
+    site.few(Input::NodeMeasured { link: link(7), figures: NodeFigures::default() });
+    site.few(Input::Drain { node_name: "n9".into(), drain: true });
+    site.few(Input::Drain { node_name: "n9".into(), drain: false });
+
+    // Programs and their jobs.
+    let id = site.open_few(client(1).0, request("n5", Some("1")));
+    let session = site.cluster.session(id).unwrap().clone();
+    let (node, ordinals) = session.nodes.first_key_value().unwrap();
+    let (agent, key_of_job) = (link(node.0), session.job.unwrap());
+    let grant = SessionGrant { ordinals: ordinals.clone(), ..session.grant(Millis(site.now), *node) };
+    site.few(Input::ExecutorStarted { link: agent, grant });
+    site.few(Input::Uses { client: client(1), device: 0 });
+    let token = JobToken { job: 0, key: key_of_job };
+    site.open_few(client(2).0, SessionRequest { job: Some(token), ..request("n5", None) });
+    site.few(Input::ClientGone { client: client(2) });
+    let attach = request("n5", None);
+    site.few(Input::Attach {
+        client: client(3),
+        session: id,
+        request: attach,
+        key: key(client(1).0),
+        user: "eva".into(),
+    });
+    site.few(Input::ExecutorEnded { link: agent, session: id, why: "tired".into() });
+    site.few(Input::Close { session: id });
+    site.few(Input::JobReleased { link: agent, job: key_of_job });
+    let hold = |at: u64, devices: &str| Input::Hold {
+        client: client(at),
+        request: request("n6", Some(devices)),
+        key: key(client(at).0),
+        user: "tom".into(),
+    };
+    site.few(hold(4, "2"));
+    site.few(Input::ClientLost { client: client(4) });
+    site.few(hold(5, "1"));
+    site.few(Input::ClientGone { client: client(5) });
+    site.few(Input::Schedule(accord_scheduler::Input::Cancel { job: JobId(7), by: "root".into() }));
+    site.few(Input::Groups { user: "eva".into(), groups: vec!["lab".into()] });
+    for rank in 0..4 {
+        let opener = client(10 + u64::from(rank));
+        let rank = Some(Rank { rank, size: 4, local_rank: 0, local_size: 1, job: 9 });
+        site.open_few(opener.0, SessionRequest { rank, ..request("n6", Some("4")) });
+        site.few(Input::Uses { client: opener, device: 0 });
+    }
+
+    // Paths.
+    site.few(Input::MeasureSoon);
+    let order = site.orders.swap_remove(0);
+    let path = Ok(MeasuredPath { times: PathTimes::new(1, 1, 1), transport: "tcp".into() });
+    site.few(Input::PathMeasured { link: order.from, measurement: order.measurement, path });
+
+    // Nodes that come back, leave, and are lost.
+    for _ in 0..8 {
+        site.now += 250;
+        site.few(Input::Tick);
+    }
+    site.few(Input::Goodbye { link: link(8) });
+    site.few(Input::LinkLost { link: link(30) });
+    // Programs that ask now don't wait for it: the other agents are there.
+    site.open_few(client(20).0, request("n7", Some("1")));
+    site.few(Input::Register { link: LinkId(3_000_001), registration: registration("n30", "") });
+    site.few(Input::LinkLost { link: link(2) });
+    for step in 0..60 {
+        site.now += 250;
+        for node in (0..nodes).filter(|node| step % 16 == 0 && *node != 40) {
+            let sessions = site.cluster.executing.get(&NodeId(node)).into_iter().flatten().copied().collect();
+            let link = site.cluster.nodes.get(&NodeId(node)).and_then(super::super::node::Node::link);
+            let Some(link) = link else { continue };
+            site.few(Input::Heartbeat { link, sessions });
+        }
+        site.few(Input::Tick);
+    }
+    let is_up = |node| site.cluster.nodes.get(&NodeId(node)).unwrap().is_up();
+    assert_eq!([2, 8, 40, 41].map(is_up), [false, false, false, true]);
+
+    // A program that asks for nothing is given all devices, and its agents hear of it.
+    let (all, steps) = site.open(client(30).0, request("n5", None));
+    assert!(steps >= u64::from(nodes) && steps <= 8 * u64::from(nodes), "{steps} steps for all of {nodes} nodes");
+    assert!(site.cluster.session(all).unwrap().lease.devices.len() > site.nodes as usize / 2);
+    // It costs others nothing.
+    site.few(Input::Uses { client: client(30), device: 1 });
+    site.open_few(client(31).0, request("n7", Some("1")));
+    site.few(Input::ClientGone { client: client(31) });
+    site.few(Input::Register { link: LinkId(3_000_002), registration: registration("n50", "") });
+
+    assert_eq!(site.seen.len(), KINDS, "{:?}", site.seen);
+    site.cluster.check_invariants().unwrap();
+    site.worst
+}
+
+#[test]
+fn no_input_costs_more_in_a_larger_cluster() {
+    let (small, large) = (all_inputs(SMALL), all_inputs(LARGE));
+    assert!(small > 0 && large > 0, "{small} and {large}");
+    println!("at most {small} steps among {SMALL} nodes, {large} among {LARGE}");
+}
