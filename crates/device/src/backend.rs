@@ -18,7 +18,7 @@ pub struct Backend {
     pub name: &'static str,
     /// What its devices can do.
     pub capabilities: &'static Capabilities,
-    /// Looks for devices of this machine that need nobody's choice. Without any it takes microseconds.
+    /// Finds the devices of this machine that need no configuration. Without any it takes microseconds.
     pub find: fn(NodeId, &str) -> Found,
     /// How many addresses a device likes to have for its memory. More than there is memory leaves room for fragments.
     pub addresses_wanted: fn(&DeviceInfo) -> u64,
@@ -52,11 +52,12 @@ pub struct StartConfig {
     pub cache: Option<PathBuf>,
     /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
     pub ipc: bool,
-    /// Memory may have been another user's, whose data nobody must find there.
+    /// Whether memory may have been another user's, whose data must not be readable there.
     pub scrub: bool,
     /// Memory comes from [`crate::Device::allocate`], where the backend can do that ([`Capabilities::allocates`]).
     pub allocate: bool,
-    /// Whether somebody else in this process uses the device's driver, and may look at the device's memory by that; none: nobody does.
+    /// Whether other code in this process uses the device's driver, and may access the device's memory by it; `None` if
+    /// there is no such code.
     pub company: Option<fn() -> bool>,
 }
 

@@ -2,12 +2,12 @@
 
 use accord_types::{DeviceType, LaunchDims};
 
-/// What is the same for all devices of a kind. Whoever drives devices asks this and not which kind they are.
+/// The properties that all devices of a kind share. Callers decide by these and not by the kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capabilities {
     /// The type under which programs see them.
     pub device_type: DeviceType,
-    /// They are offered where there are no others, and where somebody asks for them.
+    /// Whether they are offered only where there are no others, or where the user asks for them.
     pub fallback: bool,
     /// What every launch has, whatever it asks for; none: it is chosen for each.
     pub fixed_dims: Option<LaunchDims>,
@@ -16,11 +16,11 @@ pub struct Capabilities {
     pub launch_may_wait: bool,
     /// To look whether a stream has got somewhere is cheap, and quicker than being told.
     pub quick_to_ask: bool,
-    /// Regions are found in the program's images, which whoever drives the device must have; else in its executable.
+    /// Whether regions are found in the program's images, which the caller must have; otherwise in its executable.
     pub takes_images: bool,
     /// Regions see only memory that a launch's arguments or a pointer variable name.
     pub sees_named_memory_only: bool,
-    /// The program's executable is started on the node, as the user of whoever drives the device.
+    /// Whether the program's executable is started on the node, as the user of the calling process.
     pub runs_program: bool,
     /// What regions print comes out of the standard output of the process that drives the device.
     pub prints_here: bool,

@@ -24,8 +24,8 @@ pub trait Source: Send {
         false
     }
 
-    /// Has the next bytes put into the device's own memory, by somebody who reaches that, as many as come as one: how many. 0 if the next ones come
-    /// by [`Source::fill`]. Called when nobody else uses that memory; may block.
+    /// Receives the next contiguous bytes into device memory, by a library that can address it, and returns their
+    /// number. Returns 0 if [`Source::fill`] has to provide them. Called when nothing else uses that memory; may block.
     ///
     /// # Errors
     /// As for [`Source::fill`].
@@ -41,7 +41,7 @@ pub trait Source: Send {
     }
 }
 
-/// Where bytes may be brought before somebody takes them.
+/// Where bytes may be copied before their sink takes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchTo {
     /// They stay where they are.
@@ -87,8 +87,8 @@ pub trait Sink: Send {
         self.memory().and_then(|memory| memory.host()).is_some_and(|memory| memory.overlaps(range))
     }
 
-    /// Whoever waits for the stream hears of these bytes in another way: they may come to [`Sink::drain`] when the stream has
-    /// gone on already.
+    /// Whether the bytes' arrival is reported in another way than by waiting for the stream: [`Sink::drain`] may then
+    /// be called after the stream has gone on.
     fn detached(&self) -> bool {
         false
     }
@@ -104,8 +104,9 @@ pub trait Sink: Send {
         false
     }
 
-    /// Whether somebody takes the bytes out of the device's own memory. Asked once, before [`Sink::drain`], by a device that has such, when its
-    /// stream has got there; may block. If so [`Sink::drain_native`] is called with all of them, and not [`Sink::drain`]; then [`Sink::finish`].
+    /// Whether a library takes the bytes from device memory. A device with such memory calls it once, before
+    /// [`Sink::drain`], when its stream has reached the copy; may block. If it returns `true`, [`Sink::drain_native`]
+    /// is called with all bytes in place of [`Sink::drain`]; then [`Sink::finish`].
     ///
     /// # Errors
     /// As for [`Sink::drain`].

@@ -239,8 +239,9 @@ pub trait Device: Any + Send + Sync {
     /// The stream's or device's failure.
     fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool>;
 
-    /// Has whatever is put into any stream of the device from now on come after the operation at `seq` of `stream`, which nobody has to wait for then; what
-    /// reaches the device's memory in other ways still has to. False if that can't be had now without waiting.
+    /// Orders all operations that are enqueued on any stream of the device from now on after the operation at `seq` of
+    /// `stream`, so that no caller has to wait for it. Other accesses to the device's memory still have to. Returns
+    /// `false` if that is impossible without blocking now.
     fn fence(&self, stream: StreamId, seq: Seq) -> bool {
         let _ = (stream, seq);
         false

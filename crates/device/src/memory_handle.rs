@@ -7,7 +7,7 @@ pub(crate) const PAGE: u64 = 2 << 20;
 /// Largest piece of memory that is shared, and taken and given back, as a whole.
 pub(crate) const PIECE_MAX: u64 = 256 << 20;
 
-/// Memory that somebody may reach without being handed the bytes.
+/// Memory that another party may access without being sent the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemoryHandle {
     /// This process's own.

@@ -88,7 +88,7 @@ pub fn describe(identity: &str) -> String {
     format!("{what} {}", digits.get(..SHOWN).unwrap_or(digits))
 }
 
-/// What changes when somebody writes to a file or puts another one in its place.
+/// A stamp that changes when a file is written or replaced.
 #[derive(PartialEq, Eq)]
 struct Stamp([i64; 6]);
 

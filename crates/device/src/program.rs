@@ -60,7 +60,7 @@ pub struct ProgramSpec {
     pub libacc: Option<PathBuf>,
     /// Where the worker's output goes; `None` inherits the owner's.
     pub output: Option<OutputSink>,
-    /// None where somebody else watches the worker, by [`crate::Device::beats`].
+    /// `None` if the caller watches the worker, by [`crate::Device::beats`].
     pub silence_limit: Option<SilenceLimit>,
     /// The start of its worker.
     pub start: Arc<WorkerStart>,

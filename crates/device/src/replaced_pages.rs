@@ -1,6 +1,6 @@
-//! The program's memory that devices have page-locked, as whoever changes mappings has to know it: when other pages come to such
-//! addresses, the engines go on with the old ones. What is said of it is only noted here, without a lock, as it may be said in the
-//! middle of anything.
+//! The program's memory that devices have page-locked, for the code that watches changes of mappings: when an address
+//! gets other pages, the device's engines go on with the old ones. A change is only recorded here, without a lock, as
+//! it may happen at any point of the program.
 
 use accord_types::HostRange;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-/// Nobody changes the file's size.
+/// The file's size can't change.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// Pages of `declare` variables, which lie in the worker's own data segments, as this process sees them.
@@ -55,7 +55,7 @@ pub(crate) fn addresses_wanted(info: &DeviceInfo) -> u64 {
     wanted.min(ARENA_STRIDE - ARENA_OFFSET).next_multiple_of(AddressRange::PAGE)
 }
 
-/// Where a device's memory is if nobody says.
+/// Returns the default place of a device's memory.
 fn usual_place(info: &DeviceInfo) -> AddressRange {
     let start = AddressRange::WINDOW.start.offset(u64::from(info.id.ordinal) * ARENA_STRIDE);
     AddressRange { start, len: addresses_wanted(info) }
@@ -80,8 +80,8 @@ impl Arena {
                 .remedy(scarce::remedy(&error).filter(|_| error.kind() != ErrorKind::OutOfMemory).unwrap_or(REMEDY))
         };
         let fail = |what: &str| refused(what, std::io::Error::last_os_error());
-        // SAFETY: a fresh descriptor is owned by nobody else; mmap at a place of the kernel's choice, or at one where
-        // nothing is, touches nothing that exists.
+        // SAFETY: the descriptor is new and has no other owner; mmap at an address of the kernel's choice, or at one
+        // where nothing is mapped, changes no existing mapping.
         let (fd, base, memory, len) = unsafe {
             let fd = libc::memfd_create(c"accord-device".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
             if fd < 0 {
@@ -234,7 +234,7 @@ impl Arena {
         }
         *total -= len;
         self.show_mapped(ranges, start.0, len);
-        // SAFETY: only this file's own pages go; nobody uses them, the owner of the range says.
+        // SAFETY: only pages of this file are freed, and the owner of the range no longer uses them.
         unsafe {
             libc::fallocate(
                 self.fd.as_raw_fd(),
@@ -327,7 +327,7 @@ impl Arena {
             let at = unsafe { reserved.add((piece.start - pieces[0].start) as usize) };
             let shared = libc::MAP_SHARED | libc::MAP_FIXED;
             if let Err(error) = map(at, piece.len, shared, self.fd.as_raw_fd(), piece.file_offset) {
-                // SAFETY: reserved just now, and known to nobody else.
+                // SAFETY: reserved just now, and not published yet.
                 unsafe { libc::munmap(reserved.cast(), len as usize) };
                 return Err(error);
             }
@@ -361,7 +361,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let views = std::mem::take(self.views.get_mut());
         for view in views.values() {
-            // SAFETY: mapped in `join` with this length; nobody uses it after the last Arc is gone.
+            // SAFETY: mapped in `join` with this length; there are no users after the last Arc is dropped.
             unsafe { libc::munmap(view.at.cast(), view.len as usize) };
         }
         // SAFETY: mapped in `new` with this length; likewise.

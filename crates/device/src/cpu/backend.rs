@@ -11,7 +11,7 @@ pub(crate) static BACKEND: Backend = Backend {
     kind: DeviceKind::CPU,
     name: "cpu",
     capabilities: &super::device::CAPABILITIES,
-    // How many there are is somebody's choice: [`super::inventory`].
+    // Their number is configured: [`super::inventory`].
     find: |_, _| Found::default(),
     addresses_wanted,
     context: |_| Ok(None),

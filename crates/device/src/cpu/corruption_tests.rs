@@ -46,7 +46,7 @@ fn words(control: &Control, stream: u32) -> (&[AtomicU64], &[AtomicU64]) {
 fn neighbours(control: &Control, stream: u32) -> [&[u8]; 2] {
     const FAR: usize = 128 << 10;
     let ring = control.ring(stream);
-    // SAFETY: both lie in the control part, which is mapped whole, and nobody writes there meanwhile.
+    // SAFETY: both lie in the control part, which is mapped whole, and is not written meanwhile.
     unsafe {
         let before = std::slice::from_raw_parts(ring.sub(4096 + FAR), FAR);
         [before, std::slice::from_raw_parts(ring.add(RING_BYTES), FAR)]
@@ -140,7 +140,7 @@ impl Source for Fill {
     }
 }
 
-/// A stream whose worker is whoever tests.
+/// A stream whose worker is played by the test.
 fn stream(arena: Arc<Arena>) -> Arc<Stream> {
     let control = arena.control();
     let shared = Shared {

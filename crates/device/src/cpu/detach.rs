@@ -1,8 +1,8 @@
 //! Starts a process that the program never hears of: not among its children, and no signal when
 //! one ends.
 //!
-//! The standard library's way makes a child whose end raises SIGCHLD in the program. Here a child
-//! without that signal starts the process and ends, so that it belongs to nobody here.
+//! A child started by the standard library raises SIGCHLD in the program when it ends. Here a child without that signal
+//! starts the process and ends, so that the process is not the program's child.
 
 use super::process::{self, Handle};
 use std::ffi::{CString, OsStr, c_char};
@@ -11,7 +11,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
 
-/// The child that starts the process is ended when that is known. Should nobody do so, it goes after so long.
+/// The child that starts the process is ended once the process is known. If that does not happen, it ends after this
+/// time.
 const CHILD_LASTS_MS: libc::c_int = 60_000;
 
 /// What to start.
@@ -32,9 +33,10 @@ pub(crate) struct Detached<'a> {
     pub(crate) socket: BorrowedFd<'a>,
     /// Processors to run on, if allowed.
     pub(crate) cpus: Option<libc::cpu_set_t>,
-    /// It is in a session of its own: what is sent to this process's group, by a launcher say, does not reach it. A group alone would not
-    /// do: once the child that makes the process has ended, nobody of the session would look after the group, and should the process be
-    /// stopped by then the system would hang it up. It inherits no other descriptors than those of `stdio` and `keep` then.
+    /// Whether it gets a session of its own, so that signals to this process's group, by a launcher say, do not reach
+    /// it. A group alone would not suffice: once the child that starts the process has ended, the group would be
+    /// orphaned, and the system would hang up a process of it that is stopped. It then inherits no other descriptors
+    /// than those of `stdio` and `keep`.
     pub(crate) own_session: bool,
 }
 
@@ -81,7 +83,7 @@ struct Report {
 }
 
 impl Detached<'_> {
-    /// Starts it. `look` is called every now and then as long as that lasts: somebody may stop the child on its way.
+    /// Starts the process. `look` is called at intervals meanwhile, as the child may be stopped by a signal.
     ///
     /// # Errors
     /// When the system refuses, and those of `look`.

@@ -253,7 +253,8 @@ impl CpuDevice {
             })
         };
         if answer.as_ref().is_err_and(|e| e.code() == ErrorCode::DeviceUnavailable) {
-            // It may live, if the program's own code has answered in its place; whoever is ending anyway ends as before.
+            // It may live, if the program's own code has answered in its place; for a worker that is ending the kill
+            // changes nothing.
             self.process.kill();
             self.fail(self.post_mortem());
             self.shared.failure.check()?;

@@ -29,7 +29,7 @@ pub(crate) const MAPPED_GRANULE: u64 = 2 << 20;
 pub(crate) const MAPPED_WORDS: usize = (ARENA_STRIDE / MAPPED_GRANULE / 64) as usize;
 /// Bytes of header, streams and bits, which both sides map wherever they like.
 pub(crate) const CONTROL_BYTES: usize = MAPPED_OFFSET + MAPPED_WORDS * 8;
-/// From one device's arena to the next one's, where nobody says where they are to lie.
+/// Distance between the arenas of two devices by default.
 pub(crate) const ARENA_STRIDE: u64 = 1 << 40;
 
 const _: () = assert!((CONTROL_BYTES as u64) < GLOBALS_OFFSET);
@@ -132,7 +132,7 @@ impl StreamShared {
     /// The same after progress of the owner queue: a worker that has no record waits for none.
     pub(crate) fn ring_waiting_worker(&self) {
         fence(Ordering::SeqCst);
-        // Whoever puts one in rings himself, and the worker looks for the owner's progress after that.
+        // A producer rings by itself, and the worker checks the owner's progress after that.
         if self.head.load(Ordering::Relaxed) != self.tail.load(Ordering::Relaxed) {
             self.ring_worker();
         }

@@ -21,7 +21,7 @@ pub(crate) struct OwnerQueue {
     pub(crate) last_of_owner: u64,
     pub(crate) ring: Writer,
     pub(crate) ops: VecDeque<(u64, Op)>,
-    /// All of them are short, and whoever has put them in is about to wait for the stream: that thread does them then.
+    /// Whether all operations are short and left to the thread that waits for the stream next.
     pub(crate) deferred: bool,
     pub(crate) notifies: Vec<(u64, Done)>,
     /// Positions that threads in `synchronize` wait for.
@@ -32,7 +32,7 @@ pub(crate) struct OwnerQueue {
 }
 
 impl OwnerQueue {
-    /// From which position on somebody here wants to know.
+    /// Returns the first position that a waiter or an operation of this process waits for.
     pub(crate) fn want(&self) -> u64 {
         let op = self.ops.front().filter(|_| !self.deferred).map(|(seq, _)| seq - 1);
         let notify = self.notifies.iter().map(|(seq, _)| *seq).min();

@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// How often whoever waits for a process looks around.
+/// How often a thread that waits for a process checks other conditions.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(250);
 
 /// Makes the calling process the parent of all below it that lose theirs, so that none leaves it, and has the kernel collect its children
@@ -14,7 +14,8 @@ pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(250);
 /// # Errors
 /// When the kernel refuses.
 pub fn collect_orphans() -> std::io::Result<()> {
-    // SAFETY: an all-zero sigaction is valid and names the default; the handler of this signal is nobody else's in such a process.
+    // SAFETY: an all-zero sigaction is valid and is the default; such a process has no other user of this signal's
+    // handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_flags = libc::SA_NOCLDWAIT;

@@ -1,6 +1,6 @@
 //! How far a stream has got, as its owner knows it: its own half by itself, the worker's half where that can be true.
 //!
-//! Positions that an operation of the owner has are not the worker's to call done: somebody may free memory when they are.
+//! The worker can't complete positions of the owner's operations: memory may be freed when they are complete.
 
 use super::layout::StreamShared;
 use super::ring::Corrupt;
@@ -11,7 +11,7 @@ pub(crate) struct Progress {
     owner_done: AtomicU64,
     /// The worker has done no more than this: what was put in, up to the first operation of the owner queue that is not done.
     worker_may: AtomicU64,
-    /// From which position on somebody here wants to know.
+    /// The first position that a waiter or an operation of this process waits for.
     want: AtomicU64,
 }
 

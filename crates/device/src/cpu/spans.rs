@@ -1,4 +1,4 @@
-//! Reports what ran when, if somebody asked.
+//! Reports when operations ran, if tracing is on.
 
 use super::layout::{Control, STREAMS_MAX, TRACE_ENTRIES, TraceEntry, now_ns};
 use super::progress::Progress;
@@ -73,7 +73,7 @@ impl Tracer {
         if head < *tail || head > progress.worker_may() {
             return Err(Corrupt("the number of spans"));
         }
-        // The worker overwrites the oldest when nobody drains; those are lost, not wrong.
+        // The worker overwrites the oldest entries when they are not drained; those are lost, not wrong.
         for n in (*tail).max(head.saturating_sub(TRACE_ENTRIES as u64 / 2))..head {
             // SAFETY: a slot of the ring, whatever stands there: numbers. Read once.
             let TraceEntry { start_ns, end_ns, what, kind, .. } = unsafe { control.trace(index, n).read_volatile() };

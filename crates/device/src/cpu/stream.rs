@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
-/// Operations that wait in an owner queue. Whoever puts one more in waits for the first of them. Copies from other devices are
+/// Most operations in an owner queue; a caller that adds one more waits for the first. Copies from other devices are
 /// bounded by their number, see `accord_fabric::transfer`; more than an executor lets into a stream.
 const OWNER_OPS_MAX: usize = 1_024;
 
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whoever waits for the worker looks whether it lives, every now and then.
+    /// Checks at intervals whether the worker is alive; called by each thread that waits for it.
     pub(crate) fn look(&self) {
         if self.watched.look(self.control.header().beats.load(Ordering::Relaxed)) {
             self.give_up();
@@ -89,7 +89,7 @@ impl Stream {
         })
     }
 
-    /// Somebody here wants to know of the position that is reached.
+    /// Whether the reached position is one that this process waits for.
     pub(crate) fn is_wanted(&self) -> bool {
         self.reached() >= self.progress.want()
     }
@@ -212,14 +212,14 @@ impl Stream {
         state.ops.push_back((seq, op));
         self.set_want(&state);
         drop(state);
-        // If its turn came in the meantime nobody else will wake the worker.
+        // If the operation's turn came meanwhile, no other event will wake the worker.
         if self.reached() >= seq - 1 {
             self.wake_owner();
         }
         Ok(Seq(seq))
     }
 
-    /// The stream locked, with nothing in it left for whoever waits for it: it has to go on by itself.
+    /// Locks the stream and ends its deferral: it has to go on without a waiter.
     fn hurry(self: &Arc<Self>) -> Result<ShortGuard<'_, OwnerQueue>> {
         let mut state = self.lock();
         if state.deferred {
@@ -231,7 +231,7 @@ impl Stream {
         Ok(state)
     }
 
-    /// Somebody wants the stream to go on who does not wait for it here. One that can't has failed.
+    /// Makes the stream go on without a waiter. If that is impossible the stream fails.
     pub(crate) fn go_on(self: &Arc<Self>) {
         let Err(error) = self.hurry().map(drop) else { return };
         let mut state = self.lock();
@@ -273,8 +273,8 @@ impl Stream {
         }
     }
 
-    /// The device has failed. Whoever is to be told is told here: the stream's own thread may be in the middle of an operation that waits
-    /// for somebody else.
+    /// Notifies all waiters of the device's failure. Done here, as the stream's own thread may be in an operation that
+    /// waits for another party.
     pub(crate) fn tell_failed(&self, error: &Error) {
         let mut state = self.lock();
         let due = std::mem::take(&mut state.notifies);
@@ -384,7 +384,7 @@ impl Stream {
         futex::wake_all(&self.block().owner_doorbell);
     }
 
-    /// Tells the worker from which position on somebody here wants to know.
+    /// Publishes the first position that this process waits for.
     fn set_want(&self, state: &OwnerQueue) {
         self.progress.set_want(state.want(), self.block());
     }

@@ -41,7 +41,8 @@ pub(crate) fn run(stream: &Stream) {
     }
 }
 
-/// Waits until the stream has reached what somebody here wants, or the doorbell has rung: looks for a while before it sleeps.
+/// Blocks until the stream has reached a position that this process waits for, or the doorbell has rung; spins before
+/// blocking.
 fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
     let block = stream.block();
     // What is wanted may change meanwhile, without a ring.

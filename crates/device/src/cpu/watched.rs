@@ -8,12 +8,12 @@ use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A worker has this long to get through the program's constructors, whoever looks after it.
+/// How long a worker may take for the program's constructors.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// What the owner knows of its worker's life.
 pub(crate) struct Watched {
-    /// None where somebody else looks.
+    /// `None` if the caller checks the worker's liveness itself.
     silence_limit: Option<SilenceLimit>,
     worker: Arc<Handle>,
     /// For messages.
@@ -27,7 +27,7 @@ impl Watched {
         Self { silence_limit, worker, name, begun: Instant::now(), liveness: ShortLock::default() }
     }
 
-    /// Whoever waits for the worker looks, every now and then. True if it is hung.
+    /// Checks the worker's liveness at intervals; called by threads that wait for it. Returns `true` if it hangs.
     pub(crate) fn look(&self, beats: u64) -> bool {
         let Some(silence_limit) = &self.silence_limit else { return false };
         let mut liveness = self.liveness.lock();
@@ -82,10 +82,10 @@ impl<'a> StartWatch<'a> {
         Self { program, name, begun: Instant::now(), liveness: Liveness::default(), hung: None }
     }
 
-    /// Whoever waits for it looks, every now and then.
+    /// Checks at intervals whether to go on waiting.
     ///
     /// # Errors
-    /// When it is not to be waited for any more.
+    /// Returns the reason to stop waiting, if there is one.
     pub(crate) fn look(&mut self) -> Result<()> {
         let silence_limit = self.program.silence_limit.as_ref();
         let timeout = silence_limit.and_then(|silence_limit| silence_limit.timeout);

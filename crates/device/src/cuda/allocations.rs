@@ -33,7 +33,7 @@ struct Numbered {
     allocation: Arc<Allocation>,
 }
 
-/// One of the driver's allocations. It goes back when nobody has it any more: the driver promises nothing for memory that is freed
+/// One of the driver's allocations, freed with its last reference: the driver promises nothing for memory that is freed
 /// while another process has it open.
 struct Allocation {
     context: Arc<Context>,
@@ -56,7 +56,7 @@ impl Allocations {
         Ok(DevicePtr(start))
     }
 
-    /// Nobody here uses it any more.
+    /// Removes an allocation that this process no longer uses.
     pub(super) fn give_back(&self, start: DevicePtr, len: u64) -> Result<()> {
         let mut state = self.lock();
         if state.allocations.get(&start.0).is_none_or(|known| known.allocation.len != len) {
@@ -107,7 +107,7 @@ impl Allocations {
         let Some(allocation) = self.lock().find(id) else { return };
         let Ok(_current) = self.context.enter() else { return };
         let mut handle = CUipcMemHandle { reserved: [0; PieceKey::ALLOCATION] };
-        // SAFETY: the handle is valid for writing, and the allocation is the driver's as long as somebody has it.
+        // SAFETY: the handle is valid for writing, and the allocation lives as long as there are references to it.
         let asked = unsafe { self.context.driver.cuIpcGetMemHandle(&raw mut handle, allocation.start) };
         let state = self.lock();
         // It may have been given back meanwhile, and others have heard of that.
@@ -138,7 +138,7 @@ impl Numbered {
 impl Drop for Allocation {
     fn drop(&mut self) {
         let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: nobody uses it any more. It fails only when the context is gone, and then so is the memory.
+        // SAFETY: there are no users any more. It fails only when the context is gone, and then so is the memory.
         let _ = unsafe { self.context.driver.cuMemFree_v2(self.start) };
     }
 }

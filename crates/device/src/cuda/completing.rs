@@ -14,7 +14,7 @@ impl Stream {
         self.complete_from(self.lock(), seq, wait)
     }
 
-    /// The same for whoever has the lock.
+    /// As `complete`, for a caller that has the lock.
     pub(super) fn complete_from<'a>(
         &'a self,
         mut state: MutexGuard<'a, StreamProgress>,

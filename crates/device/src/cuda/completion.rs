@@ -6,8 +6,9 @@ use crate::any_end::CopySink;
 use accord_types::HostRange;
 use std::sync::Arc;
 
-/// Things left to do for a stream, from where on whoever makes it wait for another stream does the first of them before: a program that
-/// never waits itself could put in any number. That always ends, as all of it is in the driver's streams, which never wait for the host.
+/// Completions kept for a stream, beyond which a caller that makes it wait for another stream handles the first of
+/// them: a program that never waits could enqueue any number. That always ends, as all of them are in the driver's
+/// streams, which never wait for the host.
 pub const COMPLETIONS_MAX: usize = 4096;
 
 /// What is left to do on the host when the device has got to a position.

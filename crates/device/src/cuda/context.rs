@@ -48,12 +48,12 @@ impl Context {
         Ok(Entered { driver: Some(self.driver) })
     }
 
-    /// Part of the device's memory, for a library that copies it on a thread of its own. The context stays until the device goes, and with it
-    /// whoever lends its memory.
+    /// Returns a range of the device's memory, for a library that copies it on a thread of its own. The context
+    /// outlives all users of such ranges, which end before the device does.
     pub(crate) fn range(&self, start: DevicePtr, len: usize) -> NativeRange {
         let context = NativeContext::new(self.raw.expose_provenance(), |raw| {
             let raw = std::ptr::with_exposed_provenance_mut(raw);
-            // SAFETY: a context that somebody lends memory of is alive; the driver refuses one that is lost.
+            // SAFETY: the context is alive while a range of its memory is exposed; the driver refuses a lost one.
             Driver::get().is_ok_and(|driver| unsafe { driver.cuCtxSetCurrent(raw) }.is_ok())
         });
         NativeRange { address: start.0, len, context }

@@ -47,7 +47,7 @@ pub struct CudaConfig {
     pub scrub: bool,
     /// Memory is taken as allocations of the driver's own, where it likes.
     pub allocate: bool,
-    /// Whether somebody else in this process uses the driver, see [`crate::StartConfig::company`].
+    /// Whether other code in this process uses the driver, see [`crate::StartConfig::company`].
     pub company: Option<fn() -> bool>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn context_of(info: &DeviceInfo) -> Result<DriverContext> {
     Ok(DriverContext { handle: context.raw.expose_provenance(), _kept: Box::new(context) })
 }
 
-/// An image's module. Whoever needs it first loads it, and others that need it wait for that.
+/// An image's module. The first thread that needs it loads it, and others wait for that.
 type ModuleSlot = TurnLock<Option<Arc<Module>>>;
 
 /// A GPU of this machine, driven in this process by its primary context.

@@ -23,7 +23,7 @@ pub(crate) trait DeviceStream: Send + Sync {
     /// Wakes every thread that sleeps there.
     fn wake(&self);
 
-    /// Returns when whoever is putting something into it has done so.
+    /// Returns once a caller that is enqueuing an operation has done so.
     fn pass(&self);
 
     /// Blocks until the driver's stream is empty; what comes of it is of no interest any more. The context is current.

@@ -125,7 +125,7 @@ impl PartQueue {
     }
 }
 
-/// Whoever waits for the bytes hears of a failure as one of the device, or from the sink, which is dropped.
+/// Waiters for the bytes learn of a failure as one of the device, or from the sink, which is dropped.
 fn give(part: Part, current: &mut Option<CopySink>, shared: &Shared) {
     match part {
         Part::Begin(sink) => *current = Some(sink),

@@ -1,5 +1,5 @@
-//! Bytes that leave the process: their copy to where somebody takes them begins when they are asked for, and is under way while the stream's worker is
-//! told of it.
+//! Bytes that leave the process. Their copy to the place where a sink takes them is enqueued with the call, and runs
+//! while the stream's worker is notified.
 //!
 //! Few bytes come to the host, which takes as long as a third of the whole copy. More of them, for a library, come to memory of the device that its
 //! driver has allocated: MPI takes them from there in half the time that it takes where they are.

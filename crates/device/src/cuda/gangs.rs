@@ -335,7 +335,7 @@ impl Drop for Meter {
     fn drop(&mut self) {
         let Ok(_current) = self.context.enter() else { return };
         for event in self.events.into_iter().flatten() {
-            // SAFETY: nobody else has it.
+            // SAFETY: the event has no other owner.
             let _ = unsafe { self.context.driver.cuEventDestroy_v2(event) };
         }
     }

@@ -24,7 +24,7 @@ impl Stream {
         })
     }
 
-    /// The same for bytes that somebody else has brought.
+    /// As `hold_in`, for bytes that the caller provides.
     pub(crate) fn hold_store(&self, dst: DevicePtr, bytes: &[u8]) -> Result<Option<Seq>> {
         let handed = End::Handed { detached: false };
         let facts = direct::facts(self, Direction::In, At::Call, bytes.len(), handed, false);
@@ -75,7 +75,7 @@ impl Stream {
         Ok(Some(Seq(state.last)))
     }
 
-    /// Nobody looks at single copies.
+    /// Whether single copies are unobservable, by tracing or by other code that uses the driver.
     fn is_unobserved(&self) -> bool {
         // Who waits by the driver alone would not find what is held back.
         !self.shared.tracer.is_on() && !self.shared.company.is_some_and(|in_company| in_company())
@@ -120,7 +120,7 @@ impl Stream {
                 }
                 Direction::Out => {
                     let Held { slot, len, sinks, .. } = held;
-                    // Whoever waits for the first of them finds all.
+                    // A waiter for the first of them finds all.
                     state.completions.push_back((held.first_seq, Completion::Rows { slot, len, sinks }));
                 }
             }

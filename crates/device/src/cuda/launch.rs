@@ -29,8 +29,8 @@ pub(crate) struct Grid {
 /// fills the device some times over.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if a gang would have more threads than the device takes, and if nobody knows how many gangs the
-/// code was compiled for.
+/// Returns `acc_error_invalid_argument` if a gang would have more threads than the device supports, or if the number of
+/// gangs that the code was compiled for is unknown.
 #[inline]
 pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };

@@ -1,5 +1,5 @@
-//! What took this process's CUDA contexts. A region's fault takes all of them, those of other GPUs and those made later too (seen with
-//! driver 580, error 700): whoever calls the driver next must not be blamed for it.
+//! The cause of losing this process's CUDA contexts. A region's fault loses all of them, those of other GPUs and later
+//! ones too (seen with driver 580, error 700): the next caller of the driver must not be blamed for it.
 
 use super::driver::DriverError;
 use accord_types::{Error, ErrorCode};
@@ -48,7 +48,7 @@ pub(crate) fn error() -> Option<Error> {
 /// A device does not start.
 pub(crate) fn at_start(error: DriverError) -> Error {
     if error.is_sticky() {
-        // Nobody has waited for the region that did it.
+        // The region that did it was not waited for.
         return no_more(&format!("one was lost by a region that ran before: {error}"));
     }
     error.into_error(ErrorCode::DeviceInit)

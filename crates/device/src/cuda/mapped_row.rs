@@ -50,7 +50,7 @@ pub(crate) fn push(
         if let Some(mut sink) = sink {
             sink.finish()?;
         }
-        // Whoever works on the operation says so of one that is alone.
+        // The operation's caller completes a copy that is alone.
         if more || at > seq {
             stream.is_done(at);
         } else {

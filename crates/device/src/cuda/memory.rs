@@ -202,7 +202,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Nobody uses the range any more. Pieces that are idle as a whole go back to the driver.
+    /// Frees a range that is no longer used. Pieces that are idle as a whole are returned to the driver.
     pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
         if let Some(allocations) = &self.allocations {
             return allocations.give_back(start, len);
@@ -290,8 +290,7 @@ impl Memory {
     /// Gives a piece back to the driver. Which processes have to hear of that.
     fn drop_piece(&self, at: u64, piece: &Piece, exporters: &[Weak<Exporter>]) -> News {
         self.settle();
-        // SAFETY: nobody uses the piece any more. Both fail only when the context is gone, and then
-        // so is the memory.
+        // SAFETY: the piece is no longer used. Both fail only when the context is gone, and then so is the memory.
         unsafe {
             let _ = self.context.driver.cuMemUnmap(at, piece.len as usize);
             let _ = self.context.driver.cuMemRelease(piece.handle);

@@ -1,6 +1,7 @@
-//! Uses of a device's memory, for which it has to stay: somebody gives the driver work on it, or a library reaches it.
+//! Uses of a device's memory, which keep it: a call that gives the driver work on it, or a library that accesses it.
 //!
-//! Whoever has a stream's lock needs none of them to put something into that stream, since a device that is shut down takes all locks first.
+//! A thread that has a stream's lock needs no use to enqueue an operation, since shutting a device down takes all locks
+//! first.
 
 use crate::failure::shut_down;
 use accord_types::Result;
@@ -24,11 +25,11 @@ struct UnderWay {
 pub(crate) struct MemoryUse<'a>(&'a MemoryUses);
 
 impl MemoryUses {
-    /// The memory stays until what is returned is dropped; what the driver was given by then is waited for. Whoever has one waits for
-    /// nobody but the driver, or the library.
+    /// Keeps the memory until the returned value is dropped; shutdown waits for work given to the driver by then. The
+    /// owner of a use waits only for the driver or the library.
     ///
     /// # Errors
-    /// When the device was shut down.
+    /// Returns the error of a device that was shut down.
     pub(crate) fn begin(&self) -> Result<MemoryUse<'_>> {
         let mut state = self.state.lock();
         if state.ended {

@@ -12,7 +12,7 @@ use accord_types::threads;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks while somebody waits for work that is under way and takes longer than recent work did.
+/// How often the thread polls while a waiter's work takes longer than recent work did.
 const LOOK: Duration = Duration::from_micros(20);
 /// How often it looks for those who want to hear of a failure only.
 const LOOK_FOR_FAILURES: Duration = Duration::from_millis(100);
@@ -25,11 +25,11 @@ pub(crate) struct Notifier(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: ShortLock<Waiting>,
-    /// There is somebody more, or it is to end.
+    /// Raised when there is another waiter, or the thread has to end.
     work_available: Signal,
 }
 
-/// Somebody who waits.
+/// A waiter.
 struct Awaited {
     stream: Arc<Stream>,
     seq: u64,
@@ -89,7 +89,7 @@ impl Shared {
                 state = self.work_available.look_then_wait(&self.state, state, None, &mut idle);
                 continue;
             }
-            // Without the lock: a stream that is asked may wait for the driver, and whoever adds something must not.
+            // Without the lock: asking a stream may block on the driver, and adding a waiter must not.
             let mut waiting = std::mem::take(&mut state.waiting);
             drop(state);
             let all = looked_for_failures.elapsed() >= LOOK_FOR_FAILURES;

@@ -1,4 +1,4 @@
-//! What a GPU does for whoever drives it.
+//! A GPU's implementation of the device's operations.
 
 use super::device::CudaDevice;
 use super::direct::{self, Asked, Taken};
@@ -190,7 +190,7 @@ impl Device for CudaDevice {
         })?;
         let (None, Some(sink)) = (put, sink) else { return Ok(put.unwrap_or_else(|| stream.last())) };
         if full {
-            // They wait for somebody to take what they hold.
+            // The pending copies keep their slots until they are taken.
             stream.synchronize(stream.last().0)?;
         }
         let exposed = stream.is_exposed();

@@ -32,7 +32,7 @@ impl Printed {
         if raw < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(raw) };
         // SAFETY: plain calls on a descriptor of our own. Appending, so that taking bytes out never moves the place where the next
         // ones go.
@@ -43,7 +43,7 @@ impl Printed {
             return Err(std::io::Error::last_os_error());
         }
         // Without a terminal the C library would hold lines back.
-        // SAFETY: nothing of this process prints yet, so that nobody else uses the stream.
+        // SAFETY: nothing of this process prints yet, so that the stream has no other user.
         unsafe { libc::setvbuf(stdout, null_mut(), libc::_IONBF, 0) };
         Ok(Self { file, taken: TurnLock::default() })
     }

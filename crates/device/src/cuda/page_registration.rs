@@ -42,15 +42,15 @@ impl PartialEq for User {
 
 type Known = Registrations<Arc<Context>, User>;
 
-/// Registered memory that nobody holds any more, still locked until this is dropped.
+/// Registered memory without holders, which stays locked until this is dropped.
 pub(crate) struct Unregistration(Option<super::registrations::Unregistration<Arc<Context>, User>>);
 
 /// What the devices of a process share.
 struct Process {
     id: u32,
     known: ShortRwLock<Known>,
-    /// How many ranges `known` has. A copy that reads 0 with its stream's lock held comes before any lock: whoever locks waits
-    /// for the streams' locks first.
+    /// The number of ranges in `known`. A copy that reads 0 with its stream's lock held is ordered before any
+    /// registration, which takes the streams' locks first.
     count: AtomicUsize,
     /// The driver has said that it can't lock at all.
     off: AtomicBool,
@@ -176,7 +176,7 @@ impl Drop for Unregistration {
             if let (Some(device), Some(stream)) = (user.0.upgrade(), user.stream())
                 && let Ok(_current) = device.context.enter()
             {
-                // Nobody waits here in vain: the driver's streams don't wait for the host.
+                // The wait ends: the driver's streams don't wait for the host.
                 stream.drain();
             }
         }
@@ -324,7 +324,7 @@ fn all(range: HostRange) -> impl Iterator<Item = HostRange> {
 fn unregister(owner: &Context, range: HostRange) {
     for piece in all(range) {
         let memory = std::ptr::with_exposed_provenance_mut(piece.start);
-        // SAFETY: it was locked by this and is used by nobody. A lost context refuses, and its end unlocks.
+        // SAFETY: this process locked it, and it has no users. A lost context refuses, and its end unlocks.
         let _ = unsafe { owner.driver.cuMemHostUnregister(memory) };
     }
 }

@@ -1,5 +1,5 @@
-//! Operations of a stream that wait for their turn because the host has something to do before them. There is room for so many;
-//! whoever wants to put more in waits, so that a program that is quicker than a network does not fill the memory.
+//! Operations of a stream that wait because the host has to act before them. Their number is bounded, and a caller that
+//! would exceed it blocks, so that a program faster than a network does not fill the memory.
 
 use super::function::{Function, OwnedBlock};
 use super::page_registration::Unregistration;

@@ -131,7 +131,7 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
     if major * 10 + minor < SM_MIN {
         return Ok(Err(format!("({name}) is sm_{major}{minor}, and sm_50 is the oldest that is used")));
     }
-    // Compute mode 2: nobody may use it.
+    // Compute mode 2 prohibits use.
     if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE)? == 2 {
         return Ok(Err(format!("({name}) is in compute mode PROHIBITED")));
     }

@@ -1,7 +1,8 @@
 //! Which arrays of the program are page-locked, and who holds the locks: decisions only, no driver and no threads.
 //!
-//! A device asks for a range and gives it up; the range stays locked until nobody holds it. In between somebody takes it through its
-//! stages: `pick`, `lock`, `locked`, and at the end what `release` has handed out, then `unlocked`.
+//! A device asks for a range and releases it; the range stays locked while it has holders. A thread moves it through
+//! its stages: `pick`, `register`, `registered`, and at the end `unregistered` for each range that `release` has
+//! returned.
 
 use accord_types::HostRange;
 use accord_types::short_lock::ShortLock;
@@ -43,7 +44,7 @@ enum Stage {
     Registered,
     /// It is locked, but other pages are at its addresses now: to be unlocked.
     Replaced,
-    /// The driver did not want it, or may not have it any more: left alone until nobody holds it.
+    /// The driver has refused it, or lost it: left alone until it has no holders.
     Refused,
     Unregistering,
 }
@@ -78,7 +79,7 @@ pub(crate) enum Release<O, U> {
     Unregister(Unregistration<O, U>),
 }
 
-/// Registered memory that nobody holds any more.
+/// Registered memory without holders.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Unregistration<O, U> {
     pub(crate) range: HostRange,
@@ -143,14 +144,14 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         Some(Job { range: HostRange { start: *start, len: registration.end - start }, ticket: registration.ticket })
     }
 
-    /// The range is being locked from now on; to whom it belongs. None if nobody wants it any more.
+    /// Marks the range as being locked. Returns its owner, or `None` if it has no holders any more.
     pub(crate) fn register(&mut self, job: Job) -> Option<O> {
         let registration = self.of(job).filter(|registration| registration.stage == Stage::Asked)?;
         registration.stage = Stage::Registering;
         Some(registration.owner.clone())
     }
 
-    /// Whether somebody still wants the range that is being locked.
+    /// Whether the range that is being locked still has holders.
     pub(crate) fn wants(&self, job: Job) -> bool {
         self.known
             .get(&job.range.start)
@@ -192,7 +193,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         self.known.iter().map(move |(start, registration)| (range(*start, registration.end), registration.ticket))
     }
 
-    /// Nobody is there to lock what was asked for.
+    /// Refuses all requested ranges, as there is no thread to lock them.
     pub(crate) fn refuse(&mut self) {
         let asked = self.known.values_mut().filter(|registration| registration.stage == Stage::Asked);
         asked.for_each(|registration| registration.stage = Stage::Refused);
@@ -225,24 +226,24 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         }
     }
 
-    /// Whether somebody is at work on the range that begins at `start`.
+    /// Whether a thread is locking or unlocking the range that begins at `start`.
     pub(crate) fn is_changing(&self, start: usize) -> bool {
         self.known
             .get(&start)
             .is_some_and(|registration| matches!(registration.stage, Stage::Registering | Stage::Unregistering))
     }
 
-    /// Whether somebody is locking a range.
+    /// Whether a thread is locking a range.
     pub(crate) fn is_registering(&self) -> bool {
         self.known.values().any(|registration| registration.stage == Stage::Registering)
     }
 
-    /// Whether somebody is unlocking a range.
+    /// Whether a thread is unlocking a range.
     pub(crate) fn is_unregistering(&self) -> bool {
         self.known.values().any(|registration| registration.stage == Stage::Unregistering)
     }
 
-    /// It was unlocked. Whoever has asked for it meanwhile goes without.
+    /// Removes a range that was unlocked. Devices that have asked for it meanwhile go without.
     pub(crate) fn unregistered(&mut self, start: usize) {
         let Some(registration) =
             self.known.get_mut(&start).filter(|registration| registration.stage == Stage::Unregistering)
@@ -265,7 +266,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         self.known.iter().flat_map(range).collect()
     }
 
-    /// Everything that is locked, to be unlocked whoever holds it: its holders go without from now on.
+    /// Returns all locked ranges, to be unlocked although they have holders, which go without from now on.
     pub(crate) fn give_up(&mut self) -> Vec<Unregistration<O, U>> {
         let is_locked = |stage: Stage| matches!(stage, Stage::Registered | Stage::Replaced);
         let locked = self.known.iter_mut().filter(|(_, registration)| is_locked(registration.stage));

@@ -2,9 +2,9 @@
 //! (`update device(a[i][0:n]) async(1)`): from the third one on they are held back and become one copy of the driver's, from or to one
 //! pinned slot. The driver takes one to two microseconds for each copy, and little more for all of them together.
 //!
-//! Bytes to the device are read at the call, as those of other small copies are. Whatever else comes into the stream, and whoever
-//! waits or asks for anything on the device, has the copy made first. Synchronous calls hold nothing back: when one returns, the
-//! program's other libraries may look at the device's memory.
+//! Bytes to the device are read at the call, as for other small copies. Any other operation on the stream, and any wait
+//! or question on the device, issues the copy first. Synchronous calls hold nothing back: when one returns, the
+//! program's other libraries may access the device's memory.
 
 use super::context::Context;
 use super::driver::DriverError;

@@ -1,7 +1,7 @@
-//! Clears memory that the driver gives before anybody can read what others have left there.
+//! Clears memory that the driver provides, before other users' data can be read there.
 //!
-//! The host does not wait for that: a region that has the device to itself may run for long. The device's streams wait, before
-//! the next operation that somebody puts into them.
+//! The host does not wait for that, as a region that occupies the device may run for long. The device's streams wait,
+//! before their next operation.
 
 use super::context::Context;
 use super::driver::DriverError;
@@ -39,7 +39,8 @@ impl Scrubber {
         Self { context, tools: OnceLock::new(), count: AtomicU64::new(0), over: AtomicU64::new(0) }
     }
 
-    /// Begins to clear memory that was just mapped and that nobody uses yet. One thread at a time does so, with the context current.
+    /// Starts to clear memory that was just mapped and has no users yet. Called by one thread at a time, with the
+    /// context current.
     pub(crate) fn clear(&self, at: CUdeviceptr, len: u64) -> Result<(), DriverError> {
         let tools = self.tools()?;
         let driver = self.context.driver;
@@ -113,7 +114,7 @@ impl Drop for Scrubber {
     fn drop(&mut self) {
         let Some(tools) = self.tools.get() else { return };
         let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: nobody uses them any more.
+        // SAFETY: they have no users any more.
         unsafe {
             let _ = self.context.driver.cuStreamDestroy_v2(tools.stream);
             let _ = self.context.driver.cuEventDestroy_v2(tools.event);

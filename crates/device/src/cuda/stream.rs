@@ -52,7 +52,7 @@ pub(crate) struct Stream {
     /// Does an operation whose turn has come.
     perform: Perform,
     state: TurnLock<StreamProgress>,
-    /// The operation that somebody works on without the lock, or 0: as [`StreamProgress::busy`] says, for whoever has not the lock.
+    /// The operation in progress without the lock, or 0: as [`StreamProgress::busy`], for threads without the lock.
     performing: AtomicU64,
     moved: Condvar,
     /// How often there was something new for the worker.
@@ -76,11 +76,11 @@ pub(crate) struct StreamProgress {
     reached: u64,
     /// What comes after `issued`.
     pending: Pending<Stream>,
-    /// Somebody works on the operation after `issued`, without the lock.
+    /// Whether the operation after `issued` is in progress, without the lock.
     busy: bool,
     /// That is one whose bytes are fetched.
     busy_fetched: bool,
-    /// Whoever works on it waits for others only: what comes next may go into the driver's stream.
+    /// Whether that operation only waits for others, so that later ones may go into the driver's stream.
     lets_behind: bool,
     /// The last position that has gone there so, or 0.
     behind: u64,
@@ -189,7 +189,7 @@ impl Stream {
         if state.may_issue() { self.put_now(state, now) } else { self.push(state, later()?) }
     }
 
-    /// The same, but nothing if the list has no room: whoever holds locks must not wait.
+    /// The same, but returns without effect if the list is full: a caller that holds locks must not block.
     pub(crate) fn try_put(
         self: &Arc<Self>,
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
@@ -278,8 +278,8 @@ impl Stream {
         Ok(Seq(seq))
     }
 
-    /// Puts an operation into the list, and waits for room if there is none. Copies from elsewhere have room: there is one a lane,
-    /// and whoever brings them may have to bring the bytes that the stream waits for.
+    /// Adds an operation to the list, and blocks while it is full. Copies from other devices have no such bound: there
+    /// is one per lane, and their thread may have to provide the bytes that the stream waits for.
     ///
     /// # Errors
     /// When the stream has failed meanwhile, or the system has no thread for it; then nothing was put in.
@@ -293,7 +293,7 @@ impl Stream {
             let stream = Arc::clone(self);
             let thread = threads::spawn(format!("accord-q{}", self.queue), move || stream.serve());
             if let Err(error) = thread {
-                // The operation goes, and whoever waits for what it would have taken: without the lock, which it may need.
+                // Dropped without the lock, which waiters for the operation's sink or source may need.
                 drop(state);
                 return Err(no_thread(&error).queue(self.queue));
             }
@@ -443,8 +443,8 @@ impl Stream {
         }
     }
 
-    /// Whether `seq` is reached. Who waits asks again and again, and the driver lets one at a time in: whoever works on an operation of the stream
-    /// would have to wait for who waits for it. So the driver is asked only where nothing else tells.
+    /// Whether `seq` is reached. A waiter asks repeatedly, and the driver admits one thread at a time, which would
+    /// delay the thread that works on the awaited operation. So the driver is asked only where nothing else tells.
     pub(crate) fn reached(&self, seq: u64) -> Result<bool> {
         self.check()?;
         let performing = self.performing.load(Ordering::Acquire);
@@ -581,7 +581,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         let Ok(_current) = self.shared.context.enter() else { return };
         self.lock().repeated.end(self.shared.context.driver);
-        // SAFETY: nobody uses them any more; the driver ends what is under way first.
+        // SAFETY: they have no users any more; the driver completes work in flight first.
         unsafe {
             if !self.adopted {
                 let _ = self.shared.context.driver.cuStreamDestroy_v2(self.raw);

@@ -201,7 +201,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         let sent = shared.copy_pool.upload(range.start, len, dst.0, stream.raw, &shared.inward);
         return sent.map_err(|error| shared.copy_failed(error, Some(stream.queue)));
     }
-    // Whoever has the bytes may be waiting for those of earlier copies out, which leave here when somebody waits for them.
+    // The source may depend on the bytes of earlier copies out, which leave the device when they are waited for.
     if stream.is_completing(seq - 1) {
         settle(stream, seq)?;
     }
@@ -293,7 +293,7 @@ fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Resu
         if let Some(mut sink) = sink {
             sink.finish()?;
         }
-        // Whoever works on the operation says so of one that is alone.
+        // The operation's caller completes a copy that is alone.
         if more || at > seq {
             stream.is_done(at);
         }
@@ -334,7 +334,7 @@ fn copy_out_traced(
     Ok(given)
 }
 
-/// A copy out. Gives back a sink that has its bytes and is to be finished; of others somebody takes care.
+/// A copy out. Returns a sink that has its bytes and has to be finished; other sinks are finished elsewhere.
 fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: CopySink) -> Result<Option<CopySink>> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
@@ -393,7 +393,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
     while done < len {
         while asked < len && ahead.len() < AHEAD {
             let bytes = OUT_SLOT.min(len - asked);
-            // Whoever took the bytes before may have taken until the device was shut down.
+            // The sink may have taken the previous bytes until the device was shut down.
             let slot = fetch(stream, src.0 + asked as u64, bytes).map_err(copy_failed)?;
             ahead.push_back((slot, bytes));
             asked += bytes;
@@ -465,7 +465,8 @@ fn copy_out_staged(
     Ok(true)
 }
 
-/// A copy out whose bytes somebody else sends on when they are there. False if there are not enough slots; then nothing was done.
+/// A copy out whose bytes the egress thread sends once they are there. Returns `false`, without effect, if there are
+/// not enough slots.
 fn copy_out_egress(
     stream: &Stream,
     src: DevicePtr,
@@ -517,8 +518,7 @@ pub(crate) fn fill_slot(stream: &Stream, slot: &Slot, from: u64, len: usize) -> 
     slot.record(stream.raw)
 }
 
-/// A copy out of a few KiB: into a slot now, from there to the sink when somebody waits. False if no slot
-/// is free.
+/// A copy out of a few KiB: into a slot now, from there to the sink by a waiter. Returns `false` if no slot is free.
 fn copy_out_small(
     stream: &Stream,
     state: &mut StreamProgress,

@@ -1,4 +1,4 @@
-//! Reports what ran when, if somebody asked: by the driver's own events around each operation.
+//! Reports when operations ran, if tracing is on: by the driver's own events around each operation.
 
 use super::context::Context;
 use super::driver::DriverError;
@@ -38,7 +38,7 @@ unsafe impl Sync for On {}
 // SAFETY: as above.
 unsafe impl Send for UnderWay {}
 
-/// The start of an operation; none if nobody asked.
+/// The start of an operation; `None` if tracing is off.
 pub(crate) struct Start(Option<CUevent>);
 
 impl Tracer {
@@ -55,7 +55,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Whether somebody asked.
+    /// Whether tracing is on.
     pub(crate) fn is_on(&self) -> bool {
         self.on.get().is_some()
     }
@@ -104,7 +104,7 @@ impl Tracer {
                 start_ns,
                 end_ns,
             });
-            // SAFETY: nobody else has these events.
+            // SAFETY: the events have no other owner.
             unsafe {
                 let _ = self.context.driver.cuEventDestroy_v2(span.start);
                 let _ = self.context.driver.cuEventDestroy_v2(span.end);

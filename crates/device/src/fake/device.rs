@@ -122,7 +122,7 @@ impl FakeDevice {
     /// Makes the device fail as if its worker had crashed.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert_with(|| error.clone());
-        // Whoever waits is told, and may do anything then.
+        // Waiters are notified, and may do anything then.
         let streams = self.streams.read().clone();
         streams.iter().for_each(|stream| stream.fail(&error));
     }

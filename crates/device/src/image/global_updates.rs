@@ -1,4 +1,4 @@
-//! Atomic updates whose result nobody wants, in global memory.
+//! Atomic updates in global memory whose result is unused.
 //!
 //! GCC writes `atom.add.u32 _,[%r81],1;`, for an address that may be of any memory. For that the driver's compiler takes an instruction
 //! that brings a result back to the thread, whether or not it is wanted. Of global memory, where nearly all such addresses are, it takes

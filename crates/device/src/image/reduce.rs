@@ -39,7 +39,7 @@ use std::ops::Range;
 pub struct Updates {
     /// By one operation of the hardware each, in place of the compiler's loop.
     pub hardware: u32,
-    /// By loops, which try until nobody comes in between, or until they have a lock.
+    /// By loops, which retry until no other thread interferes, or until they have a lock.
     pub loops: u32,
 }
 

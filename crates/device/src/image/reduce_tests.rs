@@ -193,7 +193,7 @@ fn other_shapes_are_left_alone() {
     let swap = "atom.cas.b64 %r2,[%r8],%r1,%r5;";
     let product = SUM.replace("add.f64", "mul.f64");
     for (from, to, sum, other) in [
-        // Somebody else uses what was computed, found, expected, or copied of that.
+        // Other code uses the value that was computed, found, expected, or a copy of it.
         ("ret;", "st.u64 [%r10],%r5;\nret;", "unless same", "unless same"),
         ("ret;", "st.f64 [%r10],%r4;\nret;", "unless same", "unless same"),
         ("ret;", "st.f64 [%r10],%r3;\nret;", "unless same", "unless same"),

@@ -57,7 +57,7 @@ impl Thread {
                 "ld.u64" => {
                     self.loads += 1;
                     let place = self.place(operands[1]);
-                    // What nobody has stored is another byte at each place.
+                    // Bytes that were never stored differ from place to place.
                     let byte = |at: u64| self.memory.get(&at).copied().unwrap_or(at.wrapping_mul(7) as u8);
                     u64::from_le_bytes(std::array::from_fn(|at| byte(place.wrapping_add(at as u64))))
                 }

@@ -61,7 +61,7 @@ struct Count {
 }
 
 impl Exporter {
-    /// Without a thread: somebody has to [`Exporter::serve`]. See [`Exporter::start`].
+    /// Creates an exporter without a thread: the caller has to call [`Exporter::serve`]. See [`Exporter::start`].
     pub fn new(socket: OwnedFd) -> Self {
         Self { socket: Socket::new(socket), state: ShortLock::default() }
     }

@@ -67,7 +67,7 @@ pub struct Importer {
     id: u64,
     socket: Socket,
     note: Note,
-    /// Held by whoever brings pieces here.
+    /// Held by the thread that imports pieces.
     turn: TurnLock<()>,
     state: ShortLock<Imports>,
     changed: Condvar,
@@ -99,7 +99,7 @@ pub struct MappedRange {
 }
 
 impl Importer {
-    /// Without a thread: somebody has to [`Importer::serve`]. See [`Importer::start`].
+    /// Creates an importer without a thread: the caller has to call [`Importer::serve`]. See [`Importer::start`].
     pub fn new(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             id: next_id(),

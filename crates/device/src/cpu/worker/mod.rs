@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// How often a worker says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// The owner is gone: nobody is left to tell.
+/// The owner is gone, so that there is no process to report to.
 const EXIT_OWNER_GONE: i32 = 0;
 /// The worker could not be set up; the reason is on standard error.
 const EXIT_SETUP: i32 = 70;

@@ -239,7 +239,7 @@ impl SpanSink for Spans {
 
 #[test]
 fn what_a_worker_has_traced_is_read_when_it_is_there() {
-    /// Fewer than the worker may be ahead of whoever takes them.
+    /// Fewer entries than the worker may be ahead of the reader.
     const AT_ONCE: u64 = 100;
     let pair = Pair::new(6, 1);
     let spans = Arc::new(Spans::default());

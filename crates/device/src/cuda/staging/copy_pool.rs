@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 const THREADS_MAX: usize = 12;
 /// How long the threads look almost without pause after they have found a filled slot, if more of the same copy is on its way.
 const HOT: Duration = Duration::from_micros(200);
-/// The pause: whoever asks the driver keeps those waiting who want something of it.
+/// The pause between polls: a call of the driver delays other threads that call it.
 const BREATH: Duration = Duration::from_micros(1);
 /// How often the threads look whether the device has filled a slot.
 const LOOK: Duration = Duration::from_micros(20);
@@ -44,8 +44,8 @@ struct Shared {
     threads_max: usize,
     state: ShortLock<CopyQueues>,
     work_available: Condvar,
-    /// Slots that the device is to fill, by their streams, which no thread has seen yet. Not among the jobs: whoever puts a copy into a
-    /// stream must not wait for the threads, which take job after job.
+    /// Slots that the device is to fill, by stream, which no thread has seen yet. They are not in the job queue:
+    /// enqueuing a copy must not wait for the threads, which run job after job.
     put: ShortLock<Vec<(usize, Download)>>,
     has_put: AtomicBool,
     /// Threads that look there before they sleep.
@@ -186,7 +186,7 @@ impl CopyPool {
         if state.threads > 0 {
             return false;
         }
-        // No thread could be started: whoever asks does what can be done now.
+        // No thread could be started: the caller does what can be done now.
         self.shared.collect(&mut state);
         if state.wants_a_look() {
             state = self.shared.look(state, false);
@@ -235,7 +235,7 @@ impl CopyQueues {
         self.hot_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Slots are on their way, and nobody looks whether they are there.
+    /// Whether slots are in flight and no thread polls for them.
     fn wants_a_look(&self) -> bool {
         !self.looking && !self.downloads.is_empty()
     }
@@ -246,7 +246,7 @@ impl CopyQueues {
         here || !self.downloads.is_empty()
     }
 
-    /// Somebody is about to find more to do: a slot for a copy in, or the next one that the device has filled.
+    /// Whether a thread is about to find more work: a slot for a copy in, or the next one that the device has filled.
     fn has_more(&self) -> bool {
         !self.uploads.is_empty() || self.looking && self.is_hot()
     }
@@ -273,7 +273,7 @@ impl Shared {
         while state.threads < self.threads_max && !state.closing {
             let shared = Arc::clone(self);
             if threads::spawn("accord-copy", move || shared.serve()).is_err() {
-                // Whoever waits copies.
+                // The waiter copies.
                 return;
             }
             state.threads += 1;
@@ -283,7 +283,7 @@ impl Shared {
 
     fn serve(&self) {
         let Ok(_current) = self.context.enter() else {
-            // Whoever waits copies.
+            // The waiter copies.
             self.awake.fetch_sub(1, Ordering::SeqCst);
             return;
         };

@@ -38,9 +38,9 @@ pub enum At {
 pub enum End {
     /// The program's memory, in this process.
     Program,
-    /// Bytes that somebody hands over, or takes, piece by piece: a network, or another device through the host.
+    /// Bytes that a source provides, or a sink takes, piece by piece: a network, or another device through the host.
     Handed {
-        /// Nobody who waits for the stream waits for them.
+        /// Whether waiting for the stream excludes waiting for these bytes.
         detached: bool,
     },
     /// Memory of another process of the machine that the device has mapped.
@@ -79,8 +79,8 @@ pub struct Facts {
     pub exposed: bool,
     /// It is the stream of synchronous calls: to wait for it does not wait for the program's regions.
     pub synchronous: bool,
-    /// It goes on a row of copies of this length, one distance apart on the device; nothing stands before it in the stream's list, and
-    /// nobody looks at single copies.
+    /// It continues a series of copies of this length, a constant distance apart on the device; nothing precedes it in
+    /// the stream's list, and single copies are unobserved.
     pub in_row: bool,
 }
 
@@ -146,7 +146,7 @@ pub enum Route {
     Staged,
     /// The same, after everything before in the stream is done here and on the device.
     StagedAfterAll,
-    /// Through a small pinned slot, which whoever waits empties.
+    /// Through a small pinned slot, which the waiter empties.
     SmallSlot,
     /// Through a small pinned slot, with others of a row: one copy of the driver's for all of them.
     Held,

@@ -64,7 +64,8 @@ impl Downloads {
         self.streams.iter().flat_map(of_stream).collect()
     }
 
-    /// Takes answers to all questions that were asked. Nobody takes a slot that is not known to be filled, so those are the same.
+    /// Records the answers to all questions. Slots are taken only once known to be filled, so that they are still the
+    /// same.
     pub(crate) fn answer(&mut self, answers: &[Answer]) {
         for (stream, result) in answers {
             if let Some(known) = self.streams.iter_mut().find(|known| known.stream == *stream) {

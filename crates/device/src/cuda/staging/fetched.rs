@@ -1,9 +1,9 @@
-//! Bytes that the device brings somewhere before somebody takes them.
+//! Bytes that the device copies to a place before their sink takes them.
 
 use super::slot_pool::Slot;
 use crate::cuda::driver::DriverError;
 
-/// A slot that the device fills, or has filled. Whoever drops it may do so meanwhile.
+/// A slot that the device fills, or has filled. It may be dropped meanwhile.
 pub(crate) struct Fetched {
     slot: Option<Slot>,
     place: FetchedPlace,

@@ -1,6 +1,6 @@
 //! How the threads bring bytes to the program.
 
-/// Copies bytes that nobody reads soon from this core: past its caches, which saves reading the target first.
+/// Copies bytes that this core will not read soon: past its caches, which saves reading the target first.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping`.

@@ -161,8 +161,8 @@ impl SlotPool {
         state.blocks.push(block);
         for index in 0..count {
             let mut event = null_mut();
-            // One that blocks is an interrupt for each copy, whether somebody waits or not: some 25 us of whichever core the system has chosen for
-            // that GPU's interrupts, and of the thread that is there.
+            // A blocking event raises an interrupt for each copy, with or without a waiter. It costs some 25 us of the
+            // core that serves that GPU's interrupts, and of the thread that runs there.
             let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
             // SAFETY: `event` is valid for writing.
             unsafe { driver.cuEventCreate(&raw mut event, flags) }?;
@@ -282,7 +282,7 @@ impl Slot {
         self.home.wait_for(&self.raw)
     }
 
-    /// The same for whoever may have regions before it: the driver looks all the time, and without keeping others waiting.
+    /// The same for a caller that may have regions before it: the driver spins, and does not block other threads.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
         // SAFETY: a slot's event lives as long as its home.
         unsafe { self.home.context.driver.cuEventSynchronize(self.raw.event) }

@@ -57,7 +57,7 @@ pub(crate) struct Filling {
     memory: usize,
     /// Parts that are not there yet.
     left: AtomicUsize,
-    /// For whoever ends the last part.
+    /// For the thread that completes the last part.
     slot: ShortLock<Option<Slot>>,
     pub(crate) tracker: Arc<Tracker>,
 }
@@ -132,15 +132,15 @@ impl Filling {
         (0..self.piece.len).step_by(self.part)
     }
 
-    /// Fills the part that begins at `offset`. Whoever ends the last one starts the transfer, and is told so. The device's context is
-    /// current.
+    /// Fills the part that begins at `offset`. The thread that fills the last one starts the transfer, and gets its
+    /// result. The device's context is current.
     pub(crate) fn fill(&self, context: &Context, uses: &MemoryUses, offset: usize) -> Option<Result<(), CopyError>> {
         let len = self.part.min(self.piece.len - offset);
         let to = std::ptr::with_exposed_provenance_mut::<u8>(self.memory);
         let from = std::ptr::with_exposed_provenance::<u8>(self.piece.from);
         // By the caches: the device's engines read from there.
         // SAFETY: the program promised that its memory is readable until the copy has been waited for; the slot is as
-        // long as a transfer, and nobody else has this part of it.
+        // long as a transfer, and this part of it has no other writer.
         unsafe { to.add(offset).copy_from_nonoverlapping(from.add(offset), len) };
         if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return None;

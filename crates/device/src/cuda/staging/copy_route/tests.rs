@@ -74,7 +74,7 @@ fn what_the_caller_may_change_is_not_read_later() {
     for_all(|facts, _, choice| {
         let later = matches!(choice.route, Route::Direct | Route::Registered);
         if facts.direction == Direction::In && facts.end == End::Program && facts.waits && later {
-            // Then whoever waits for the stream waits for the copy too.
+            // Waiting for the stream then includes waiting for the copy.
             assert!(facts.at == At::Call && (facts.exposed || facts.synchronous), "{facts:?}: {choice:?}");
         }
     });
@@ -120,7 +120,7 @@ fn a_turn_decides_and_a_stream_of_the_programs_waits_for_no_slot_or_thread() {
 #[test]
 fn older_bytes_come_first() {
     for_all(|facts, memory, choice| {
-        // Bytes that leave are written to the memory when somebody waits, in the order of the calls.
+        // Bytes out are written to the memory by the waiter, in the order of the calls.
         let slot = choice.route == Route::SmallSlot || choice.route == Route::Held && facts.direction == Direction::Out;
         let small = slot || facts.may_take && facts.waits && facts.len <= TAKEN_MAX;
         if facts.end == End::Program && facts.at == At::Call && memory.unfinished && !small {
