@@ -82,7 +82,7 @@ extern "C" fn double_slowly(block: *mut u8) {
 /// Longest that a region waits for another one, or for the host.
 const MEETS: Duration = Duration::from_secs(20);
 
-/// slot 0: device address of a flag that somebody raises meanwhile, slot 1: of one that is raised after that.
+/// slot 0: device address of a flag that the test raises meanwhile, slot 1: of one that is raised after that.
 extern "C" fn await_flag(block: *mut u8) {
     // SAFETY: as above; both flags are read and written atomically.
     let [awaited, own] = unsafe { [0, 1].map(|slot| &**block.cast::<*const AtomicU64>().add(slot)) };
@@ -121,7 +121,7 @@ extern "C" fn babble(_block: *mut u8) {
         |path: &std::path::Path| std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_socket(path)) {
         let number = path.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");
-        // SAFETY: one byte of a constant; the descriptor is somebody else's, as it is in a program that does so.
+        // SAFETY: one byte of a constant; the descriptor belongs to other code, as in a program with such a fault.
         unsafe { libc::write(number, [7_u8].as_ptr().cast(), 1) };
     }
 }
@@ -232,7 +232,8 @@ fn operations_run_in_order() -> Test {
     Ok(())
 }
 
-/// Copies out of the synchronous queue's stream wait for whoever waits for the stream. All others that want to see it go on do.
+/// Copies out of the synchronous queue's stream are left to a thread that waits for the stream. Any other caller that
+/// needs the stream to go on makes them run, too.
 fn left_to_the_waiter() -> Test {
     let device = device()?;
     let (sync, other) = (device.create_stream(QueueId::SYNC)?, device.create_stream(QueueId(1))?);
@@ -360,7 +361,7 @@ fn no_thread_left() -> Test {
         Ok((stream, region))
     };
     let streams: Vec<(StreamId, Seq)> = (0..40).map(stream).collect::<Result<_>>()?;
-    // Left to whoever waits.
+    // Left to the waiter.
     let (sync, _) = stream(QueueId::SYNC.0)?;
     let left = device.copy_out(sync, at, 8, CopySink::new(Collect(Arc::default(), true)))?;
     let (tell, told) = mpsc::channel();
@@ -396,7 +397,7 @@ fn no_thread_left() -> Test {
     let notices: Vec<bool> = told.iter().map(|told| refused(&told.map(|()| Seq(0)))).collect();
     assert_eq!(notices.len(), 20);
     assert!(notices.iter().any(|refused| *refused), "the system had threads for all of these");
-    // A copy that was refused never was. A stream that had to go on and could not has failed; nobody waits for it for ever.
+    // A refused copy has no effect. A stream that had to go on and could not has failed, so that waits for it end.
     drop(behind);
     if let Err(error) = device.synchronize(sync, left) {
         assert!(error.cause().contains("cannot start a thread"), "{error}");
@@ -593,7 +594,7 @@ fn a_killed_worker() -> Test {
     Ok(())
 }
 
-/// A sink that waits for somebody else.
+/// A sink that waits for the test.
 struct Waits(mpsc::Sender<()>, mpsc::Receiver<()>);
 
 impl Sink for Waits {
@@ -623,7 +624,7 @@ fn told_in_a_copy() -> Test {
     assert!(std::process::Command::new("sh").args(["-c", "kill -9 $0", &pid.to_string()]).status()?.success());
     let error = told.recv_timeout(Duration::from_secs(5))?.expect_err("the worker is dead");
     assert!(error.cause().contains("was killed"), "{error}");
-    // Nobody's data clauses have to do with that.
+    // Data clauses have nothing to do with that.
     let remedy = error.remedy_text().ok_or("no remedy")?;
     assert!(remedy.contains("the system's log") && !remedy.contains("data clauses"), "{error}");
     tell(());

@@ -380,7 +380,7 @@ fn private_pointers() -> Test {
 }
 
 fn another_shape() -> Test {
-    // The address of the block is used in a way that nobody knows.
+    // The address of the block is used in an unknown way.
     let text = REGIONS.replace("mov.u64 %r59,%ar0;", "add.u64 %r59,%ar0,0;");
     assert_ne!(text, REGIONS);
     let device = device_with(0, &text, None)?;

@@ -609,7 +609,7 @@ fn message(numbers: [u64; 3]) -> Vec<u8> {
 fn wrong_words() -> Test {
     let owner = owner()?;
     let start = owner.addresses().0;
-    // What only the other side says, what nobody says, and what is too short or too long.
+    // Messages of the other role, unknown ones, and too short or too long ones.
     let long = [message([1, 2, 3]), message([1, 2, 3])].concat();
     for wrong in [message([2, 1, 0]), message([3, 1, 0]), message([9, 1, 0]), b"short".to_vec(), long.clone()] {
         let (near, far) = pair()?;
@@ -634,7 +634,7 @@ fn wrong_words() -> Test {
     for wrong in [message([1, 1, 0]), message([4, 1, 0]), message([9, 1, 0]), b"short".to_vec(), long] {
         let (near, far) = pair()?;
         let importer = Importer::start(near, |_: &str| {}).ok_or("no thread")?;
-        // An answer that nobody asked for is nothing yet.
+        // An unrequested answer is ignored.
         send(&far, &message([2, 1, 0]), SendFlags::NOSIGNAL)?;
         send(&far, &wrong, SendFlags::NOSIGNAL)?;
         assert!(map(&importer, &owner, &handle).is_none());

@@ -55,7 +55,7 @@ fn leave() -> Test {
     Ok(())
 }
 
-/// How much of it somebody else sees.
+/// Returns how much of it another process sees.
 fn seen(scrub: bool) -> Result<usize, Failed> {
     leave()?;
     let device = device(scrub)?;

@@ -70,7 +70,7 @@ pub(crate) fn sources(rig: &Rig) -> Test {
     Ok(())
 }
 
-/// Bytes that somebody takes in his own time.
+/// A sink whose bytes are taken later.
 struct Detached(Vec<u8>, Sender<Vec<u8>>);
 
 impl Sink for Detached {

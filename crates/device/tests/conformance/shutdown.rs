@@ -50,7 +50,7 @@ pub(crate) fn busy(rig: &Rig) -> Test {
     };
     // A gate that opens before lets the copies end well.
     until("the device begins to end", || rig.device.reached(stream, seq).is_err())?;
-    // Whoever has the bytes of a copy hears of the end elsewhere, and lets go.
+    // The owner of a copy's bytes learns of the end elsewhere, and drops them.
     drop(open);
     until("the device ends", || ending.is_finished())?;
     for thread in threads {

@@ -76,7 +76,7 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
         assert!(device.reached(stream, seq)? && device.reached(stream, later)?);
     }
     assert_eq!(fake::calls(), before, "the driver was asked about what is done");
-    // The last bytes of a copy out were waited for: nobody has to ask whether they have come.
+    // The last bytes of a copy out were waited for, so that no question is needed.
     let (begins, let_go, sink) = waits();
     let seq = device.copy_out(stream, at, 8, sink)?;
     let_go.send(())?;
@@ -89,7 +89,7 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
         assert!(Instant::now() < end, "it does not end");
     }
     assert_eq!(fake::calls(), before, "the driver was asked about what its event had told");
-    // Nor does it know anything of bytes that somebody else has put there.
+    // Nor does it know of bytes that another party has put there.
     let (begun, begins) = channel();
     let (let_go, open) = channel();
     let seq = device.copy_in(stream, at, 8, CopySource::new(Puts(Waits { begun, open })))?;
@@ -168,9 +168,9 @@ pub(crate) fn nothing_after_shutdown() -> Test {
         let late = Late { waits: Waits { begun, open }, over };
         device.copy_in(stream, device.addresses().0, len, CopySource::new(late))?;
         begins.recv_timeout(SOON).map_err(|_| "its turn has not come")?;
-        // Nobody waits for bytes that may never come.
+        // No thread waits for bytes that may never arrive.
         device.shutdown();
-        // Of whoever asks for such a copy next.
+        // For the next such copy.
         fake::fail("cuMemcpyHtoDAsync_v2", 0, NOT_PERMITTED);
         let_go.send(())?;
         is_over.recv_timeout(SOON).map_err(|_| "it goes on")?;

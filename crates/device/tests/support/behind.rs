@@ -143,7 +143,7 @@ fn go_on() -> Test {
     Ok(())
 }
 
-/// A copy would have to wait for the region, and with it whoever waits for the first copy.
+/// A copy would have to wait for the region, and with it each waiter of the first copy.
 fn copies_wait() -> Test {
     for (n, by_library) in [(100, false), (N, true)] {
         let Working { device, stream, at, push: first, .. } = &Working::begin(n, by_library)?;

@@ -124,7 +124,7 @@ pub(crate) fn held_by_network() -> Test {
 /// Regions of 20 to 30 ms.
 const SLOW_REGIONS: usize = 100;
 
-/// A stream is made to wait for another one again and again, and nobody waits for either.
+/// A stream is made to wait for another one again and again, and neither is waited for.
 pub(crate) fn waits_for_streams() -> Test {
     let device = device()?;
     let at = device.addresses().0;
@@ -155,7 +155,7 @@ pub(crate) fn waits_for_streams() -> Test {
     Ok(())
 }
 
-/// Whoever waits for room hears that there will be none.
+/// A caller blocked on a full list gets an error when the device ends.
 pub(crate) fn ended() -> Test {
     let device = device()?;
     let at = device.addresses().0;

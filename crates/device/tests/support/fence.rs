@@ -1,4 +1,4 @@
-//! What all streams come after though nobody waits for it.
+//! Operations that order all streams after them without a wait.
 
 use super::{Case, Test, add, device, device_with, double_slowly, doubles, read_doubles, write};
 use crate::REGIONS;
@@ -207,7 +207,7 @@ fn refused() -> Test {
         assert!(Instant::now() < end, "it does not come");
     }
     assert!(!device.fence(late, seq), "what was said first is not over");
-    // Whoever looks finds out.
+    // The next look finds out.
     read_doubles(&device, arriving.stream, at, 1)?;
     read_doubles(&device, late, at, 1)?;
     assert!(device.fence(late, seq));

@@ -37,7 +37,7 @@ fn sink() -> (CopySink, Sender<Result<()>>, Receiver<Vec<u8>>) {
     (CopySink::new(ByHost { open, got }), let_go, bytes)
 }
 
-/// They are what they were in the stream's order, and what comes next waits until somebody has them.
+/// The bytes are those in the stream's order, and later operations wait until they are taken.
 pub(crate) fn in_order() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -112,7 +112,7 @@ pub(crate) fn without_interrupts() -> Test {
     Ok(())
 }
 
-/// Bytes that somebody hands over.
+/// A source of zeros.
 struct Zeros;
 
 impl Source for Zeros {
@@ -133,7 +133,7 @@ pub(crate) fn refused() -> Test {
     let_go.send(Err(Error::new(ErrorCode::Execution, "nobody takes it")))?;
     let failed = device.synchronize(streams[0], seq).expect_err("it was refused");
     assert_eq!(failed.cause(), "nobody takes it");
-    // The other one has the slots, and the device ends with a copy that nobody has taken.
+    // The other one has the slots, and the device ends with a copy that was not taken.
     let (sink_of_second, go_second, bytes) = sink();
     let seq = device.copy_out(streams[1], at, 8, sink_of_second)?;
     go_second.send(Ok(()))?;

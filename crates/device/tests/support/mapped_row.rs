@@ -142,7 +142,7 @@ pub(crate) fn without_events() -> Test {
     let start = device.addresses().0;
     let written = device.store(stream, start, &[7; 8])?;
     device.synchronize(stream, written)?;
-    // Few bytes lie in a slot, which has an event, until somebody waits for them.
+    // Few bytes stay in a slot, which has an event, until they are waited for.
     for _ in 0..SLOTS {
         device.copy_out(busy, start, 8, CopySink::new(Collect(Arc::default(), true)))?;
     }

@@ -1,4 +1,4 @@
-//! Copies whose bytes somebody takes out of the device's own memory, and puts there.
+//! Copies whose bytes a library takes from device memory, and puts there.
 
 use super::{Test, add, device, double_slowly, doubles, read_doubles, write};
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
@@ -73,7 +73,7 @@ fn library(device: &Arc<CudaDevice>) -> Result<Library> {
     Ok(Library { device: device.clone(), stream: device.create_stream(QueueId(9))?, taken: Arc::default() })
 }
 
-/// Whoever takes them finds what stood before in the stream done, and what comes after not begun.
+/// The library finds all earlier work of the stream done, and later work not begun.
 pub(crate) fn taken_in_order() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -177,7 +177,7 @@ impl Sink for Slow {
     }
 }
 
-/// The memory stays until nobody reads it any more, and whoever comes later finds the device gone.
+/// The memory stays while it is read, and later callers find the device gone.
 pub(crate) fn shutdown_waits() -> Test {
     let device = device()?;
     let [stream, other] = [device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?];

@@ -102,7 +102,7 @@ pub(super) fn landing_order() -> Test {
         let new = pattern(6 * MIB, 2);
         for (first, second) in [(1000, 6 * MIB), (6 * MIB, 1000), (3 * MIB, 6 * MIB), (100_000, 200_000)] {
             take(&device, stream, at, range(&old))?;
-            // Nobody waits in between: what comes out last has to stay.
+            // Without a wait in between: the bytes of the last copy out have to stay.
             copy_out(&device, stream, at, HostRange { len: first, ..range(memory) })?;
             take(&device, stream, at, range(&new))?;
             let seq = copy_out(&device, stream, at, HostRange { len: second, ..range(memory) })?;
@@ -271,7 +271,7 @@ pub(super) fn left_alone() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
-    // Locked by the program, or in part by somebody else.
+    // Locked by the program, or in part by other code.
     let pinned: &[u8] = fake::pin(device.context(), 4 * MIB);
     device.register_pages(range(pinned));
     let array = pattern(6 * MIB, 1);

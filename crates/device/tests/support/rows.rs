@@ -58,7 +58,7 @@ pub(super) fn together() -> Test {
     for (at, (found, sent)) in back.iter().zip(&array).enumerate() {
         assert_eq!(*found, if at % DISTANCE < LEN { *sent } else { 3 }, "byte {at} of the program");
     }
-    // 64 KiB have room for all rows but the first two, which nobody knew to be some of many.
+    // 64 KiB hold all copies of the series but the first two, which were not yet recognised as its part.
     assert_eq!(fake::row_copies() - before, if fake::is_loaded() { 2 } else { 0 });
     Ok(())
 }
@@ -97,7 +97,8 @@ pub(super) fn never_of_synchronous_calls() -> Test {
     Ok(())
 }
 
-/// Regions see what was sent before them, and what comes back is what they made of it; whoever asks for an early row gets it.
+/// Regions see what was sent before them, and copies out have what regions made of it; a wait for an early copy gets
+/// it.
 pub(super) fn in_order() -> Test {
     let device = device()?;
     let base = device.addresses().0;
@@ -115,7 +116,7 @@ pub(super) fn in_order() -> Test {
         let nth = [0, 2, 50, ROWS - 1][round % 4];
         match round % 3 {
             0 => device.synchronize(streams[0], rows[nth])?,
-            // Nobody does anything but ask.
+            // Only questions are asked.
             1 => {
                 let late = Instant::now() + Duration::from_secs(20);
                 while !device.reached(streams[0], rows[nth])? {
@@ -190,7 +191,7 @@ pub(super) fn never_of_pinned_memory() -> Test {
     Ok(())
 }
 
-/// A copy that the driver refuses is the stream's error, for whoever waits, and not a wait for ever.
+/// A copy that the driver refuses fails the stream for every waiter, and blocks none for ever.
 pub(super) fn refused() -> Test {
     let device = device()?;
     let base = device.addresses().0;

@@ -1,4 +1,4 @@
-//! Devices that are shut down while somebody is about to give the driver something.
+//! Devices that are shut down while another thread is about to give the driver work.
 
 use super::{Memory, Test, device, range};
 use crate::ends::{Bytes, Collect};
