@@ -33,7 +33,8 @@ pub(crate) fn check(site: &Site, records: &[Record], known: &Known, lasted: Dura
     let measured = measured(records);
     let used: u64 = measured.values().map(|(ms, _)| ms).sum();
     for (program, (ms, devices)) in &measured {
-        let owner = |job: &&Value| USERS.get(owner_of(program)).is_some_and(|user| job["user"] == user.to_string());
+        let user = USERS.get(owner_of(program)).map(ToString::to_string);
+        let owner = |job: &&Value| job["user"].as_str() == user.as_deref();
         // Ranks may be of an earlier gang's job, which goes on for a while and whose number their launcher has, too.
         let jobs = by_program.get(program).cloned().unwrap_or_else(|| jobs.iter().filter(owner).collect());
         let device_ms: u64 = jobs.iter().filter_map(|job| job["device_ms"].as_u64()).sum();
@@ -70,15 +71,18 @@ fn owner_of(program: &str) -> usize {
     program[1..].split('x').next().unwrap().parse().unwrap()
 }
 
+/// Milliseconds on devices, and the nodes and ordinals of these.
+type Measured<'a> = (u64, BTreeSet<(&'a str, u32)>);
+
 /// Milliseconds for which each program had its devices, added up over devices, and which these are.
-fn measured(records: &[Record]) -> BTreeMap<&str, (u64, BTreeSet<(&str, u32)>)> {
+fn measured(records: &[Record]) -> BTreeMap<&str, Measured<'_>> {
     let mut spans: BTreeMap<(&str, &str, u32), (u64, u64)> = BTreeMap::new();
     for record in records {
         let span = spans.entry((&record.program, &record.node, record.ordinal));
         let span = span.or_insert((record.begun_ns, record.last_ns));
         *span = (span.0.min(record.begun_ns), span.1.max(record.last_ns));
     }
-    let mut measured: BTreeMap<&str, (u64, BTreeSet<(&str, u32)>)> = BTreeMap::new();
+    let mut measured: BTreeMap<&str, Measured<'_>> = BTreeMap::new();
     for ((program, node, ordinal), (begun, last)) in spans {
         let of = measured.entry(program).or_default();
         of.0 += (last - begun) / 1_000_000;

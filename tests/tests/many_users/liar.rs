@@ -36,9 +36,8 @@ pub(crate) fn lie(site: &Site, user: u32, name: &str, numbers: &mut Numbers, tok
         }
     };
     if nth > 4 {
-        let queue = site.seen(&["queue"])?;
-        let mut others =
-            queue["jobs"].as_array().ok_or("no jobs")?.iter().filter(|job| job["user"] != user.to_string());
+        let (queue, own) = (site.seen(&["queue"])?, user.to_string());
+        let mut others = queue["jobs"].as_array().ok_or("no jobs")?.iter().filter(|job| job["user"] != own);
         let Some(job) = others.find_map(|job| job["job"].as_u64()).map(|job| job.to_string()) else { return Ok(()) };
         let words = numbers.pick(&OTHERS).iter().map(|word| if *word == "JOB" { job.as_str() } else { word });
         let answers = ["another user's", "may not", "no waiting or running job", "has ended already"];
