@@ -62,7 +62,7 @@ fn a_coordinator_gives_a_request_its_devices_and_lets_the_next_one_wait_for_them
     let other = cluster.job(1, &counts).unwrap().run().unwrap().success().unwrap();
     assert!(other.stdout.starts_with("devices=1\n"), "{}", other.report());
     let second = asks(&counts, "2:cpu").start().unwrap();
-    second.await_errors("are free for as long as its limit; it is the next one").unwrap();
+    second.await_errors("and 1 is free for as long as its limit; it is the next one").unwrap();
     drop(ends);
     first.finish().unwrap().success().unwrap();
     let second = second.finish().unwrap().success().unwrap();

@@ -185,6 +185,11 @@ impl Allocations {
         self.known_on(node).filter_map(|id| self.jobs.get(&id)).filter(move |job| job.uses(node))
     }
 
+    /// Ended jobs that held devices of a node. A job that ends by an input itself is not among them: its sessions are still to be ended.
+    fn ended_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
+        self.known_on(node).filter(|id| self.jobs.get(id).is_some_and(|job| matches!(job.stage, Stage::Ended)))
+    }
+
     /// Jobs that hold devices of a node, or held some when they ended.
     fn known_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
         counted(self.by_node.get(&node).into_iter().flatten().copied())
@@ -257,8 +262,8 @@ impl Allocations {
         let Some(input) = self.inputs.pop_front() else { return false };
         let changed: Vec<JobId> = match &input {
             Input::Released { job, .. } => vec![*job],
-            Input::NodeJoined(node) | Input::NodeReturned(node, _) => self.known_on(node.id).collect(),
-            Input::NodeLeft(node) => self.known_on(*node).collect(),
+            Input::NodeJoined(node) | Input::NodeReturned(node, _) => self.ended_on(node.id).collect(),
+            Input::NodeLeft(node) => self.ended_on(*node).collect(),
             _ => Vec::new(),
         };
         self.books.apply(self.now, input, decided);
