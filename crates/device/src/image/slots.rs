@@ -4,7 +4,7 @@
 //! slot whose value is relative points into the block: there its address has to be added.
 //!
 //! * Where nothing is done with the address but to load whole slots, and to bring it to the other threads of the warp, each load
-//! reads the parameter instead. The address itself is then unused.
+//!   reads the parameter instead. The address itself is then unused.
 //! * Where it goes through shared memory, or parts of slots are loaded, a kernel's first instructions copy the slots into thread-local
 //!   memory, and the rest goes on with the address of that copy. That memory is written for each thread of each gang,
 //!   which many gangs feel.
