@@ -243,7 +243,7 @@ impl Cluster {
     }
 }
 
-/// What the user of an ended job can do, to be put after the cause; nothing if the end is what somebody wanted.
+/// What the user of an ended job can do, to be put after the cause; nothing for an end that the user or an administrator asked for.
 fn after_end(cause: &EndCause) -> &'static str {
     match cause {
         EndCause::Limit => "; ask for a longer limit, or divide the work",

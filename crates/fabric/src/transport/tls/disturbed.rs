@@ -17,10 +17,10 @@ impl fmt::Display for Disturbed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Error::AlertReceived(AlertDescription::BadRecordMac) => {
-                f.write_str("what was sent was changed on its way, or a third party sent something")
+                f.write_str("a record that was sent was changed on its way, or a third party sent one")
             }
             Error::AlertReceived(alert) => write!(f, "the other side has ended it ({alert:?})"),
-            error => write!(f, "what came was changed on its way, or a third party sent it ({error})"),
+            error => write!(f, "a record was changed on its way, or a third party sent it ({error})"),
         }
     }
 }
