@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_kind_of_a_newer_version_is_an_error_that_says_so() {
-        let error = backend(DeviceKind::from_number(200)).err().expect("nobody has it");
+        let error = backend(DeviceKind::from_number(200)).err().expect("no backend has it");
         assert!(error.to_string().contains("one version of Accord"), "{error}");
         assert!(capabilities(DeviceKind::from_number(200)).is_none());
     }

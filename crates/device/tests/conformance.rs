@@ -43,7 +43,7 @@ fn main() {
         ("streams_wait_for_each_other", order::across_streams),
         ("waits_for_what_is_there_end_at_once", order::for_nothing),
         ("a_failure_stays_in_its_stream_and_what_follows_is_dropped", order::failures),
-        ("whoever_asked_is_told", order::told),
+        ("waiters_are_notified", order::told),
         ("memory_is_given_back_in_its_turn", order::unmapping),
         ("copies_of_all_sizes_come_from_every_kind_of_source", copies::sources),
         ("copies_of_all_sizes_go_to_every_kind_of_sink", copies::sinks),

@@ -30,19 +30,19 @@ fn main() {
         ("operations_of_a_stream_run_in_order", operations_run_in_order),
         ("streams_run_at_the_same_time_and_wait_for_each_other", streams_wait),
         ("copies_go_both_ways_in_pieces", copies_go_both_ways),
-        ("a_copy_left_to_the_waiter_is_done_whoever_asks", left_to_the_waiter),
+        ("a_copy_left_to_the_waiter_is_done_for_any_caller", left_to_the_waiter),
         ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
         ("without_a_thread_for_it_an_operation_is_refused", no_thread_left),
         ("notify_is_called_once_reached", notify_is_called),
         ("a_full_ring_holds_the_caller_back", a_full_ring),
-        ("a_stuck_stream_holds_back_whoever_fills_it_and_nobody_else", a_stuck_stream),
+        ("a_stuck_stream_blocks_only_its_own_producers", a_stuck_stream),
         ("variables_are_shared_with_their_initial_value", variables),
         ("a_crash_names_the_region", a_crash_names_the_region),
         ("exit_in_a_region_is_a_device_error", exit_is_an_error),
         ("a_worker_that_answers_what_is_no_answer_is_ended", a_babbling_worker),
         ("a_region_that_writes_into_its_workers_ring_is_an_error_that_says_so", a_scribbling_region),
         ("a_killed_worker_fails_waiters_and_leaves_others_alone", a_killed_worker),
-        ("whoever_waits_for_a_killed_worker_is_told_also_in_the_middle_of_a_copy", told_in_a_copy),
+        ("waiters_for_a_killed_worker_are_notified_also_during_a_copy", told_in_a_copy),
         ("shutdown_ends_the_worker_and_what_waits", shutdown_ends),
         ("output_comes_before_the_wait_returns", output_comes),
         ("a_worker_that_can_not_begin_is_quoted", no_beginning),
@@ -298,7 +298,7 @@ fn streams_wait() -> Test {
     assert!(!device.reached(b, seq)?);
     device.store(c, at, &1u64.to_ne_bytes())?;
     device.synchronize(b, seq)?;
-    assert_eq!(read_u64(&device, b, at.offset(8))?, 1, "the region has waited for nobody");
+    assert_eq!(read_u64(&device, b, at.offset(8))?, 1, "the region has not waited");
     assert_eq!(read_u64(&device, b, at.offset(24))?, 6);
     // Regions of two streams overlap: each waits for the other.
     let seq = device.store(a, at, &[0; 16])?;
@@ -539,7 +539,7 @@ fn a_babbling_worker() -> Test {
     let (tell, told) = mpsc::channel();
     let asking = device.clone();
     std::thread::spawn(move || tell.send(asking.function(&spec("forever", forever)).map(drop)));
-    let answer = told.recv_timeout(MEETS).map_err(|_| "nobody is told")?;
+    let answer = told.recv_timeout(MEETS).map_err(|_| "no notification")?;
     let text = answer.expect_err("it was no answer").to_string();
     assert!(text.contains("the device's worker was killed"), "{text}");
     assert!(device.create_stream(QueueId(2)).is_err());
@@ -671,7 +671,7 @@ fn no_beginning() -> Test {
     let mut program = ProgramSpec::of_this_process();
     program.exe = exe;
     program.output = Some(Arc::new(|_, _: &[u8]| {}));
-    let error = device_with(program).map(drop).expect_err("nobody serves");
+    let error = device_with(program).map(drop).expect_err("no worker serves");
     let error = error.message().unwrap_or_default();
     assert!(error.contains("ended before it was ready: libphysics.so.3: cannot open shared object file"), "{error}");
     Ok(())

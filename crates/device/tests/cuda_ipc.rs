@@ -476,7 +476,7 @@ fn memory_comes_back() -> Test {
     assert_eq!(other.ask_of("copy", &handle, 0)?, "direct");
     let len = 256 * MIB;
     // What processes of other tests held comes back after their end.
-    until("nobody else gives memory back", || {
+    until("no other process frees memory", || {
         let before = owner.memory_free();
         std::thread::sleep(Duration::from_millis(300));
         owner.memory_free() == before

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_makes_the_file_shorter() {
+    fn the_file_can_not_shrink() {
         let arena = arena(1 << 20);
         // SAFETY: a plain call on this test's own descriptor.
         assert_eq!(unsafe { libc::ftruncate(arena.fd().as_raw_fd(), 4096) }, -1);

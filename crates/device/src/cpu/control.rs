@@ -98,7 +98,7 @@ impl io::Read for WhileLooking<'_> {
         while !process::readable(self.socket, Some(LOOK_AROUND)) {
             if let Err(error) = (self.look)() {
                 self.given_up = Some(error);
-                return Err(io::Error::other("nobody waits for it any more"));
+                return Err(io::Error::other("the wait was given up"));
             }
         }
         io::Read::read(self.socket, bytes)

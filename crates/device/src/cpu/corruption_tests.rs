@@ -123,9 +123,9 @@ proptest! {
     }
 }
 
-struct Nobody;
+struct OrderedSpans;
 
-impl SpanSink for Nobody {
+impl SpanSink for OrderedSpans {
     fn span(&self, span: Span) {
         assert!(span.start_ns <= span.end_ns);
     }
@@ -150,10 +150,10 @@ fn stream(arena: Arc<Arena>) -> Arc<Stream> {
         run: |_| {},
         perform: stream_worker::perform,
         output: None,
-        watched: Watched::new(None, Arc::new(Handle::of_nobody()), "the worker of cpu:0".to_owned()),
+        watched: Watched::new(None, Arc::new(Handle::of_no_process()), "the worker of cpu:0".to_owned()),
         arena,
     };
-    shared.tracer.start(Arc::new(Nobody));
+    shared.tracer.start(Arc::new(OrderedSpans));
     Stream::new(1, QueueId(1), Arc::new(shared))
 }
 
@@ -261,7 +261,7 @@ fn more_spans_than_operations_are_found_out() {
     let arena = arena();
     let control = arena.control();
     let tracer = Tracer::new(accord_types::DeviceId { node: NodeId(0), ordinal: 0 });
-    tracer.start(Arc::new(Nobody));
+    tracer.start(Arc::new(OrderedSpans));
     let progress = Progress::new();
     let drain = |up_to: u64, head: u64| {
         progress.let_worker(up_to);

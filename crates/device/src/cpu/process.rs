@@ -51,7 +51,7 @@ impl Handle {
 
     /// Of no process: a descriptor that is no process's.
     #[cfg(test)]
-    pub(crate) fn of_nobody() -> Self {
+    pub(crate) fn of_no_process() -> Self {
         Self { fd: std::fs::File::open("/dev/null").expect("it is always there").into(), pid: None }
     }
 

@@ -211,7 +211,7 @@ mod tests {
     use std::io::Error;
 
     #[test]
-    fn a_workers_last_words_are_quoted_and_nobody_waits_for_more() {
+    fn a_workers_last_words_are_quoted_without_waiting_for_more() {
         let (from, to) = pipe().unwrap();
         let mut to = File::from(to);
         let said = |from| ended("h2:0", "/bin/x", Some(from)).to_string();

@@ -78,13 +78,13 @@ mod tests {
         let first =
             tell(None, 0, Some("region a failed: 700".to_owned()), error, |cause| kept = Some((0, cause.to_owned())));
         assert_eq!(first, "region a failed: 700");
-        let nobody = |_: &str| panic!("the first one stays");
-        let told = tell(kept.as_ref(), 1, None, error, nobody);
+        let unused = |_: &str| panic!("the first one stays");
+        let told = tell(kept.as_ref(), 1, None, error, unused);
         assert!(told.contains("number 0") && told.contains("region a failed"), "{told}");
-        assert_eq!(tell(kept.as_ref(), 0, None, error, nobody), first);
+        assert_eq!(tell(kept.as_ref(), 0, None, error, unused), first);
         // What it was doing itself may be the fault as well.
         assert_eq!(
-            tell(kept.as_ref(), 1, Some("region b failed: 700".to_owned()), error, nobody),
+            tell(kept.as_ref(), 1, Some("region b failed: 700".to_owned()), error, unused),
             "region b failed: 700"
         );
     }

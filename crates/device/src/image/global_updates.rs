@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_needs_no_result() {
+    fn an_unused_result_is_not_fetched() {
         let text = changed("\tatom.add.u32\t_,[%r81],1;").expect("an update");
         assert!(text.contains("@%accord_global red.global.add.u32 [%accord_at],1;"), "{text}");
         assert!(text.contains("@!%accord_global red.add.u32 [%accord_at],1;"), "{text}");

@@ -54,7 +54,7 @@ pub(crate) fn busy(rig: &Rig) -> Test {
     drop(open);
     until("the device ends", || ending.is_finished())?;
     for thread in threads {
-        until("whoever waits is told", || thread.is_finished())?;
+        until("the waiters are notified", || thread.is_finished())?;
         let error = thread.join().expect("no panic").expect_err("the device has ended");
         assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");
     }

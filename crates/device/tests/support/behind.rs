@@ -133,7 +133,7 @@ fn go_on() -> Test {
         let tell = move |outcome: Result<()>| drop(tell.send(outcome));
         device.notify(*stream, *region, Box::new(tell));
         assert_eq!(told.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout));
-        assert!(!device.reached(*other, waited)?, "whoever waits for it waits for the copy");
+        assert!(!device.reached(*other, waited)?, "a wait for it includes the copy");
         push.land.send(Ok(()))?;
         assert_eq!(told.recv_timeout(SOON), Ok(Ok(())));
         device.synchronize(*other, waited)?;
@@ -167,9 +167,9 @@ fn failed() -> Test {
     for by_library in [false, true] {
         let Working { device, stream, other, at, push, region } = &Working::begin(100, by_library)?;
         push.left.recv_timeout(SOON)?;
-        push.land.send(Err(Error::new(ErrorCode::Execution, "nobody takes it")))?;
+        push.land.send(Err(Error::new(ErrorCode::Execution, "it is not taken")))?;
         for seq in [push.seq, *region] {
-            assert_eq!(device.synchronize(*stream, seq).expect_err("it has failed").cause(), "nobody takes it");
+            assert_eq!(device.synchronize(*stream, seq).expect_err("it has failed").cause(), "it is not taken");
         }
         assert!(device.wait_stream(*other, *stream, *region).is_err());
         let written = write(device, *other, *at, doubles([7.0]))?;

@@ -74,7 +74,7 @@ pub(crate) fn held() -> Test {
         let seq = device.store(other, DevicePtr(at.0 + 65536), &[1; 8])?;
         device.synchronize(other, seq)?;
 
-        go.send(()).map_err(|_| "nobody waits")?;
+        go.send(()).map_err(|_| "no thread waits")?;
         let last = thread.join().map_err(|_| "the thread has panicked")??;
         device.synchronize(stream, last)?;
         assert_eq!(super::read(&*device, stream, at, 8)?, [(many - 1) as u8; 8]);
@@ -198,7 +198,7 @@ pub(crate) fn launches_that_must_not_wait() -> Test {
         });
     }
     let all: Vec<_> = (0..THREADS).map_while(|_| launched.recv_timeout(Duration::from_secs(10)).ok()).collect();
-    go.send(()).map_err(|_| "nobody waits")?;
+    go.send(()).map_err(|_| "no thread waits")?;
     assert_eq!(all.len(), THREADS, "some wait");
     let all = all.into_iter().collect::<Result<Vec<_>>>()?.concat();
     let put: Vec<_> = all.iter().flatten().copied().collect();

@@ -51,7 +51,7 @@ pub(crate) fn goes_on() -> Test {
         // The network has taken nothing yet.
         assert_eq!(read_doubles(&device, stream, at, 4)?, [2.0; 4], "{len} bytes");
         assert!(bytes.try_recv().is_err());
-        open.send(()).map_err(|_| "nobody takes the bytes")?;
+        open.send(()).map_err(|_| "the bytes are not taken")?;
         let bytes = bytes.recv().map_err(|_| "the bytes were dropped")?;
         assert!(bytes == doubles((0..count).map(|_| 1.0)), "{len} bytes");
     }

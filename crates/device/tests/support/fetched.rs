@@ -130,9 +130,9 @@ pub(crate) fn refused() -> Test {
     write(&device, streams[0], at, doubles([1.0]))?;
     let (sink_of_first, let_go, _bytes) = sink();
     let seq = device.copy_out(streams[0], at, 8, sink_of_first)?;
-    let_go.send(Err(Error::new(ErrorCode::Execution, "nobody takes it")))?;
+    let_go.send(Err(Error::new(ErrorCode::Execution, "it is not taken")))?;
     let failed = device.synchronize(streams[0], seq).expect_err("it was refused");
-    assert_eq!(failed.cause(), "nobody takes it");
+    assert_eq!(failed.cause(), "it is not taken");
     // The other one has the slots, and the device ends with a copy that was not taken.
     let (sink_of_second, go_second, bytes) = sink();
     let seq = device.copy_out(streams[1], at, 8, sink_of_second)?;

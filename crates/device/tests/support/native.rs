@@ -194,7 +194,7 @@ pub(crate) fn shutdown_waits() -> Test {
     while device.reached(other, Seq(0)).is_ok() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(is_over.recv_timeout(Duration::from_millis(100)).is_err(), "somebody reads there");
+    assert!(is_over.recv_timeout(Duration::from_millis(100)).is_err(), "the memory is still read");
     end.send(()).expect("it waits");
     is_over.recv().expect("then it ends");
     ending.join().expect("no panic");

@@ -172,10 +172,10 @@ pub(crate) fn failed() -> Test {
     for number in 0..2 {
         assert_eq!(steps.recv_timeout(SOON)?, (number, Step::Begun));
     }
-    let_first.send(Err(Error::new(ErrorCode::Execution, "nobody takes it")))?;
+    let_first.send(Err(Error::new(ErrorCode::Execution, "it is not taken")))?;
     for seq in [seq, later] {
         let error = device.synchronize(stream, seq).expect_err("it has failed");
-        assert_eq!(error.cause(), "nobody takes it");
+        assert_eq!(error.cause(), "it is not taken");
     }
     let dropped: Vec<_> = steps.try_iter().collect();
     assert_eq!(dropped, [(0, Step::Dropped), (1, Step::Dropped)]);

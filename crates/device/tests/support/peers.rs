@@ -35,7 +35,7 @@ pub(crate) fn shutdown_waits() -> Test {
     two.shutdown();
     assert!(one.reached(stream, copied)?, "memory went in the middle of a copy");
     drop(hold);
-    let error = one.synchronize(later, never).expect_err("there is nobody to copy to");
+    let error = one.synchronize(later, never).expect_err("the target is gone");
     assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");
     let error = one.copy_to(stream, from, &*two, to, 512, None).expect_err("likewise");
     assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");

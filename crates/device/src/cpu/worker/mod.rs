@@ -182,7 +182,7 @@ fn answer(worker: &Worker, request: Request) -> Result<(u64, u64), String> {
         }
         Request::Share { address, len, file_offset } => {
             // No region may run while the pages of its globals change places.
-            let _nobody_runs = worker.slots.take_all();
+            let _no_region_runs = worker.slots.take_all();
             object::share(&worker.memory, address, len, file_offset)?;
             Ok((0, 0))
         }

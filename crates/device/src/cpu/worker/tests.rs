@@ -57,7 +57,7 @@ impl Pair {
             run: stream_worker::run,
             perform: stream_worker::perform,
             output: None,
-            watched: Watched::new(None, Arc::new(Handle::of_nobody()), "the worker".to_owned()),
+            watched: Watched::new(None, Arc::new(Handle::of_no_process()), "the worker".to_owned()),
         });
         Self { shared, slots: Arc::new(serve::Slots::new(2)), memory, start: place.start }
     }

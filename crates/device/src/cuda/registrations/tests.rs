@@ -98,7 +98,7 @@ fn nothing_is_given_to_the_driver_while_a_range_changes() {
 }
 
 #[test]
-fn what_the_driver_refuses_is_left_alone_until_nobody_holds_it() {
+fn a_refused_range_is_left_alone_while_it_has_holders() {
     let (mut known, array) = (known(), range(0, 4 * PAGE));
     assert!(known.ask(array, 0, "owner"));
     let job = known.pick().expect("just asked for");
@@ -165,7 +165,7 @@ fn a_copy_never_crosses_from_one_piece_to_the_next() {
 }
 
 #[test]
-fn a_lock_under_way_is_wanted_while_somebody_holds_it() {
+fn a_range_being_locked_is_wanted_while_it_has_holders() {
     let (mut known, array) = (known(), range(0, 4 * PAGE));
     assert!(known.ask(array, 0, "owner"));
     let job = known.pick().expect("just asked for");

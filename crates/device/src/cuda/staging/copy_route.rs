@@ -278,7 +278,7 @@ fn out_at_call(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'stat
         return HELD;
     }
     if facts.waits && facts.len <= SMALL_MAX && !facts.exposed && facts.end != End::Mapped {
-        return (Route::SmallSlot, "so few bytes lie in a slot of their own until somebody waits for them");
+        return (Route::SmallSlot, "so few bytes stay in a slot of their own until they are waited for");
     }
     match facts.end {
         End::Program => {}
@@ -286,7 +286,7 @@ fn out_at_call(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'stat
             return (Route::Egress, "the bytes leave the process in their own time, and the stream goes on");
         }
         End::Handed { .. } | End::Mapped | End::Device => {
-            return (Route::InTurn, "somebody takes the bytes when the stream gets there");
+            return (Route::InTurn, "the sink takes the bytes when the stream gets there");
         }
     }
     if memory.is_unfinished() {
@@ -321,9 +321,7 @@ fn out_at_turn(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'stat
         End::Handed { detached: true } => {
             (Route::Egress, "the bytes leave the process in their own time, and the stream goes on")
         }
-        End::Handed { detached: false } => {
-            (Route::Piecewise, "somebody takes the bytes, and the stream waits for that")
-        }
+        End::Handed { detached: false } => (Route::Piecewise, "the stream waits until the sink has taken the bytes"),
         End::Program => match memory.pages() {
             Pages::Unregistered if memory.is_pinned() => {
                 (Route::Direct, "the memory is pinned: the device's engines write it")
