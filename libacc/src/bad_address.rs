@@ -38,7 +38,7 @@ macro_rules! family {
             }
         )*
 
-        /// Finds them all: between a fork and what follows nobody may ask the loader.
+        /// Finds them all: between a fork and what follows no code may ask the loader.
         extern "C" fn resolve_at_start() {
             $(next(&$slot, concat!(stringify!($name), "\0"));)*
         }

@@ -78,7 +78,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     })
 }
 
-/// This machine's devices: its GPUs; CPU devices where there is none, or where somebody asks for them.
+/// This machine's devices: its GPUs; CPU devices where there is none, or where settings ask for them.
 fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> {
     let mut devices = if gpus::usable() { gpus::inventory(node_name) } else { Vec::new() };
     let asked = config.devices.is_some() || settings::runtime()?.device_type == Some(DeviceType::Cpu);
@@ -148,7 +148,7 @@ fn show_wait(line: Option<&str>) {
 
 /// One line for people: the program may seem to hang.
 fn tell(line: &str) {
-    // Nobody may read it.
+    // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "accord: {}", printable(line));
 }
 

@@ -1,13 +1,15 @@
-//! Whether somebody else in the process uses CUDA's driver: the program itself, a library, an interpreter that can call anything.
+//! Whether other code in the process uses CUDA's driver: the program itself, a library, an interpreter that can call
+//! anything.
 //!
-//! Copies of rows may be held back for a moment (`crates/device/src/cuda/holding.rs`), which only calls of this library end. Who waits by
-//! `cudaDeviceSynchronize` and then looks would miss them.
+//! Copies of rows may be held back for a moment (`crates/device/src/cuda/holding.rs`), which only calls of this library
+//! end. A program that calls `cudaDeviceSynchronize` and then reads the rows would miss them.
 
 use crate::elf;
 use crate::loader::{self, LoadedObject};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What whoever loads or links the driver names. CUDA's runtime does, also where it is linked into an executable.
+/// The name by which objects load or link the driver. CUDA's runtime contains it, also where it is linked into an
+/// executable.
 const DRIVER: &[u8] = b"libcuda.so";
 /// What an interpreter is known by.
 const INTERPRETER: &[u8] = b"Py_Initialize";

@@ -62,7 +62,7 @@ fn is_in_executable(handler: usize) -> bool {
 /// Says whose the address is if it is a device's. Then the handler from before is there again, and gets the signal: when this returns the
 /// same instruction faults again.
 extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes it for SA_SIGINFO handlers. A signal that somebody sent has no address.
+    // SAFETY: the kernel passes it for SA_SIGINFO handlers. A signal that a process sent has no address.
     let (by_kernel, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as u64) };
     if by_kernel && say_whose(address, format_args!("the program, or a library it uses, follows {address:#x} itself")) {
         end_if_mpi();

@@ -86,7 +86,7 @@ impl HostMemory for ProgramMemory {
     }
 
     fn merge(&self, dst: usize, before: usize, after: usize, bytes: usize) {
-        // SAFETY: the runtime's own buffers, which nobody else uses.
+        // SAFETY: the runtime's own buffers, which no other code uses.
         let (before, after) = unsafe {
             (
                 std::slice::from_raw_parts(before as *const u8, bytes),

@@ -17,7 +17,7 @@ pub(crate) struct Kernels {
     wanted: AtomicBool,
     images: Arc<Images>,
     places: ShortRwLock<Places>,
-    /// Which regions of an image run on one thread, if somebody has asked.
+    /// Which regions of an image run on one thread, if that was asked for.
     alone: ShortLock<HashMap<ImageId, Vec<bool>>>,
 }
 
@@ -126,7 +126,7 @@ mod tests {
         let kernels = Kernels::default();
         // SAFETY: everything that the image points to lives in this function.
         unsafe { kernels.add(&image) }.unwrap();
-        assert_eq!(kernels.function(0x1000), None, "nobody wants it");
+        assert_eq!(kernels.function(0x1000), None, "no call has wanted it");
         kernels.want();
         // SAFETY: as above.
         unsafe { kernels.add(&image) }.unwrap();

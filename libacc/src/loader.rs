@@ -338,8 +338,7 @@ pub(crate) fn each_object(visit: &mut dyn FnMut(&RawObject<'_>) -> bool) {
         first: bool,
     }
     unsafe extern "C" fn step(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
-        // SAFETY: `data` is the Walk below, used by nobody else during the call; the loader's
-        // record is valid.
+        // SAFETY: `data` is the Walk below, which no other code uses during the call; the loader's record is valid.
         let (walk, info) = unsafe { (&mut *data.cast::<Walk<'_>>(), &*info) };
         let first = std::mem::replace(&mut walk.first, false);
         // A panic must not unwind into the loader.

@@ -104,7 +104,7 @@ family! {
 
 /// No pages.
 const NONE: (Pointer, usize) = (std::ptr::null_mut(), 0);
-/// Nobody says how long a segment is: up to the end of memory.
+/// The length of a segment without a stated one: up to the end of memory.
 const SEGMENT_MAX: usize = usize::MAX >> 1;
 
 /// A new mapping with this access makes nothing wrong that is known. One with less may lie where something went away unseen.

@@ -1,8 +1,8 @@
 //! Tells the runtime which objects with regions and `declare` variables are loaded.
 //!
-//! Builds with offloading register themselves, others don't; and nobody reports when one of the
-//! latter is unloaded. So the loader's own counters are looked at on every call, and
-//! its list is compared with the last one when they have moved.
+//! Builds with offloading register themselves, others don't; and the unloading of one of the latter is not reported. So
+//! the loader's own counters are looked at on every call, and its list is compared with the last one when they have
+//! moved.
 
 use crate::host_table::{LINK, PAIR, WORD, parts_of_host_table, variables};
 use crate::images::{self, Image};

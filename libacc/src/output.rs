@@ -10,7 +10,7 @@ use std::sync::Once;
 pub(crate) fn print(text: &str) {
     let mut left = text.as_bytes();
     while !left.is_empty() {
-        // SAFETY: the buffer is valid for its length. A failed write has nobody to be reported to.
+        // SAFETY: the buffer is valid for its length. A failed write can't be reported anywhere.
         let written = unsafe { libc::write(libc::STDERR_FILENO, left.as_ptr().cast(), left.len()) };
         match usize::try_from(written) {
             Ok(written) if written > 0 => left = &left[written.min(left.len())..],

@@ -26,7 +26,7 @@ impl RawLock {
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 
-    /// Makes a forked child's copy free, whoever held it in the parent.
+    /// Makes a forked child's copy free, whichever thread held it in the parent.
     ///
     /// # Safety
     /// Only in a `pthread_atfork` child handler: no other thread exists.

@@ -11,7 +11,7 @@ use accord_types::{Error, ErrorCode};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::Duration;
 
-/// The thread that ends the process; 0 while nobody does.
+/// The thread that ends the process; 0 if there is none.
 static DYING: AtomicI32 = AtomicI32::new(0);
 
 /// Callbacks of the first error are being called, or one has not come back.

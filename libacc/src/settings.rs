@@ -20,7 +20,7 @@ pub(crate) fn is_worker() -> bool {
     *WORKER.get_or_init(accord_device::cpu::is_worker)
 }
 
-/// Where this process is to describe its GPU code instead of running the program; none if nobody asks it to.
+/// Where this process is to describe its GPU code instead of running the program; `None` if that is not asked for.
 pub(crate) fn explain_to() -> Option<&'static Path> {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let file = FILE.get_or_init(|| {
@@ -80,8 +80,8 @@ pub(crate) fn allocates_gpu_memory(has_mpi: impl FnOnce() -> bool) -> Result<boo
     }
 }
 
-/// `ACCORD_ROWS`: whether copies of rows to and from GPUs that this process drives may be held back; none: where nobody else in the
-/// process uses the driver.
+/// `ACCORD_ROWS`: whether copies of rows to and from GPUs that this process drives may be held back; `None`: only where
+/// no other code in the process uses the driver.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` for a value without a meaning.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Places that were told: a region's address and an entry of its construct.
 static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
 
-/// Most places that are told. Whoever has more needs no more examples.
+/// Most places that are reported. A program with more needs no more examples.
 const PLACES_MAX: usize = 64;
 
 /// A pointer without a clause.

@@ -54,7 +54,7 @@ struct Told {
     session: Option<String>,
     /// The last of each node, and when it was told.
     nodes: BTreeMap<NodeId, (Instant, LaneEnd)>,
-    /// Since when somebody waits for the session's end, or has waited.
+    /// When a thread first waited for the session's end.
     awaited: Option<Instant>,
 }
 

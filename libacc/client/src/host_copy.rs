@@ -77,7 +77,7 @@ pub(crate) fn changes() -> Changes {
     Changes { begun: BEGUN.load(Ordering::SeqCst), done: DONE.load(Ordering::SeqCst) }
 }
 
-/// Gives `write` what has changed, so that whoever sees the bytes sees in [`changes`] that they may be there.
+/// Gives `write` the bytes that differ. A thread that sees new bytes also sees in [`changes`] that they may be there.
 fn write_changed(write: &mut impl FnMut(HostRange, &[u8]), range: HostRange, new: &[u8]) {
     BEGUN.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::Release);

@@ -178,7 +178,7 @@ impl Session {
             .collect()
     }
 
-    /// What went over all connections so far, as this program counts. Asks nobody.
+    /// Returns the traffic of all connections so far, as this program counts it, without a request.
     pub fn counters(&self) -> Vec<Counters> {
         self.nodes.iter().map(|node| node.counters()).collect()
     }
@@ -283,7 +283,7 @@ fn listen(
             nodes.iter().filter(|known| known.spec.node == node).for_each(|left| left.doubt());
         }
         Message::ExecutorEnded { node, why } => executor_ends.tell(node, LaneEnd::Process(why)),
-        // Nobody hears it where standard error is gone.
+        // Lost if standard error is closed.
         Message::Warning(text) => drop(writeln!(std::io::stderr(), "accord: {}", printable(&text))),
         Message::Ended(why) => {
             executor_ends.session_is_over(&why);

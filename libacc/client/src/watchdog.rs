@@ -18,7 +18,7 @@ pub(crate) trait Watched: Send + Sync {
     /// A look, every [`LOOK`] while `awaited` or [`Watched::is_stalled`]. `awaited`: the program waits for something, maybe elsewhere.
     fn look(self: Arc<Self>, awaited: bool);
 
-    /// Another executor of the session is lost: nobody shall wait for it.
+    /// Another executor of the session is lost: waits for it end.
     fn lost(&self, peer: PeerId, error: &Error);
 
     /// There is no thread to look.
@@ -67,7 +67,7 @@ impl Watchdog {
         Awaiting(self)
     }
 
-    /// Somebody waits, or can't go on: see to it that it is looked.
+    /// Makes sure that the watchdog looks, as a thread waits or is blocked.
     pub(crate) fn rouse(self: &Arc<Self>) {
         if self.running.swap(true, Ordering::SeqCst) {
             return;

@@ -20,7 +20,7 @@ pub(crate) struct WorldNews {
 #[derive(Debug, Default)]
 struct Word {
     died: Option<(Instant, String)>,
-    /// Since when somebody waits for the word, or has waited.
+    /// When a thread first waited for the news.
     awaited: Option<Instant>,
 }
 

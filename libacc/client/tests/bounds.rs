@@ -43,7 +43,7 @@ fn fill(world: &World, queue: QueueId) -> (Arc<AtomicUsize>, std::thread::JoinHa
 }
 
 #[test]
-fn a_stuck_stream_holds_up_the_thread_that_fills_it_and_nobody_else() {
+fn a_stuck_stream_blocks_only_the_thread_that_fills_it() {
     let gate = Gate::default();
     let world = world(1, 1, regions(&gate));
     let (client, start) = world.mapped(0, MIB);
@@ -114,7 +114,7 @@ fn many_queues_that_share_streams_never_fill_one_of_them_up() {
 
 /// Copies to another node's device, behind something of the source or of the target that does not end.
 #[test]
-fn copies_between_nodes_that_do_not_go_on_hold_up_the_thread_that_puts_them_in_and_nobody_else() {
+fn stuck_copies_between_nodes_block_only_the_thread_that_enqueues_them() {
     for stuck in 0..2 {
         let gate = Gate::default();
         let world = world(2, 1, regions(&gate));

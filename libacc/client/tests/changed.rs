@@ -121,7 +121,7 @@ impl Program {
         for &wait in &self.waits {
             match self.machine.turn(wait) {
                 Turn::Done(outcome) => ended.push(outcome.map(drop)),
-                turn => panic!("somebody waits on: {turn:?}"),
+                turn => panic!("a wait goes on: {turn:?}"),
             }
         }
         assert_eq!(self.machine.waiters(), 0);

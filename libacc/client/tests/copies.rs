@@ -62,7 +62,7 @@ fn two_queues_copy_at_the_same_time() {
     let (client, start) = world.mapped(0, 128 * MIB);
     client.store(Q1, start, &[1]).unwrap();
     launch(&*client, Q2, GATE, &[]).unwrap();
-    // Nobody takes it before the gate opens, so its lane stays its own.
+    // It is not taken before the gate opens, so its lane stays its own.
     copy_in(&*client, Q3, start, &bytes, ReadWhen::InOrder);
     sent(&world, 1);
     copy_in(&*client, Q1, start.offset(64 * MIB), &bytes, ReadWhen::InOrder);
@@ -75,7 +75,7 @@ fn two_queues_copy_at_the_same_time() {
 }
 
 #[test]
-fn what_was_asked_for_does_not_stand_behind_what_nobody_takes_yet() {
+fn requested_copies_do_not_wait_for_copies_that_are_not_taken_yet() {
     for len in [10_000, LARGE] {
         let gate = Gate::default();
         let (early, late) = (pattern(100_000, 1), pattern(len, 2));

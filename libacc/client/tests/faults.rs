@@ -1,4 +1,4 @@
-//! Peers that are gone, lie or stay silent: an error that says so, never a hang, and nobody else is hurt.
+//! Peers that are gone, lie or stay silent cause an error that says so, never a hang, and affect no other session.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn assert_well(world: &World) {
 }
 
 #[test]
-fn nobody_at_the_address() {
+fn no_peer_at_the_address() {
     let key = Key::random().unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let agent = Agent::start(1, 1, &key, Vec::new());
@@ -53,7 +53,7 @@ fn nobody_at_the_address() {
 }
 
 #[test]
-fn an_executor_that_answers_what_nobody_asked_is_not_believed_any_more() {
+fn an_executor_that_answers_an_unknown_ticket_is_not_believed_any_more() {
     let twice = |ticket, other| {
         let reply = |ticket| (Event::Reply { ticket, value: 0, extra: 0 }, Vec::new());
         vec![reply(ticket), reply(other)]
@@ -150,8 +150,8 @@ fn an_executor_that_dies_ends_waits_calls_and_copies() {
     let (client, start) = world.mapped(0, 64 * MIB);
     let (other, to) = world.mapped(1, 64 * MIB);
     launch(&*client, Q1, GATE, &[]).unwrap();
-    // Everything that can be under way: a wait, a copy in and out behind the gate, one to and
-    // one from another node, and memory that nobody touches meanwhile.
+    // Everything that can be in flight: a wait, a copy in and out behind the gate, one to and one from another node,
+    // and memory that no operation touches meanwhile.
     let mut out = vec![9; 200_000];
     client.copy_out(Q1, start, range_mut(&mut out)).unwrap();
     world.session.copy_between(Q1, 0, start, 1, to, MIB).unwrap();
@@ -329,7 +329,7 @@ fn next_event(client: &dyn Lane) -> Option<Event> {
 }
 
 #[test]
-fn garbage_costs_a_session_and_nobody_elses() {
+fn garbage_ends_only_its_own_session() {
     let world = world(1, 1, regions(&Gate::default()));
     let mut immense = Vec::new();
     frame::put(&mut immense, &Command::Clock { ticket: 1 }, &[]).unwrap();
@@ -366,7 +366,7 @@ fn garbage_on_a_bulk_lane_costs_the_session() {
 }
 
 #[test]
-fn half_a_frame_and_silence_hold_nobody_else_up() {
+fn half_a_frame_and_silence_block_no_other_session() {
     let world = world(1, 1, regions(&Gate::default()));
     let mut bytes = Vec::new();
     frame::put(&mut bytes, &Command::Clock { ticket: 1 }, &[&[0; 1000]]).unwrap();

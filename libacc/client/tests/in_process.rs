@@ -1,4 +1,4 @@
-//! Devices of the program's own machine: nobody waits for what one thread does with the device.
+//! Devices of the program's own machine: no thread waits for what another one does with the device.
 
 use accord_client::{InProcess, LocalDeviceClient};
 use accord_device::StartConfig;
@@ -7,11 +7,11 @@ use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// What nobody has to wait for takes no longer.
+/// An operation that has nothing to wait for takes no longer.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
-fn whoever_asks_does_not_wait_for_a_start() {
+fn a_query_does_not_wait_for_a_start() {
     let info = DeviceInfo {
         id: DeviceId { node: NodeId(0), ordinal: 0 },
         node_name: "here".to_owned(),
@@ -45,7 +45,7 @@ fn whoever_asks_does_not_wait_for_a_start() {
         let device = device.clone();
         move || asked.send(device.addresses()).unwrap()
     });
-    let (_, len) = answer.recv_timeout(SOON).expect("it waits for whoever starts the device");
+    let (_, len) = answer.recv_timeout(SOON).expect("it waits for the thread that starts the device");
     assert!(len > 0, "it has started");
     go_on.send(()).unwrap();
     starting.join().unwrap().unwrap();

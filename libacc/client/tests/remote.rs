@@ -139,7 +139,7 @@ fn steady_state_costs_no_round_trips_but_for_growth_waits_and_copies_out() {
     }
 }
 
-/// A row in is one frame with its bytes, which nobody waits for, and rows out are a frame each way and one wait.
+/// A row in is one frame with its bytes and no wait; rows out are a frame each way and one wait.
 #[test]
 fn rows_travel_in_frames_of_their_own_and_are_waited_for_once() {
     const ROWS: usize = 500;
@@ -225,7 +225,7 @@ fn a_failure_reaches_calls_that_do_not_wait() {
     let world = world(1, 1, regions(&Gate::default()));
     let (client, _) = world.mapped(0, MIB);
     launch(&*client, Q1, FAIL, &[]).unwrap();
-    // The event comes unasked, and is looked for although nobody waits.
+    // The event comes unasked, and is read although no thread waits.
     while launch(&*client, Q1, EMPTY, &[]).is_ok() {
         std::thread::yield_now();
     }

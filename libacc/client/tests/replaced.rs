@@ -67,7 +67,7 @@ fn an_executor_that_dies_is_replaced_when_its_devices_are_shut_down() {
 }
 
 #[test]
-fn it_is_replaced_again_and_again_also_when_nobody_has_noticed() {
+fn it_is_replaced_again_and_again_also_when_unnoticed() {
     let world = world(1, 1, regions(&Gate::default()));
     let client = world.client(0);
     for executors in 2..6 {
@@ -217,6 +217,6 @@ fn an_agent_that_has_not_heard_of_the_session_is_asked_again() {
     let error = session.clients()[0].start().unwrap_err();
     assert!(error.cause().contains("no word of the session") && error.is_transient(), "{error}");
     assert!((990..1_000).contains(&agents[0].still_early()), "it was not asked as often as it could be");
-    // When the session ends, nobody asks on.
+    // After the session ends no agent is asked again.
     drop(session);
 }

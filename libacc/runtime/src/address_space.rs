@@ -165,7 +165,7 @@ impl AddressSpace {
         if !self.window.contains(range) {
             self.strays.store(true, Ordering::Relaxed);
         }
-        // Whoever was there before gets another place when it starts.
+        // The device that was there before gets another place when it starts.
         state.devices.iter_mut().for_each(|owned| drop(owned.take_if(|owned| owned.ended && in_the_way(owned))));
         state.refused.retain(|(other, _)| *other != device);
         state.devices[device] = Some(Owned { range, name, ended: false });
@@ -285,7 +285,7 @@ mod tests {
             space.place(device, GIB, GIB).expect("room");
         }
         let low = AddressRange { start: DevicePtr(0x4_2000_0000), len: 4 * GIB };
-        space.settle(0, low, "dev0 (node h1)".to_owned()).expect("nobody's");
+        space.settle(0, low, "dev0 (node h1)".to_owned()).expect("it is free");
         assert_eq!(space.owner(low.start.0 + 5), Some(0));
         assert!(space.elsewhere(5, 0, "").to_string().contains("dev0 (node h1)"));
         let mut name = String::new();
@@ -310,8 +310,8 @@ mod tests {
         space.settle_without(1, "dev1".to_owned());
         let slab = |start, len| AddressRange { start: DevicePtr(start), len };
         let (first, second) = (slab(0x7f00_0000_0000, GIB), slab(0x7f00_0000_0000 + GIB, GIB));
-        space.add_slab(0, first).expect("nobody's");
-        space.add_slab(1, second).expect("nobody's");
+        space.add_slab(0, first).expect("it is free");
+        space.add_slab(1, second).expect("it is free");
         let owners = [first.start.0 - 1, first.start.0, second.start.0 - 1, second.start.0, second.end()];
         assert_eq!(owners.map(|address| space.owner(address)), [None, Some(0), Some(0), Some(1), None]);
         let error = space.add_slab(0, slab(second.end() - 1, GIB)).expect_err("the second one's");
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_has_ended_is_in_nobodys_way() {
+    fn a_device_that_has_ended_blocks_no_other() {
         let space = AddressSpace::new(2, None, 0, AddressRange::WINDOW);
         let place = space.place(1, GIB, GIB).expect("room");
         space.settle(1, place, "dev1".to_owned()).expect("as asked");

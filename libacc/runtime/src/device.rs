@@ -156,7 +156,7 @@ impl Device {
         self.started.load(Ordering::Acquire)
     }
 
-    /// Whether somebody wants to know what happens on it.
+    /// Whether an observer watches it.
     pub(crate) fn is_watched(&self) -> bool {
         self.watch.is_active()
     }

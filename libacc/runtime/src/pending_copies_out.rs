@@ -1,5 +1,5 @@
-//! Copies to the program's memory that queues have not done yet. Whoever reads that memory comes after them, also where
-//! the program has forgotten to say so.
+//! Copies to the program's memory that queues have not done yet. Reads of that memory come after them, also where the
+//! program has forgotten to say so.
 
 use crate::queues::Moment;
 use accord_types::short_lock::{ShortGuard, ShortLock};

@@ -84,13 +84,13 @@ pub(crate) struct Plan {
     pub(crate) parts: Vec<Part>,
     /// Chains of small variables.
     pub(crate) chains: Vec<Arc<Chain>>,
-    /// Blocks that nobody needs once the commands are done.
+    /// Blocks without users once the commands are done.
     pub(crate) frees: Vec<DevicePtr>,
     /// Some of them may still be in use by queues other than this construct's.
     pub(crate) frees_shared: bool,
     /// Queues that have used data that the commands copy out for the last time.
     pub(crate) copied_used_by: QueueSet,
-    /// Somebody wants to know what the plan does.
+    /// Whether an observer watches the plan.
     pub(crate) watched: bool,
     /// What becomes present, and device memory that is taken; filled if watched.
     pub(crate) begins: Vec<Happened>,
@@ -127,8 +127,8 @@ impl Plan {
         self.lent_pointers.clear();
     }
 
-    /// Empties the plan for a construct that is watched or not. Whoever decides without [`crate::construct::Entering`] calls
-    /// [`crate::device::Device::begin`].
+    /// Empties the plan for a construct that is watched or not. Callers that decide without
+    /// [`crate::construct::Entering`] call [`crate::device::Device::begin`].
     pub(crate) fn begin(&mut self, watched: bool) {
         self.clear();
         self.watched = watched;

@@ -212,8 +212,8 @@ pub trait DeviceClient: Send + Sync {
     /// The first failure of those queues.
     fn wait(&self, queues: &[QueueId]) -> Result<()>;
 
-    /// A thread is about to wait for queues of another device, and may wait for some of this one next: asks how far those have got that the program has
-    /// waited for before. Neither waits nor fails: whoever waits hears of a failure.
+    /// A thread is about to wait for queues of another device, and may wait for some of this one next: asks how far
+    /// those have got that the program has waited for before. Neither waits nor fails: the next wait returns a failure.
     fn ask_ahead(&self) {}
 
     /// Whether everything now in `queues` is done.
@@ -349,7 +349,7 @@ impl RegionEffect {
     const KEEPS: u8 = 1;
     const CHANGES: u8 = 2;
 
-    /// It has done so, or nobody knows yet.
+    /// Whether it has done so, or may have.
     pub(crate) fn may_change(&self) -> bool {
         self.0.load(Ordering::Relaxed) != Self::KEEPS
     }

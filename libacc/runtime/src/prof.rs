@@ -110,7 +110,7 @@ pub struct Subject {
 
 /// Takes notices.
 pub trait Observer: Send + Sync {
-    /// Set while anybody wants to know anything: all that is read where nobody does. Asked for once.
+    /// Set while any observer is registered; the only word read while there is none. Asked for once.
     fn wanted(&self) -> &'static AtomicBool;
 
     /// Whether that holds for the calling thread. Asked only while [`Observer::wanted`] is set.

@@ -193,8 +193,8 @@ impl Queues {
         }
     }
 
-    /// What `queue` still has to come after of the synchronous queue. The caller makes it wait before it puts anything in, and
-    /// says so with [`Queues::joined`]; whoever asks before that does the same.
+    /// What `queue` still has to come after of the synchronous queue. The caller makes it wait before it puts anything
+    /// in, and says so with [`Queues::joined`]; another caller that asks before that does the same.
     pub(crate) fn due(&mut self, queue: QueueId) -> Option<Due> {
         let left = self.left_behind;
         if queue == QueueId::SYNC || left.0 == 0 || self.queue(QueueId::SYNC).done >= left {
@@ -224,7 +224,7 @@ impl Queues {
         self.queues.iter().filter(move |other| other.holds_up(after)).map(|other| other.id)
     }
 
-    /// Whether there may be work in the queue that nobody has waited for.
+    /// Whether there may be work in the queue that was not waited for.
     pub(crate) fn busy(&self, queue: QueueId) -> bool {
         self.find(queue).is_ok_and(|at| self.queues[at].is_busy())
     }
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(queues.due(ONE), None);
         queues.filled(QueueId::SYNC, true);
         let due = queues.due(ONE).unwrap();
-        assert_eq!(queues.due(ONE), Some(due), "nobody has done it yet");
+        assert_eq!(queues.due(ONE), Some(due), "it was not done yet");
         queues.filled(QueueId::SYNC, true);
         queues.joined(ONE, due);
         let rest = queues.due(ONE).unwrap();

@@ -129,7 +129,7 @@ pub(super) fn are_in_front() -> bool {
 /// Whether the C library's own allocator is behind these, which unmaps large blocks without being seen.
 pub(super) fn is_c_librarys() -> bool {
     next::resolve();
-    // Nobody puts a function of this name in front of the C library's.
+    // No interposed library defines a function of this name.
     mappings::object_of(next::FREE.load(Ordering::Relaxed)) == mappings::object_of(libc::qsort as *const ())
 }
 

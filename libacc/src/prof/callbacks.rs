@@ -61,7 +61,7 @@ static LISTENERS: Locked<Listeners> = Locked::new(Listeners {
 /// Whether anybody listens to anything: all that a program without a tool pays for.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody listens to events of data who may want the names of variables, which cost time to find.
+/// Whether a tool listens to events of data and may want the names of variables, which cost time to find.
 static WANTS_VARIABLES: AtomicBool = AtomicBool::new(false);
 
 /// Counts changes of the list, with its lock held.

@@ -23,7 +23,7 @@ pub(crate) fn data_start(
         let subject = subject(runtime, local, dev, SYNC);
         let line = site::spot(Extent::Start).map_or(site::UNKNOWN, |spot| spot.line);
         thread::with_open_regions(|regions| {
-            // Those that ended while nobody looked.
+            // Regions that ended while no tool was registered.
             regions.retain(|region| region.depth < depth);
             regions.push(OpenRegion { depth, construct, line, subject });
         });
@@ -41,7 +41,7 @@ pub(crate) fn data_end(
     let about = |local: &mut LocalThread| {
         let depth = local.regions().saturating_sub(1);
         let found = thread::with_open_regions(|regions| regions.pop_if(|region| region.depth == depth));
-        // Nobody has seen the start of one that is not there.
+        // The start of a missing region was not seen.
         let region = found.unwrap_or_else(|| OpenRegion {
             depth,
             construct: Construct::Data,

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// and a program that maps ever new memory at the same place is not to wait for all of them.
 const VARIABLES_MAX: usize = 64;
 
-/// Longest time that one name is looked for: somebody listens who may want it.
+/// Longest time that one name is looked for, as a tool may want it.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 
 /// A line or another number that is not known.
@@ -38,7 +38,7 @@ pub(super) struct Site {
 pub(crate) enum Extent {
     /// Its own: `update`, `enter data`, `exit data`, `declare`, `wait`, a routine.
     Call,
-    /// From its own to where nobody knows yet: the start of `data` and `host_data`.
+    /// From its own to a line that is not known yet: the start of `data` and `host_data`.
     Start,
     /// From this one, where the construct started, to its own.
     EndOf(i32),

@@ -21,7 +21,7 @@ impl Told<'_> {
         // SAFETY: the caller's promise: records in their layouts, and the place of this thread's event.
         let (prof, event, place) =
             unsafe { (&*prof.cast::<ProfInfo>(), &*event.cast::<EventInfo>(), place::here().as_ref()) };
-        // A panic must not unwind into whoever raises events; the hook reports it.
+        // A panic must not unwind into the program or tool that raises events; the hook reports it.
         let told = Told { prof, event, place };
         drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(told))));
     }

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever() {
+    fn waits_are_bounded() {
         let seconds = Duration::from_secs;
         assert!(is_too_long(seconds(3), Some(seconds(1)), seconds(33)), "of a file that does not come");
         assert!(!is_too_long(seconds(3), Some(seconds(2)), seconds(32)));

@@ -11,7 +11,7 @@
 //! Nothing is read before the first question. A file is read once (some milliseconds, seconds for
 //! hundreds of megabytes of debug information), and places are kept by address, so that asking again costs a look-up.
 //! Variables are looked for anew each time, as pointers change: up to some hundred milliseconds in a large program.
-//! None of it runs where nobody asks: an ordinary call pays nothing.
+//! None of it runs unasked: an ordinary call pays nothing.
 
 mod apart;
 mod constant;

@@ -84,7 +84,7 @@ fn walk(own: Range<usize>, limit: usize) -> Vec<Frame> {
 }
 
 extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
-    // SAFETY: the unwinder passes its context and the Walk of `walk`, which nobody else uses meanwhile.
+    // SAFETY: the unwinder passes its context and the Walk of `walk`, which no other code uses meanwhile.
     let (walk, (ip, before, cfa)) = unsafe { (&mut *data.cast::<Walk>(), position(context)) };
     // What the unwinder calls a frame's CFA here is its stack pointer, which is the CFA of the call before.
     if let Some(last) = walk.frames.last_mut() {

@@ -120,7 +120,7 @@ fn learn(marker: usize) -> Option<usize> {
 }
 
 extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
-    // SAFETY: the unwinder passes its context and the Learner of `learn`, which nobody else uses meanwhile.
+    // SAFETY: the unwinder passes its context and the Learner of `learn`, which no other code uses meanwhile.
     let (learner, (ip, before, sp)) = unsafe { (&mut *data.cast::<Learner>(), stack::position(context)) };
     if ip == 0 {
         return stack::STOP;

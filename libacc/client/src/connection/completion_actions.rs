@@ -28,7 +28,8 @@ pub(super) struct CompletionActions {
     left: usize,
     /// A lane failed, or too much has: some bytes will never be where they belong.
     broken: Option<Error>,
-    /// Copies whose bytes have come, but could not be put where they belong. Whoever waits hears of it. At most [`FAILED_MAX`].
+    /// Copies whose bytes arrived but could not be stored at their target. The next wait for one returns its error. At
+    /// most [`FAILED_MAX`].
     failed: BTreeMap<TransferId, Error>,
 }
 
@@ -140,7 +141,7 @@ impl CompletionActions {
         effects: &mut Effects<W>,
     ) -> Vec<Job> {
         match outcome {
-            // Whoever has put in so many and waited for none hears of it with the next that is waited for.
+            // The list is full of failures without a wait: the next wait, whatever it is for, returns this error.
             Err(error) if self.failed.len() >= FAILED_MAX => self.broke(error),
             Err(error) => drop(self.failed.insert(transfer, error)),
             Ok(()) => {}
@@ -162,7 +163,7 @@ impl CompletionActions {
         if transfers.is_empty() {
             return Ok(());
         }
-        // All of them: nobody asks for the others again.
+        // Takes every failure of the list: no later wait asks for it again.
         let failed = transfers.iter().filter_map(|transfer| self.failed.remove(transfer)).reduce(|first, _| first);
         failed.or_else(|| self.broken.clone()).map_or(Ok(()), Err)
     }

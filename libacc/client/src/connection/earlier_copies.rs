@@ -141,14 +141,14 @@ mod tests {
             "also who reads it again"
         );
         assert!(!two.any_writing(A, |_| false) && !two.any_writing(B, |_| true));
-        assert_eq!(ids(two.until(1)), [1], "whoever waits up to there waits for it");
+        assert_eq!(ids(two.until(1)), [1], "a wait for position 1 includes it");
         assert_eq!(ids(one.writing(A)), [1]);
         one.follow(2, &two, |_| true);
         assert_eq!(ids(one.writing(A)), [] as [u64; 0]);
     }
 
     #[test]
-    fn copies_that_have_landed_are_forgotten_though_nobody_waits() {
+    fn copies_that_have_landed_are_forgotten_without_a_wait() {
         let mut outs = EarlierCopies::default();
         (0..10_000).for_each(|i| outs.push(i, TransferId(i), A, |transfer| transfer.0 + 3 > i));
         assert!(outs.list.len() <= PRUNE_AT);

@@ -1,7 +1,8 @@
 //! Transfers that stand in line for lanes, and the threads that send them: decisions only.
 //!
-//! Whoever is next in line gets the next lane, whatever the number of threads: a thread takes a transfer out of the line
-//! only when the one before has its lane. So no transfer ever has a lane while one that was put in before has none.
+//! The first transfer in line gets the next lane, whatever the number of threads: a thread takes a transfer out of the
+//! line only when the one before has its lane. So no transfer ever has a lane while one that was put in before has
+//! none.
 
 use std::collections::VecDeque;
 

@@ -315,7 +315,8 @@ impl<W: Clone> Machine<W> {
         if self.frames.len() >= FULL { Flush::Now } else { self.flush.soon() }
     }
 
-    /// Who sends what was appended last: most likely a wait follows soon, and does. Should none do so, somebody must see it.
+    /// Decides how the last appended frame is sent. Most likely a wait follows soon and sends it; the watcher or the
+    /// flusher sends it otherwise.
     pub fn flush_with_wait(&mut self) -> Flush {
         if self.frames.len() >= FULL {
             Flush::Now
@@ -373,7 +374,8 @@ impl<W: Clone> Machine<W> {
             WatchStep::Read => {
                 self.waits.try_read(urgent);
             }
-            // It sends nothing itself. Were it to wait for an executor that does not read, nobody would read what that waits for.
+            // The watcher sends nothing itself. If it waited for an executor that does not read, no thread would read
+            // the events that the executor waits to send.
             _ if !self.frames.is_empty() && self.flush.wake() == Flush::WakeFlusher => {
                 self.effects.push(Effect::WakeFlusher);
             }
@@ -382,17 +384,17 @@ impl<W: Clone> Machine<W> {
         step
     }
 
-    /// Takes the reading side for the watcher, which looks, if nobody has or wants it. [`Machine::hand_over`] follows.
+    /// Makes the watcher the reader if no waiter is the reader or wants to be. [`Machine::hand_over`] follows.
     pub fn try_read(&mut self) -> bool {
         self.waits.try_read(false)
     }
 
-    /// As [`Machine::try_read`], also if somebody wants it: whoever finds a lane lost may be the one who does.
+    /// As [`Machine::try_read`], also if a waiter wants to read: the thread that finds a lane lost may be that waiter.
     pub fn try_read_the_last(&mut self) -> bool {
         self.waits.try_read(true)
     }
 
-    /// Whether something hangs on events that nobody may be reading.
+    /// Whether progress depends on events that no thread may be reading.
     fn is_urgent(&self) -> bool {
         self.copies_out.is_holding() || self.waits.is_room_wanted()
     }
@@ -435,7 +437,7 @@ impl<W: Clone> Machine<W> {
         self.waits.unregister(id, &mut self.effects);
     }
 
-    /// Whoever has the reading side gives it back.
+    /// Ends the calling reader's turn.
     pub fn hand_over(&mut self) {
         let waiter = matches!(self.waits.reader(), Some(Reader::Waiter(_)));
         self.waits.hand_over(&mut self.effects);
@@ -684,7 +686,7 @@ impl<W: Clone> Machine<W> {
     /// A queue, or with none all of a device, has failed.
     pub fn fail(&mut self, device: u32, queue: Option<QueueId>, error: &Error) {
         let copies = self.devices.fail(device, queue, error);
-        // Whoever waits for room there hears of it.
+        // Waiters for this queue's credit get the error.
         self.waits.came_for_all(Want::Credit, &mut self.effects);
         self.cancel(&copies, device, queue, error);
     }

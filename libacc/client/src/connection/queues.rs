@@ -55,7 +55,7 @@ pub(super) struct QueueState {
     stream: Option<StreamId>,
     /// Bytes of its operations that are not known to be done.
     open: u64,
-    /// The program has waited for it, and nobody has asked ahead for its next wait.
+    /// The program has waited for it, and its next wait was not asked ahead.
     pub(super) awaited: bool,
 }
 
@@ -88,7 +88,7 @@ impl Devices {
         }
     }
 
-    /// Forgets a device. Returns the copies out that nobody will wait for.
+    /// Forgets a device. Returns its copies out, which no wait follows.
     pub(super) fn close(&mut self, device: u32) -> Vec<TransferId> {
         let at = self.0.iter().position(|(known, _)| *known == device);
         let queues = at.map(|at| self.0.swap_remove(at).1.queues).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Copies in that don't fit into a command, on their way to bulk lanes: decisions only.
 //!
-//! Nobody may take the bytes of an eager copy before the executor has got to its command, and its stream to it. Both may
+//! The executor takes the bytes of an eager copy when it has got to the command, and its stream to the copy. Both may
 //! wait for whatever the program has put in before, so no copy may have to wait for one that was put in later:
 //!
 //! * Eager copies get their lanes in the order of their commands.
@@ -17,7 +17,7 @@ pub const EAGER_LANES: usize = 2;
 /// See [`EAGER_LANES`].
 pub const ASKED_LANES: usize = 2;
 
-/// Most copies between the program's memory and devices that are under way. Whoever wants one more waits.
+/// Most copies in flight between the program's memory and devices. A further copy blocks its caller.
 pub const TRANSFERS_MAX: usize = 16 << 10;
 /// Copies that came to nothing and are remembered, as the executor may have asked for them just then. As many as there may be.
 const GONE_MAX: usize = TRANSFERS_MAX;
@@ -60,7 +60,8 @@ pub enum Bytes {
     Host(HostRange),
     /// A copy of it.
     Staged(Vec<u8>),
-    /// So many that will not come: the queue has failed, or the device was shut down. Whoever expects them is told.
+    /// The size of a copy that will not come: its queue has failed, or the device was shut down. The executor is told
+    /// if it expects the bytes.
     Gone(usize),
 }
 
@@ -181,7 +182,7 @@ impl Transfers {
         while self.gone.len() > GONE_MAX {
             self.gone.pop_first();
         }
-        // Somebody expects those that are in line.
+        // The executor expects the copies in line.
         for job in self.eager.waiting_mut().chain(self.asked.waiting_mut()).filter(|job| fits(job)) {
             let gone = Job::gone(job.transfer, job.place, job.bytes.size());
             cancelled.push(std::mem::replace(job, gone));

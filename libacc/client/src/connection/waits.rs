@@ -37,8 +37,8 @@ pub enum Want {
 }
 
 impl Want {
-    /// Whether it comes on the command lane, so that whoever waits for it may read that. What comes by other lanes is seen by their
-    /// threads; a reader that waited for it could not be told, as it waits for the command lane.
+    /// Whether the command lane brings it, so that its waiter may be the reader. Other lanes have threads of their own;
+    /// a reader could not be woken by them, as it blocks on the command lane.
     fn is_read(self) -> bool {
         matches!(self, Self::Reply(_) | Self::Credit)
     }
@@ -69,7 +69,7 @@ pub enum Turn {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reader {
     Waiter(WaitId),
-    /// Whoever looks for what nobody waits for.
+    /// The watcher, which reads events that no waiter waits for.
     Watcher,
 }
 
@@ -143,8 +143,8 @@ impl<W: Clone> Waits<W> {
         self.wake_reader(effects);
     }
 
-    /// Takes the reading side for the watcher if nobody has it and, unless it is `urgent`, nobody is about to. (Who is about to may
-    /// be sending before, to an executor that reads when somebody here has read.)
+    /// Makes the watcher the reader if there is none and, unless it is `urgent`, no waiter is about to be. (That waiter
+    /// may still be sending, to an executor that reads only after this side has read.)
     pub(super) fn try_read(&mut self, urgent: bool) -> bool {
         let free = self.reader.is_none() && (urgent || !self.is_wanted());
         if free {
@@ -163,12 +163,12 @@ impl<W: Clone> Waits<W> {
         self.reader
     }
 
-    /// Whether somebody wants the reading side.
+    /// Whether a waiter wants to read.
     pub(super) fn is_wanted(&self) -> bool {
         self.waiters.iter().any(|waiter| waiter.want.is_read() && waiter.outcome.is_none())
     }
 
-    /// Whether somebody waits for room, and nobody may be reading what brings it.
+    /// Whether a waiter waits for room while there may be no reader to receive it.
     pub(super) fn is_room_wanted(&self) -> bool {
         self.waiters.iter().any(|waiter| waiter.want == Want::Room && waiter.outcome.is_none())
     }
@@ -184,7 +184,8 @@ impl<W: Clone> Waits<W> {
     /// The reply to a ticket has come.
     ///
     /// # Errors
-    /// If nobody has asked, or it was answered before: then it can't be known what else is wrong with the peer.
+    /// Returns an error if the ticket was not asked for or was answered before: then the peer's other messages can't be
+    /// trusted either.
     pub(super) fn replied(&mut self, ticket: u64, outcome: Result<Reply>, effects: &mut Effects<W>) -> Result<()> {
         let want = Want::Reply(ticket);
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.want == want && waiter.outcome.is_none()) {
@@ -203,8 +204,8 @@ impl<W: Clone> Waits<W> {
         }
     }
 
-    /// The connection is gone: all that waits for the command lane ends, now and later. Waits for the program's memory end when
-    /// nobody reads or writes it any more.
+    /// The connection is gone: every wait for the command lane ends, now and later. Waits for the program's memory end
+    /// when no thread reads or writes it any more.
     pub(super) fn lose(&mut self, error: &Error, effects: &mut Effects<W>) {
         self.lost.get_or_insert_with(|| error.clone());
         for waiter in self.waiters.iter_mut().filter(|waiter| waiter.want.ends_with_the_connection()) {
@@ -234,7 +235,7 @@ impl<W: Clone> Waits<W> {
 fn finish<W: Clone>(waiter: &mut Waiter<W>, reader: Option<Reader>, outcome: Result<Reply>, effects: &mut Effects<W>) {
     if waiter.outcome.is_none() {
         waiter.outcome = Some(outcome);
-        // Whoever reads looks after each event.
+        // The reader looks for itself after each event.
         if reader != Some(Reader::Waiter(waiter.id)) {
             effects.push(Effect::Wake(waiter.waker.clone()));
         }
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_memory_does_not_read() {
+    fn a_wait_for_memory_does_not_read() {
         let mut waits = Waits::default();
         let mut effects = Effects::new();
         let landed = waits.register(Want::Landed(TransferId(1)), 'a');

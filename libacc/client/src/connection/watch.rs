@@ -1,9 +1,9 @@
-//! Who takes events that nobody waits for: a worker's output, credit, failures, the connection's end.
+//! Decides which thread reads events without a waiter: a worker's output, credit, failures, the connection's end.
 //!
-//! A thread of the connection, the watcher, does, and must be in nobody's way. While the program uses the connection it looks
-//! every now and then: had it the reading side, each wait would cost a hop from thread to thread. When nothing has happened for a
-//! while, it takes the reading side and sleeps in it, so that an idle program has no wake-ups. The first wait after that hops once.
-//! While a wait takes long, its thread reads, and the watcher sleeps until that is over.
+//! A thread of the connection, the watcher, reads them, and must delay no other thread. While the program uses the
+//! connection, the watcher polls: were it the reader, each wait would cost a hop from thread to thread. When nothing
+//! has happened for a while, it becomes the reader and blocks, so that an idle program has no wake-ups. The first wait
+//! after that hops once. While a wait takes long, its thread reads, and the watcher sleeps until the wait is over.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(super) struct Situation {
     pub(super) activity: u64,
     /// A waiter has the reading side, or is about to.
     pub(super) wanted: bool,
-    /// Something hangs on events that nobody waits for.
+    /// Progress depends on events without a waiter.
     pub(super) urgent: bool,
 }
 

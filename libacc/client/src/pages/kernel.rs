@@ -60,16 +60,16 @@ fn knows_populate() -> bool {
     })
 }
 
-/// The same for older kernels: has the kernel access a word of each page, as a futex that nobody waits for. A write adds 0 at
-/// once, so that nothing that others write is lost.
+/// The same for older kernels: has the kernel access a word of each page as a futex without waiters. A write adds 0 at
+/// once, so that no concurrent write is lost.
 pub(super) fn touch(range: HostRange, access: Access) -> Ready {
     let (start, end) = pages(range);
     let refused = (start..end).step_by(PAGE).find(|&at| {
         let word = std::ptr::with_exposed_provenance::<u32>(at);
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let other = 0u32;
-        // SAFETY: the kernel looks whether the word is there. It is compared with a number, and the wait for that to change ends
-        // at once; or 0 is added to it, and nobody is woken at a word of this frame.
+        // SAFETY: the kernel looks whether the word is there. It is compared with a number, and the wait for a change
+        // ends at once; or 0 is added to it, and no thread is woken at a word of this frame.
         let done = unsafe {
             match access {
                 Access::Read => {
@@ -157,7 +157,7 @@ pub(super) fn mapping_by_query() -> impl FnMut(usize) -> Option<Option<Mapping>>
     }
 }
 
-/// Whether a mapping is part of a loaded object: nobody makes the file of one shorter without ending its programs.
+/// Whether a mapping is part of a loaded object, whose file can't be truncated without ending its programs.
 pub(super) fn is_of_loaded_object(mapping: &Mapping) -> bool {
     struct Asked {
         start: usize,
@@ -165,7 +165,8 @@ pub(super) fn is_of_loaded_object(mapping: &Mapping) -> bool {
         found: bool,
     }
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: the loader passes a valid record; `data` is the question below, used by nobody else during the call.
+        // SAFETY: the loader passes a valid record; `data` is the question below, which no other code uses during the
+        // call.
         let (info, asked) = unsafe { (&*info, &mut *data.cast::<Asked>()) };
         if info.dlpi_phdr.is_null() {
             return 0;

@@ -1,18 +1,18 @@
 //! Mappings that the kernel was asked about already.
 //!
-//! Asking costs more than a small copy. So answers are kept until somebody says that mappings may have changed ([`forget`]):
-//! an answer belongs to the moment at which it was asked for, and counts only as long as that is the present one. Looking up takes no lock and
-//! no system call. Nothing is kept before [`watch`] was called.
+//! Asking costs more than a small copy. So answers are kept until [`forget`] reports that mappings may have changed: an
+//! answer belongs to the moment at which it was asked for, and counts only as long as that is the present one. Looking
+//! up takes no lock and no system call. Nothing is kept before [`watch`] was called.
 
 use super::mapping::{Access, Mapping};
 use accord_types::HostRange;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// The present moment: counts changes of mappings. 0 while nobody reports them.
+/// The present moment: counts changes of mappings. 0 while no caller reports them.
 static MOMENT: AtomicU64 = AtomicU64::new(0);
 static TABLE: Table = Table::new();
 
-/// From now on whoever changes the process's mappings calls [`forget`] afterwards.
+/// Starts to keep answers: from now on all code that changes the process's mappings calls [`forget`] afterwards.
 pub fn watch() {
     let _ = MOMENT.compare_exchange(0, 1, Ordering::Release, Ordering::Relaxed);
 }
@@ -110,7 +110,7 @@ struct Table {
     slots: [Slot; SLOTS],
     /// Slots from here on were never used.
     used: AtomicUsize,
-    /// Somebody writes. Others then do without.
+    /// Whether a thread is writing. Other threads keep no answer meanwhile.
     writing: AtomicBool,
     writes: AtomicU64,
 }

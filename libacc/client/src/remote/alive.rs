@@ -77,7 +77,7 @@ impl Alive {
 }
 
 impl Lives {
-    /// A worker, if the program has started its device. Of others nobody wants to know, whatever the executor says.
+    /// Returns a worker if the program has started its device. The executor's news of other devices are ignored.
     pub(super) fn worker(&mut self, ordinal: u32) -> Option<&mut Liveness> {
         self.names.contains_key(&ordinal).then(|| self.workers.entry(ordinal).or_default())
     }

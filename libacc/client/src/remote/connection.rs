@@ -381,7 +381,7 @@ impl Connection {
     /// Waits for several replies. The last one; none if there are none.
     ///
     /// # Errors
-    /// The first one that is one, or the connection's. Nobody waits for those that follow.
+    /// Returns the first error among the replies, or the connection's. The replies after it are not waited for.
     pub(super) fn wait_for_replies(self: &Arc<Self>, ids: &[WaitId]) -> Result<Option<Reply>> {
         let mut last = None;
         for (at, &id) in ids.iter().enumerate() {

@@ -82,7 +82,7 @@ impl Connection {
 
     fn wait_to_the_end(self: &Arc<Self>, ids: Vec<WaitId>) {
         for id in ids {
-            // How a copy has ended is nobody's business any more.
+            // The copy's outcome is no longer needed.
             let _ = self.wait(id);
         }
     }

@@ -435,7 +435,7 @@ impl DeviceClient for RemoteDeviceClient {
     fn ask_ahead(&self) {
         let Ok(connection) = self.connection() else { return };
         let mut machine = connection.machine();
-        // Whoever waits for its queues hears of what has failed.
+        // A failure is returned by the next wait for the queues.
         if machine.ask_about_all(self.device(), connection.now()) == Ok(true) {
             connection.send_elsewhere(machine);
         }

@@ -24,8 +24,8 @@ impl Connection {
     }
 
     fn send_image(self: &Arc<Self>, id: ImageId) -> Result<()> {
-        // Held until all of it is on its way: pieces of two images must not mix, and whoever finds the image sent
-        // may name it.
+        // Held until the whole image is on its way: pieces of two images must not mix, and a thread that finds the
+        // image sent may name it.
         let mut sent = self.images_sent.take();
         if sent.contains(&id) {
             return Ok(());

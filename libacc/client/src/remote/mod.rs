@@ -3,7 +3,7 @@
 //! ```text
 //! calls ──> connection: a machine decides, frames are gathered ──> sending ──> command lane ──> executor
 //!           copy_threads ────────────────────────────────────────────────────> bulk lanes ───> executor
-//! waits <── reading: whoever waits reads, and handles what comes for all <──── command lane
+//! waits <── reading: a waiter reads, and handles every waiter's events <──── command lane
 //!           completion <───────────────────────────────────────────────────────── bulk lanes
 //! ```
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// Only after so long a wait somebody looks whether the executor lives.
+/// Length of a wait after which the waiter checks whether the executor lives.
 const LONG: Duration = Duration::from_millis(20);
 
 impl Connection {
@@ -50,7 +50,7 @@ impl Connection {
     /// what the waiter does next.
     fn read_until(self: &Arc<Self>, id: WaitId) -> Turn {
         let mut reader = self.reader();
-        // Nobody else handles events meanwhile. What was read last may have come together with others.
+        // This thread alone handles events meanwhile. What was read last may have come together with others.
         while !self.handle_buffered(&mut reader.frames, Some(id)) {
             let filled = reader.fill(&*self.records);
             // Every waiter's has come when the connection is lost.
@@ -88,7 +88,7 @@ impl Connection {
                     drop(reader);
                     self.hand_over();
                 }
-                // Somebody reads, and has waited for a while.
+                // A waiter reads, and has waited for a while.
                 WatchStep::Park => self.long_wait(std::thread::park),
                 WatchStep::End => return,
             }

@@ -39,7 +39,7 @@ struct NodeConnection {
     closed: bool,
     /// Why the session, or its part on this node, has ended.
     ended: Option<LaneEnd>,
-    /// What was heard of the node while somebody connects.
+    /// What was heard of the node while a thread connects.
     heard: Heard,
 }
 
@@ -169,7 +169,7 @@ impl RemoteNode {
                 let Some(pause) = backoff.pause(begun.elapsed()).filter(|_| !self.is_over()) else { return Err(error) };
                 std::thread::sleep(pause);
             } else if begun.elapsed() < IN_VAIN || std::mem::replace(&mut in_vain, true) {
-                // Nobody has refused it otherwise: this process may have slept meanwhile, or the agent had more to do than it could.
+                // No other reason was given: this process may have slept meanwhile, or the agent was overloaded.
                 return Err(error);
             }
         }
@@ -209,7 +209,7 @@ impl RemoteNode {
         }
     }
 
-    /// Somebody has ended the session.
+    /// Records that the session was ended from outside.
     pub(crate) fn lose(&self, why: &str) {
         let end = LaneEnd::Session(why.to_owned());
         let mut state = self.lock();
@@ -304,7 +304,8 @@ mod tests {
         RemoteNode::new(spec, Exchange::new())
     }
 
-    /// An agent that takes the connection and says nothing keeps whoever connects, and nobody else: news of other nodes wait on the same thread.
+    /// An agent that accepts the connection and stays silent delays only the connecting thread: news of other nodes
+    /// arrive on the same thread.
     #[test]
     fn who_hears_of_a_node_does_not_wait_for_who_connects_to_it() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -316,12 +317,12 @@ mod tests {
             let node = &node;
             let hears = scope.spawn(move || {
                 node.doubt();
-                node.lose("somebody has ended it");
+                node.lose("an administrator has ended it");
                 assert!(node.connected().is_none());
                 heard.send(()).unwrap();
             });
             let heard = all.recv_timeout(SOON / 2);
-            // It fails, and nobody takes another try.
+            // It fails, and no thread tries again.
             drop((taken, listener));
             assert!(starts.join().unwrap().is_err());
             hears.join().unwrap();

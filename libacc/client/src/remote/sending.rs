@@ -15,7 +15,7 @@ impl Connection {
     /// When the connection is lost.
     pub(super) fn flush(self: &Arc<Self>) -> Result<()> {
         let mut unsent = self.write.take();
-        // What somebody has left comes first.
+        // Frames that another thread has left come first.
         let rounds = if unsent.is_empty() { 1 } else { 2 };
         for _ in 0..rounds {
             if !self.take_unsent(&mut unsent)? {
@@ -32,14 +32,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what was appended before as far as there is room for it, and leaves the rest to the flusher. Whoever has bytes to send
-    /// for which the executor's streams may be waiting must not wait for its reader of commands.
+    /// Sends what was appended before as far as there is room for it, and leaves the rest to the flusher. A thread with
+    /// bytes for which the executor's streams may be waiting must not wait for the executor's reader of commands.
     ///
     /// # Errors
     /// When the connection is lost.
     pub(super) fn flush_without_waiting(self: &Arc<Self>) -> Result<()> {
         let Some(mut unsent) = self.write.try_take() else {
-            // Somebody is sending, maybe not all.
+            // Another thread is sending, maybe not all.
             self.leave_to_flusher();
             return Ok(());
         };

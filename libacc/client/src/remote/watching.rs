@@ -151,7 +151,7 @@ impl Connection {
 
 /// One line for people: the program may seem to hang.
 pub(super) fn tell(name: &str, silence: Duration) {
-    // Nobody may read it.
+    // Standard error may be closed.
     let name = printable(name);
     let _ = writeln!(std::io::stderr(), "accord: waiting for {name}: no answer for {} s", silence.as_secs());
 }

@@ -1,8 +1,9 @@
 //! Arrays that `exit data` names by their pointers.
 //!
-//! `exit data delete(p)` of a C pointer is the pointer variable to GCC: eight bytes that are not present, so nothing would happen. The
-//! array would stay, be taken for what comes to lie at its address next, and `copyout(p)` would bring nothing. `delete(s.p)` would
-//! give up `s`, in which the pointer lies. To whoever wrote it both are the array that begins where the pointer points.
+//! `exit data delete(p)` of a C pointer is the pointer variable to GCC: eight bytes that are not present, so nothing
+//! would happen. The array would stay, be taken for what comes to lie at its address next, and `copyout(p)` would bring
+//! nothing. `delete(s.p)` would give up `s`, in which the pointer lies. To the program's author both are the array that
+//! begins where the pointer points.
 
 use super::pointee::may_be_pointer;
 use crate::ports::HostMemory;

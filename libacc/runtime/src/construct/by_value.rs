@@ -5,7 +5,8 @@
 //! `kernels`. On the device it would name the program's memory, which no region can mean. So a pointer to present data
 //! arrives as a pointer to the device's.
 //!
-//! `present(p)` of a pointer is the pointer variable to GCC, and the array to whoever wrote it. It means the array here.
+//! `present(p)` of a pointer is the pointer variable to GCC, and the array to the program's author. It means the array
+//! here.
 
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};

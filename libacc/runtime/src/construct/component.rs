@@ -128,7 +128,7 @@ enum Found {
     Lies(HostRange, Option<Spaced>),
     /// Its elements end before its own end.
     Trimmed(HostRange),
-    /// Its elements lie in here, and nobody knows how large they are.
+    /// Its elements lie in here, and their size is unknown.
     Within(HostRange),
 }
 

@@ -204,7 +204,7 @@ fn exit_action(kind: Kind, word: u16, range: HostRange) -> Result<Action> {
     })
 }
 
-/// The entry that holds a range; absent data is nobody's error here.
+/// Finds the entry that holds a range. Absent data is no error here.
 fn find_to_release(leaving: &Leaving<'_>, range: HostRange) -> Result<Option<EntryId>> {
     match leaving.state.table.find(range.start, range.len) {
         Found::Absent => Ok(None),

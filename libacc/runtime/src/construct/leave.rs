@@ -1,4 +1,4 @@
-//! Leaving a construct: gives up what it held, copies out and frees what nobody holds any more.
+//! Leaving a construct: gives up what it held, copies out and frees entries without holders.
 
 use super::descriptor::Spaced;
 use super::region::{Mapped, Region, Use};

@@ -362,7 +362,7 @@ impl Mapping<'_, '_> {
     pub(crate) fn count(&mut self, id: EntryId, bytes: usize) {
         let entry = &mut self.state.table[id];
         if self.device.locks_pages && entry.moves(bytes) {
-            // With the lock held: whoever ends the entry unlocks after this.
+            // With the lock held: the construct that ends the entry unlocks the pages after this.
             self.device.register_pages(entry.range());
         }
     }

@@ -88,8 +88,8 @@ impl Names {
         }
     }
 
-    /// Adds a section of 1 to [`SCALAR_MAX`] bytes that is copied both ways. Whoever has added all asks
-    /// [`Names::scalars_may_meet`], and adds them by [`Names::add_section`] too if that is so.
+    /// Adds a section of 1 to [`SCALAR_MAX`] bytes that is copied both ways. After the last one the caller asks
+    /// [`Names::scalars_may_meet`], and adds them by [`Names::add_section`] too if they may.
     #[inline]
     pub(super) fn add_scalar(&mut self, start: usize, len: usize) {
         self.scalars = (self.scalars.0.min(start), self.scalars.1.max(start.saturating_add(len)));

@@ -1,8 +1,9 @@
 //! Objects that are absent, of which a compute construct names members (`copy(p->a)`, in a method `copy(a)`).
 //!
-//! GCC says what the members are of, and from version 13 on makes the region's pointer to the object of that. GCC 12 passes the pointer by value, where the
-//! object is `this` or a Fortran pointer, and in Fortran names the object once for each member. So the members of one object lie at their
-//! distances whoever names them, and such a pointer leads to where the object would be.
+//! GCC says what the members are of, and from version 13 on makes the region's pointer to the object of that. GCC 12
+//! passes the pointer by value, where the object is `this` or a Fortran pointer, and in Fortran names the object once
+//! for each member. So the members of one object keep their distances whichever clause names them, and such a pointer
+//! leads to where the object would be.
 
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};

@@ -27,8 +27,8 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Whether a variable that is copied both ways is such a reference to present data: a temporary of the caller that names all of a
-    /// scalar. Of `copy(p)` of a pointer to one nobody has heard.
+    /// Whether a variable that is copied both ways is such a reference to present data: a temporary of the caller that
+    /// names all of a scalar. No program is known that says `copy(p)` of a pointer to a scalar.
     pub(super) fn is_reference(&self, variable: HostRange, (pointer, id): (usize, EntryId)) -> bool {
         let entry = &self.state.table[id];
         entry.start == pointer && entry.len() <= SCALAR_MAX && self.is_temporary(variable.start)

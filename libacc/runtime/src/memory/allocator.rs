@@ -166,7 +166,7 @@ impl Allocator {
             let len = used.len;
             self.used.remove(&block.0);
             if queues.passed(after) {
-                // Blocks that nobody has to wait for join their neighbours best.
+                // Blocks without pending users join their neighbours best.
                 after = After::NOTHING;
             }
             self.insert_free(block.0, Free { len, after });

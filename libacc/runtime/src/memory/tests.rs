@@ -134,7 +134,7 @@ fn memory_that_a_queue_has_still_to_give_back_is_waited_for() {
     let block = take(&mut memory, 8 * MIB, 1, &mut queues, &pages, &mut waits).unwrap();
     memory.give_back(block, After::NOTHING, &queues);
     let ranges = memory.trim(&queues);
-    assert!(take(&mut memory, 8 * MIB, 1, &mut queues, &pages, &mut waits).is_err(), "nobody has it");
+    assert!(take(&mut memory, 8 * MIB, 1, &mut queues, &pages, &mut waits).is_err(), "there is none");
     give_up(&mut memory, ranges, &mut queues, &pages);
     let Err(Blocked::Until(busy)) = take(&mut memory, 8 * MIB, 1, &mut queues, &pages, &mut waits) else {
         panic!("it is still mapped there")
@@ -306,8 +306,8 @@ fn a_device_that_has_less_than_it_says_gets_back_what_lies_idle() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each block remembers when its last user is done. Whoever gets it must come after that:
-    /// in the same queue, made to wait, or because the host has waited.
+    /// Each block remembers when its last user is done. Its next user must come after that: in the same queue, made to
+    /// wait, or because the host has waited.
     #[test]
     fn no_block_is_used_by_two_queues_at_once(
         slabs in any::<bool>(),

@@ -56,8 +56,8 @@ pub(crate) enum Backing {
 pub(crate) struct Attachment {
     /// Where in the entry.
     pub(crate) offset: usize,
-    /// The attachment counter. 0: detached by the end of a compute construct, but left as it is
-    /// until somebody can tell, so that the next construct need not write it again.
+    /// The attachment counter. 0: detached by the end of a compute construct, but not written back until the difference
+    /// can be observed, so that the next construct need not write it again.
     pub(crate) count: u32,
     /// What the device's pointer holds.
     pub(crate) value: u64,
@@ -100,7 +100,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// An entry that nobody holds yet.
+    /// An entry without holders.
     pub(crate) fn new(host: HostRange, place: DataLocation, backing: Backing, lifetime: Lifetime) -> Self {
         Self {
             start: host.start,

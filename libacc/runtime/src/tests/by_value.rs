@@ -37,7 +37,7 @@ fn a_pointer_to_present_data_arrives_as_the_devices() {
         assert_eq!(seen(&mut w, kind, 0), 0);
     }
     assert_eq!(w.get(POINTER, 8), [0; 8], "the program's pointer is its own");
-    assert_eq!(w.counters(ARRAY), (0, 1), "nobody holds the array any more");
+    assert_eq!(w.counters(ARRAY), (0, 1), "the array has no holder any more");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A device that runs as late as it may: nothing in a queue happens before somebody waits for
-//! it, so an order that was only hoped for shows as wrong bytes.
+//! A device that runs as late as it may: nothing in a queue happens before a wait for it, so an order that was only
+//! hoped for shows as wrong bytes.
 
 use crate::ports::{Chain, Cluster, DeviceClient, HostMemory, Part, ReadWhen, TargetAccess};
 use accord_types::{
@@ -295,7 +295,7 @@ impl Fake {
             node_name: "h0".into(),
             kind: if device_type == DeviceType::Nvidia { DeviceKind::CUDA } else { DeviceKind::CPU },
             name: "fake".into(),
-            vendor: "nobody".into(),
+            vendor: "none".into(),
             driver: "1".into(),
             uuid: String::new(),
             memory,

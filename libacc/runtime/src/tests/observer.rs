@@ -113,7 +113,7 @@ fn data_and_memory_routines_tell_what_they_do() {
 }
 
 #[test]
-fn nobody_is_told_while_nobody_wants_to_know() {
+fn an_inactive_observer_gets_no_notices() {
     let (mut w, record) = watched();
     record.active.store(false, Ordering::Relaxed);
     w.parallel(REGION, &[(TOFROM, 5000, A)], NO_TAGS).unwrap();

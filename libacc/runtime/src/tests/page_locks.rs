@@ -86,7 +86,7 @@ fn what_is_only_deleted_is_unlocked_at_once() {
 }
 
 #[test]
-fn whoever_ends_the_entry_unlocks() {
+fn the_construct_that_ends_the_entry_unlocks() {
     let mut w = World::new();
     // The end of a structured region, after `exit data`.
     w.data_start(&[(TOFROM, LEN, A)]).unwrap();

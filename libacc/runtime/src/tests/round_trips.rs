@@ -144,7 +144,8 @@ fn update_device_has_no_round_trip_and_update_self_has_one() {
     assert_eq!(spent, Counts { commands: 1, copies_out: 1, ..Counts::default() });
 }
 
-/// Parts of rows, one directive each: to the device nobody waits, and from there only who asks for that.
+/// Parts of rows, one directive each: updates of the device never wait, and updates of the host only where the program
+/// asks to.
 #[test]
 fn updates_of_rows_are_a_command_each_and_a_wait_for_all() {
     const ROWS: usize = 100;

@@ -42,7 +42,7 @@ fn data_that_another_thread_is_copying_in_is_whole_when_it_is_used() {
 }
 
 #[test]
-fn a_thread_that_waits_holds_up_nobody_else() {
+fn a_thread_that_waits_blocks_no_other_thread() {
     let w = World::with(&[DeviceType::Cpu; 2], 1 << 30, Settings::default());
     let barrier = Arc::new(Barrier::new(2));
     w.fakes[0].gate(QueueId(7), barrier.clone());

@@ -185,7 +185,7 @@ fn a_device_that_reaches_the_programs_memory_gets_its_addresses() {
     w.assert_empty();
 }
 
-/// Its address goes to somebody whose work no launch ends.
+/// Its address goes to code whose work no launch ends.
 #[test]
 fn use_device_of_absent_memory_lends_nothing() {
     for maps in [false, true] {

@@ -92,7 +92,7 @@ fn queues_do_not_wait_for_regions_that_leave_a_variable_alone() {
         w.parallel(KEEP, &[(TOFROM, 8, K)], ASYNC_2).unwrap();
     };
     both(&mut w);
-    assert_eq!(*seen.lock().unwrap(), [5], "nobody knew what the first would do");
+    assert_eq!(*seen.lock().unwrap(), [5], "the first one's effect was unknown");
     (0..10).for_each(|_| both(&mut w));
     assert_eq!(*seen.lock().unwrap(), [5], "nothing else has run yet");
     w.runtime.wait_all(&mut w.t).unwrap();
@@ -106,7 +106,7 @@ fn queues_do_not_wait_for_regions_that_leave_a_variable_alone() {
 }
 
 #[test]
-fn whoever_copies_a_changed_variable_in_gets_what_the_queue_made_of_it() {
+fn a_copy_in_of_a_changed_variable_gets_the_queues_value() {
     let (mut w, seen) = world();
     w.put_u64(K, 5);
     w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();

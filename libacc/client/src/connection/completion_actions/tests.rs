@@ -126,7 +126,7 @@ fn what_waits_for_copies_goes_when_the_last_has_landed_or_was_cancelled() {
     assert!(world.copies.hold(vec![t(3)], job(12)).is_none());
     let gone = Error::new(ErrorCode::DeviceUnavailable, "gone");
     let held = world.copies.lose(&gone, &mut world.waits, &mut world.effects);
-    assert_eq!(held.count(), 1, "nobody may wait for ever");
+    assert_eq!(held.count(), 1, "no wait may last for ever");
     assert_eq!(world.copies.outcome(&[t(3)]), Err(gone));
 }
 
@@ -187,7 +187,7 @@ fn what_is_written_if_it_has_changed_comes_after_all_before_it() {
 
 /// A program that puts in copies to memory that it has freed, and waits for none of them.
 #[test]
-fn failures_that_nobody_waits_for_are_bounded_and_are_not_lost() {
+fn failures_without_a_wait_are_bounded_and_are_not_lost() {
     let mut world = World::new();
     let failed = |id: u64| Error::new(ErrorCode::InvalidArgument, format!("copy {id}"));
     let most = FAILED_MAX as u64;
@@ -198,14 +198,14 @@ fn failures_that_nobody_waits_for_are_bounded_and_are_not_lost() {
     }
     assert_eq!(world.copies.outcome(&[t(most)]), Ok(()), "it is no other one's");
     assert_eq!(world.copies.outcome(&[t(3), t(1), t(2)]), Err(failed(3)));
-    assert_eq!(world.copies.failed.len(), FAILED_MAX - 3, "nobody asks for them again");
+    assert_eq!(world.copies.failed.len(), FAILED_MAX - 3, "no later wait asks for them");
     for id in most..most + 5 {
         world.expect(id, range(1000, 8), &[]);
         assert!(matches!(world.copies.begin(t(id)), Begin::Now(_)));
         world.copies.landed(t(id), Err(failed(id)), &mut world.waits, &mut world.effects);
     }
     assert_eq!(world.copies.failed.len(), FAILED_MAX);
-    assert_eq!(world.copies.outcome(&[t(most + 9)]), Err(failed(most + 3)), "whoever waits next hears of it");
+    assert_eq!(world.copies.outcome(&[t(most + 9)]), Err(failed(most + 3)), "the next wait returns it");
 }
 
 /// Copies one behind the other, each of another part of what the first one brings.

@@ -8,8 +8,9 @@ use crate::connection::waits::{WaitId, Want};
 use accord_types::QueueId;
 
 impl<W: Clone> Machine<W> {
-    /// For whoever is to give the program its memory back, after a queue has failed, or with none all of a device, or that was shut down: waits for
-    /// the copies that threads have in hand. Each ends with its lane at the latest.
+    /// Registers waits for the copies that threads are sending or storing, of `queue`, or of the whole device. The
+    /// caller gives the program its memory back after they end. Called after the queue has failed or the device was
+    /// shut down. Each copy ends with its lane at the latest.
     pub fn wait_for_memory(&mut self, device: u32, queue: Option<QueueId>, waker: &W) -> Vec<WaitId> {
         let sending = self.copies_in.in_hand(device, queue).map(Want::LetGo);
         let copies_out = self.copies_out.in_hand(device, queue).map(Want::Landed);

@@ -17,7 +17,7 @@ pub struct Asked {
     pub replies: SmallVec<[WaitId; REPLIES_FEW]>,
     /// What is reached then; none if nothing is left to be waited for. [`Machine::reach`] follows.
     pub positions: Positions,
-    /// Something was appended that nobody waits for now: somebody has to send it.
+    /// Whether a question was appended without a wait, so that the caller has to send it.
     pub ahead: bool,
 }
 
@@ -61,8 +61,8 @@ impl<W: Clone> Machine<W> {
         Ok(asked)
     }
 
-    /// The program is about to wait for something else: asks about the queues of a device that it has waited for before. Whether somebody has to
-    /// send that.
+    /// Asks about the queues of a device that the program has waited for before, as it is about to wait for another
+    /// device. Returns whether the caller has to send the question.
     ///
     /// # Errors
     /// When the connection or the device has failed.
@@ -116,7 +116,8 @@ impl<W: Clone> Machine<W> {
         Ok((open, not_reached))
     }
 
-    /// Whether an event answers what was asked ahead. Why a queue has failed is told in another event, or to whoever waits for it.
+    /// Whether an event answers what was asked ahead. The reason why a queue has failed comes in another event, or with
+    /// the next wait for the queue.
     pub(super) fn told_ahead(&mut self, event: &Event) -> bool {
         let (Event::Reply { ticket, .. } | Event::ReplyFailed { ticket, .. }) = *event else { return false };
         let Some(question) = self.ahead.answered(ticket) else { return false };
@@ -212,7 +213,7 @@ mod tests {
         for (queue, ticket) in QUEUES.into_iter().zip(1..3) {
             put(machine, queue);
             let asked = wait(machine, &[queue]);
-            assert!(!asked.ahead, "nobody knows whether the program ever waits for another one");
+            assert!(!asked.ahead, "the program may never wait for another one");
             is_answered(machine, &asked, ticket);
         }
     }
@@ -359,7 +360,7 @@ mod tests {
         let &[id] = &asked.replies[..] else { panic!("{asked:?}") };
         machine.event(Event::ReplyFailed { ticket: 4, failure }, &text, |error| error).unwrap();
         assert!(matches!(machine.turn(id), Turn::Done(Err(error)) if error.cause() == "crashed"));
-        // An answer that nobody has asked for is none of these.
+        // A reply to a ticket that was never asked for is an error.
         assert!(machine.event(Event::Reply { ticket: 3, value: 0, extra: 0 }, &[], |error| error).is_err());
     }
 }
