@@ -4,7 +4,7 @@ use crate::report::{Report, accord, build_folder, compile_with};
 
 const ROUNDS: &str = "15";
 const MIB: &str = "256";
-/// How long agents are watched that nobody uses.
+/// How long idle agents are watched.
 const IDLE_SECONDS: &str = "60";
 
 pub(crate) fn run() -> Result<Report, String> {

@@ -18,7 +18,7 @@ pub(crate) struct Report {
 impl Report {
     /// An empty report of what `command` measures.
     pub(crate) fn of(command: impl Into<String>) -> Self {
-        // As from the repository's folder: where that lies is nobody's business.
+        // As from the repository's folder: reports do not show where that lies.
         let folder = format!("{}/", crate::root().display());
         Self { command: command.into().replace(&folder, ""), ..Self::default() }
     }

@@ -291,7 +291,7 @@ impl Site {
     }
 }
 
-/// Requests for one device, of which the cluster has free ones, and nobody waits.
+/// Requests for one device, of which the cluster has free ones, without waiters.
 fn single() -> Vec<f64> {
     let mut site = Site::new();
     let request = request(1);

@@ -24,7 +24,7 @@ const PARTS: [&str; 4] = ["10.77.0.254:9464", "10.77.0.1:9464", "10.77.0.2:9464"
 const SOON: Duration = Duration::from_secs(2);
 /// Where the machine alone adds more, the figures beside it say nothing.
 const NOISE_MAX: f64 = 1.25;
-/// What a page may cost whoever answers: a thousandth of a core, if it is asked every second.
+/// What a page may cost the answering process: a thousandth of a core, if it is asked every second.
 const ANSWER_MAX_US: f64 = 1_000.0;
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -77,7 +77,7 @@ pub(crate) fn with_scrapes(line: &[String]) -> Result<(), String> {
     if !status.success() {
         return Err(format!("{program} ended with {status}"));
     }
-    let Ok((missing, taken)) = asked else { return Err("nobody has asked".to_owned()) };
+    let Ok((missing, taken)) = asked else { return Err("no page was asked for".to_owned()) };
     if missing > 0 {
         return Err(format!("{missing} pages did not come; hosts have to be network namespaces, which takes root"));
     }

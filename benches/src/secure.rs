@@ -111,7 +111,7 @@ fn reach(port: u16) -> Result<TcpStream, String> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    Err(format!("nobody listens at {PEER}:{port}; hosts have to be network namespaces, which takes root"))
+    Err(format!("nothing listens at {PEER}:{port}; hosts have to be network namespaces, which takes root"))
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {

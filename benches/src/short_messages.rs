@@ -128,7 +128,7 @@ impl World for Asks {
         }
         self.times.push(self.begun.elapsed());
         if self.times.len() == MESSAGES {
-            // Whoever waits for it may have given up.
+            // The waiter may have given up.
             let _ = self.done.send(std::mem::take(&mut self.times));
         } else {
             self.next.push_back(question());

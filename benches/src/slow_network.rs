@@ -18,7 +18,7 @@ const NS: &str = "24";
 const DEPTH: &str = "4";
 /// A small picture in blocks of 1.4 ms on average, each far shorter than the way there and back, and deep enough for all the same.
 const SHORT: [&str; 5] = ["1152", "576", PICTURES, "12", "8"];
-/// All of this machine's cores are in no use that delays somebody if regions take no longer than they are to.
+/// All of this machine's cores are busy without delaying a region if regions take no longer than they are to.
 const LATE_MAX: f64 = 1.05;
 
 pub(crate) fn run() -> Result<Report, String> {

@@ -35,7 +35,7 @@ pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Taken) {
 }
 
 fn taken(bytes: usize) {
-    // At a thread's end there is no counter any more, and nobody to read it.
+    // At a thread's end its counter is gone.
     let _ = COUNT.try_with(|cell| {
         let count = cell.get();
         let now = count.now.saturating_add(bytes);

@@ -45,7 +45,7 @@ pub(crate) fn reset() {
     counters::reset();
 }
 
-/// The places that were reached since; none where nobody counts.
+/// The places that were reached since; none where nothing counts them.
 pub(crate) fn reached() -> Vec<u64> {
     counters::reached()
 }

@@ -5,7 +5,7 @@ use accord_test_tier::splitmix64;
 /// A sequence of numbers that look random (SplitMix64).
 pub(crate) struct Chance(u64);
 
-/// Where decoders err: ends of ranges, and lengths that nobody has memory for.
+/// Where decoders err: ends of ranges, and lengths that exceed all memory.
 const NUMBERS: &[u64] = &[
     0,
     1,

@@ -20,7 +20,7 @@ struct World {
     /// By their number; those that are free are MPI's null request.
     requests: Vec<ffi::MPI_Request>,
     free: Vec<u32>,
-    /// What a probe has found and nobody has received yet.
+    /// A message that a probe has found and that was not received yet.
     found: Option<ffi::MPI_Message>,
 }
 
@@ -265,7 +265,8 @@ pub unsafe extern "C" fn accord_mpi_close(world: *mut c_void) {
     // SAFETY: the caller's promise.
     let mut world = unsafe { Box::from_raw(world.cast::<World>()) };
     for request in &mut world.requests {
-        // SAFETY: as in `accord_mpi_test`. What nobody receives is given up, and the same for what nobody sends.
+        // SAFETY: as in `accord_mpi_test`. Messages that are never received are given up, and so are those that are
+        // never sent.
         unsafe {
             if *request != ffi::RSMPI_REQUEST_NULL {
                 let _ = ffi::MPI_Cancel(request);

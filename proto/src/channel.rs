@@ -30,7 +30,8 @@ static QUESTIONS: Semaphore = Semaphore::const_new(QUESTIONS_MAX);
 /// What gRPC is called in a handshake.
 pub const PROTOCOL: &[u8] = b"h2";
 
-/// How long an answer is waited for before it is asked again, and how often. Whoever is farther away is waited for after that.
+/// How long an answer is waited for before it is asked again, and how often. A peer farther away is waited for after
+/// that.
 const SOON: Duration = Duration::from_millis(300);
 const SOON_TRIES: u32 = 4;
 
@@ -50,7 +51,7 @@ impl Coordinator {
         Self { address: address.to_owned(), trust, timeout, tell: |_| () }
     }
 
-    /// Has somebody hear of new certificates that can't be used, once: connections are made with those that were there before.
+    /// Calls `tell` once if new certificates can't be used: connections are made with the previous ones.
     #[must_use]
     pub fn telling(self, tell: fn(&Error)) -> Self {
         Self { tell, ..self }
@@ -64,7 +65,8 @@ impl Coordinator {
     /// Connects, with what `tune` makes of the connection.
     ///
     /// # Errors
-    /// `unauthenticated` if one side does not believe the other, `unavailable` if nobody answers, `invalid_argument` if the address is none.
+    /// `unauthenticated` if one side does not believe the other, `unavailable` if no server answers, `invalid_argument`
+    /// if the address is none.
     pub async fn connect(&self, tune: impl FnOnce(Endpoint) -> Endpoint) -> Result<Channel, Status> {
         let this = self.clone();
         let endpoint = tune(self.endpoint()?);
@@ -160,11 +162,11 @@ async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     TcpStream::connect(addresses).await
 }
 
-/// The coordinator of this machine, if nobody can have taken its place.
+/// The coordinator of this machine, if no other user can have taken its place.
 async fn reach_here(path: &Path) -> Result<Stream, Status> {
     let strange = |error: Error| Status::unauthenticated(words(&error));
     if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        return Err(Status::unavailable("nobody listens there"));
+        return Err(Status::unavailable("no coordinator listens there"));
     }
     let owner = local::check_folder(path).map_err(strange)?;
     let stream = UnixStream::connect(path).await.map_err(unavailable)?;

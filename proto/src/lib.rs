@@ -1,7 +1,7 @@
 //! The control-plane contract between coordinator, agents and command line.
 //!
-//! [`v1`] is generated from `accord/v1/*.proto` and checked in; `tests/fresh.rs` proves it
-//! fresh. [`convert`] joins it and `accord-types`: nobody else reads raw messages.
+//! [`v1`] is generated from `accord/v1/*.proto` and checked in; `tests/fresh.rs` proves it fresh. [`convert`] joins it
+//! and `accord-types`: no other module reads raw messages.
 #![forbid(unsafe_code)]
 
 pub mod bounds;

@@ -3,8 +3,9 @@
 use accord_types::threads;
 use tokio::signal::unix::{self, SignalKind};
 
-/// Done on SIGTERM, SIGINT, SIGHUP (unless that is ignored, as under `nohup`) or, if asked, at the end of standard input. From now on a log that may not grow (`ulimit -f`) is an error for
-/// whoever writes it, and no end of the service; what it starts is not concerned.
+/// Done on SIGTERM, SIGINT, SIGHUP (unless that is ignored, as under `nohup`) or, if asked, at the end of standard
+/// input. From now on a log that may not grow (`ulimit -f`) is an error for its writer, and no end of the service; what
+/// it starts is not concerned.
 ///
 /// # Errors
 /// When the system refuses a handler or a thread.

@@ -3,8 +3,8 @@
 use accord_types::{Error, ErrorCode, Result, scarce, threads};
 use tokio::sync::oneshot;
 
-/// Does `work` on a thread called `name`. Whoever gives up waiting for it leaves the thread behind: it has its `place`, which bounds how many
-/// there are, until the work is done.
+/// Does `work` on a thread called `name`. A caller that gives up waiting for it leaves the thread behind: it has its
+/// `place`, which bounds how many there are, until the work is done.
 ///
 /// # Errors
 /// `acc_error_system` where the system has no more threads, or the work has panicked.
@@ -17,7 +17,7 @@ pub async fn on_thread<R: Send + 'static>(
     let work = move || {
         let outcome = threads::caught(work);
         drop(place);
-        // Nobody waits for it any more if this fails.
+        // This fails if the caller has given up waiting.
         let _ = done.send(outcome);
     };
     threads::spawn(name, work).map_err(|error| {
@@ -41,7 +41,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     #[test]
-    fn a_place_is_taken_until_the_work_is_done_whoever_waits() {
+    fn a_place_is_taken_until_the_work_is_done() {
         let runtime = crate::runtime::one_threaded().unwrap();
         let places = Arc::new(Semaphore::new(1));
         runtime.block_on(async {
@@ -60,7 +60,7 @@ mod tests {
         });
     }
 
-    /// A runtime catches panics of its tasks: whoever waits for what the task was to do would wait for ever.
+    /// A runtime catches panics of its tasks: a waiter for a task's effect would wait for ever.
     #[test]
     fn a_panic_in_a_task_ends_a_process_of_ours() {
         const IS_SERVICE: &str = "ACCORD_TEST_SERVICE";

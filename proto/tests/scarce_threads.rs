@@ -24,7 +24,7 @@ fn size() -> u64 {
 #[test]
 fn a_name_that_can_not_be_looked_up_for_want_of_a_thread_is_an_error() {
     let own = Authority::new("tests", SOON).unwrap().identity(Role::Agent("h1".into()), SOON).unwrap();
-    // Nobody listens there.
+    // No server listens there.
     let coordinator = Coordinator::new("localhost:1", Arc::new(Trust::fixed(own)), SOON);
     let runtime = runtime::one_threaded().unwrap();
     let connect = || -> Status { runtime.block_on(coordinator.connect(|endpoint| endpoint)).unwrap_err() };

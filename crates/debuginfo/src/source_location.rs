@@ -6,7 +6,7 @@ use addr2line::LookupResult;
 use gimli::{DW_TAG_subprogram, UnitOffset};
 use std::fmt;
 
-/// Where code comes from. Fields are None where nobody knows.
+/// Where code comes from. Fields are `None` where it is unknown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceLocation {
     /// The source file with its folder, as the compiler was given it.

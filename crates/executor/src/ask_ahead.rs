@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_asked_for_in_its_turn_and_is_in_nobodys_way() {
+    fn a_too_long_copy_is_asked_for_in_its_turn_and_blocks_no_other() {
         let mut ahead = AskAhead::new(100);
         assert_eq!(ahead.put(t(1), 101, 1), None);
         assert_eq!(ahead.put(t(2), 100, 2), Some(2));

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar};
 
 /// Bytes of spans that are gathered before they are sent unasked.
 const SPANS_BATCH: usize = 32 << 10;
-/// Bytes of events that wait for the thread that writes. Whoever has more news waits for room.
+/// Most bytes of events that wait for the writing thread. A thread with more events blocks.
 const WAITING_MAX: usize = 1 << 20;
 
 /// The writing side of the command lane.
@@ -24,9 +24,9 @@ pub(crate) struct Events {
 
 #[derive(Default)]
 struct EventBuffer {
-    /// Frames that wait for whoever writes.
+    /// Frames that wait for the writing thread.
     frames: Vec<u8>,
-    /// Somebody writes, without the lock.
+    /// Whether a thread is writing, without the lock.
     writing: bool,
     /// How many wait for that.
     waiting: u32,
@@ -41,7 +41,7 @@ impl Events {
         Arc::new(Self { node_name, link, state: ShortLock::default(), written: Condvar::new() })
     }
 
-    /// Sends one event. If the lane is gone nobody wants it: the reading side ends the session.
+    /// Sends one event. It is dropped if the lane is gone: the reading side ends the session.
     pub(crate) fn send(&self, event: &Event, payload: &[u8]) {
         let mut state = self.room();
         state.put(event, payload);
@@ -124,7 +124,7 @@ impl Events {
         state
     }
 
-    /// Writes what waits, and what others put there meanwhile, unless somebody is about to.
+    /// Writes the frames that wait, and those that others add meanwhile, unless another thread is writing.
     fn flush<'a>(&'a self, mut state: ShortGuard<'a, EventBuffer>) {
         if state.writing {
             return;
@@ -136,7 +136,7 @@ impl Events {
             state.writing = true;
             drop(state);
             assert_none_held();
-            // If the lane is gone nobody wants it: the reading side ends the session.
+            // The frames are dropped if the lane is gone: the reading side ends the session.
             if lane.send(&frames).is_ok() {
                 LinkStats::add(&self.link.stats().command_sent, frames.len() as u64);
             }
@@ -144,14 +144,14 @@ impl Events {
             state = self.state.lock();
             state.writing = false;
             state.spare = frames;
-            // To wake nobody costs a system call.
+            // A wake-up costs a system call, also without a waiter.
             if state.waiting > 0 {
                 self.written.notify_all();
             }
         }
     }
 
-    /// Waits until everything is written that was said, or nobody wants it any more.
+    /// Blocks until all events are written, or the lane is gone.
     pub(crate) fn finish(&self) {
         let mut state = self.state.lock();
         while state.writing {

@@ -1,5 +1,5 @@
-//! Copies from other devices of which it was said that they are there though the device may still be at them: what is put into its streams comes after
-//! them by itself ([`accord_device::Device::fence`]), and whoever reaches its memory otherwise asks here.
+//! Incoming copies reported complete while the device still executes them. A fence orders later work in its streams
+//! behind them ([`accord_device::Device::fence`]); every other access to its memory asks here.
 
 use accord_types::short_lock::ShortLock;
 use accord_types::{AddressRange, Seq, StreamId};

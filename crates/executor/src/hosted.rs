@@ -19,7 +19,8 @@ pub struct Hosted {
     fenced_copies: FencedCopies,
     /// Another process was told where the device's memory is, and may write there.
     is_shown: AtomicBool,
-    /// One thread at a time makes streams, which may take its time; whoever uses a queue that has one does not wait for that.
+    /// One thread at a time makes streams, which may take its time; a thread whose queue has a stream does not wait for
+    /// that.
     making: TurnLock<()>,
     /// The device may end with it.
     #[allow(dead_code, reason = "it looks when it is dropped")]
@@ -62,16 +63,16 @@ impl Hosted {
         self.fenced_copies.still_overlap(at, |stream, seq| self.device.reached(stream, seq) != Ok(false))
     }
 
-    /// Whether a copy from elsewhere that was put in may be said to be there, though the device may still be at it: nobody reaches what it writes before it
-    /// has. Else that has to be waited for.
+    /// Whether an enqueued copy from elsewhere may be reported complete while the device still executes it: no other
+    /// access reaches its target before. Else the caller has to wait for it.
     pub(crate) fn fence(&self, at: AddressRange, stream: StreamId, seq: Seq) -> bool {
-        // Said first: whoever posts room there, or shows it, asks afterwards.
+        // Recorded first: code that posts room there, or exposes it, asks afterwards.
         self.fenced_copies.add(at, stream, seq);
         !self.is_shown.load(Ordering::SeqCst) && !self.rooms.overlaps(at) && self.device.fence(stream, seq)
     }
 
-    /// Whether another process may be told of this part of the device's memory, and write there. From then on nothing is said to be there that may not be:
-    /// who writes there asks nobody.
+    /// Whether another process may be told of this part of the device's memory, and write there. From then on no copy
+    /// is reported complete before it is: that process writes without asking.
     pub(crate) fn may_show(&self, at: AddressRange) -> bool {
         self.is_shown.store(true, Ordering::SeqCst);
         !self.still_writes(at)

@@ -30,7 +30,8 @@ impl Destination {
         Self { hosted: hosted.clone(), dst, len, is_private: false, unlocked: DroppedUnlocked::default() }
     }
 
-    /// The same, of a device whose memory nobody reaches but by its streams and by what [`Destination::room`] and [`Destination::export`] say.
+    /// The same, of a device whose memory is reached only by its streams and through [`Destination::room`] and
+    /// [`Destination::export`].
     pub fn private(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
         Self { is_private: true, ..Self::new(hosted, dst, len) }
     }
@@ -137,8 +138,8 @@ impl Source for FromDevice {
         Ok(self.bytes.fill_native(room))
     }
 
-    /// A short transfer comes with its header, in one write. The thread that has read that would only wait for whoever reads the
-    /// rest, so it does so itself.
+    /// A short transfer comes with its header, in one write. The thread that has read that would only wait for the one
+    /// that reads the rest, so it does so itself.
     fn immediate(&self) -> bool {
         self.len <= QUICK_MAX
     }

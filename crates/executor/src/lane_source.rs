@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
-/// Lanes that were handed in and that nobody has taken yet.
+/// Most lanes that were handed in and not taken yet.
 const WAITING_MAX: usize = 1_024;
 
 /// The way from an agent to an executor in the same process.
@@ -48,7 +48,7 @@ impl HandedLanes {
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        // Whoever is at their other ends sees it.
+        // The peers see that the lanes end.
         let left = std::mem::take(&mut state.lanes);
         drop(state);
         drop(left);

@@ -209,9 +209,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the program names and whoever comes when: there is one link to each process, made for the lane that was named, and
-        /// lanes only go up; of those from one process only the latest goes on; what ends is named once for each reason; those that have come
-        /// and not left are bounded, whoever they say that they are.
+        /// For any names from the program and any order of arrivals: there is one link to each process, made for the
+        /// lane that was named, and lanes only go up; of those from one process only the latest goes on; each link that
+        /// ends is reported once for each reason; links that have come and not left are bounded, whatever names they
+        /// claim.
         #[test]
         fn each_process_is_pushed_to_on_one_lane_and_later_ones_take_its_place(steps in prop::collection::vec(step(), 1..60)) {
             let mut table = PeerTable::<usize>::with_room(ROOM, MADE);
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_say_to_be_executors_without_end() {
+    fn claimed_executors_are_bounded() {
         let mut table = PeerTable::<u32>::default();
         let max = u32::try_from(INCOMING_MAX).unwrap();
         for node in 0..max {

@@ -145,7 +145,8 @@ impl Peers {
         self.exchange.push_lost(to, &error);
     }
 
-    /// The program has lost an executor. That may be there still and say nothing: nobody here waits for it any more, nor for its bytes.
+    /// The program has lost an executor, which may still run and be silent: no thread here waits for it any more, nor
+    /// for its bytes.
     ///
     /// # Errors
     /// When there are too many.

@@ -173,7 +173,7 @@ impl Queue {
     }
 }
 
-/// For keys that are numbers of the program's own, so that nobody else gains by choosing them badly.
+/// For keys that are numbers of the program's own: badly chosen ones harm only the program itself.
 pub type ByNumber = BuildHasherDefault<NumberHasher>;
 
 /// See [`ByNumber`].

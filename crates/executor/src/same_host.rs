@@ -72,7 +72,7 @@ pub(crate) struct Local {
     session: SessionId,
     key: Key,
     same_host: Arc<SameHostPeers>,
-    /// None if somebody else has the name: then nobody takes memory from here.
+    /// `None` if the name is taken: then no process takes memory from here.
     listener: Option<Arc<Listener>>,
     ways: CopyWays,
 }
@@ -99,7 +99,7 @@ impl Local {
         let listener = (0..BIND_ATTEMPTS).find_map(bind);
         if let Some(listener) = listener.clone() {
             let same_host = same_host.clone();
-            // Without a thread nobody is discovered, and copies go over lanes.
+            // Without a thread no peer is discovered, and copies go over lanes.
             let _ = spawn("accord-local", move || {
                 listener.serve(|caller, socket| match caller.role {
                     Role::Import => same_host.export_to(caller.from.raw(), socket),

@@ -155,7 +155,8 @@ impl Session {
         threads::spawn(name, move || self.guard(|| self.read(lane, &client))).map(drop)
     }
 
-    /// A lane has no thread: the program is told, and the session ends with all lanes. Else whoever has opened this one would wait for an answer.
+    /// Reports to the program that a lane has no thread, and ends the session with all lanes. Else the peer that has
+    /// opened the lane would wait for an answer.
     fn unthreaded(&self, error: &io::Error) {
         let error = Error::new(ErrorCode::DeviceUnavailable, format!("the executor cannot start a thread: {error}"))
             .remedy(scarce::THREADS);
@@ -246,7 +247,7 @@ impl Session {
         beats
     }
 
-    /// A device is about to be started: whoever asks for hearts sees how that goes, and the end of the session ends it.
+    /// A device is about to be started: answers to heartbeats say how that goes, and the end of the session ends it.
     ///
     /// # Errors
     /// When the session is over.

@@ -83,8 +83,8 @@ impl Wait {
         self.places.iter().all(|(device, ..)| device.capabilities().quick_to_ask)
     }
 
-    /// Looks until all queues are there, for a while and as long as no command comes and nobody wants the core; then waits as
-    /// [`Wait::be_told`] does.
+    /// Spins until all queues have got there, for a while and as long as no command comes and no other thread wants the
+    /// core; then waits as [`Wait::be_told`] does.
     pub(crate) fn look(mut self, session: &Arc<Session>, lane: &dyn Lane) {
         let limit = session.wait_policy.lock().limit().max(LOOK_MIN);
         let looked = look_for(Instant::now(), limit, lane.looks(), || {

@@ -101,7 +101,8 @@ impl Asked {
     }
 }
 
-/// Their bytes leave the lane whatever their order on it: others come behind them, and a region that takes days is in nobody's way.
+/// Their bytes leave the lane whatever their order on it: others come behind them, and a region that takes days blocks
+/// none of them.
 #[test]
 fn bytes_come_while_a_region_runs_as_far_as_there_is_room() {
     let mut w = Asked::new();

@@ -239,7 +239,8 @@ fn announcements_of_2_to_the_60_bytes_end_the_session() {
     }
 }
 
-/// Whoever has the session's key can say to be any of its executors. The executor itself has a link and a thread for each of them.
+/// A holder of the session's key can claim to be any of its executors. The executor itself has a link and a thread for
+/// each of them.
 #[test]
 fn executors_without_end_are_turned_away_and_the_session_goes_on() {
     /// Those of all nodes that there may be.
@@ -263,7 +264,7 @@ fn executors_without_end_are_turned_away_and_the_session_goes_on() {
     // What the others are told shows that they are served.
     program.send(&announce(2, from(LINKS_MAX - 1)), &[]);
     for lane in [&honest, &lanes[LINKS_MAX as usize - 2]] {
-        assert!(lane.read(&mut [0; 16]).unwrap() > 0, "nobody is told that the bytes may come");
+        assert!(lane.read(&mut [0; 16]).unwrap() > 0, "no answer says that the bytes may come");
     }
     // One that ends makes room for another.
     drop(lanes);
@@ -274,12 +275,12 @@ fn executors_without_end_are_turned_away_and_the_session_goes_on() {
         if lane.read(&mut [0; 16]).is_ok_and(|read| read > 0) {
             break;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "nobody leaves");
+        assert!(begun.elapsed() < Duration::from_secs(20), "no link ends");
     }
     program.ask(|ticket| Command::Clock { ticket }).unwrap();
 }
 
-/// A region that stands still until it is let go, or nobody can do that any more.
+/// A region that stands still until it is let go, or its sender is dropped.
 fn held() -> (std::sync::mpsc::Sender<()>, FakeRegion) {
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
@@ -481,7 +482,7 @@ fn frames() -> Vec<Vec<u8>> {
 /// From the program and from another executor, on every lane, in every state of the session: the executor refuses it or goes on, ends when the
 /// lane does, and does not panic. A session beside it does not notice.
 #[test]
-fn every_frame_from_everybody_in_every_state_harms_nobody() {
+fn every_frame_in_every_state_is_handled_without_a_panic() {
     let (mut honest, _) = Program::open(limits(), 0);
     let other = PeerId::executor(NodeId(2), 1).unwrap();
     let lanes = [

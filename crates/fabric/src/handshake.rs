@@ -50,7 +50,7 @@ impl From<Duration> for ConnectLimits {
     }
 }
 
-/// Connects by TCP to an address of this machine, whoever's that is, see [`connect_by`].
+/// Connects by TCP to an address of this machine, whichever user serves it, see [`connect_by`].
 ///
 /// # Errors
 /// As for [`connect_by`].
@@ -61,7 +61,8 @@ pub fn connect(to: &PeerAddress, hello: &Hello, key: &Key, timeout: Duration) ->
 /// Connects to the server as `route` says and introduces itself to the node that it names, within `limits`.
 ///
 /// # Errors
-/// `acc_error_device_unavailable`, with the reason: nobody there, another key or version, refused; transient if refused for now.
+/// `acc_error_device_unavailable`, with the reason: no server there, another key or version, refused; transient if
+/// refused for now.
 pub fn connect_by(route: &Route, hello: &Hello, key: &Key, limits: impl Into<ConnectLimits>) -> Result<SharedLane> {
     let secure = route.transport == Transport::Tls;
     connect_with(route, &Hello { to: Some(route.endpoint.node), secure, ..*hello }, key, limits.into())

@@ -11,12 +11,12 @@
 //!   transfers  bytes ->    <- control            1 peer lane
 //! ```
 //!
-//! A link knows its peer by name ([`PeerId`]) and how it goes there by its [`Route`]. Which transport that is shows nowhere else:
-//! a driver carries a [`Lane`], and a link is made of these. So it is a type and no trait: a launch costs one dynamic call, that
-//! of its lane. It has no threads: whoever has a link runs a [`Reader`] for each lane.
+//! A link knows its peer by name ([`PeerId`]) and how it goes there by its [`Route`]. Which transport that is shows
+//! nowhere else: a driver carries a [`Lane`], and a link is made of these. So it is a type and no trait: a launch costs
+//! one dynamic call, that of its lane. It has no threads: its owner runs a [`Reader`] for each lane.
 //!
-//! What a link promises: each lane keeps its order, or the link is lost, never a part of it. A link that is lost, by either end or
-//! by what lies between, ends all its readers; [`Link::close`] then ends whoever waits to send.
+//! What a link promises: each lane keeps its order, or the link is lost, never a part of it. A link that is lost, by
+//! either end or by what lies between, ends all its readers; [`Link::close`] then ends all blocked senders.
 
 use crate::frame::{self, Event, FrameReader};
 use crate::handshake::{self, ConnectLimits, Deadline, Hello, Purpose};
@@ -352,7 +352,7 @@ fn said_before_its_end(records: &dyn Lane) -> Option<Error> {
 }
 
 impl TransferReader {
-    /// Gives bytes to whoever has posted receives for them, until the lane ends.
+    /// Reads until the lane ends, and gives the bytes to the receives posted for them.
     ///
     /// # Errors
     /// When the lane fails or the peer breaks the protocol.

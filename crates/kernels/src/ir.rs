@@ -188,7 +188,7 @@ pub struct Loop {
     pub directive: Option<Directive>,
     /// The loop's variable.
     pub variable: VarId,
-    /// Whether the loop itself declares its variable (`for (int i = ...`): nobody sees its last value.
+    /// Whether the loop itself declares its variable (`for (int i = ...`): its last value is never read.
     pub declares: bool,
     /// Text of the first value.
     pub first: Span,

@@ -17,7 +17,8 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Connections at one time: nobody needs so many scrapers. For one more the oldest of whoever has most goes.
+/// Most connections at one time: no site needs so many scrapers. For one more the oldest of the address with the most
+/// goes.
 const CONNECTIONS_MAX: usize = 32;
 /// Of these, of one address.
 const OF_ONE_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
@@ -54,7 +55,7 @@ pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
     }
 }
 
-/// The connections that there are. A probe that is asked for by whoever restarts what does not answer must not wait for others' to end.
+/// The open connections. A probe that decides on a restart must not wait for others' connections to end.
 struct Connections {
     room: WaitingRoom,
     tasks: JoinSet<Ticket>,
@@ -83,7 +84,7 @@ impl Connections {
                 .header_read_timeout(HEADER_TIMEOUT)
                 .max_buf_size(REQUEST_MAX)
                 .serve_connection(TokioIo::new(stream), service);
-            // Whoever breaks off or sends nonsense has its answer already.
+            // A peer that breaks off or sends nonsense has its answer already.
             let _ended = tokio::time::timeout(CONNECTION_MAX, connection).await;
             ticket
         });

@@ -27,7 +27,7 @@ impl Monitor {
     /// From now on, this process's metrics are kept. `table` says which there are.
     ///
     /// # Errors
-    /// When somebody keeps them already.
+    /// Returns an error if the process's metrics are kept already.
     pub fn install(
         table: &[Metric],
         ready: impl Fn() -> Result<(), String> + Send + Sync + 'static,

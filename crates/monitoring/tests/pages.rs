@@ -26,7 +26,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 
 /// One process has one set of metrics, so this is one test.
 #[test]
-fn scrapers_and_probes_are_answered_and_nobody_else_takes_much() {
+fn scrapers_and_probes_are_answered_and_crowds_are_bounded() {
     let table = [
         Metric::counter("made_total", "things made"),
         Metric::gauge("there", "things there").by("kind", &["round", "square"]),
@@ -34,7 +34,7 @@ fn scrapers_and_probes_are_answered_and_nobody_else_takes_much() {
     let ready = Arc::new(AtomicBool::new(false));
     let asked = ready.clone();
     let monitor = Monitor::install(&table, move || {
-        asked.load(Ordering::Relaxed).then_some(()).ok_or_else(|| "nobody has come".to_owned())
+        asked.load(Ordering::Relaxed).then_some(()).ok_or_else(|| "no agent is registered".to_owned())
     })
     .unwrap();
     assert!(Monitor::install(&table, || Ok(())).is_err(), "there is one recorder");
@@ -70,7 +70,7 @@ fn scrapers_and_probes_are_answered_and_nobody_else_takes_much() {
 
     assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
     let page = get(address, "/readyz");
-    assert!(page.starts_with("HTTP/1.1 503 ") && page.ends_with("not ready: nobody has come\n"), "{page}");
+    assert!(page.starts_with("HTTP/1.1 503 ") && page.ends_with("not ready: no agent is registered\n"), "{page}");
     ready.store(true, Ordering::Relaxed);
     assert!(get(address, "/readyz").starts_with("HTTP/1.1 200 OK\r\n"));
 
@@ -89,8 +89,8 @@ fn scrapers_and_probes_are_answered_and_nobody_else_takes_much() {
     crowds_leave_room(address);
 }
 
-/// Many that say nothing, and many that have a page and stay: whoever comes next is answered at once all the same, and keeps its place as long as
-/// the crowd is of other addresses.
+/// Many that say nothing, and many that have a page and stay: the next peer is answered at once all the same, and keeps
+/// its place as long as the crowd is of other addresses.
 fn crowds_leave_room(address: SocketAddr) {
     let mut crowd = Vec::new();
     for number in 0..4 * PLACES {

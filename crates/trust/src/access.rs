@@ -4,7 +4,7 @@ use crate::name::{ANY_NODE, PeerName, Role};
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 
-/// What somebody wants of a peer, or claims to be for it.
+/// What a caller wants of a peer, or claims to be for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     /// Be the cluster's coordinator.
@@ -111,13 +111,13 @@ pub fn check(peer: &PeerName, act: Act) -> Result<()> {
 /// As for [`check`].
 pub fn check_roles(roles: &[Role], act: Act) -> Result<&Role> {
     roles.iter().find(|role| may(role, act)).ok_or_else(|| {
-        let who = roles.first().map_or_else(|| "nobody".to_owned(), Role::to_string);
+        let who = roles.first().map_or_else(|| "a peer without a role".to_owned(), Role::to_string);
         Error::new(ErrorCode::DeviceUnavailable, format!("{who} may not {act}"))
             .remedy(format!("use the certificate of a role that may: {} (accord pki issue)", act.holder()))
     })
 }
 
-/// Whether an agent's certificate is that of this node: nobody offers devices in another's name.
+/// Whether an agent's certificate is that of this node: no agent offers devices in another node's name.
 ///
 /// # Errors
 /// As for [`check`].

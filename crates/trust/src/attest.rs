@@ -1,5 +1,5 @@
-//! Who somebody is that shows no certificate: a user, by the word of the operating system or of MUNGE, never by their own. What they may do
-//! then, and what is said about it on the wire.
+//! Who a caller without a certificate is: a user, by the word of the operating system or of MUNGE, never by their own.
+//! What they may do then, and what is said about it on the wire.
 //!
 //! ```text
 //! by the system, on a UNIX socket      by MUNGE, in TLS where only the coordinator has shown a certificate
@@ -8,7 +8,8 @@
 //!                                        <- the answer
 //! ```
 //!
-//! A credential is of use once, for the connection whose bytes it names, and only at a coordinator: nobody else is sent one.
+//! A credential is of use once, for the connection whose bytes it names, and only at a coordinator: no other server is
+//! sent one.
 
 use crate::name::{ANY_NODE, Role, word};
 use crate::users::UserRules;
@@ -44,7 +45,7 @@ impl fmt::Display for Witness {
     }
 }
 
-/// A user whom somebody else has named.
+/// A user whom a witness has named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attested {
     /// By the witness.
@@ -64,11 +65,12 @@ pub struct Host {
     pub unknown: u32,
 }
 
-/// The roles that an attested user has; the first is what they are called. Root and the coordinator's own user could take its keys and its
-/// place anyway, on its own machine: they are whatever somebody there has to be. A machine elsewhere is not its user's word for that.
+/// The roles that an attested user has; the first is what they are called. Root and the coordinator's own user could
+/// take its keys and its place anyway, on its own machine: they have every role there. A machine elsewhere is not its
+/// user's word for that.
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if nobody says who it is, or the rules refuse them.
+/// `acc_error_device_unavailable` if no witness says who it is, or the rules refuse them.
 pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<Role>> {
     if attested.witness == Witness::System && attested.uid == host.unknown && attested.uid != host.uid {
         return Err(refused(

@@ -70,7 +70,7 @@ fn server(identity: &Identity, protocols: &[&[u8]], clients: Clients) -> Result<
         .map_err(unusable)?;
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.enable_secret_extraction = true;
-    // Whoever comes again is looked at again.
+    // Every connection is verified anew.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

@@ -42,7 +42,10 @@ pub fn handshake(error: &rustls::Error, peer: &str) -> Error {
             (format!("{peer} does not speak TLS"), "check the port, and that both are of the same version")
         }
         Tls::PeerIncompatible(why) => (format!("{peer} can't agree on TLS 1.3: {why:?}"), UPDATE),
-        error => (format!("the handshake with {peer} failed: {error}"), "check that nobody changes what is sent"),
+        error => (
+            format!("the handshake with {peer} failed: {error}"),
+            "check that nothing between the two changes what is sent",
+        ),
     };
     Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy)
 }

@@ -178,7 +178,7 @@ fn check_pair(own: &CertificateDer<'_>, key: &PrivateKeyDer<'_>) -> Result<()> {
     }
 }
 
-/// Refuses a private key that somebody has made up: others can do the same.
+/// Refuses a private key that was made up: others can guess it.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` if it is one.
@@ -244,7 +244,7 @@ pub fn check_private(file: &Path) -> Result<()> {
     }
     let cause = format!("others than its user may read {} (mode {:o})", file.display(), metadata.mode() & 0o777);
     Err(bad(cause)
-        .remedy(format!("chmod 600 {}; issue a new certificate if somebody may have read it", file.display())))
+        .remedy(format!("chmod 600 {}; issue a new certificate if another user may have read it", file.display())))
 }
 
 /// Write access of a group or of all.
@@ -277,7 +277,7 @@ fn check_kept(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Certificates are nobody's secret. A file that holds a key as well, as some tools write them, is one.
+/// Certificates are no secrets. A file that holds a key as well, as some tools write them, is one.
 fn read(file: &Path) -> Result<Vec<u8>> {
     const KEY_WITHIN: &[u8] = b"PRIVATE KEY-----";
     let bytes = read_all(file)?;

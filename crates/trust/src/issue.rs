@@ -139,7 +139,8 @@ impl Authority {
         write_new(&folder.join(CA_FILE), &self.certificate)
     }
 
-    /// A new certificate with a new key, for whoever the folder's certificate is of. Processes that use it read it themselves.
+    /// Issues a new certificate with a new key, for the holder of the folder's certificate. Processes that use it read
+    /// it themselves.
     ///
     /// # Errors
     /// `acc_error_invalid_argument` if the folder holds no certificate of this cluster; as for [`Authority::issue_into`].
@@ -154,7 +155,7 @@ impl Authority {
             return Err(unusable(format!("it is of the cluster {}, not {}", name.cluster, self.cluster)));
         }
         let issued = self.issue(name.role.clone(), lifetime)?;
-        // Whoever reads in between finds that the key does not fit, and stays with what it has.
+        // A process that reads in between finds that the key does not fit, and keeps what it has.
         replace(&folder.join(KEY_FILE), &issued.key)?;
         replace(&file, &issued.certificate)?;
         replace(&folder.join(CA_FILE), &self.certificate)?;
@@ -205,7 +206,7 @@ fn write_new(file: &Path, text: &str) -> Result<()> {
     }
 }
 
-/// Puts a new file in the place of an old one at once, for the same user and group: whoever could read the old one reads it.
+/// Atomically replaces a file by a new one of the same user, group and mode.
 fn replace(file: &Path, text: &str) -> Result<()> {
     let fresh = file.with_extension("new");
     let _ = std::fs::remove_file(&fresh);

@@ -19,7 +19,7 @@ pub const SEED_LEN: usize = 32;
 /// What comes before the seed in a private key of Ed25519 (RFC 8410).
 const PKCS8_BEGIN: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// What the keys of a lane's ends are made of. Whoever has the session's key has both.
+/// What the keys of a lane's ends are made of. A holder of the session's key has both.
 pub struct LaneSeeds {
     /// Of who connects.
     pub client: [u8; SEED_LEN],
@@ -49,7 +49,7 @@ impl LaneSeeds {
         Ok(Arc::new(config))
     }
 
-    /// How to take the connection of somebody who speaks `protocol`.
+    /// How to accept the connection of a peer that speaks `protocol`.
     ///
     /// # Errors
     /// When the keys can't be made.
@@ -107,7 +107,7 @@ impl HasKey {
             return Ok(());
         }
         let error = Error::new(ErrorCode::DeviceUnavailable, "it does not have the session's key for this lane")
-            .remedy("somebody may stand in between; look at what connects the two machines");
+            .remedy("the connection may be intercepted; look at what connects the two machines");
         Err(refused(error))
     }
 

@@ -18,7 +18,7 @@ pub fn path_of(address: &str) -> Option<&Path> {
     address.strip_prefix(SCHEME).map(Path::new)
 }
 
-/// Whose the socket's folder is. Nobody else but root can have put the socket there.
+/// Returns the owner of the socket's folder: only the owner and root can have put the socket there.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` if others can.
@@ -51,7 +51,7 @@ pub fn check_folder(socket: &Path) -> Result<u32> {
 /// Whether it is to be believed who listens in a folder of `owner`'s.
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if it is somebody else.
+/// `acc_error_device_unavailable` if it is another user.
 pub fn check_server(socket: &Path, owner: u32, server: u32) -> Result<()> {
     if [0, owner, geteuid().as_raw()].contains(&server) {
         return Ok(());

@@ -101,7 +101,7 @@ impl Munge {
     }
 }
 
-/// Nobody may die of a daemon that is gone: this may be a guest in a program that takes SIGPIPE as it comes.
+/// Writes without SIGPIPE if the daemon is gone: this may run in a program that dies of it.
 fn say(stream: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let sent = retry_on_intr(|| send(stream, bytes, SendFlags::NOSIGNAL))?;
@@ -147,7 +147,7 @@ pub fn decoded(mut body: &[u8]) -> Result<Believed> {
     verdict(body)?;
     // Cipher, authentication code, compression.
     take(body, 3)?;
-    // Realm, which nobody sets.
+    // Realm, which is never set.
     short(body)?;
     // Lifetime; the address that it was made at; when it was made, and read.
     number(body)?;
@@ -168,7 +168,7 @@ fn verdict(body: &mut &[u8]) -> Result<()> {
     }
     let words: String = String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).collect();
     Err(unavailable(format!("munged says: {words} ({code})")).remedy(
-        "look at munged on both machines: one key, clocks that agree, and credentials that nobody else has used",
+        "look at munged on both machines: one key, clocks that agree, and credentials that were not used before",
     ))
 }
 

@@ -6,8 +6,8 @@ const INTEGER: u8 = 0x02;
 const OCTET_STRING: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
 
-/// The secret number of a key of an elliptic curve. None of RSA's, whose primes are not looked at: what makes such a key weak, its length and its
-/// exponent, is checked by whoever signs with it.
+/// The secret number of a key of an elliptic curve. `None` for RSA, whose primes are not looked at: what makes such a
+/// key weak, its length and its exponent, is checked by the code that signs with it.
 pub(crate) fn of<'a>(key: &'a PrivateKeyDer<'_>) -> Option<&'a [u8]> {
     match key {
         PrivateKeyDer::Pkcs8(key) => of_pkcs8(key.secret_pkcs8_der()),

@@ -109,7 +109,7 @@ fn strangers_are_refused_with_a_remedy_on_both_sides() {
     let (near, far) = shake(&stranger, &coordinator);
     refused(near, ["does not know the authority of this certificate", "ca.crt"]);
     refused(far, ["the certificate of the program is of another authority", "ca.crt"]);
-    // Nobody but the coordinator is one: neither an agent nor a tenant that listens in its place.
+    // Only the coordinator has that role: neither an agent nor a tenant that listens in its place.
     for role in [tenant(), Role::Agent("h1".into()), Role::Admin("root".into())] {
         let (near, _) = shake(&own.identity(tenant(), LONG).unwrap(), &own.identity(role.clone(), LONG).unwrap());
         refused(near, [&format!("{role} may not be the coordinator"), "coordinator"]);
@@ -192,7 +192,7 @@ fn files_are_private_and_never_overwritten() {
     assert!(authority.issue_into(&agent, Role::Agent("h2".into()), LONG).is_err());
     assert_eq!(Identity::read(&agent).unwrap().name().unwrap().role, Role::Agent("h1".into()));
 
-    // What the authority that was read signs, whoever knew the one that was written believes.
+    // Peers that trust the written authority accept what the read one signs.
     let coordinator = Authority::read(&pki).unwrap().identity(Role::Coordinator, LONG).unwrap();
     assert!(shake(&Identity::read(&agent).unwrap(), &coordinator).1.is_ok());
 
@@ -209,7 +209,7 @@ fn ed25519(seed: &[u8; 32]) -> rcgen::KeyPair {
     rcgen::KeyPair::try_from([&HEAD[..], seed].concat()).unwrap()
 }
 
-/// Somebody's key in a site's own hands: `accord pki` draws its keys.
+/// A weak key brought by the site itself: `accord pki` draws its keys.
 #[test]
 fn keys_that_were_not_drawn_by_chance_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -57,8 +57,8 @@ impl DeviceType {
     }
 }
 
-/// What drives a device: the number of a backend, the same in all processes. Which there are is the registry's of
-/// `accord-device`; whoever does not drive devices passes numbers on.
+/// The backend that drives a device, by its number, which is the same in all processes. The registry of `accord-device`
+/// lists the backends; processes that drive no devices only pass the numbers on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceKind(u8);
 

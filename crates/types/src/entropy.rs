@@ -1,5 +1,5 @@
-//! Whether a secret can have been drawn by chance. No test can tell a good key from one that somebody knows; this one finds keys that were made
-//! up, typed, or come from where there are no random numbers.
+//! Whether a secret can have been drawn by chance. No test can tell a good key from a known one; this one finds keys
+//! that were made up, typed, or come from where there are no random numbers.
 
 /// Shortest secret that can be judged.
 const LEN_MIN: usize = 32;
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_that_somebody_has_made_up_are_none() {
+    fn invented_secrets_are_refused() {
         let counting: Vec<u8> = (0..32).collect();
         let in_threes: Vec<u8> = (0..48).map(|n| 200_u8.wrapping_sub(3 * n)).collect();
         let small = [&[0; 28][..], &[1, 2, 3, 4]].concat();

@@ -149,8 +149,8 @@ impl Error {
         Self(Box::new(ErrorParts { code, place, subject, cause, remedy, transient, lane_ended }))
     }
 
-    /// An error about data of the program's: what it "is" (`not present`), and more about it if there is any. Whoever knows
-    /// the variable's name adds it by [`Error::variable`].
+    /// An error about data of the program's: what it "is" (`not present`), and more about it if there is any. Callers
+    /// that know the variable's name add it by [`Error::variable`].
     pub fn about(code: ErrorCode, range: HostRange, is: impl Into<String>, more: impl Into<String>) -> Self {
         let mut error = Self::new(code, more);
         error.0.subject = Some(Subject { range, name: None, is: is.into() });
@@ -187,7 +187,7 @@ impl Error {
         self
     }
 
-    /// Says what the user can do, in place of what was said: for whoever knows more of the cause.
+    /// Replaces the remedy: for callers that know more of the cause.
     #[must_use]
     pub fn instead(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy = Some(remedy.into());
@@ -210,14 +210,14 @@ impl Error {
         }
     }
 
-    /// The same may succeed a moment later, with nobody doing anything about it.
+    /// Marks an error whose operation may succeed a moment later without any intervention.
     #[must_use]
     pub fn transient(mut self) -> Self {
         self.0.transient = true;
         self
     }
 
-    /// A lane has ended, and its end does not say why: somebody else may know.
+    /// Marks an error of a lane that has ended without a reason: another process may know the reason.
     #[must_use]
     pub fn lane_ended(mut self) -> Self {
         self.0.lane_ended = true;

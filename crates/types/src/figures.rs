@@ -30,7 +30,7 @@ pub enum GpuAware {
     Yes,
     /// It does not, and why: their bytes go through the host's memory.
     No(String),
-    /// Nobody was to try (`--mpi-gpus off`): the same.
+    /// Not tried (`--mpi-gpus off`); the effect is the same.
     Untried,
 }
 

@@ -1,5 +1,5 @@
-//! Which start of an agent this is: the boot of its machine, and how long after that it was started. A clock that somebody sets plays no
-//! part.
+//! Which start of an agent this is: the boot of its machine, and how long after that it was started. Setting a clock
+//! has no effect on it.
 
 /// Bits that are milliseconds since the boot: 34 years. Those above name the boot.
 const TIME_BITS: u32 = 40;

@@ -19,9 +19,9 @@ pub const ONE_THREAD: &str =
 /// The argument block of a region: first `slots` 64-bit slots, one for each mapped entry,
 /// then the bytes of small private values (scalars, pointers, array descriptors) that travel with the launch.
 ///
-/// An 8-byte word whose bit is set in `relative` holds an offset from the block's start;
-/// whoever runs the region adds the block's address to it, wherever the block is then. So slots point at private values,
-/// and private pointers at other private values: a Fortran dummy argument's at its descriptor.
+/// An 8-byte word whose bit is set in `relative` holds an offset from the block's start; the executor of the region
+/// adds the block's address to it, wherever the block is then. So slots point at private values, and private pointers
+/// at other private values: a Fortran dummy argument's at its descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgBlock<'a> {
     /// Slots and private bytes. Private values are 16-byte aligned in it.

@@ -1,7 +1,7 @@
-//! When somebody who says nothing counts as hung. A process that works for long says so when it is asked, on a thread that does
+//! When a silent process counts as hung. A process that works for long answers when it is asked, on a thread that does
 //! nothing else: so there is no limit on work.
 //!
-//! Whoever has something awaited looks every [`LOOK`]; nobody does while nothing is.
+//! A process with a pending wait checks every [`LOOK`]; without one there are no checks.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum Verdict {
     Hung(Duration),
 }
 
-/// What is known of somebody.
+/// What is known of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Liveness {
     looked: Option<Duration>,
@@ -33,8 +33,8 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// A look at `now`. `heard` grows with each sign of life; `awaited` says whether somebody waits for it. After `timeout` it is
-    /// hung; none: never.
+    /// A check at `now`. `heard` grows with each sign of life; `awaited` says whether a wait for the process is
+    /// pending. After `timeout` it is hung; `None`: never.
     pub fn look(&mut self, now: Duration, heard: u64, awaited: bool, timeout: Option<Duration>) -> Verdict {
         let since = self.looked.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
         if !awaited || heard != self.heard {
@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn the_own_sleep_is_nobody_elses_silence() {
+    fn own_sleep_does_not_count_as_a_peers_silence() {
         let mut liveness = Liveness::default();
         liveness.look(ms(0), 1, true, Some(TIMEOUT));
         assert_eq!(liveness.look(ms(3_600_000), 1, true, Some(TIMEOUT)), Verdict::Well);
         assert_eq!(liveness.look(ms(3_600_250), 2, true, Some(TIMEOUT)), Verdict::Well);
     }
 
-    /// By seeds: somebody who gives a sign of life now and then, with pauses of this side's own.
+    /// By seeds: a process that gives a sign of life now and then, with pauses of this side's own.
     #[test]
     fn only_silence_while_something_is_awaited_ends_it() {
         for seed in 1..2_000u64 {

@@ -29,13 +29,13 @@ pub struct NativeContext {
 }
 
 impl NativeContext {
-    /// `enter` makes what the driver calls `raw` current on the thread that calls it, for as long as nobody makes another one current; whether that
-    /// could be done.
+    /// `enter` makes what the driver calls `raw` current on the calling thread, until another one is made current; it
+    /// returns whether that could be done.
     pub fn new(raw: usize, enter: fn(usize) -> bool) -> Self {
         Self { raw, enter }
     }
 
-    /// Makes it current on this thread, which is a library's and nobody else's; whether that could be done.
+    /// Makes it current on this thread, which a library owns alone. Returns whether that could be done.
     pub fn enter(self) -> bool {
         (self.enter)(self.raw)
     }

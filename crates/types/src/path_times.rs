@@ -1,4 +1,4 @@
-//! What it takes to bring bytes over a path, as far as somebody has measured it.
+//! What it takes to bring bytes over a path, as far as it was measured.
 
 use std::fmt;
 
@@ -107,7 +107,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of figures that nobody has measured here.
+    /// Returns the cost by figures that were not measured here.
     pub const fn default_of(small_ns: u64, medium_ns: u64, stream_bytes_per_s: u64) -> Self {
         Self { times: PathTimes { small_ns, medium_ns, stream_bytes_per_s }, source: Source::Default }
     }

@@ -32,8 +32,8 @@ pub fn remedy(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// The same where others have told of it: by the system's words, by the loader's, by the signal that has ended them. Whoever starts
-/// processes has no more than what these say.
+/// The same for an error known only by text: the system's message, the loader's, or the signal that has ended a
+/// process. A process that starts others has no more than such texts.
 pub fn remedy_of_words(text: &str) -> Option<&'static str> {
     const WORDS: [(&[&str], &str); 4] = [
         (&["Too many open files", ": Error 24"], "allow more open files (ulimit -n)"),

@@ -96,8 +96,8 @@ pub struct LeasedDevice {
     pub address: String,
 }
 
-/// One session as an agent knows it: who it is for, what it may use there, for how long, and what proves that somebody belongs to
-/// it. It is enough to rebuild a coordinator's memory.
+/// One session as an agent knows it: who it is for, what it may use there, for how long, and the key that its peers
+/// prove. It is enough to rebuild a coordinator's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionGrant {
     /// The session. Its upper bits are its coordinator's epoch.

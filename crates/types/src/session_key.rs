@@ -3,8 +3,8 @@
 use crate::entropy::may_be_random;
 use std::fmt;
 
-/// A session's secret: made by the coordinator, told to the session's program and to the agents of its lease. Whoever has it may do
-/// in the session what the program may; it opens nothing else.
+/// A session's secret: made by the coordinator, sent to the session's program and to the agents of its lease. Its
+/// holder may do in the session what the program may; it opens nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey(pub [u8; Self::LEN]);
 
@@ -12,7 +12,8 @@ impl SessionKey {
     /// Its bytes.
     pub const LEN: usize = 32;
 
-    /// The key with these bytes; none if they are too few or too many, or were not drawn by chance: whoever made them up, others can.
+    /// Returns the key with these bytes, or `None` if they are too few or too many, or were not drawn by chance: an
+    /// invented key can be guessed.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         <[u8; Self::LEN]>::try_from(bytes).ok().filter(|bytes| may_be_random(bytes)).map(Self)
     }

@@ -7,8 +7,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How long a thread looks for a lock that somebody has before it sleeps: about as long as it takes to be woken up on an idle core of a
-/// virtual machine. Few holders take a tenth of it.
+/// How long a thread spins for a held lock before it sleeps: about as long as it takes to be woken up on an idle core
+/// of a virtual machine. Few holders take a tenth of it.
 const SOON: Duration = Duration::from_micros(50);
 /// Tries before the core is given away once.
 const TRIES: u32 = 4;
@@ -83,19 +83,19 @@ impl<T> ShortRwLock<T> {
         ShortWriteGuard { guard: self.0.write().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
     }
 
-    /// What it holds: nobody else has it.
+    /// Returns the value; `&mut self` excludes other holders.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> ShortLock<T> {
-    /// What it holds: nobody else has it.
+    /// Returns the value; `&mut self` excludes other holders.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks it unless somebody has it.
+    /// Locks it unless it is held.
     pub fn try_lock(&self) -> Option<ShortGuard<'_, T>> {
         let guard = match self.0.try_lock() {
             Ok(guard) => guard,
@@ -188,7 +188,7 @@ impl<T> DerefMut for ShortGuard<'_, T> {
     }
 }
 
-/// Looks for a lock that somebody has; none if it is to be slept for.
+/// Spins for a held lock. Returns `None` if the caller has to sleep for it.
 pub(crate) fn soon<T>(mut try_it: impl FnMut() -> Option<T>) -> Option<T> {
     let paused = || {
         (0..PAUSES).for_each(|_| spin_loop());
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_has_it_and_whoever_wants_it_gets_it_soon_or_late() {
+    fn lock_is_exclusive_and_every_waiter_gets_it() {
         const TIMES: u32 = 2_000;
         let lock = ShortLock::new(0_u32);
         std::thread::scope(|scope| {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_news_with_another_lock() {
+    fn a_wait_for_a_signal_with_another_lock_held_panics() {
         let (one, other, never) = (ShortLock::new(1), ShortLock::new(2), Condvar::new());
         let held = other.lock();
         let waits = std::panic::AssertUnwindSafe(|| {

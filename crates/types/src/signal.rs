@@ -1,4 +1,4 @@
-//! Who waits for something of a table, and how that one is told: without a system call if nobody sleeps.
+//! Waits for a change of a table, and their wake-ups: without a system call if no waiter sleeps.
 
 use crate::short_lock::{ShortGuard, ShortLock};
 use crate::spin_policy::{LOOKS, Looked, SpinPolicy, look, look_for};
@@ -38,7 +38,7 @@ impl Signal {
     pub fn wait<'a, T>(&self, table: ShortGuard<'a, T>, end: Option<Instant>) -> io::Result<ShortGuard<'a, T>> {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         let woken = wait_until(&self.changed, table, end);
-        // The table is locked again, or nobody looks at it any more.
+        // The table is locked again, or the wait has failed.
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
         woken
     }
@@ -144,7 +144,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn whoever_sleeps_or_looks_is_told() {
+    fn wakes_spinning_and_blocked_waiters() {
         let (table, signal) = (Arc::new(ShortLock::new(0)), Arc::new(Signal::default()));
         let (of_thread, raised) = (table.clone(), signal.clone());
         let other = std::thread::spawn(move || {

@@ -1,11 +1,11 @@
 //! How long a waiting thread looks before it sleeps.
 //!
-//! To wake a thread on an idle core costs several times what the rest of a short wait does. So a
-//! thread that reads looks again and again for a while, giving its core to whoever wants it in between,
-//! if recent waits were so short that this is likely to end the wait. It never does where it has only one core, and
-//! not for a while after somebody else has wanted its core for long. Whoever waits for a device in a program's name looks for longer
-//! where there are cores enough, as the device's driver would; but no more threads of a process do so at one time than half as many as it has cores: an agent
-//! has some for each rank of its node, and the cores are the ranks'.
+//! To wake a thread on an idle core costs several times what the rest of a short wait does. So a thread that reads
+//! spins for a while, yielding its core in between, if recent waits were so short that this is likely to end the wait.
+//! It never does where it has only one core, and not for a while after another thread has wanted its core for long. A
+//! thread that waits for a device on the program's behalf spins longer where there are cores enough, as the device's
+//! driver would; but at most half as many threads of a process as it has cores do so at one time: an agent has some for
+//! each rank of its node, and the cores are the ranks'.
 
 use crate::settings::SPIN_CORES;
 use crate::{Error, ErrorCode};
@@ -15,24 +15,25 @@ use std::time::{Duration, Instant};
 
 /// Waits longer than this on average are slept through.
 const SHORT: Duration = Duration::from_micros(100);
-/// The same for whoever is patient.
+/// The same for a long spin.
 const LONG: Duration = Duration::from_millis(4);
-/// Nobody is patient where there are fewer cores.
+/// Fewest cores with which a thread spins for long.
 const CORES_MIN: usize = 4;
 /// Weight of the latest wait in the average: 1 / 8.
 const SHIFT: u32 = 3;
 /// What of the longest one is forgotten with each later one: 1 / 32.
 const LONGEST_SHIFT: u32 = 5;
-/// Somebody who keeps the core that long has use for it.
+/// A thread that keeps the core that long has use for it.
 pub const CROWDED: Duration = Duration::from_micros(30);
 /// So many waits are slept through then.
 const PAUSE: u32 = 16;
 /// Looks at memory before the core is given away once, which takes about as long: less than a microsecond.
 pub const LOOKS: u32 = 16;
 
-/// Looks of whoever mostly waits for less than [`QUICK`]: to give the core away, or to ask what time it is, takes a good part of such a wait.
+/// Polls of a thread that mostly waits for less than [`QUICK`]: to yield the core, or to read the clock, takes a good
+/// part of such a wait.
 const QUICK_LOOKS: u32 = 8 * LOOKS;
-/// A wait for somebody on another core who answers at once.
+/// A wait for a thread on another core that answers at once.
 const QUICK: Duration = Duration::from_micros(3);
 /// What such a wait counts for.
 const QUICK_WAIT: Duration = Duration::from_micros(1);
@@ -75,7 +76,7 @@ fn cores() -> usize {
 pub fn read_cores(lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     if let Some(cores) = cores_set(lookup)? {
         let known = *CORES.get_or_init(|| cores);
-        debug_assert_eq!(known, cores, "somebody has waited before");
+        debug_assert_eq!(known, cores, "a thread has waited before");
     }
     Ok(())
 }
@@ -95,7 +96,7 @@ impl SpinPolicy {
         Self::up_to(SHORT, cores)
     }
 
-    /// For whoever waits for a device in a program's name, in this process.
+    /// For a thread of this process that waits for a device on the program's behalf.
     pub fn patient() -> Self {
         Self::patient_with(cores())
     }
@@ -152,7 +153,7 @@ impl SpinPolicy {
         self.average = self.average - (self.average >> SHIFT) + (time >> SHIFT);
     }
 
-    /// Somebody else has wanted the core.
+    /// Records that another thread has wanted the core.
     pub fn crowded(&mut self) {
         self.pause = PAUSE;
     }
@@ -165,11 +166,11 @@ pub enum Looked {
     Ready,
     /// It takes longer than that.
     Late,
-    /// Somebody else has wanted the core.
+    /// Another thread has wanted the core.
     Crowded,
 }
 
-/// Threads of this process that look for longer than whoever is not patient.
+/// Threads of this process that are in a long spin.
 static LONG_LOOKS: AtomicUsize = AtomicUsize::new(0);
 
 /// One of [`LONG_LOOKS`].

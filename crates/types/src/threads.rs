@@ -6,7 +6,7 @@
 //! | a program that we are guests in ([`end_on_panic`]) | of a thread of ours ends it as errors of its calls do |
 //! | any other, as a test | of a thread of ours aborts it |
 //!
-//! Whoever can tell others runs the work with [`caught`], and has an error.
+//! Callers that can report a panic run the work with [`caught`], and get an error.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -58,8 +58,8 @@ pub fn abort_on_panic(program: &'static str) {
     }));
 }
 
-/// Writes to standard error, which may take nothing: a process that has to end does not wait for that. If nobody hears it there is nobody to be
-/// told.
+/// Writes to standard error, which may block: a process that has to end does not wait for that. What can't be written
+/// is lost.
 fn last_words(text: String) {
     const LOOKS: u32 = 50;
     const PAUSE: Duration = Duration::from_millis(10);
@@ -109,7 +109,7 @@ pub fn spawn_with_stack<T: Send + 'static>(
     Builder::new().name(name.into()).stack_size(stack_bytes).spawn(guarded(work))
 }
 
-/// Does work whose panic is told to somebody, and ends neither the thread nor the process.
+/// Does work whose panic is returned as an error and ends neither the thread nor the process.
 ///
 /// # Errors
 /// If it has panicked.
@@ -223,8 +223,8 @@ mod tests {
 
     /// Its harness catches panics of tests, as runtimes do those of tasks.
     #[test]
-    fn nobody_else_catches_a_panic_of_our_processes() {
-        let outcome = outcome("nobody_else_catches_a_panic_of_our_processes", || {
+    fn a_panic_of_our_processes_is_caught_by_no_other_code() {
+        let outcome = outcome("a_panic_of_our_processes_is_caught_by_no_other_code", || {
             abort_on_panic("accord-example");
             let _ = catch_unwind(|| panic!("on purpose"));
         });
@@ -232,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_that_is_told_to_somebody_ends_nothing() {
-        let outcome = outcome("a_panic_that_is_told_to_somebody_ends_nothing", || {
+    fn a_reported_panic_ends_nothing() {
+        let outcome = outcome("a_reported_panic_ends_nothing", || {
             abort_on_panic("accord-example");
             let work = || {
                 caught(|| {

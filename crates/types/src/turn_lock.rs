@@ -1,8 +1,9 @@
 //! Turns: what one thread at a time does although it may wait meanwhile.
 //!
-//! A turn holds nothing that another thread needs for a decision; what is decided quickly is under a [`ShortLock`]. Whoever takes
-//! a turn may have to wait for its holder, so nobody takes one with a [`ShortLock`]: debug builds check that. The house rules list
-//! all turns, each with what is waited for and who waits then (`tests/tests/tidy/locks.rs`).
+//! A turn holds nothing that another thread needs for a decision; what is decided quickly is under a [`ShortLock`].
+//! Taking a turn may block until its holder is done, so no thread takes one with a [`ShortLock`] held: debug builds
+//! check that. The house rules list all turns, each with what is waited for and who waits then
+//! (`tests/tests/tidy/locks.rs`).
 //!
 //! [`ShortLock`]: crate::short_lock::ShortLock
 
@@ -34,7 +35,7 @@ impl<T> TurnLock<T> {
         soon(|| self.try_take()).unwrap_or_else(|| self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes it unless somebody has it.
+    /// Takes it unless it is held.
     pub fn try_take(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -43,7 +44,7 @@ impl<T> TurnLock<T> {
         }
     }
 
-    /// What it holds: nobody else has it.
+    /// Returns the value; `&mut self` excludes other holders.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,12 +68,12 @@ mod tests {
     use crate::short_lock::ShortLock;
 
     #[test]
-    fn nobody_waits_for_a_turn_with_a_lock() {
+    fn a_wait_for_a_turn_with_a_lock_held_panics() {
         let (lock, turn) = (ShortLock::new(1), TurnLock::new(2));
         let held = lock.lock();
         let taken = std::panic::AssertUnwindSafe(|| *turn.take());
         assert!(std::panic::catch_unwind(taken).is_err(), "it was not noticed");
-        assert_eq!(turn.try_take().map(|held| *held), Some(2), "a try waits for nobody");
+        assert_eq!(turn.try_take().map(|held| *held), Some(2), "a try does not wait");
         drop(held);
         let mine = turn.take();
         assert!(turn.try_take().is_none());

@@ -1,4 +1,5 @@
-//! Who may wait before anything is known of them: few, few of one address, and who has waited longest goes first. Decides only.
+//! Bounds how many connections may wait before anything is known of them, in all and of one address. The oldest goes
+//! first. Decides only.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +25,8 @@ impl WaitingRoom {
         Self { most, most_of_one_address, next: 0, waiting: BTreeMap::new(), by_address: BTreeMap::new() }
     }
 
-    /// Somebody comes. Who has to go for that is the oldest of the same address if that has its most, else the oldest of the address that
-    /// has the most here.
+    /// Adds a connection. Returns its ticket, and that of the connection that has to go: the oldest of the same address
+    /// if that has its most, else the oldest of the address that has the most here.
     pub fn enter(&mut self, address: &str) -> (Ticket, Option<Ticket>) {
         let of_address = |address: &str| self.by_address.get(address);
         let full = of_address(address).is_some_and(|waiting| waiting.len() >= self.most_of_one_address);
@@ -45,14 +46,15 @@ impl WaitingRoom {
         (self.next, leaves)
     }
 
-    /// The oldest of the address that has the most here: an honest one among many of somebody else stays.
+    /// Returns the oldest of the address that has the most here: one honest connection among many of another address
+    /// stays.
     pub fn oldest(&self) -> Option<Ticket> {
         // Of two crowds of one size that whose first came first: with an address for each, it is still the oldest that goes.
         let crowd = self.by_address.values().max_by_key(|waiting| (waiting.len(), Reverse(waiting.first())))?;
         crowd.first().copied()
     }
 
-    /// Somebody goes, for whatever reason. Whether they were here still.
+    /// Removes a connection, for whatever reason. Returns whether it was still here.
     pub fn leave(&mut self, ticket: Ticket) -> bool {
         let Some(address) = self.waiting.remove(&ticket) else { return false };
         if let Some(waiting) = self.by_address.get_mut(&address) {
@@ -69,13 +71,13 @@ impl WaitingRoom {
         self.waiting.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether no connection waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 }
 
-/// What counts as one address. A network of IPv6 is one: whoever has one address there has as many as they like.
+/// What counts as one address. A network of IPv6 is one: a host that has one address there has as many as it likes.
 pub fn place_of(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),
@@ -133,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bounds_hold_whoever_comes_and_goes(steps in proptest::collection::vec((0..6u8, any::<bool>(), 0..40u64), 0..200)) {
+        fn bounds_hold_for_any_sequence(steps in proptest::collection::vec((0..6u8, any::<bool>(), 0..40u64), 0..200)) {
             let mut room = WaitingRoom::new(8, 3);
             for (address, comes, ticket) in steps {
                 if comes {

@@ -5,7 +5,7 @@ use accord_fabric::session_endpoint;
 use accord_proto::channel;
 use accord_trust::attest::PROTOCOL_MAX;
 
-/// The coordinator shows nobody its entrance: this is its module.
+/// The coordinator's entrance is private: this is its module.
 #[path = "../../../coordinator/src/service/protocol.rs"]
 mod code;
 

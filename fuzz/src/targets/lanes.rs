@@ -100,12 +100,12 @@ fn handshakes(mut bytes: &[u8]) {
     let (lane, _far) = lane_with(bytes);
     let key = Key::new(vec![7; 32]).unwrap();
     if side & 1 == 0 {
-        assert!(handshake::accept(&*lane, &key, SOON).is_err(), "nobody knows what it has to prove");
+        assert!(handshake::accept(&*lane, &key, SOON).is_err(), "the input can't hold a valid proof");
     } else {
         let hello = Hello::new(Purpose::Bulk, SessionId(5), 0, PeerId::PROGRAM);
         assert!(
             handshake::introduce(&*lane, &hello, &key, Deadline::after(SOON), "it").is_err(),
-            "nobody knows what it has to prove"
+            "the input can't hold a valid proof"
         );
     }
 }

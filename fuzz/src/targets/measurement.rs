@@ -1,4 +1,4 @@
-//! What a lane takes, as agents measure it: requests of whoever measures, and answers to them.
+//! Measurements of a lane by agents: requests of the measuring agent, and answers to them.
 
 use super::first;
 use super::lanes::lane_with;
@@ -33,7 +33,7 @@ fn measurements(mut bytes: &[u8]) {
         return;
     }
     let measured = std::thread::scope(|scope| {
-        // Somebody takes what is asked: a lane that is full is waited for.
+        // A reader takes the answers: a full lane blocks its writer.
         scope.spawn(|| {
             let mut room = vec![0; 64 << 10];
             while far.read(&mut room).is_ok_and(|read| read > 0) {}

@@ -66,7 +66,7 @@ fn certificates(mut bytes: &[u8]) {
     }
 }
 
-/// Keys are drawn anew each time, and stay what they are: bytes that nobody looks into.
+/// Keys are drawn anew each time, and stay what they are: opaque bytes.
 fn certificate_seeds() -> Vec<Vec<u8>> {
     let hour = Duration::from_secs(3600);
     let authority = Authority::new("c", hour).unwrap();

@@ -80,9 +80,9 @@ fn meetings(mut bytes: &[u8]) {
     let (near, far) = ends();
     say(&far, bytes);
     if side & 1 == 0 {
-        assert_eq!(examine(&near, SESSION, &key()), None, "nobody knows what it has to prove");
+        assert_eq!(examine(&near, SESSION, &key()), None, "the input can't hold a valid proof");
     } else {
-        assert_eq!(introduce(&near, SESSION, CALLER, &key()), None, "nobody knows what it has to prove");
+        assert_eq!(introduce(&near, SESSION, CALLER, &key()), None, "the input can't hold a valid proof");
     }
 }
 

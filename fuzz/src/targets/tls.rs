@@ -21,7 +21,7 @@ pub(super) const HANDSHAKES: Target = Target {
     inputs: 500,
 };
 
-/// Records that somebody on the way changes, leaves out, repeats or adds.
+/// Records that an attacker in between changes, leaves out, repeats or adds.
 pub(super) const RECORDS: Target = Target {
     name: "tls_records",
     run: records,
@@ -35,9 +35,9 @@ pub(super) const RECORDS: Target = Target {
 
 /// A peer that has said all that it will say is not waited for.
 const SOON: Duration = Duration::from_secs(1);
-/// Whoever shakes hands with itself may take its time on a busy machine.
+/// A handshake with itself may take its time on a busy machine.
 const LATE: Duration = Duration::from_secs(60);
-/// So much fits into a lane that nobody reads.
+/// Pieces that fit into a lane without a reader.
 const PIECES_MAX: usize = 8;
 const PROTOCOL: &[u8] = b"accord-lane/2";
 const KEYS: LaneSeeds = LaneSeeds { client: [1; 32], server: [2; 32] };
@@ -55,7 +55,7 @@ fn handshakes(mut bytes: &[u8]) {
     let side = first(&mut bytes);
     let (lane, _far) = lane_with(bytes);
     let shaken = if side & 1 == 0 { accept(lane, SOON) } else { connect(lane, SOON) };
-    assert!(shaken.is_err(), "nobody has the keys");
+    assert!(shaken.is_err(), "the input can't hold the keys");
 }
 
 fn handshake_seeds() -> Vec<Vec<u8>> {

@@ -218,7 +218,7 @@ pub struct NodeFigures {
     /// Accord's version there.
     #[prost(string, tag = "7")]
     pub agent_version: ::prost::alloc::string::String,
-    /// Absent if nobody has tried: outside of MPI jobs, and without GPUs.
+    /// Absent if it was not tried: outside of MPI jobs, and without GPUs.
     #[prost(message, optional, tag = "8")]
     pub gpu_aware: ::core::option::Option<GpuAware>,
 }
@@ -585,7 +585,7 @@ pub struct Drain {
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Stop {}
-/// Somebody asks for the node's figures: they are measured now.
+/// A client asks for the node's figures: they are measured now.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MeasureNode {}

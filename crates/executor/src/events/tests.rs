@@ -19,9 +19,10 @@ fn to_program(lane: SharedLane) -> Arc<Events> {
     Events::new("h1".to_owned(), link)
 }
 
-/// What nobody reads stops whoever writes it; others leave theirs and go on, as long as there is room.
+/// A program that does not read blocks the writing thread; other threads leave their events and go on, as long as there
+/// is room.
 #[test]
-fn news_is_left_to_whoever_writes() {
+fn events_are_left_to_the_writing_thread() {
     let (near, far) = inproc_pair();
     let events = to_program(near);
     let writer = {
@@ -52,7 +53,7 @@ fn news_is_left_to_whoever_writes() {
     assert_eq!(done.recv_timeout(Duration::from_millis(300)), Err(RecvTimeoutError::Timeout));
     assert!(sent.load(Ordering::Relaxed) <= WAITING_MAX / 1024 + 1);
 
-    // When somebody reads, everything comes, each thread's in its order.
+    // Once the program reads, everything comes, each thread's in its order.
     let mut reader = FrameReader::default();
     let (mut output, mut next) = (0, 0);
     while next <= 2 * WAITING_MAX as u64 / 1024 || output < MANY {
@@ -71,9 +72,9 @@ fn news_is_left_to_whoever_writes() {
     other.join().unwrap();
 }
 
-/// Whoever waits for room is let go when the lane ends.
+/// A thread that waits for room returns when the lane ends.
 #[test]
-fn a_lane_that_ends_holds_nobody() {
+fn a_lane_that_ends_blocks_no_thread() {
     let (near, far) = inproc_pair();
     let events = to_program(near.clone());
     let writers: Vec<_> = (0..4)

@@ -132,6 +132,6 @@ pub enum Effect {
     Credit { bytes: u64 },
     /// Credit for a stream, when it has got to a position; at once without one.
     GiveBack { device: u32, after: Option<(StreamId, Seq)>, step: Step },
-    /// A queue has a stream now: whoever drives that says when it fails.
+    /// A queue has a stream now: the stream's driver reports when it fails.
     Watch { device: u32, queue: QueueId, stream: StreamId },
 }

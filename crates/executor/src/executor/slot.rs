@@ -67,7 +67,7 @@ impl Slot {
         Ok(Found::Queue(match self.queues.carrier(queue)? {
             Carrier::Known(known) => known,
             Carrier::New => return Ok(Found::Nothing),
-            // Each hears of its failure, whoever has made the stream.
+            // Every queue that shares the stream gets its failure.
             Carrier::Shared(stream) => {
                 effects.push(Effect::Watch { device: self.ordinal, queue, stream });
                 self.queues.add(queue, stream)

@@ -78,7 +78,7 @@ fn executors_of_one_machine_share_memory_and_others_use_tls() {
     }
 }
 
-/// With the first lane it is known that a target is elsewhere: nobody waits until it says where it wants the bytes.
+/// The first lane tells that a target is elsewhere: no thread waits until it says where it wants the bytes.
 #[test]
 fn a_target_on_another_host_is_not_reached() {
     let key = Key::random().unwrap();
@@ -121,7 +121,7 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
             let _ = ended.send(push(2).and_then(|mut second| second.drain(&[0; 8])));
         });
         let outcome = outcome.recv_timeout(SOON);
-        // Whoever waits is not waited for.
+        // The test does not wait for the waiter.
         peers.exchange.push_lost(to, &Error::new(ErrorCode::DeviceShutdown, "the test is over"));
         assert_eq!(outcome.expect("it waits").unwrap_err().code(), ErrorCode::DeviceUnavailable);
     });
@@ -138,7 +138,7 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
 
 /// No thread for it, say.
 #[test]
-fn a_lane_that_nobody_serves_is_lost() {
+fn a_lane_without_a_thread_is_lost() {
     let peers = peers(&Key::random().unwrap());
     let from = PeerId::executor(NodeId(2), 0).unwrap();
     let (lane, far) = inproc_pair();

@@ -25,7 +25,7 @@ const TO_AT: usize = 28;
 const LANE_AT: usize = 32;
 /// Where the nonce is, the last of it.
 const NONCE_AT: usize = HELLO_LEN - NONCE_LEN;
-/// For whoever gets it.
+/// For any node that gets it.
 const ANY_NODE: u32 = u32::MAX;
 
 /// What a connection is for.
@@ -48,7 +48,7 @@ pub enum Purpose {
     Memory = 7,
 }
 
-/// For whoever always reads at once. After a cut of 2 s TCP's next try comes after 3 s at most.
+/// For peers that always read at once. After a cut of 2 s TCP's next try comes after 3 s at most.
 const READ_AT_ONCE: Duration = Duration::from_secs(6);
 /// For executors, which read at once too, but may be stopped for as long as programs bear it (30 s if nothing else is set).
 const READ_BY_EXECUTORS: Duration = Duration::from_secs(40);

@@ -1,5 +1,5 @@
-//! TLS after a handshake. Its keys follow from what the handshake has proven: the session's key, the whole of the hello and both nonces. So
-//! whoever ends the TLS has the session's key, and whoever stands in between can join no two handshakes.
+//! TLS after a handshake. Its keys follow from what the handshake has proven: the session's key, the whole of the hello
+//! and both nonces. So the TLS peer has the session's key, and an attacker in between can join no two handshakes.
 
 use super::hello::{HELLO_LEN, Hello, NONCE_LEN, unavailable};
 use super::io;
@@ -13,13 +13,14 @@ use std::time::Duration;
 
 /// What lanes are called in their TLS. Its number is the handshake's.
 const PROTOCOL: &str = "accord-lane/2";
-/// How long the other side may take, if nobody says. It may be a process that is just being started, on a machine that is busy.
+/// How long the other side may take by default. It may be a process that is just being started, on a machine that is
+/// busy.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const LANE: &[u8] = b"accord lane";
 const CLIENT: &[u8] = b"accord lane client";
 const SERVER: &[u8] = b"accord lane server";
 
-/// What both ends of one lane, and nobody else, know after its handshake.
+/// What only the two ends of one lane know after its handshake.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LaneSecret([u8; MAC_LEN]);
 

@@ -1,5 +1,5 @@
-//! The server's half of a handshake until the client's key is proven, in steps: the client's bytes go in, what to say to it comes out. Whoever
-//! carries them may wait for them, or has something else to do meanwhile.
+//! The server's half of a handshake until the client's key is proven, in steps: the client's bytes go in, what to say
+//! to it comes out. The driver that carries them may block for them or do other work meanwhile.
 
 use super::answer::{CHALLENGE_LEN, WELCOME, answer};
 use super::hello::{

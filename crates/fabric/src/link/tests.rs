@@ -19,7 +19,7 @@ fn read_of(bytes: Vec<u8>, pause: Duration, ends: bool) -> Option<Error> {
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let dribbles = thread::spawn(move || {
         for byte in bytes {
-            // Whoever has read enough is gone.
+            // The reader closes the lane when it has read enough.
             if far.send(&[byte]).is_err() {
                 return;
             }
@@ -42,7 +42,7 @@ fn a_reason_is_read_however_it_comes() {
         read.to_string().contains("cannot start a thread") && read.remedy_text() == Some("raise the limit"),
         "{read}"
     );
-    // Nobody has to end the lane for it.
+    // The lane need not end for it.
     assert!(read_of(reason(), Duration::ZERO, false).is_some());
 }
 

@@ -17,7 +17,7 @@ pub enum Transport {
     Shm,
     /// A TCP connection.
     Tcp,
-    /// A TCP connection whose bytes nobody else can read or change.
+    /// A TCP connection whose bytes no third party can read or change.
     Tls,
     /// Messages between the agents of a job, over MPI.
     Mpi,
@@ -72,13 +72,14 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// the beginning of one is there; then [`Lane::try_read`] may find nothing yet.
     fn is_readable(&self) -> bool;
 
-    /// How many times whoever waits may ask for bytes before it gives its core away once: as many as take about as long as that.
+    /// How many times a waiter may poll for bytes before it yields its core once: as many as take about as long as a
+    /// yield.
     fn looks(&self) -> u32 {
         1
     }
 
-    /// What comes is waited for in a program's name: whoever reads looks for longer before it sleeps, where there are cores enough and a look is no
-    /// system call. See [`accord_types::spin_policy::SpinPolicy::patient`].
+    /// Marks the lane as one that is read on the program's behalf: its reader spins longer before it blocks, where
+    /// there are cores enough and a poll is no system call. See [`accord_types::spin_policy::SpinPolicy::patient`].
     fn be_patient(&self) {}
 
     /// Writes as much of `parts`, in their order, as there is room for, at least a byte, and waits for that. Never raises a signal:
@@ -112,13 +113,14 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether [`Lane::lend`] takes bytes from where they are, or somebody on their way does. Else it is no better than [`Lane::write_all`].
+    /// Whether [`Lane::lend`] takes bytes from where they are, at this lane or a later one on their way. Else it is no
+    /// better than [`Lane::write_all`].
     fn lends(&self) -> bool {
         false
     }
 
-    /// Writes all of `bytes`, from where they are to where the reader wants them, if the lane can. Returns when nobody needs them here
-    /// any more. They do not leave this side before somebody reads.
+    /// Writes all of `bytes`, from where they are to where the reader wants them, if the lane can. Returns when `bytes`
+    /// may be reused. They do not leave this side before the peer reads.
     ///
     /// # Errors
     /// As for [`Lane::write`].
@@ -188,7 +190,8 @@ pub trait Lane: fmt::Debug + Send + Sync {
         self.write_all(&mut [IoSlice::new(piece.bytes())])
     }
 
-    /// Whoever reads here writes all of it to `to`, and reads on when that is written: the lane may do so itself, where nobody has to wait for it.
+    /// The reader here writes all of it to `to`, and reads on when that is written: the lane may do so itself, where no
+    /// thread has to wait for it.
     fn pass_on_to(&self, to: &SharedLane) {
         let _ = to;
     }
@@ -209,8 +212,9 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// When the lane has failed.
     fn finish(&self) -> io::Result<()>;
 
-    /// Ends both directions, from any thread: whoever reads or writes returns here, and whoever reads on the other side. Who writes there does so
-    /// when the lane is let go of here: TCP does not tell them before, if their bytes have no room.
+    /// Ends both directions, from any thread: blocked reads and writes return here, and blocked reads on the other
+    /// side. The other side's writes end when the lane is dropped here: TCP does not tell them before, if their bytes
+    /// have no room.
     fn shutdown(&self);
 
     /// How long a read or a write may wait; none: for ever.
@@ -242,10 +246,11 @@ pub trait Lane: fmt::Debug + Send + Sync {
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
 }
 
-/// Bytes on their way to posted room, see [`Lane::send_posted`]. Whoever lets go of them waits until nobody needs them here any more.
+/// Bytes on their way to a posted receive, see [`Lane::send_posted`]. Dropping this blocks until the bytes may be
+/// reused.
 pub trait PostedBytes: fmt::Debug + Send {
-    /// Returns when nobody needs them here any more, and it is known whether they are there. If not, whoever has posted the room knows what became of
-    /// them, or is gone.
+    /// Blocks until the bytes may be reused, and returns whether they have arrived. If not, the poster of the receive
+    /// knows what became of them, or is gone.
     ///
     /// # Errors
     /// When they may not have gone.
@@ -257,7 +262,7 @@ pub trait PostedBytes: fmt::Debug + Send {
 pub type RoomTold = Box<dyn FnOnce(bool) + Send>;
 
 /// Room that waits for a message, see [`Lane::post_native`]. The memory has to stay until [`PostedRoom::await_free`] has returned, or it was told of.
-/// Whoever lets go of it abandons it.
+/// Dropping it abandons the receive.
 pub trait PostedRoom: fmt::Debug + Send + Sync {
     /// What the sender has to call it, see [`Lane::send_posted`].
     fn number(&self) -> NonZeroU16;
@@ -266,7 +271,7 @@ pub trait PostedRoom: fmt::Debug + Send + Sync {
     /// is written there all the same.
     fn withdraw(&self) -> bool;
 
-    /// Nobody wants what comes there: it is thrown away, unless it is being written.
+    /// Discards the message if it arrives, unless it is being written.
     fn abandon(&self);
 
     /// Whether nothing comes there any more, though that may not have been told yet.

@@ -26,7 +26,7 @@ pub(super) enum Actor {
     Copy(usize),
     /// Of the executor.
     Commands,
-    /// Throws away what nobody wants.
+    /// Throws away unwanted bytes.
     Discards,
     Stream(u32, usize),
     /// Reads what another connection's executor pushes.
@@ -37,7 +37,7 @@ pub(super) enum Actor {
     PeerAborts(PeerLane),
 }
 
-/// What somebody waits for, at one connection.
+/// What an actor waits for, at one connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Block {
     WriteLock,

@@ -57,7 +57,7 @@ impl World {
                 }
                 Effect::WakeWatcher => self.wake(Actor::Watcher),
                 Effect::WakeFlusher => self.wake_flusher(),
-                // Whoever takes the bytes learns that they are thrown away.
+                // The actor that takes the bytes learns that they are thrown away.
                 Effect::Discard(_) => {}
             }
         }

@@ -56,7 +56,7 @@ impl World {
                 self.violation(format!("{command:?} is not done"));
             }
         }
-        // Nobody has asked for answers.
+        // Answers to no question.
         self.executor.core.effects().for_each(drop);
     }
 
@@ -217,7 +217,7 @@ impl World {
             Request::Function { device, function, .. } => {
                 executor.core.named(device, function, Ok(FunctionHandle(function)));
             }
-            // Nobody has begun what is given up.
+            // What is given up was never begun.
             Request::Done | Request::Start { .. } | Request::Image(_) => {}
             Request::Abandon { push } => {
                 // To whom there is no way: the session of a real one ends, too.
@@ -226,7 +226,7 @@ impl World {
                 }
             }
             Request::Expect { transfer, from, len, place } => self.expect(transfer, from, len, place)?,
-            other => self.violation(format!("nobody has asked for {other:?}")),
+            other => self.violation(format!("{other:?} was not asked for")),
         }
         Ok(Step::Handled)
     }
@@ -373,7 +373,7 @@ impl World {
         self.answer_waits();
     }
 
-    /// Bytes that nobody wants leave their lanes, and those that were asked for before their turn.
+    /// Unwanted bytes leave their lanes, and those that were asked for before their turn.
     pub(super) fn run_discards(&mut self) {
         let now = self.queue.now();
         let mut taken = true;

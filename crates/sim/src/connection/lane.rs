@@ -23,7 +23,7 @@ pub(super) struct Lane<T> {
     items: VecDeque<(u64, T, usize)>,
     bytes: usize,
     last: u64,
-    /// Nothing comes out any more, and nobody is told.
+    /// Nothing comes out any more, and neither end is told.
     pub(super) dead: bool,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct PeerChunk {
 pub(super) struct PeerLink {
     pub(super) bytes: Lane<PeerChunk>,
     pub(super) control: Lane<ControlMessage>,
-    /// What the target says before the lane is there is none: it knows of nobody.
+    /// The target says nothing before the lane is there: it knows no peer.
     pub(super) pool: LanePool,
     /// Transfers for which the target has to be told that nothing comes.
     pub(super) aborts: VecDeque<TransferId>,
@@ -78,7 +78,7 @@ impl PeerLink {
         }
     }
 
-    /// Whether nothing stands on it, and nobody has it.
+    /// Whether nothing stands on it, and no transfer holds it.
     pub(super) fn is_idle(&mut self) -> bool {
         let free = self.pool.is_empty() || matches!(self.pool.lend(), Ok(Some(_)));
         free && self.bytes.is_empty() && self.control.is_empty() && self.aborts.is_empty() && self.taken.is_none()

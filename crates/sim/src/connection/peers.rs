@@ -82,7 +82,7 @@ impl World {
                     self.send_event(&Event::Exchanged { pushes, expects }, &[]);
                 }
                 (effect, None) if effect.peer().is_some() => {
-                    self.violation(format!("it is about nobody: {effect:?}"));
+                    self.violation(format!("it is about no peer: {effect:?}"));
                 }
                 _ => {}
             }
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// One step of whoever tells a target that bytes will not come.
+    /// One step of the actor that tells a target that bytes will not come.
     pub(super) fn run_peer_aborts(&mut self, to: PeerLane) {
         let key = (self.at, to);
         let lane = match self.links.get_mut(&key) {
@@ -309,7 +309,7 @@ impl World {
                 if push.lane.is_none() {
                     match self.links.get_mut(&key).map(|link| link.pool.lend()) {
                         Some(Ok(lane)) => push.lane = lane,
-                        // The lanes have ended: whoever reads them is about to say so.
+                        // The lanes have ended: their reader is about to say so.
                         _ => return Ok(false),
                     }
                 }

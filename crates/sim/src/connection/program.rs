@@ -312,7 +312,7 @@ impl World {
         self.threads[thread_of(actor)].started_last = self.queue.now();
     }
 
-    /// Some of its memory that nobody writes.
+    /// Some of its memory that is never written.
     pub(super) fn read_only(actor: Actor) -> HostRange {
         cells(thread_of(actor), READ_ONLY, 3)
     }

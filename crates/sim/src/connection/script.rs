@@ -19,7 +19,7 @@ pub(super) const SMALL: usize = 2 * CELL;
 const CELLS: usize = 10;
 /// Devices of a thread.
 pub(super) const DEVICES_MAX: usize = 3;
-/// Cells of the program's memory that nobody writes.
+/// Cells of the program's memory that are never written.
 const READ_ONLY_CELLS: usize = 3;
 /// The first of them: what the devices have at the end is copied behind the cells that all touch.
 pub(super) const READ_ONLY: usize = (1 + DEVICES_MAX) * CELLS;

@@ -13,7 +13,7 @@ use accord_fabric::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW, FrameReader};
 use accord_types::{Result, SessionId, TransferId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Somebody at work: what it does, innermost last.
+/// An actor at work: what it does, innermost last.
 #[derive(Default)]
 pub(super) struct Task {
     pub(super) stack: Vec<Frame>,

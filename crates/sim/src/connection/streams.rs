@@ -26,7 +26,7 @@ pub(super) struct Executor {
     pub(super) ahead: AskAhead<TransferId>,
     /// Bytes of those that have left their lanes, and whether they are all.
     pub(super) kept: BTreeMap<TransferId, (Vec<u8>, bool)>,
-    /// Transfers whose bytes nobody wants.
+    /// Transfers whose bytes are unwanted.
     pub(super) unwanted: BTreeSet<TransferId>,
     /// Those of them that were asked for.
     pub(super) owed: BTreeSet<TransferId>,

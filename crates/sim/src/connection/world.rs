@@ -206,7 +206,7 @@ impl World {
             self.at = at;
             steps += 1;
             if steps > STEPS_MAX {
-                return self.violation("somebody is busy for ever".to_owned());
+                return self.violation("an actor is busy for ever".to_owned());
             }
             self.happen(event);
             self.at = at;
@@ -311,12 +311,12 @@ impl World {
             self.judge_thread(index)?;
         }
         if self.queue.now() >= LIMIT {
-            return Err("somebody wakes up though nothing happens".to_owned());
+            return Err("an actor wakes up though nothing happens".to_owned());
         }
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
             if connection.lost_at.is_none() && connection.to.iter().any(|lane| !lane.is_empty()) {
-                return Err("bytes stand on a lane and nobody takes them".to_owned());
+                return Err("bytes stand on a lane and are not taken".to_owned());
             }
             let unanswered = connection.unanswered();
             if connection.lost_at.is_none() && unanswered != (0, 0) {
@@ -485,7 +485,7 @@ impl World {
         }
     }
 
-    /// As a condition variable that wakes one; whoever it is.
+    /// As a condition variable that wakes one waiter, whichever it is.
     pub(super) fn unblock_one(&mut self, block: Block) {
         let Some(count) = self.blocked.get(&block).map(BTreeSet::len) else { return };
         let at = self.random.index(count.max(1));

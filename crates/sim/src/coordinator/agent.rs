@@ -92,7 +92,7 @@ pub(super) enum AgentEvent {
     Order(LinkId, AgentOrder),
     /// The connection is gone, or could not be made.
     LinkGone(LinkId, Disconnect),
-    /// Nobody has answered the registration.
+    /// The registration was not answered.
     Unanswered(LinkId),
     /// A lane comes.
     Lane(Lane),

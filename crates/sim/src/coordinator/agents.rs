@@ -209,7 +209,7 @@ impl World {
                     self.connect(agent, registration)?;
                 }
                 Effect::Send(word) => {
-                    let link = self.agents[agent].link.ok_or_else(|| format!("{word:?} is for nobody"))?;
+                    let link = self.agents[agent].link.ok_or_else(|| format!("{word:?} has no receiver"))?;
                     let input = match word {
                         Word::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
                         Word::Started(grant) => Input::ExecutorStarted { link, grant },
@@ -329,7 +329,7 @@ impl World {
             let is_closed = state.closed.contains(&session);
             if !stuck && !makes_way && !is_closed && now < self.end_of(session) {
                 return Err(format!(
-                    "{} ends an executor of {session} that nobody has asked to end",
+                    "{} ends an executor of {session} that was not asked to end",
                     self.agents[agent].name
                 ));
             }
@@ -362,7 +362,7 @@ impl World {
             // A cut shows by a time-out only.
             let longest = if self.agents[agent].cut { CONNECT_TIMEOUT } else { 20 };
             let delay = self.random.within(0..longest);
-            let why = Disconnect::Unreachable("nobody listens".to_owned());
+            let why = Disconnect::Unreachable("nothing listens".to_owned());
             self.at_agent(agent, delay, AgentEvent::LinkGone(link, why));
             return Ok(());
         }

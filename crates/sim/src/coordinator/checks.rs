@@ -20,7 +20,8 @@ impl World {
         silent.len() >= 2 && silent.len() > up.len()
     }
 
-    /// After a tick nobody who is silent counts as alive for long, unless most were silent before it: then it may be the coordinator itself, for a while.
+    /// After a tick no silent agent counts as alive for long, unless most were silent before it: then the coordinator
+    /// itself may have been, for a while.
     pub(super) fn check_silence(&self, most: bool) -> Result<(), String> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let now = Millis(self.queue.now() - self.started);
@@ -33,7 +34,7 @@ impl World {
         }
     }
 
-    /// Whoever says all the time that it lives is not lost, however long the coordinator has slept.
+    /// An agent that says all the time that it lives is not lost, however long the coordinator has slept.
     pub(super) fn check_lost(&self) -> Result<(), String> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let beats = |agent: &&Agent| {
@@ -73,7 +74,7 @@ impl World {
         asked
     }
 
-    /// Whoever has asked has an executor.
+    /// Every program that has asked has an executor.
     pub(super) fn check_served(&self, asked: &[(usize, usize)]) -> Result<(), String> {
         for (program, agent) in asked {
             let state = &self.agents[*agent];
@@ -158,7 +159,7 @@ impl World {
             program.alive && !program.told_of_end && self.agents.iter().any(ended)
         };
         if let Some(program) = self.programs.iter().find(is_cut_short) {
-            return Err(format!("an executor of {program:?} was ended, and nobody has ended the session"));
+            return Err(format!("an executor of {program:?} was ended, but not its session"));
         }
         match self.programs.iter().find(is_astray) {
             Some(program) => Err(format!("{program:?} did not come back to its session")),

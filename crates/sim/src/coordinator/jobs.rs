@@ -28,7 +28,7 @@ impl World {
         self.begin_job(index);
     }
 
-    /// Somebody stops a job as it should be.
+    /// An administrator stops a job as it should be.
     pub(super) fn stop_job(&mut self, job: usize) {
         self.jobs[job].is_broken = true;
         self.launcher_ends(job, true);
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Whoever ends because its job has been lost is right: a coordinator that stands still or dies ends no job.
+    /// An agent that ends because its job has been lost is right: a coordinator that stands still or dies ends no job.
     pub(super) fn check_leaves(&self, agent: usize) -> Result<(), String> {
         let job = self.agents[agent].job.map(|job| &self.jobs[job]);
         if job.is_some_and(|job| job.is_broken || job.is_disturbed) {

@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// All ranks have registered, and know it: nobody waits in MPI's start any more.
+    /// All ranks have registered, and know it: none waits in MPI's start any more.
     pub(super) fn all_are_in(&mut self, job: usize) {
         for rank in self.jobs[job].ranks.clone() {
             if let Some(link) = self.agents[rank].joining.take() {

@@ -4,10 +4,11 @@
 //! The coordinator's core and the agents' are the real ones (`coordinator/src/cluster`, `node-agent/src/node`). Programs are models of the real ones'
 //! behaviour towards them.
 //!
-//! It goes in two phases. While there is trouble, anything may happen and nothing wrong comes of it: the rules' own invariants hold after every
-//! step, nobody silent counts as alive for too long, no session gets a number twice, no agent lets in what was not granted, begins a second executor
-//! beside the first, or ends one that nobody has asked to end. Then troubles stop, and all that can comes right: everybody's view is the same, all living agents
-//! are in, no dead one is, no executor serves a program that has gone, and whoever asks for one has it.
+//! It goes in two phases. While there is trouble, anything may happen and nothing wrong comes of it: the rules' own
+//! invariants hold after every step, no silent agent counts as alive for too long, no session gets a number twice, no
+//! agent lets in what was not granted, begins a second executor beside the first, or ends one that was not asked to
+//! end. Then troubles stop, and all that can comes right: all views are the same, all living agents are in, no dead one
+//! is, no executor serves a program that has gone, and every program that asks for an executor has it.
 
 mod agent;
 mod agents;

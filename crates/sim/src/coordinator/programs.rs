@@ -80,7 +80,7 @@ impl World {
         if state.cut || !state.is_alive() || is_lost {
             return;
         }
-        // Now and then by somebody who has another session's number only.
+        // Now and then by a program that has another session's number only.
         let other = self.random.chance(10).then(|| ready[self.random.index(ready.len())]);
         let session = other.and_then(|other| self.programs[other].session).unwrap_or(session);
         // One that it has an executor of already is for a new one.

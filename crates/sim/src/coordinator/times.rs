@@ -22,7 +22,7 @@ impl World {
         self.queue.now() > self.end_of(session).saturating_add(ON_TIME + slack)
     }
 
-    /// An agent serves nobody whose time is over, whether a coordinator is there or not.
+    /// An agent serves no session whose time is over, whether a coordinator is there or not.
     pub(super) fn check_times_at(&self, agent: usize) -> Result<(), String> {
         let state = &self.agents[agent];
         match state.running().find(|session| self.is_overdue(*session, state.silent_until)) {
@@ -33,8 +33,8 @@ impl World {
         }
     }
 
-    /// Nor does the coordinator keep such a session. What only its program speaks of, which came back to another coordinator, lasts as long as
-    /// if it had begun then: nobody serves it.
+    /// Nor does the coordinator keep such a session. A session that only its program knows, which came back to another
+    /// coordinator, lasts as long as if it had begun then: no agent serves it.
     pub(super) fn check_times(&self) -> Result<(), String> {
         let Some(cluster) = self.cluster.as_ref().filter(|_| self.plan.session_time > 0) else { return Ok(()) };
         // What agents say of an earlier coordinator's sessions they may have read late, too.

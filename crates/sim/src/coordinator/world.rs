@@ -25,7 +25,7 @@ pub(super) const DELAY_MAX: u64 = 300;
 pub(super) const NOTICE_MAX: u64 = 4_000;
 /// Time without trouble at the end, after the last outage, in which everything has to come right.
 const SETTLE: u64 = 40_000;
-/// After that, the time within which whoever asks for an executor has one.
+/// After that, the time within which a program that asks for an executor has one.
 pub(super) const SERVED: u64 = 10_000;
 /// Silence after which a node is lost: shorter than a coordinator's own, for the simulation's speed.
 const LOST_AFTER: u64 = 2_500;
@@ -301,7 +301,7 @@ impl World {
         self.version = 0;
         let session_ms = self.plan.session_time;
         let limits = Limits { lost_after_ms: LOST_AFTER, session_ms, ..Limits::default() };
-        // Somebody may have set its machine's clock back meanwhile. Agents tell no time of day.
+        // The machine's clock may have been set back meanwhile. Agents tell no time of day.
         let set_back = if self.random.chance(30) { self.random.within(1..CLOCK_SET_BACK_MAX) } else { 0 };
         self.cluster = Some(Cluster::new(limits, UNIX_MS_AT_BEGIN + self.started - set_back));
         self.queue.add(self.started + TICK, Event::Tick { life: self.life });

@@ -1,5 +1,6 @@
-//! Lines on their way to standard error. A thread of its own writes them, so that nobody waits for a terminal that is held or a collector that
-//! stands still: what finds no room is dropped, counted, and told of once there is room again.
+//! Lines on their way to standard error. A thread of its own writes them, so that no other thread waits for a terminal
+//! that is held or a collector that stands still: lines without room are dropped, counted, and reported once there is
+//! room again.
 
 use super::line;
 use accord_types::threads;
@@ -108,7 +109,8 @@ fn has_room() -> bool {
     poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// Writes to the descriptor: the library's own lock would have others wait, too. Nobody can be told that standard error is gone.
+/// Writes to the descriptor: the library's own lock would have others wait, too. There is nowhere to report that
+/// standard error is gone.
 fn write(line: &str) -> bool {
     let mut bytes = line.as_bytes();
     while !bytes.is_empty() {
