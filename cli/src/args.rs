@@ -622,9 +622,9 @@ pub(crate) enum PkiRole {
     Coordinator,
     /// A node's agent.
     Agent,
-    /// Somebody whose programs use the cluster.
+    /// A user whose programs use the cluster.
     Tenant,
-    /// Somebody who drains nodes, ends sessions and stops the cluster.
+    /// An administrator, who drains nodes, ends sessions and stops the cluster.
     Admin,
 }
 

@@ -95,7 +95,7 @@ impl Coordinator {
         }
     }
 
-    /// As [`Coordinator::describe`], but nobody listening yet is `None`.
+    /// As [`Coordinator::describe`], but `None` if no coordinator listens yet.
     pub(crate) fn describe_if_up(&mut self) -> Result<Option<ClusterView>> {
         match self.ask(request()) {
             Ok(view) => Ok(Some(view)),

@@ -171,7 +171,7 @@ impl Cluster {
         let cpu_type = settings::ACC_DEVICE_TYPE
             .find(lookup)
             .is_some_and(|(_, name)| name.to_ascii_lowercase().trim_start_matches("acc_device_") == "cpu");
-        // As a program does it: CPU devices where there is no GPU, or where somebody asks for them.
+        // As a program does it: CPU devices where there is no GPU, or where settings ask for them.
         let found = registry::find(NodeId(0), node_name);
         // A machine without GPUs is nothing to talk about.
         let note = found.note.filter(|_| found.failed || !found.devices.is_empty());

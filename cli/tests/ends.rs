@@ -1,4 +1,5 @@
-//! `accord run` whose own processes are stopped, or may have nothing any more: it ends with the program or with whoever ends it, and leaves nothing.
+//! `accord run` whose own processes are stopped, or may have nothing any more: it ends with the program or by a signal,
+//! and leaves nothing.
 #![forbid(unsafe_code)]
 
 mod common;

@@ -83,7 +83,7 @@ fn decide(rules: &UserRules, user: &str, own: u32, find: &dyn Fn(&str) -> Option
             Some(_) if named => return Ok(Treatment::Agent),
             Some(_) => {
                 return refused(
-                    "this agent runs nobody's programs as root".to_owned(),
+                    "this agent runs no programs as root".to_owned(),
                     format!("use an account of your own, or start the agent with --users {user}"),
                 );
             }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(rules("*"), UserRules::default());
         assert_eq!(decide("*", "alice"), Ok(Treatment::As(account("alice", 1000))));
         for root in ["root", "toor", "0"] {
-            assert_eq!(decide("*", root), Err("this agent runs nobody's programs as root".to_owned()));
+            assert_eq!(decide("*", root), Err("this agent runs no programs as root".to_owned()));
         }
         assert_eq!(decide("*", "mallory"), Err("user mallory is unknown on this machine".to_owned()));
         assert_eq!(decide("*", "60001"), Err("user 60001 is unknown on this machine".to_owned()));

@@ -55,7 +55,7 @@ pub struct ClusterBuilder {
 #[derive(Clone, Debug)]
 enum KnownBy {
     Certificates,
-    /// Nobody has a certificate, and all goes by a UNIX socket.
+    /// There are no certificates, and all goes by a UNIX socket.
     System,
     /// MUNGE's, whose daemon listens there.
     Munge(PathBuf),
@@ -161,7 +161,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// Where others reach a host's agent: somebody in between listens there.
+    /// Where others reach a host's agent: a proxy listens there.
     #[must_use]
     pub fn advertise(mut self, host: usize, address: &str) -> Self {
         self.advertised = Some((host, address.to_owned()));
@@ -182,7 +182,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// Nobody has a certificate: coordinator and agents meet at a UNIX socket, and the system says whose processes programs are.
+    /// Uses no certificates: coordinator and agents meet at a UNIX socket, and the system says whose processes programs
+    /// are.
     #[must_use]
     pub fn known_by_system(mut self) -> Self {
         self.known_by = KnownBy::System;
@@ -768,7 +769,7 @@ fn last_word(line: &str) -> Result<String> {
     line.split_whitespace().last().map(str::to_owned).ok_or_else(|| format!("no address in {line:?}"))
 }
 
-/// Makes a folder with certificates somebody's own.
+/// Makes a user the owner of a folder with certificates.
 fn give(folder: &Path, user: u32) -> Result<()> {
     for file in ["ca.crt", "tls.crt", "tls.key", "."] {
         std::os::unix::fs::chown(folder.join(file), Some(user), Some(user)).map_err(|error| error.to_string())?;

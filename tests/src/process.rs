@@ -175,7 +175,7 @@ impl Running {
 
     /// Whether it has not ended yet.
     pub fn goes_on(&self) -> bool {
-        // Whoever waits for its end takes it from the system's list.
+        // The thread that waits for its end takes it from the system's list.
         kill(Pid::from_raw(self.child_id.cast_signed()), None).is_ok()
     }
 

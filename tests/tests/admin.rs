@@ -1,4 +1,5 @@
-//! What an administrator does to a cluster by `accord drain`, `accord close` and `accord shutdown`, and that nobody else may.
+//! What an administrator does to a cluster by `accord drain`, `accord close` and `accord shutdown`, and that no other
+//! role may.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Job, Tool, test_program, tool};
@@ -9,7 +10,7 @@ fn cluster() -> Cluster {
     Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap()
 }
 
-/// `accord` with the certificates of somebody.
+/// `accord` with the certificates of one role.
 fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
     job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who)).run().unwrap()
@@ -24,7 +25,7 @@ fn states(info: &Value) -> Vec<&str> {
 fn a_drained_node_takes_part_in_no_new_session_until_that_is_taken_back() {
     let mut cluster = cluster();
     let drained = accord(&cluster, "admin", &["drain", "h1"]);
-    assert_eq!(drained.stdout, "h1 takes part in no new session; nobody uses it\n", "{}", drained.report());
+    assert_eq!(drained.stdout, "h1 takes part in no new session; no session uses it\n", "{}", drained.report());
     cluster.await_devices(1).unwrap();
     assert_eq!(states(&cluster.info().unwrap()), ["up", "draining"]);
     // Nor does another coordinator in its place forget that.
@@ -90,8 +91,8 @@ fn a_shutdown_ends_the_coordinator_and_its_agents() {
     let stopped = accord(&cluster, "admin", &["shutdown", "--agents"]);
     assert_eq!(stopped.stdout, "the coordinator and its agents stop\n", "{}", stopped.report());
     cluster.await_ended().unwrap();
-    let nobody = accord(&cluster, "admin", &["drain", "h0"]);
-    assert!(nobody.stderr.contains("no coordinator answers"), "{}", nobody.report());
+    let unanswered = accord(&cluster, "admin", &["drain", "h0"]);
+    assert!(unanswered.stderr.contains("no coordinator answers"), "{}", unanswered.report());
 }
 
 #[test]

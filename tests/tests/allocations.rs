@@ -129,7 +129,7 @@ impl HostMemory for Zeros {
         Ok(Vec::new())
     }
     fn function(&self, _: usize) -> Result<FunctionSpec> {
-        Err(accord_types::Error::new(accord_types::ErrorCode::Other, "nobody asks"))
+        Err(accord_types::Error::new(accord_types::ErrorCode::Other, "not asked for"))
     }
     fn allocate(&self, _: usize) -> usize {
         0

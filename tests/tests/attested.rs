@@ -91,7 +91,7 @@ fn rules() -> (String, String) {
 }
 
 #[test]
-fn on_one_machine_nobody_needs_a_certificate() {
+fn one_machine_needs_no_certificates() {
     if !is_root() {
         return;
     }
@@ -119,14 +119,14 @@ fn a_socket_whose_place_others_can_take_is_refused() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
     let coordinator = Job::new(tool(Tool::Coordinator).unwrap()).arg("--socket").arg(&socket).run().unwrap();
     assert!(coordinator.code() == 1 && coordinator.stderr.contains("chmod go-w"), "{}", coordinator.report());
-    // Somebody listens there all the same.
+    // A server listens there all the same.
     let _impostor = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let info = Job::new(tool(Tool::Accord).unwrap()).arg("info").env("ACCORD_COORDINATOR", &address).run().unwrap();
     assert!(info.code() == OWN_FAILURE && info.stderr.contains("others than user"), "{}", info.report());
     let error = session_endpoint::open(&PeerAddress::new(&address), &Identity::of_system(), SOON, &request());
     assert!(error.unwrap_err().cause().contains("others than user"));
 
-    // Nobody takes the place of one that runs, in whatever folder.
+    // A running coordinator keeps its place, in whatever folder.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let second = Job::new(tool(Tool::Coordinator).unwrap()).arg("--socket").arg(&socket).run().unwrap();
     assert!(second.code() == 1 && second.stderr.contains("listens at"), "{}", second.report());
@@ -274,7 +274,7 @@ fn credentials_that_are_not_for_this_connection_are_refused() {
     refused(Hostile::said(&second, &credential), "made for something else");
     refused(Hostile::said(&first, &credential), "Replayed credential");
 
-    // For somebody else's eyes.
+    // For another user's eyes.
     if geteuid().is_root() {
         refused(hostile.tried(&[&format!("--restrict-uid={BOB}")], payload), "Unauthorized credential");
     }

@@ -185,7 +185,8 @@ fn devices_of_other_nodes_have_addresses_of_their_own() {
     }
 }
 
-/// In the program's own process device addresses are addresses, for the sake of MPI. Where they are not, somebody says why.
+/// In the program's own process device addresses are addresses, for the sake of MPI. Where they are not, an error says
+/// why.
 #[test]
 fn a_program_that_follows_a_device_address_itself_is_told_whose_it_is() {
     let cluster = Cluster::builder().hosts(2).devices(1).start().unwrap();

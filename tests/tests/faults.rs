@@ -68,7 +68,7 @@ fn program_with_coordinator(address: &str, tls: Option<&Path>) -> Finished {
 #[test]
 fn no_coordinator_at_the_address() {
     let cluster = cluster();
-    // A port that nobody listens on: it was free a moment ago.
+    // A port without a listener: it was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let finished = program_with_coordinator(&free, Some(&cluster.tls()));
     failed_with(&finished, &[&free, "acc_error_"]);
@@ -325,7 +325,7 @@ fn an_executor_that_died_is_replaced_after_a_shutdown() {
         ask(b"shutdown\n");
         ask(b"compute\n");
     }
-    // Nobody has died: that is no reason for new ones.
+    // No device has died: that is no reason for new ones.
     ask(b"shutdown\n");
     ask(b"compute\n");
     drop(ask);
@@ -347,7 +347,7 @@ fn an_executor_that_died_is_missed_without_a_shutdown() {
 }
 
 #[test]
-fn an_executor_that_somebody_has_killed_is_said_to_be() {
+fn a_killed_executor_is_reported_as_killed() {
     let cluster = cluster();
     let running = endless(&cluster, &["launch", "1"]).unwrap();
     assert!(kill_executor(&cluster));
@@ -470,7 +470,7 @@ fn thrown_out(address: &str, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn garbage_half_and_enormous_frames_are_thrown_out_and_hurt_nobody() {
+fn garbage_half_and_enormous_frames_end_only_their_own_connection() {
     let cluster = cluster();
     let running = endless(&cluster, &["launch", "1"]).unwrap();
     let mut enormous = b"ACCORD\r\n".to_vec();

@@ -48,14 +48,14 @@ fn a_program_waits_for_a_slow_gpu() {
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
-/// Whoever waits for a copy helps with all; when it stops, somebody goes on.
+/// A thread that waits for a copy helps with all; when it stops, another thread goes on.
 #[test]
 fn copies_that_are_only_asked_about_come_to_their_ends() {
     let program = Program::read(repository_file("tests/programs/c/async_test_of_large_copies.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
     let preload = compile_support("no_threads", driver.path()).unwrap();
     let libacc = libacc().unwrap();
-    // Without threads whoever asks does it.
+    // Without threads the call that asks does it.
     for preloaded in [libacc.display().to_string(), format!("{}:{}", preload.display(), libacc.display())] {
         let job = job(&program, driver.path()).unwrap().env("ACCORD_PAGE_LOCK", "off").env("LD_PRELOAD", preloaded);
         let finished = job.run().unwrap().success().unwrap();
@@ -98,7 +98,7 @@ fn code_that_is_registered_after_an_earlier_constructors_call_runs() {
 
 /// GCC keeps 16 bits of a constant: what the code shows is launched, and nothing is guessed.
 #[test]
-fn a_number_of_gangs_that_nobody_knows_is_refused() {
+fn an_unknown_number_of_gangs_is_refused() {
     let program = Program::read(repository_file("tests/programs/gpu/lost_gangs.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
     let finished = job(&program, driver.path()).unwrap().run().unwrap();

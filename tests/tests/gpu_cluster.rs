@@ -148,7 +148,7 @@ fn observers_of_gpus_elsewhere_hear_of_all_gangs() {
     assert!(finished.stderr.contains("constant number of gangs above 65535"), "{}", finished.report());
 }
 
-/// A copy in waits for the bytes of copies out before it, which leave a GPU's executor when somebody waits for them.
+/// A copy in waits for the bytes of copies out before it, which leave a GPU's executor when a thread waits for them.
 #[test]
 fn copies_in_follow_copies_out_of_the_same_memory() {
     let setup = Setup::new();

@@ -1,5 +1,5 @@
-//! Executors and workers that are stopped or frozen: told of after 5 s, given up after ACCORD_TIMEOUT; and nobody is given up who only works
-//! for long.
+//! Executors and workers that are stopped or frozen: reported after 5 s, given up after ACCORD_TIMEOUT. One that only
+//! works for long is not given up.
 
 use accord_tests::{Cluster, Finished, Job, Running, libacc, test_program};
 use nix::sys::signal::{Signal, kill};
@@ -35,7 +35,7 @@ fn executors(cluster: &Cluster) -> Vec<Pid> {
 }
 
 fn signal(who: &[Pid], signal: Signal) {
-    assert!(!who.is_empty(), "nobody is there");
+    assert!(!who.is_empty(), "there is no such process");
     for &pid in who {
         kill(pid, signal).unwrap();
     }
@@ -131,7 +131,7 @@ fn a_worker_of_this_machine_that_is_stopped_when_it_starts_is_given_up() {
     start_given_up(running, &["waiting for the worker of", "no answer for 5 s"]);
 }
 
-/// Nobody asks for it any more: it goes with its executor.
+/// No call asks for it any more: it goes with its executor.
 #[test]
 fn a_worker_that_is_stopped_when_it_starts_ends_with_its_program() {
     let cluster = cluster();
@@ -185,7 +185,7 @@ fn work_may_take_longer_than_silence_may() {
 }
 
 #[test]
-fn a_program_that_was_stopped_blames_nobody() {
+fn a_program_that_was_stopped_blames_no_peer() {
     let cluster = cluster();
     let job = cluster.job(0, &test_program("cluster/long_region.c").unwrap()).unwrap();
     let running = job.arg("6").env("ACCORD_TIMEOUT", "2").timeout(LIMIT).start().unwrap();

@@ -1,5 +1,6 @@
-//! Copies between devices of two other nodes where somebody on one of them, or on both, is stopped before the first byte: told of after 5 s, given
-//! up after ACCORD_TIMEOUT. The program waits for the one node, and only that node for the other.
+//! Copies between devices of two other nodes where a process on one of them, or on both, is stopped before the first
+//! byte: reported after 5 s, given up after ACCORD_TIMEOUT. The program waits for the one node, and only that node for
+//! the other.
 
 use accord_tests::{Cluster, Running, test_program};
 use nix::sys::signal::{Signal, kill};

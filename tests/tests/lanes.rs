@@ -74,7 +74,7 @@ fn agents() -> BTreeSet<PathBuf> {
 
 /// Runs in the program's place: starts it, and reads along on all hosts.
 #[test]
-#[ignore = "is started by what_goes_from_host_to_host_can_be_read_by_nobody"]
+#[ignore = "is started by traffic_between_hosts_is_unreadable"]
 fn reader_of_networks() {
     let Some(program) = std::env::var_os("ACCORD_TEST_PROGRAM") else { return };
     let namespaces = agents();
@@ -106,7 +106,7 @@ fn field(finished: &Finished, name: &str) -> usize {
 }
 
 #[test]
-fn what_goes_from_host_to_host_can_be_read_by_nobody() {
+fn traffic_between_hosts_is_unreadable() {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: hosts are no network namespaces here");
         return;
@@ -142,9 +142,9 @@ fn what_goes_from_host_to_host_can_be_read_by_nobody() {
     }
 }
 
-// ---- changed on its way: somebody between a program and an agent ---------------------------
+// ---- changed on its way: an attacker between a program and an agent ------------------------
 
-/// What somebody in between does from some moment on.
+/// What an attacker in between does from some moment on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Harm {
     None,
@@ -158,7 +158,7 @@ enum Harm {
     Swallow,
 }
 
-/// Somebody in between.
+/// An attacker in between.
 struct Relay {
     address: String,
     target: Arc<Mutex<String>>,
@@ -261,7 +261,7 @@ fn what_is_changed_or_injected_on_its_way_ends_the_session_in_words() {
     }
 }
 
-/// A host that can't be reached any more, or somebody who lets nothing through: the same as without TLS.
+/// A host that can't be reached any more, or an attacker that lets nothing through: the same as without TLS.
 #[test]
 fn what_is_swallowed_on_its_way_is_missed() {
     let relay = Relay::new();

@@ -85,7 +85,7 @@ fn no_setting_writes_files_or_loads_code() {
 }
 
 #[test]
-fn nobody_else_makes_it_a_worker() {
+fn no_other_user_makes_it_a_worker() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else { return };
     // The two descriptors that an owner hands to its worker, as anybody can make them.

@@ -103,7 +103,7 @@ fn no_shared_memory_is_left_however_a_run_ends() {
         let agent = agent_of(run, "h2").expect("the agent of the node");
         let maps = std::fs::read_to_string(format!("/proc/{agent}/maps")).unwrap();
         let named = maps.lines().filter_map(|line| Some(&line[line.find("/dev/shm/")?..]));
-        // A name is gone at once where nobody needs it any more.
+        // A name is removed as soon as it is no longer needed.
         let files: Vec<&Path> = named.filter(|name| !name.ends_with(" (deleted)")).map(Path::new).collect();
         println!("{files:?}");
         let signal = if killed { Signal::SIGKILL } else { Signal::SIGTERM };
@@ -269,7 +269,7 @@ fn a_job_whose_agent_dies_before_all_have_begun_ends_in_time() {
     for _ in 0..3 {
         let running = run(&test_program("c/devices_each.c").unwrap()).start().unwrap();
         let supervisor = Pid::from_raw(running.id().cast_signed());
-        // Nobody gets beyond MPI's start without it.
+        // No rank gets beyond MPI's start without it.
         let late = held(supervisor, "h3");
         let begun = Instant::now();
         let dies = loop {
@@ -350,7 +350,7 @@ fn a_job_goes_on_when_a_link_is_back_after_a_second_and_a_half() {
     set_link(agent, false);
     std::thread::sleep(Duration::from_millis(1_500));
     set_link(agent, true);
-    // Whoever took it for dead would have said so.
+    // A run that took it for dead would have said so.
     std::thread::sleep(LOST);
     assert!(agent_of(Pid::from_raw(running.id().cast_signed()), "h2") == Some(agent), "the agent has ended");
     running.signal(Signal::SIGTERM).unwrap();
@@ -365,7 +365,7 @@ fn a_job_goes_on_when_a_link_is_back_after_a_second_and_a_half() {
 
 /// An agent that stands still takes nothing: what the program has for it waits, in bounded memory, and other nodes' devices go on.
 #[test]
-fn a_stopped_agent_holds_nobody_else_up() {
+fn a_stopped_agent_blocks_no_other_node() {
     /// The program's thread has filled all that there is room for after some of these, on a busy machine, too.
     const PAUSE: Duration = Duration::from_millis(200);
     const LINES: usize = 6;

@@ -1,4 +1,4 @@
-//! Agents and coordinators that are stopped for a while: programs go on, and nobody is lost who need not be.
+//! Agents and coordinators that are stopped for a while: programs go on, and no session is lost without need.
 
 use accord_tests::{Cluster, Running, test_program};
 use nix::sys::signal::{Signal, kill};
@@ -80,7 +80,7 @@ fn a_stopped_agent_whose_executors_are_well_kills_no_program() {
 }
 
 #[test]
-fn a_coordinator_that_was_stopped_has_lost_nobody() {
+fn a_coordinator_that_was_stopped_has_lost_no_session() {
     let cluster = cluster();
     let mut steps = Steps::start(&cluster);
     signal(cluster.coordinator_id(), Signal::SIGSTOP);

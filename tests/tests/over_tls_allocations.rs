@@ -9,7 +9,7 @@ use common::*;
 use std::time::{Duration, Instant};
 
 const LAUNCHES: u64 = 2_000;
-/// Who waits for longer has somebody look whether the executor lives.
+/// A thread that waits for longer has the watchdog check whether the executor lives.
 const LONG_WAIT: Duration = Duration::from_millis(20);
 
 #[test]

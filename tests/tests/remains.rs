@@ -86,7 +86,7 @@ fn leave(cluster: &Cluster, users: Users, end: End) {
         End::ProgramKilled => running.signal(Signal::SIGKILL).unwrap(),
         End::ExecutorKilled => {
             let executors = executors(cluster);
-            assert!(!executors.is_empty(), "nobody has the memory");
+            assert!(!executors.is_empty(), "no executor has the memory");
             for id in executors {
                 nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), Signal::SIGKILL).unwrap();
             }
@@ -105,7 +105,7 @@ fn leave(cluster: &Cluster, users: Users, end: End) {
     }
 }
 
-fn nobody_finds_it(cluster: &Cluster, users: Users) {
+fn assert_later_programs_do_not_find_it(cluster: &Cluster, users: Users) {
     for end in [End::Well, End::ProgramKilled, End::ExecutorKilled] {
         leave(cluster, users, end);
         let finished = job(cluster, users.looks, "look").run().unwrap().success().unwrap();
@@ -114,13 +114,13 @@ fn nobody_finds_it(cluster: &Cluster, users: Users) {
 }
 
 fn of_cpu_devices(users: Users) {
-    nobody_finds_it(&users.cluster().devices(1).memory("64M").start().unwrap(), users);
+    assert_later_programs_do_not_find_it(&users.cluster().devices(1).memory("64M").start().unwrap(), users);
 }
 
 fn of_gpus(users: Users) {
     let (driver, memory) = (driver(), tempfile::tempdir().unwrap());
     open_to_all(driver.path(), 0o755);
-    // As a driver's memory is nobody's, so are the files that stand for it.
+    // The files that stand for a driver's memory belong to all users.
     open_to_all(memory.path(), 0o777);
     for gpu in ["gpu-0-0", "gpu-1-0"] {
         File::create(memory.path().join(gpu)).unwrap();
@@ -136,8 +136,8 @@ fn of_gpus(users: Users) {
         .env("ACCORD_CACHE", "off")
         .start()
         .unwrap();
-    nobody_finds_it(&cluster, users);
-    // Its bytes are there still, in memory that nobody has: the driver that the tests bring along clears nothing.
+    assert_later_programs_do_not_find_it(&cluster, users);
+    // Its bytes are there still, in free memory: the driver that the tests bring along clears nothing.
     leave(&cluster, users, End::Well);
     let file = fs::read(memory.path().join("gpu-1-0")).unwrap();
     assert!(file.iter().filter(|byte| **byte == 0x5e).count() >= 24 << 20);

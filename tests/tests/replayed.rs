@@ -16,7 +16,7 @@ const ANSWER: Duration = Duration::from_millis(200);
 /// One connection, in pieces as the administrator sent them.
 type Said = Vec<Vec<u8>>;
 
-/// Somebody in between who keeps what goes to the coordinator.
+/// A proxy that keeps what goes to the coordinator.
 struct Recorder {
     address: String,
     said: Arc<Mutex<Vec<Said>>>,
@@ -143,7 +143,7 @@ fn a_recorded_drain_drains_nothing_again() {
 
 /// The next coordinator at the same address, with the same certificate, which hears it for the first time.
 #[test]
-fn a_recorded_shutdown_stops_nobody() {
+fn a_recorded_shutdown_stops_nothing() {
     let mut cluster = cluster();
     let recorder = Recorder::new(cluster.address());
     let stopped = accord(&cluster, &recorder.address, &["shutdown"]);

@@ -110,7 +110,7 @@ fn what_a_node_has_measured_is_kept_for_its_next_start() {
     assert!(first["us"].as_f64().is_some_and(|us| us > 0.0), "{first:#}");
     let files = || std::fs::read_dir(cache.path().join("figures")).unwrap().map(|file| file.unwrap().path());
     assert_eq!(files().count(), 1);
-    // Nobody would measure that.
+    // No measurement has such a result.
     let file = files().next().unwrap();
     let text = std::fs::read_to_string(&file).unwrap();
     let line = text.lines().find(|line| line.starts_with("device 0 ")).unwrap();

@@ -132,7 +132,7 @@ fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
     Ok(())
 }
 
-/// Whoever is killed, and whenever: nothing is left on any host, nor in the folder that they share.
+/// Whichever process is killed, and whenever: nothing is left on any host, nor in the folder that they share.
 #[test]
 fn a_run_that_is_killed_at_any_moment_leaves_nothing() -> Result<()> {
     let script = r#"

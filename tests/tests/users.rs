@@ -97,7 +97,8 @@ fn a_region_runs_as_the_user_that_its_session_belongs_to() {
     for transport in ["tcp", "shm"] {
         assert_runs_as(&run(&cluster, &site, ALICE, transport), ALICE, false);
     }
-    // A program of root's with those certificates is no more than the user that they name: by TCP nobody knows better, and it gains nothing.
+    // A program of root's with those certificates is no more than the user that they name: by TCP nothing tells it
+    // apart, and it gains nothing.
     assert_runs_as(&run(&cluster, &site, 0, "tcp"), ALICE, false);
     assert_eq!(cluster.processes_of(&site.program, END), Vec::<String>::new());
 }
@@ -157,7 +158,7 @@ fn on_one_machine_the_system_says_whose_program_it_is() {
 fn root_and_unknown_users_are_refused_unless_a_rule_names_them() {
     let Some(site) = Site::new() else { return };
     for (user, rules, why) in [
-        (0, "*", "this agent runs nobody's programs as root"),
+        (0, "*", "this agent runs no programs as root"),
         (ALICE, "*", "is unknown on this machine"),
         (ALICE, &format!("!{ALICE},*"), "serves no sessions of user"),
     ] {

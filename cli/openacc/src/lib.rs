@@ -115,7 +115,7 @@ impl Present<'_> {
     pub fn from_device(&mut self, device: u32, bytes: usize) {
         let bytes = self.within(bytes);
         self.openacc.take(device);
-        // SAFETY: the memory is present there for at least so many bytes, and nobody else has it.
+        // SAFETY: the memory is present there for at least so many bytes, and no other code uses it.
         unsafe { (self.openacc.update_self)(self.host.as_mut_ptr().cast(), bytes) };
     }
 

@@ -47,7 +47,7 @@ fn drained(node: &str, drain: bool, sessions: &[u64]) -> String {
     let state = if drain { "takes part in no new session" } else { "takes part in new sessions again" };
     let listed: Vec<String> = sessions.iter().map(u64::to_string).collect();
     match sessions.len() {
-        0 if drain => format!("{node} {state}; nobody uses it\n"),
+        0 if drain => format!("{node} {state}; no session uses it\n"),
         _ if !drain => format!("{node} {state}\n"),
         1 => format!("{node} {state}; session {} still uses it\n", listed[0]),
         count => format!("{node} {state}; {count} sessions still use it: {}\n", listed.join(", ")),
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_drain_says_who_still_uses_the_node() {
-        assert_eq!(drained("h2", true, &[]), "h2 takes part in no new session; nobody uses it\n");
+        assert_eq!(drained("h2", true, &[]), "h2 takes part in no new session; no session uses it\n");
         assert_eq!(drained("h2", true, &[7]), "h2 takes part in no new session; session 7 still uses it\n");
         assert_eq!(drained("h2", true, &[7, 9]), "h2 takes part in no new session; 2 sessions still use it: 7, 9\n");
         assert_eq!(drained("h2", false, &[7, 9]), "h2 takes part in new sessions again\n");

@@ -171,7 +171,7 @@ fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Re
                 if !by_terminal {
                     let _ = kill(supervisor, signal);
                 }
-                // A supervisor that somebody has stopped would not see it.
+                // A stopped supervisor would not see it.
                 let _ = kill(supervisor, Signal::SIGCONT);
             }
             Event::Ended(..) | Event::Orphaned | Event::Timeout => {}

@@ -33,7 +33,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// What is wrong with a directive, and what nobody rewrites.
+    /// A fault of a directive, without a rewrite.
     pub(crate) fn at(directive: &Directive, severity: Severity, message: String, remedy: String) -> Self {
         let Directive { file, line, .. } = directive;
         Self { file: file.clone(), line: *line, severity, message, remedy, rewritten: false, everywhere: false }

@@ -325,8 +325,8 @@ impl Judge<'_> {
     }
 }
 
-/// A part of an inner dimension (`[1:m]` behind another one), and whether its bounds are variable. Inner
-/// dimensions from 0 may be whole: nobody knows without the array's type.
+/// A part of an inner dimension (`[1:m]` behind another one), and whether its bounds are variable. Inner dimensions
+/// from 0 may be whole, which only the array's type can tell.
 fn inner_part(variable: &str) -> Option<(&str, bool)> {
     let mut sections = Vec::new();
     let mut rest = variable;

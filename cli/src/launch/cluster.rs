@@ -61,8 +61,8 @@ pub(super) fn start(
     let agent = find_program("accord-node-agent")?;
     let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
     let asked = processes.args.run.fabric;
-    // Nobody else has to know whether there is MPI.
-    let part = if asked == Some(Fabric::Mpi) { MpiPart::find() } else { MpiPart::None("nobody has asked".to_owned()) };
+    // Only MPI's fabric needs to know whether there is MPI.
+    let part = if asked == Some(Fabric::Mpi) { MpiPart::find() } else { MpiPart::None("not asked for".to_owned()) };
     let known = Known { nodes: hosts.count(), part: &part, launcher: Ok(()), is_local: true };
     let fabric = choose(asked, &known).map_err(Failure::new)?;
     processes.say(format_args!("fabric: {fabric}"));

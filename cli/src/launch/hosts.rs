@@ -125,7 +125,7 @@ pub(crate) fn can_have_namespaces() -> Result<(), String> {
 
 fn namespaces(count: u32) -> Result<Vec<Space>> {
     let system = |what: &'static str| move |error: nix::Error| Failure::system(what, error);
-    // A mount namespace first: /proc has to show this process namespace, and nobody else may see it.
+    // A mount namespace first: /proc has to show this process namespace, to this run alone.
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).map_err(system("can't make namespaces"))?;
     mount(NO_PATH, "/", NO_PATH, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NO_PATH)
         .map_err(system("can't make mounts private"))?;

@@ -2,8 +2,8 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises this process's limits on descriptors and memory as far as the system lets it: looking for processes and removing a folder take a few
-/// of both, and nobody else would do it.
+/// Raises this process's limits on descriptors and memory as far as the system lets it: looking for processes and
+/// removing a folder take a few of both, and no other process would do it.
 pub(crate) fn lift() {
     for resource in [Resource::RLIMIT_NOFILE, Resource::RLIMIT_AS, Resource::RLIMIT_DATA] {
         if let Ok((soft, hard)) = getrlimit(resource)

@@ -298,8 +298,8 @@ fn of_hydra(hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> 
         // Hosts' names have no addresses.
         ("HYDRA_IFACE", Hosts::INTERFACE.into()),
     ];
-    // Whoever has chosen something may have chosen for a reason. UCX finds that the hosts share memory, and may use it: by TCP
-    // alone Debian's MPICH 4.0 hangs in MPI_Finalize now and then, with Accord and without.
+    // Values that the user has set stay. UCX finds that the hosts share memory, and may use it: by TCP alone Debian's
+    // MPICH 4.0 hangs in MPI_Finalize now and then, with Accord and without.
     let between = [("UCX_NET_DEVICES", Hosts::INTERFACE), ("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", Hosts::INTERFACE)];
     let unset = between.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
     all.extend(unset.map(|(name, value)| (name, value.into())));

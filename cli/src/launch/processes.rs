@@ -1,4 +1,4 @@
-//! The processes of a run beside the program: the coordinator, the agents, and whoever looks for GPUs.
+//! The processes of a run beside the program: the coordinator, the agents, and the search for GPUs.
 
 use super::hosts::Hosts;
 use super::parts::own_program;

@@ -13,8 +13,8 @@ const PREFIX: &str = "accord-run-";
 const TRIES: u32 = 1_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A folder that only this user can enter. Whoever has made it holds a lock on it: a folder without one is of a run all of whose processes were
-/// killed at once, and the next run removes it.
+/// A folder that only this user can enter. Its creator holds a lock on it: a folder without one is of a run all of
+/// whose processes were killed at once, and the next run removes it.
 pub(crate) struct RunFolder {
     path: PathBuf,
     _lock: Flock<File>,
@@ -42,7 +42,8 @@ impl RunFolder {
         if let Some(parent) = path.parent() {
             sweep(parent);
         }
-        // Another run may take it for one that was left before it is locked, and is removing it then: nobody else does that.
+        // Another run may take it for one that was left before it is locked, and is removing it then: no other process
+        // does that.
         for taken in 0..TRIES {
             match DirBuilder::new().mode(0o700).create(path) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && taken > 0 => {

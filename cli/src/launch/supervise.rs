@@ -44,7 +44,7 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     if args.separation == Separation::Loopback {
         set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
     }
-    // Whoever has stopped this process before the launcher was killed keeps it from taking the run down.
+    // A stopped supervisor goes on when the launcher is killed, and takes the run down.
     set_pdeathsig(Signal::SIGCONT).map_err(|error| Failure::system("can't follow the launcher", error))?;
     let folder = RunFolder::make(&args.dir)?;
     // Files there are not as quick elsewhere, but the run can do without.

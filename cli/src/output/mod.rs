@@ -23,8 +23,8 @@ pub(crate) fn show(text: &str) {
     print(&printable_lines(text));
 }
 
-/// Tells people something on standard error, in one piece. Nobody may be there: the terminal of a
-/// run that is taken down may be gone already.
+/// Prints a line for the user on standard error, in one piece. It may be lost: the terminal of a run that is taken down
+/// may be gone already.
 pub(crate) fn tell(what: fmt::Arguments<'_>) {
     let line = format!("accord: {what}\n");
     let _ = std::io::stderr().write_all(printable_lines(&line).as_bytes());

@@ -90,8 +90,8 @@ impl Run {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Waits until no process of this run is there, and checks that it left no directory and that
-    /// nobody holds the network namespace with this inode.
+    /// Waits until no process of this run is there, and checks that it left no directory and that no process holds the
+    /// network namespace with this inode.
     pub(crate) fn assert_nothing_left(&self, net: Option<&str>) {
         let mark = self.mark();
         await_that("no process of the run is left", || processes_with(&mark).is_empty());

@@ -538,7 +538,7 @@ const DEVICE: c_uint = 2;
 fn copy_locked(stream: &Stream, to: u64, from: u64, bytes: usize, host: u64) {
     stream.put(move || {
         if !memory::has_locked_pages(host, bytes) {
-            // The old pages, which nobody sees any more. Their bytes are lost here, and show.
+            // The old pages, which are no longer mapped anywhere. Their bytes are lost here, and show.
             if host == from {
                 // SAFETY: callers have checked the device's side.
                 unsafe { (to as *mut u8).write_bytes(0xee, bytes) };

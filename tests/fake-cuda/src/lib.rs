@@ -5,8 +5,9 @@
 //! `FAKE_CUDA_DEVICES` (default 2), `FAKE_CUDA_MEMORY` (bytes, default 1 GiB) and `FAKE_CUDA_VERSION` (default 13000)
 //! say what there is; `CUDA_VISIBLE_DEVICES` counts, by number. With `FAKE_CUDA_IPC=0` devices can't give memory to other
 //! processes, with `FAKE_CUDA_IMPORT=0` theirs can't be taken.
-//! Devices of one `FAKE_CUDA_UUID_SEED` (default 0) and number have the same UUID in all processes. `FAKE_CUDA_PROHIBITED` is the
-//! number of one that nobody may use. With `FAKE_CUDA_PAGEABLE=1` devices say that they reach all memory of the process. `FAKE_CUDA_INIT` is the error with which the driver starts, or `crash`.
+//! Devices of one `FAKE_CUDA_UUID_SEED` (default 0) and number have the same UUID in all processes.
+//! `FAKE_CUDA_PROHIBITED` is the number of one in prohibited compute mode. With `FAKE_CUDA_PAGEABLE=1` devices say that
+//! they reach all memory of the process. `FAKE_CUDA_INIT` is the error with which the driver starts, or `crash`.
 //! `NVIDIA_` may stand before each of these names.
 
 mod calls;

@@ -213,7 +213,7 @@ pub(crate) fn check(start: u64, len: usize) -> Result<(), i32> {
 pub(crate) fn allocate(device: i32, len: usize) -> Result<u64, i32> {
     take(device, len as u64)?;
     if len >= SHAREABLE {
-        // Nobody has to know yet that another process may open it.
+        // No other process has to know yet that it may open it.
         // SAFETY: the name ends with a zero byte; the descriptor is new.
         let file = unsafe {
             let file = libc::memfd_create(c"fake-cuda".as_ptr(), libc::MFD_CLOEXEC);

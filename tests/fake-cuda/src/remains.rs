@@ -1,5 +1,5 @@
-//! Memory of devices that nobody clears: with `FAKE_CUDA_REMAINS` (a folder) it lies in files that all processes share, so that who gets
-//! memory finds there what somebody else has left.
+//! Device memory that is never cleared: with `FAKE_CUDA_REMAINS` (a folder) it lies in files that all processes share,
+//! so that an allocation holds the bytes of its previous owner.
 
 use crate::control::{OUT_OF_MEMORY, lock, setting, variable};
 use crate::memory::total;
@@ -34,7 +34,7 @@ fn open(device: i32) -> Option<Physical> {
     Some(Physical { file, taken: BTreeMap::new() })
 }
 
-/// Takes the first part of the memory that nobody has.
+/// Takes the first free part of the memory.
 pub(crate) fn take(device: i32, len: u64) -> Result<u64, i32> {
     let mut devices = lock(&DEVICES);
     if let std::collections::btree_map::Entry::Vacant(entry) = devices.entry(device) {

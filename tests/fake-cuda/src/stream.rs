@@ -27,7 +27,7 @@ pub(crate) struct Event {
     point: Mutex<Option<(Arc<Stream>, u64)>>,
     /// When the stream got there.
     time: Arc<OnceLock<Instant>>,
-    /// Whoever waits for it sleeps until there is an interrupt, which there is each time.
+    /// Its waiters block until there is an interrupt, which there is each time.
     pub(crate) interrupts: bool,
 }
 

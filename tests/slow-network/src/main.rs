@@ -118,7 +118,7 @@ fn switch(between: Between, until: &OwnedFd, ready: &Sender<()>) -> Result<Carri
     let carried = run(Switch::new(sockets.len(), between.delay), &mut sockets, until.as_fd());
     let carried = carried.and_then(|carried| hosts.put_back().map(|()| carried));
     if let Err(why) = &carried {
-        // The program would wait for ever for what nobody hands on.
+        // The program would wait for ever for frames that are no longer forwarded.
         eprintln!("slow-network: {why}");
         std::process::exit(2);
     }

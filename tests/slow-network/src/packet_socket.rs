@@ -75,7 +75,7 @@ impl PacketSocket {
     pub fn receive(&mut self) -> Result<Option<Frame>> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.room, MsgFlags::MSG_TRUNC) {
-                // What does not fit can't be handed on; nobody sends that.
+                // What does not fit can't be forwarded; no host sends that.
                 Ok(len) if len > self.room.len() => return Err(format!("{}: a frame of {len} B", self.name)),
                 Ok(len) => {
                     let frame = Frame::new(self.room[..len].to_vec());

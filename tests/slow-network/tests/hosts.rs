@@ -46,10 +46,10 @@ fn hops(what: &str, count: u32) -> Result<u64> {
     Ok(figures["network_hops"])
 }
 
-/// A chain of operations of which nobody waits for one takes no round trip for each: counted are messages that follow upon each other, of which a round
-/// trip has two.
+/// A chain of operations without waits takes no round trip for each: counted are messages that follow upon each other,
+/// of which a round trip has two.
 #[test]
-fn what_nobody_waits_for_costs_no_round_trip() -> Result<()> {
+fn operations_without_waits_cost_no_round_trip() -> Result<()> {
     if !hosts_are_apart()? {
         return Ok(());
     }
@@ -107,7 +107,7 @@ fn the_delay_and_the_rate_are_had() -> Result<()> {
     let run = |network: &[&str]| -> Result<Finished> {
         job(&["--bare"])?.arg("--").args(network.iter().copied()).args(["bash", "-c", script]).run()?.success()
     };
-    // Nobody listens there: the host says so at once.
+    // No server listens there: the host says so at once.
     let slow = run(&[SLOW, "--delay-us", &delay_us.to_string(), "--mbit", "500", "--"])?;
     let us = |finished: &Finished| {
         let line = finished.stdout.lines().find_map(|line| line.strip_prefix("us: "));
@@ -152,7 +152,7 @@ fn it_ends_as_the_program_does_or_says_why_not() -> Result<()> {
     Ok(())
 }
 
-/// Whoever is killed: the run's end is the end of switch and namespaces.
+/// Whichever process is killed: the run's end is the end of switch and namespaces.
 #[test]
 fn nothing_is_left_of_a_run_that_is_killed() -> Result<()> {
     if !hosts_are_apart()? {

@@ -90,7 +90,7 @@ proptest! {
             switch.take(now, came.port, frame.clone());
             model.take(now, came, frame);
             prop_assert_eq!(switch.due(), model.held.front().map(|(due, _)| *due));
-            // Whoever drives it looks in from time to time.
+            // Its driver polls it from time to time.
             if now < Duration::from_micros(lag_us) {
                 continue;
             }
@@ -142,7 +142,7 @@ fn addresses_that_find_no_room_are_not_remembered() {
         switch.leave(DELAY * 2).unwrap().to
     };
     assert_eq!(to(count - 2), [0]);
-    // It stands for nobody who is known, and so for all.
+    // Its target is unknown, so that it goes to all.
     assert_eq!(to(count - 1), [0, 2]);
 }
 
@@ -176,7 +176,7 @@ impl Talk {
 }
 
 #[test]
-fn a_round_trip_is_two_hops_and_what_nobody_waits_for_is_one() {
+fn a_round_trip_is_two_hops_and_a_message_without_an_answer_is_one() {
     let mut talk = Talk::new();
     assert_eq!(talk.hops(), 0, "acknowledgements are answers to nothing");
     for _ in 0..50 {

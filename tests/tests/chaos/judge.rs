@@ -56,13 +56,13 @@ pub(crate) fn judge(due: Due, role: Role, fault: Fault, phase: Phase, outcome: &
     let bounded = matches!(role, Role::Program | Role::Rank) || phase == Phase::Start;
     let ending = match finished.code() {
         0 if finished.stdout.contains("PASS") => Ending::WentOn,
-        // The command says itself what it lacks, or whoever should have become it does.
+        // The command says itself what it lacks, or the process that should have become it does.
         2 | 125..=127 if phase == Phase::Start && !finished.stderr.is_empty() => Ending::Error,
         // mpirun has statuses of its own.
         1.. if role == Role::Rank && due == Due::Gone => Ending::Gone,
         1.. if role == Role::Rank => Ending::Error,
         1 if finished.stderr.contains("acc_error_") => Ending::Error,
-        // Whoever writes beyond the limit on files gets a signal, unless they have said otherwise.
+        // A process that writes beyond the limit on files gets a signal, unless it ignores that.
         153 if bounded && fault == Fault::NoFileSpace => Ending::Gone,
         // The language's runtime, or the C library, needs a few bytes and says that there are none.
         134 if bounded && fault == Fault::NoMemory && finished.stderr.contains("memory") => Ending::Error,

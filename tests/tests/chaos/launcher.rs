@@ -81,7 +81,7 @@ pub(crate) fn on_accord_run(
             whose_clock = target;
         }
         let lasted = target.map_or(Duration::ZERO, |target| {
-            // Whoever is stopped itself takes no other signal.
+            // A target that is stopped takes no other signal.
             strike(fault, target, &running, if target == launcher { Signal::SIGKILL } else { end })
         });
         (target.is_some(), lasted)

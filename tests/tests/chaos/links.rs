@@ -37,7 +37,7 @@ pub(crate) fn hit(running: &Running, role: Role, fault: Fault) -> (bool, Duratio
     };
     let begun = Instant::now();
     let cut = if role == Role::Coordinator {
-        // The hosts' links meet at its device, which has to stay: nobody has its address any more.
+        // The hosts' links meet at its device, which has to stay; only its address goes.
         let shown = inside(&["ip", "-oneline", "-4", "address", "show", "dev", device]).unwrap_or_default();
         let address = shown.split_whitespace().nth(3).unwrap_or_default();
         let cut = inside(&["ip", "address", "del", address, "dev", device]);
@@ -45,7 +45,7 @@ pub(crate) fn hit(running: &Running, role: Role, fault: Fault) -> (bool, Duratio
         inside(&["ip", "address", "add", address, "dev", device]);
         cut
     } else {
-        // Whoever hears nothing hears nothing: the link is there, and loses everything.
+        // The link is there, and loses everything.
         let cut = inside(&["tc", "qdisc", "add", "dev", device, "root", "blackhole"]);
         until_over(running, time);
         inside(&["tc", "qdisc", "del", "dev", device, "root"]);

@@ -75,7 +75,7 @@ fn hit(role: Role) {
     assert!(wrong.is_empty(), "{} tries went wrong:\n{}", wrong.len(), wrong.join("\n"));
     let done: u32 =
         rows.values().map(|row| row.of(Ending::WentOn) + row.of(Ending::Error) + row.of(Ending::Gone)).sum();
-    assert!(done > 0 || !left_out.is_empty(), "nobody was hit");
+    assert!(done > 0 || !left_out.is_empty(), "no process was hit");
 }
 
 fn attempt(site: &mut Site<'_>, role: Role, case: ((Fault, Phase, Due), Lanes), number: u64, seen: &Mutex<Seen>) {

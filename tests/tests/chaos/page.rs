@@ -22,7 +22,7 @@ pub(crate) struct Row {
     pub(crate) did: u32,
     /// Something stayed: a process, or the folder of a run.
     pub(crate) left: u32,
-    /// Nobody of the role was there.
+    /// No process of the role was there.
     pub(crate) missed: u32,
 }
 
@@ -57,7 +57,7 @@ const HEAD: &str = "# Faults\n\n\
     What becomes of programs when something fails around them, as `make chaos` found it: it hits each role with each fault in each phase of a program\n\
     that checks every byte, and writes this page. A smaller share of the same runs with the tests (`tests/tests/chaos`, whose `table.rs` says what is due).\n\n\
     * *due / did*: after how many tries the program had to go on to its end, whatever was hit, and how often it did. Elsewhere it has to end with an error, or is\n\
-    \x20 gone itself, or may go on or end by what it needs just then (limits of its own; whoever opens a session); what is due is said for every fault in every\n\
+    \x20 gone itself, or may go on or end by what it needs just then (limits of its own; a program that opens a session); what is due is said for every fault in every\n\
     \x20 phase.\n\
     * *went on*: the program came to its end with right results. *error*: it ended with an error of OpenACC. *gone*: it was hit itself, or by who ends it.\n\
     * *wrong*: anything that was not due: a hang, a wrong result, something left, an error where the program need not end.\n\
@@ -89,7 +89,7 @@ pub(crate) fn record(role: Role, rows: &BTreeMap<Fault, Row>) {
     let Some(folder) = folder() else { return };
     let mut text = String::new();
     for (fault, row) in rows {
-        // Whoever writes the page adds which run it was.
+        // The writer of the page adds which run it was.
         let _ = writeln!(text, "| {role} | {fault} | {} |", row.cells());
     }
     std::fs::write(folder.join(format!("{role:?}")), text).unwrap();

@@ -25,7 +25,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(9);
 pub(crate) const BY_DEFAULT: Duration = Duration::from_secs(15);
 /// Longest that a try may take: beyond it, it hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// How long whoever is to be hit may take to come.
+/// How long the target process may take to start.
 const COMES: Duration = Duration::from_millis(1_500);
 
 /// Whose device the program uses in every phase.
@@ -36,7 +36,7 @@ pub(crate) struct Outcome {
     pub(crate) finished: Finished,
     /// From the fault to the program's end, without the time that the fault itself lasts where the program outlives it.
     pub(crate) took: Duration,
-    /// Whom it has hit; none: nobody of that role was there any more.
+    /// Whether it has hit a process; `false` if none of that role was there any more.
     pub(crate) hit: bool,
     /// Processes that should be gone.
     pub(crate) left: Vec<String>,

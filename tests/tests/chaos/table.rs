@@ -110,7 +110,7 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
             _ => Due::Gone,
         },
         (_, _) if phase == Phase::Start => return None,
-        // Nobody's patience is measured by a clock that somebody may set.
+        // No timeout is measured by a clock that can be set.
         (_, ClockBack) => Due::GoesOn,
         // Links are between hosts, and those are `accord run`'s.
         (Role::Run, LinkDownForLong) => {
@@ -144,11 +144,11 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
         }
         (Role::Program, Killed) | (Role::Program | Role::Rank, StoppedForEver) => Due::Gone,
         (Role::Program | Role::Rank, StoppedShort | StoppedLong | StoppedByDefault) => Due::GoesOn,
-        // Nobody else waits for the coordinator once a session is open; who opens one waits until it is back.
+        // Only a program that opens a session waits for the coordinator, until it is back.
         (Role::Coordinator, Killed | StoppedShort | StoppedLong | StoppedByDefault) => Due::GoesOn,
         (Role::Coordinator, StoppedForEver) if phase == Phase::Open => return None,
         (Role::Coordinator, StoppedForEver) => Due::GoesOn,
-        // What it has it has, and what it does not need nobody misses.
+        // It keeps the descriptors and memory that it has, and otherwise needs none.
         (Role::Coordinator, _) => {
             if phase == Phase::Open {
                 Due::Either

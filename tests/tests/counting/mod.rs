@@ -14,7 +14,7 @@ struct Counting;
 impl Counting {
     fn count() {
         EVERYWHERE.fetch_add(1, Ordering::Relaxed);
-        // At a thread's end there is no counter any more, and nobody to read it.
+        // At a thread's end its counter is gone.
         let _ = HERE.try_with(|count| count.set(count.get() + 1));
     }
 }

@@ -137,7 +137,7 @@ impl Harness {
         let finished = self.job(&file, &progress)?.run()?;
         if finished.status.success() && finished.stdout.contains("PASS") {
             if self.tool.is_some() && !finished.stdout.contains("prof_grammar: ") {
-                return Err(format!("nobody looked on\n{}", finished.report()));
+                return Err(format!("no tool was registered\n{}", finished.report()));
             }
             return Ok(None);
         }

@@ -1,4 +1,5 @@
-//! What a device can do says its backend: which kind it is asks nobody but the backends, the registry, and those who show it to people.
+//! A backend states what its devices can do: only the backends, the registry, and code that shows it to people ask for
+//! a device's kind.
 
 use crate::sources::{code, is_tests, sources, without_text};
 

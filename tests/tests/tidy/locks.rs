@@ -11,14 +11,15 @@ const PLAIN: &[(&str, &str)] = &[
     ("crates/types/src/turn_lock.rs", "likewise"),
     (
         "crates/debuginfo/src/file.rs",
-        "imports nothing of ours; held while a line is looked up in memory, which waits for nobody",
+        "imports nothing of ours; held while a line is looked up in memory, which never blocks",
     ),
 ];
 
-/// Locks that are held over calls that may wait: the file, the field, what is waited for, and why nobody else has to wait that should not.
+/// Locks that are held over calls that may wait: the file, the field, what is waited for, and why no unrelated thread
+/// has to wait.
 const TURNS: &[(&str, &str, &str)] = &[
     ("libacc/runtime/src/device.rs", "starting", "a device starts or ends; only who starts or ends it waits too"),
-    ("libacc/client/src/in_process.rs", "starting", "the same below; whoever uses the device does not take it"),
+    ("libacc/client/src/in_process.rs", "starting", "the same below; users of the device do not take it"),
     (
         "libacc/client/src/remote/remote_node.rs",
         "turn",
@@ -29,11 +30,7 @@ const TURNS: &[(&str, &str, &str)] = &[
         "write",
         "frames are sent in order; who must not wait tries, and leaves the rest",
     ),
-    (
-        "libacc/client/src/remote/connection.rs",
-        "reader",
-        "events are read; whoever else waits for one sleeps until it is read",
-    ),
+    ("libacc/client/src/remote/connection.rs", "reader", "events are read; other waiters sleep until theirs is read"),
     (
         "libacc/client/src/remote/connection.rs",
         "images_sent",

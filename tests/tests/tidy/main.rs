@@ -286,7 +286,7 @@ fn the_page_of_settings_lists_every_setting() {
     assert!(missing.is_empty(), "docs/reference/env.md lacks {missing:#?}");
 }
 
-/// Whoever reads one environment variable of ours elsewhere finds it in the table.
+/// An environment variable of ours that is read elsewhere is in the table.
 #[test]
 fn settings_are_in_the_table() {
     let name = Regex::new(r#""(ACCORD_[A-Z_]+)""#).unwrap();

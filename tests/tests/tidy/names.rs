@@ -17,7 +17,7 @@ const ONE_EACH: [(&str, &str); 4] = [
     ("Place", "libacc/src/prof/place.rs"),
 ];
 
-/// Words that nobody knows but who wrote them, with the field's own: no type and no module is named by them.
+/// Words known only to their authors, with the field's own: no type and no module is named by them.
 const INSTEAD: [(&str, &str); 27] = [
     ("arrivals", "incoming transfers; pending copies out"),
     ("bell", "waker, doorbell"),

@@ -7,7 +7,8 @@ use std::path::Path;
 
 /// What is shipped.
 const SHIPPED: &[&str] = &["crates", "libacc", "node-agent", "coordinator", "cli", "proto/src", "mpi/src"];
-/// What panics. `expect` with an argument that is no text is another method. `println!` does where nobody takes the text (`| head`, a full disk).
+/// What panics. `expect` with an argument that is no text is another method. `println!` panics when its text can't be
+/// written (`| head`, a full disk).
 const PANICS: &[&str] = &[
     ".unwrap()",
     ".unwrap_err()",

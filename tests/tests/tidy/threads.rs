@@ -1,5 +1,6 @@
-//! A panic never ends a thread alone, while others wait for it: all threads start in `accord_types::threads`, which decides what a panic means,
-//! and our own processes say at their start that they end with any. Whoever catches one has somebody to tell.
+//! A panic never ends a thread alone, while others wait for it: all threads start in `accord_types::threads`, which
+//! decides what a panic means, and our own processes say at their start that they end with any. Code that catches one
+//! reports it.
 
 use crate::panics::is_shipped;
 use crate::sources::{code, sources, without_text};
@@ -60,7 +61,7 @@ fn our_processes_end_with_a_panic() {
     };
     let wrong: Vec<_> = MAINS.iter().filter(|main| !begins_so(main)).collect();
     assert!(wrong.is_empty(), "they do not begin with {FIRST}: {wrong:?}");
-    // Whoever adds a process finds this.
+    // A new process without it is found here.
     let is_main = |path: &Path| path.file_name().is_some_and(|name| name == "main.rs") && is_shipped(path);
     let known = |path: &Path| MAINS.iter().any(|main| path == Path::new(main));
     let unknown: Vec<_> = sources().into_iter().filter(|path| is_main(path) && !known(path)).collect();

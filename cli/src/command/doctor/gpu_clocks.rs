@@ -64,7 +64,7 @@ fn told(command: &mut Command) -> Told {
     let reads = accord_types::threads::spawn("accord-doctor", move || {
         let mut text = String::new();
         let read = output.map(|mut output| output.read_to_string(&mut text));
-        // Nobody hears it who has waited for too long.
+        // Fails if the time limit has passed.
         let _ = said.send(read.is_some_and(|read| read.is_ok()).then_some(text));
     });
     if reads.is_err() {
@@ -72,7 +72,7 @@ fn told(command: &mut Command) -> Told {
         return Told::Refused;
     }
     let Ok(text) = hears.recv_timeout(LIMIT) else {
-        // In a driver that hangs it does not end by that, so nobody waits for it.
+        // In a driver that hangs the tool does not end by that, so it is not waited for.
         let _ = tool.kill();
         return Told::Late;
     };
@@ -105,7 +105,7 @@ fn of_gpu(line: &str) -> Vec<Item> {
     let stays = match persistence {
         "Enabled" => Some(Item::well(stays, "stays loaded")),
         "Disabled" => {
-            let is = "is unloaded when nobody uses the GPU: the next program waits for it";
+            let is = "is unloaded when no program uses the GPU: the next program waits for it";
             Some(Item::wrong(stays, is, "have root start nvidia-persistenced, or run nvidia-smi -pm 1"))
         }
         _ => None,

@@ -93,8 +93,9 @@ fn core_clocks(folder: &Path) -> Item {
     }
 }
 
-/// How much of the time in which somebody wanted a core a virtual machine had none to give: a launch or a short copy waits for several threads, each
-/// of which has to run at once. By the first line that the kernel has of times, of all cores: user, nice, system, idle, iowait, irq, softirq, steal.
+/// How much of the time in which a thread wanted a core a virtual machine had none to give: a launch or a short copy
+/// waits for several threads, each of which has to run at once. By the first line that the kernel has of times, of all
+/// cores: user, nice, system, idle, iowait, irq, softirq, steal.
 fn stolen_time(times: &str) -> Item {
     const WHAT: &str = "cores' time";
     let of_all = times.lines().next().and_then(|line| line.strip_prefix("cpu "));
@@ -162,7 +163,9 @@ fn line_rate(name: &str, speed: &str, duplex: &str) -> Item {
             Item::wrong(what, format!("{speed} Mbit/s, half duplex"), remedy)
         }
         (Ok(speed @ 1..), _) => Item::well(what, format!("{speed} Mbit/s")),
-        _ => Item::unseen(what, "its driver tells no line rate", "ask whoever runs the network, or ethtool NAME"),
+        _ => {
+            Item::unseen(what, "its driver tells no line rate", "run ethtool NAME, or ask the network's administrator")
+        }
     }
 }
 

@@ -262,7 +262,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let remedy = || {
             let items = cluster(folder.path().to_str(), Some("127.0.0.1:1"), Duration::ZERO);
-            assert_eq!(items.len(), 1, "nobody is asked without certificates");
+            assert_eq!(items.len(), 1, "the coordinator is not asked without certificates");
             items[0].remedy().unwrap().to_owned()
         };
         assert!(remedy().contains("accord pki issue"), "there are none");

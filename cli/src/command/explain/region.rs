@@ -53,7 +53,7 @@ pub(super) struct Region {
     pub(super) source: Option<String>,
     /// Gangs, workers, vector length; none is open.
     pub(super) dims: [Option<u32>; 3],
-    /// Why it can't be launched, if nobody knows for how many gangs it was compiled.
+    /// Why it can't be launched, if the number of gangs that it was compiled for is unknown.
     pub(super) problem: Option<&'static str>,
     pub(super) block: Block,
     /// It has a loop, and runs on one thread.
