@@ -7,6 +7,7 @@ mod collections;
 mod cores;
 mod dependencies;
 mod documents;
+mod english;
 mod kinds;
 mod locks;
 mod modules;

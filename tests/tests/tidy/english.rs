@@ -1,0 +1,118 @@
+//! Comments and names are in the field's English: their subjects are nouns, and a public item's documentation begins with what it is or does.
+
+use crate::panics::is_shipped;
+use crate::sources::{is_tests, sources, text};
+use regex_lite::Regex;
+use std::path::Path;
+
+/// Most lines of Rust with a pronoun in the place of a noun. The number may only fall.
+const PRONOUNS_MAX: usize = 157;
+
+/// Most public items whose documentation begins with neither a verb in the third person nor a noun. The number may only fall.
+const SUMMARIES_MAX: usize = 681;
+
+/// First words of a summary that leave open what it is about. A summary of a boolean begins with "Whether".
+const OPEN: [&str; 42] = [
+    "Also",
+    "And",
+    "Any",
+    "Anything",
+    "As",
+    "At",
+    "But",
+    "By",
+    "Else",
+    "Everything",
+    "For",
+    "From",
+    "How",
+    "If",
+    "In",
+    "It",
+    "No",
+    "Not",
+    "Nothing",
+    "Of",
+    "On",
+    "Only",
+    "See",
+    "Since",
+    "So",
+    "Something",
+    "That",
+    "Then",
+    "These",
+    "They",
+    "This",
+    "Those",
+    "To",
+    "Unless",
+    "Until",
+    "What",
+    "When",
+    "Where",
+    "Which",
+    "Who",
+    "Whose",
+    "Why",
+];
+
+/// What is generated, and this file, which has the words themselves.
+fn is_judged(path: &Path) -> bool {
+    !path.starts_with("proto/src/gen") && !path.ends_with("tidy/english.rs")
+}
+
+#[test]
+fn subjects_are_nouns() {
+    let pronoun = Regex::new(r"(?i)(?:who(?:m|se)?ever|nobody|somebody)").unwrap();
+    let count = |path: &Path| text(path).lines().filter(|line| pronoun.is_match(line)).count();
+    let counts: Vec<_> =
+        sources().into_iter().filter(|path| is_judged(path)).map(|path| (count(&path), path)).collect();
+    let all: usize = counts.iter().map(|(count, _)| count).sum();
+    let found: Vec<_> = counts.into_iter().filter(|(count, _)| *count > 0).collect();
+    assert!(
+        all <= PRONOUNS_MAX,
+        "{all} lines say whoever, nobody or somebody, {PRONOUNS_MAX} may: name the thing. {found:#?}"
+    );
+}
+
+/// The public items of a file whose summaries begin with a word of [`OPEN`].
+fn open_summaries(text: &str) -> Vec<String> {
+    let item =
+        Regex::new(r"^\s*pub (?:(?:const|async|unsafe) )*(?:(?:fn|struct|enum|trait|type|const|static|mod) )?\w+")
+            .unwrap();
+    let (mut summary, mut found) = (None, Vec::new());
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        if let Some(words) = trimmed.strip_prefix("///") {
+            summary.get_or_insert_with(|| words.trim().to_owned());
+        } else if !trimmed.starts_with("#[") {
+            let is_open = |summary: &String| {
+                let first = summary.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
+                OPEN.contains(&first)
+            };
+            if item.is_match(line) {
+                found.extend(summary.take().filter(is_open));
+            }
+            summary = None;
+        }
+    }
+    found
+}
+
+#[test]
+fn summaries_begin_with_a_verb_or_a_noun() {
+    let mut found = Vec::new();
+    for path in sources().into_iter().filter(|path| is_shipped(path) && !is_tests(path) && is_judged(path)) {
+        found.extend(open_summaries(&text(&path)).into_iter().map(|summary| format!("{}: {summary}", path.display())));
+    }
+    let all = found.len();
+    assert!(all <= SUMMARIES_MAX, "{all} summaries begin with no verb or noun, {SUMMARIES_MAX} may: {found:#?}");
+}
+
+#[test]
+fn an_open_summary_is_found() {
+    let text = "/// What is kept.\n/// More.\n#[derive(Debug)]\npub struct A {\n    /// Returns it.\n    pub fn b() {}\n    /// How many.\n    \
+                pub c: u8,\n    /// What a caller can't see.\n    d: u8,\n}\n/// Whether it holds.\npub const fn e() {}\n";
+    assert_eq!(open_summaries(text), ["What is kept.", "How many."]);
+}
