@@ -50,13 +50,13 @@ pub extern "C" fn accord_mpi_interface() -> u32 {
     INTERFACE
 }
 
-/// Which MPI this was built for.
+/// Returns the MPI that this was built for.
 #[unsafe(no_mangle)]
 pub extern "C" fn accord_mpi_built_for() -> *const c_char {
     concat!(env!("MPI_BUILT_FOR"), "\0").as_ptr().cast()
 }
 
-/// Which MPI is here, in its own words; the length. It may be asked before a world is opened.
+/// Writes the present MPI's own version text and returns its length. It may be asked before a world is opened.
 ///
 /// # Safety
 /// `text` is to `room` bytes that may be written.

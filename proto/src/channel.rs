@@ -27,7 +27,7 @@ static LOOKUPS: Semaphore = Semaphore::const_new(LOOKUPS_MAX);
 const QUESTIONS_MAX: usize = 4;
 static QUESTIONS: Semaphore = Semaphore::const_new(QUESTIONS_MAX);
 
-/// What gRPC is called in a handshake.
+/// The name of gRPC in a handshake.
 pub const PROTOCOL: &[u8] = b"h2";
 
 /// How long an answer is waited for before it is asked again, and how often. A peer farther away is waited for after
@@ -35,7 +35,7 @@ pub const PROTOCOL: &[u8] = b"h2";
 const SOON: Duration = Duration::from_millis(300);
 const SOON_TRIES: u32 = 4;
 
-/// How the coordinator is reached, and as whom.
+/// The address of the coordinator, and the identity used there.
 #[derive(Clone)]
 pub struct Coordinator {
     address: String,
@@ -194,7 +194,8 @@ fn unavailable(error: io::Error) -> Status {
     Status::unavailable(error.to_string())
 }
 
-/// Why there is no connection, in the words of [`Coordinator`]: tonic wraps them. None if it is about something else.
+/// Returns the reason for a failed connection, in the words of [`Coordinator`]: tonic wraps them. `None` if the error
+/// is about something else.
 pub fn reason(error: &(dyn StdError + 'static)) -> Option<Status> {
     let (mut next, mut found) = (Some(error), None);
     while let Some(error) = next {

@@ -36,7 +36,7 @@ where
     }
 }
 
-/// See [`BoundedCodec`].
+/// The decoder of [`BoundedCodec`].
 #[derive(Debug)]
 pub struct BoundedDecoder<U>(ProstDecoder<U>);
 

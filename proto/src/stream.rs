@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 
-/// See the module.
+/// A connection of TLS or to a UNIX socket.
 #[derive(Debug)]
 pub enum Stream {
     /// Through TLS.

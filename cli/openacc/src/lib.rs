@@ -33,7 +33,7 @@ pub struct OpenAcc {
 }
 
 impl OpenAcc {
-    /// What this process has loaded; none if libacc.so is not among it. Nothing is started yet.
+    /// Finds libacc.so in this process; `None` if it is not loaded. Nothing is started yet.
     pub fn here() -> Option<Self> {
         let process = Library::this();
         // Only Accord's own has it: libgomp has functions of the other names too.
@@ -61,7 +61,7 @@ impl OpenAcc {
         *self.kind.get_or_init(|| unsafe { (self.device_type)() })
     }
 
-    /// How many devices of that type there are.
+    /// Returns the number of devices of that type.
     pub fn devices(&self) -> u32 {
         // SAFETY: any number may be asked about.
         u32::try_from(unsafe { (self.num_devices)(self.kind()) }).unwrap_or(0)

@@ -3,7 +3,7 @@
 use crate::mlir::{Module, SyntaxError};
 use std::fmt;
 
-/// Why a source is not lowered.
+/// The reason why a source is not lowered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Error {
     /// The text is not MLIR's generic form.
@@ -49,11 +49,11 @@ pub struct SourceLocation {
 /// A construct that is not supported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Where it is.
+    /// The place of the construct.
     pub place: Option<SourceLocation>,
-    /// What is not supported.
+    /// The unsupported construct.
     pub what: String,
-    /// What to write instead.
+    /// A supported replacement.
     pub remedy: String,
 }
 

@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 4;
 pub struct Elements {
     /// Bytes of one.
     pub bytes: u64,
-    /// It may be of a type that extends the declared one, and larger.
+    /// Whether it may be of a type that extends the declared one, and larger.
     pub polymorphic: bool,
 }
 

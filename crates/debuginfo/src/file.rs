@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Largest sum of a file's debug sections that is read. More has no names.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// What is known of one file of the program.
+/// The debug information and symbols of one file of the program.
 ///
 /// Offsets are relative to where the file is loaded: an address less the object's load address.
 pub struct ObjectInfo {

@@ -19,7 +19,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// How many registers a frame can tell.
+    /// The number of registers that a frame can tell.
     pub const REGISTERS: usize = 32;
 }
 

@@ -6,7 +6,7 @@ use addr2line::LookupResult;
 use gimli::{DW_TAG_subprogram, UnitOffset};
 use std::fmt;
 
-/// Where code comes from. Fields are `None` where it is unknown.
+/// The origin of code. Fields are `None` where it is unknown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceLocation {
     /// The source file with its folder, as the compiler was given it.
@@ -42,8 +42,8 @@ impl fmt::Display for SourceLocation {
 }
 
 impl ObjectInfo {
-    /// Where the instruction at `offset` comes from. For a return address pass one less: what it returns to may be the next line.
-    /// None if neither debug information nor symbols know anything.
+    /// Returns the origin of the instruction at `offset`. For a return address pass one less: what it returns to may be
+    /// the next line. `None` if neither debug information nor symbols cover it.
     pub fn place(&self, offset: u64) -> Option<SourceLocation> {
         let mut place = self.with_unit(offset, |unit| Some(place_in(unit, offset))).unwrap_or_default();
         if place.function.is_none() {

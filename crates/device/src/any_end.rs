@@ -19,7 +19,7 @@ impl<T> Unlocked<T> {
     }
 }
 
-/// Where a copy's bytes come from. The program's own memory, the usual case, takes nothing from the heap.
+/// The source of a copy's bytes. The program's own memory, the usual case, takes nothing from the heap.
 pub enum CopySource {
     /// Memory of this process.
     Program(HostMemory),
@@ -33,7 +33,7 @@ impl CopySource {
         Self::Program(HostMemory::new(range, immediate))
     }
 
-    /// Anything else.
+    /// Wraps any other source.
     pub fn new(source: impl Source + 'static) -> Self {
         Self::Other(Box::new(Unlocked::new(source)))
     }
@@ -59,7 +59,7 @@ impl DerefMut for CopySource {
     }
 }
 
-/// Where a copy's bytes go, likewise.
+/// The sink of a copy's bytes. The program's own memory, the usual case, takes nothing from the heap.
 pub enum CopySink {
     /// Memory of this process.
     Program(HostMemory),
@@ -73,7 +73,7 @@ impl CopySink {
         Self::Program(HostMemory::new(range, immediate))
     }
 
-    /// Anything else.
+    /// Wraps any other sink.
     pub fn new(sink: impl Sink + 'static) -> Self {
         Self::Other(Box::new(Unlocked::new(sink)))
     }

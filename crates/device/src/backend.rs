@@ -14,13 +14,14 @@ use std::sync::Arc;
 pub struct Backend {
     /// The kind of its devices.
     pub kind: DeviceKind,
-    /// What people call it, in tables and settings.
+    /// Its name in tables and settings.
     pub name: &'static str,
-    /// What its devices can do.
+    /// The capabilities of its devices.
     pub capabilities: &'static Capabilities,
     /// Finds the devices of this machine that need no configuration. Without any it takes microseconds.
     pub find: fn(NodeId, &str) -> Found,
-    /// How many addresses a device likes to have for its memory. More than there is memory leaves room for fragments.
+    /// Returns how many addresses a device likes to have for its memory. More than there is memory leaves room for
+    /// fragments.
     pub addresses_wanted: fn(&DeviceInfo) -> u64,
     /// Makes the driver's context of a device that has not started, where the driver has such: the program's own calls of the driver need it.
     pub context: fn(&DeviceInfo) -> Result<Option<DriverContext>>,
@@ -36,11 +37,11 @@ pub struct DriverContext {
     pub(crate) _kept: Box<dyn Any + Send>,
 }
 
-/// What a start may need besides the device.
+/// The parameters of a start, besides the device.
 #[derive(Clone, Default)]
 pub struct StartConfig {
-    /// Where the device's memory is to lie, so that no other device of the session has the same addresses; none: where the backend
-    /// likes. A driver may put it elsewhere all the same: [`Device::addresses`] tells.
+    /// Place of the device's memory, so that no other device of the session has the same addresses; `None`: the backend
+    /// chooses. A driver may put it elsewhere all the same: [`Device::addresses`] tells.
     pub place: Option<AddressRange>,
     /// The program whose regions run, where its executable is started; none: this process's own.
     pub program: Option<ProgramSpec>,
@@ -64,9 +65,10 @@ pub struct StartConfig {
 /// The devices of a backend that were found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Those that can be used, in their driver's order. Ordinals are the driver's.
+    /// The usable devices, in their driver's order. Ordinals are the driver's.
     pub devices: Vec<DeviceInfo>,
-    /// Why there are none, or fewer than the driver shows: a clause for people. None if there is nothing to say.
+    /// The reason why there are none, or fewer than the driver shows: a clause for people. `None` if there is nothing
+    /// to say.
     pub note: Option<String>,
     /// The driver or a device failed: the note tells of trouble and what to do about it, and not of a machine without devices.
     pub failed: bool,

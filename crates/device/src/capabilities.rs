@@ -9,12 +9,12 @@ pub struct Capabilities {
     pub device_type: DeviceType,
     /// Whether they are offered only where there are no others, or where the user asks for them.
     pub fallback: bool,
-    /// What every launch has, whatever it asks for; none: it is chosen for each.
+    /// The dimensions of every launch, whatever it asks for; `None`: they are chosen for each.
     pub fixed_dims: Option<LaunchDims>,
     /// A launch may have to wait for its stream at any time: nothing may be locked then. Else it does if there is no room, which
     /// [`crate::Device::try_launch`] finds out in the same step.
     pub launch_may_wait: bool,
-    /// To look whether a stream has got somewhere is cheap, and quicker than being told.
+    /// Whether polling a stream's position is cheap, and quicker than a notification.
     pub quick_to_ask: bool,
     /// Whether regions are found in the program's images, which the caller must have; otherwise in its executable.
     pub takes_images: bool,
@@ -22,7 +22,7 @@ pub struct Capabilities {
     pub sees_named_memory_only: bool,
     /// Whether the program's executable is started on the node, as the user of the calling process.
     pub runs_program: bool,
-    /// What regions print comes out of the standard output of the process that drives the device.
+    /// Whether output of regions appears on the standard output of the process that drives the device.
     pub prints_here: bool,
     /// There is a driver that programs may use themselves: [`crate::Device::native`].
     pub native_handles: bool,

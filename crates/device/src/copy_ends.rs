@@ -41,7 +41,7 @@ pub trait Source: Send {
     }
 }
 
-/// Where bytes may be copied before their sink takes them.
+/// A place where bytes may be copied before their sink takes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchTo {
     /// They stay where they are.

@@ -21,19 +21,19 @@ pub struct Mappings {
 pub struct MappedFile {
     /// Its path, or the last one that it had.
     pub path: PathBuf,
-    /// Where its contents can be read. Of a file that was removed that takes the rights of an administrator.
+    /// Path by which its contents can be read. If the file was removed, that takes the rights of an administrator.
     pub contents: PathBuf,
 }
 
 impl Mappings {
-    /// Those of this process; `None` where the system does not say.
+    /// Reads the mappings of this process; `None` where the system refuses.
     pub fn here() -> Option<Self> {
         // The entries of a main thread that has left are empty.
         let text = std::fs::read("/proc/thread-self/maps").ok()?;
         Some(Self::parse("/proc/self".into(), &text))
     }
 
-    /// Those of another process; `None` where the system does not say.
+    /// Reads the mappings of another process; `None` where the system refuses.
     pub fn of(process: u32) -> Option<Self> {
         let process = PathBuf::from(format!("/proc/{process}"));
         let text = std::fs::read(process.join("maps")).ok()?;

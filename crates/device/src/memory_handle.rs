@@ -18,7 +18,7 @@ pub enum MemoryHandle {
 }
 
 impl MemoryHandle {
-    /// This process's own memory, if it is that.
+    /// Returns the range if it is this process's own memory.
     pub fn host(&self) -> Option<HostRange> {
         match self {
             Self::Host(range) => Some(*range),
@@ -26,7 +26,8 @@ impl MemoryHandle {
         }
     }
 
-    /// As bytes for another process of the machine, at most [`IpcHandle::BYTES_MAX`]. None for memory that other processes can't reach.
+    /// Encodes the handle for another process of the machine, in at most [`IpcHandle::BYTES_MAX`]. Returns `None` for
+    /// memory that other processes can't reach.
     pub fn encode(&self) -> Option<Vec<u8>> {
         match self {
             Self::Host(_) => None,
@@ -34,7 +35,7 @@ impl MemoryHandle {
         }
     }
 
-    /// What [`MemoryHandle::encode`] wrote, checked as a peer's word.
+    /// Decodes the output of [`MemoryHandle::encode`], checked as a peer's word.
     ///
     /// # Errors
     /// `acc_error_implementation_defined` if it can't be one.
@@ -52,7 +53,8 @@ const HEADER: usize = 5 * 8;
 /// Number and length of a piece.
 const PIECE: usize = 2 * 8;
 
-/// Where a range of a device's memory is. An offer to a process of the same machine, and good as long as the memory stays mapped.
+/// An exported range of a device's memory. An offer to a process of the same machine, and good as long as the memory
+/// stays mapped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IpcHandle {
     /// The device's range of addresses, by a number that its process gives to no other.
@@ -71,14 +73,14 @@ impl IpcHandle {
     /// Longest encoded handle in bytes.
     pub const BYTES_MAX: usize = 64 << 10;
 
-    /// As bytes, at most [`IpcHandle::BYTES_MAX`].
+    /// Encodes the handle in at most [`IpcHandle::BYTES_MAX`].
     pub fn encode(&self) -> Vec<u8> {
         let header = [self.range, self.range_len, self.offset, self.len, self.first];
         let pieces = self.pieces.iter().flat_map(|&(id, len)| [id, len]);
         header.into_iter().chain(pieces).flat_map(u64::to_le_bytes).collect()
     }
 
-    /// What [`IpcHandle::encode`] wrote, checked as a peer's word.
+    /// Decodes the output of [`IpcHandle::encode`], checked as a peer's word.
     ///
     /// # Errors
     /// `acc_error_implementation_defined` if it can't be one.

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// What people are told of it.
+/// The words for people.
 pub const CAUSE: &str = "most likely by the system's out-of-memory killer, which has ended a process since it started";
 
-/// How often it had done so when this was made.
+/// The system's count of such ends when this was made.
 #[derive(Clone, Copy, Debug)]
 pub struct OutOfMemory(Option<u64>);
 

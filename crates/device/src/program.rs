@@ -9,10 +9,10 @@ use std::time::Duration;
 /// Takes bytes that a worker wrote to its standard output (1) or error (2).
 pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
 
-/// How long the program waits for a worker that gives no sign of life.
+/// The program's limits on the silence of a worker.
 #[derive(Clone)]
 pub struct SilenceLimit {
-    /// Then the device is given up; none: never.
+    /// The time after which the device is given up; `None`: never.
     pub timeout: Option<Duration>,
     /// Before that, a line for people is given here.
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,
@@ -58,7 +58,7 @@ pub struct ProgramSpec {
     pub cwd: Option<PathBuf>,
     /// `libacc.so` to preload; `None` if the environment or the executable brings it.
     pub libacc: Option<PathBuf>,
-    /// Where the worker's output goes; `None` inherits the owner's.
+    /// The sink of the worker's output; `None` inherits the owner's.
     pub output: Option<OutputSink>,
     /// `None` if the caller watches the worker, by [`crate::Device::beats`].
     pub silence_limit: Option<SilenceLimit>,
@@ -67,7 +67,7 @@ pub struct ProgramSpec {
 }
 
 impl ProgramSpec {
-    /// This process's own program: workers inherit everything.
+    /// Returns this process's own program: workers inherit everything.
     pub fn of_this_process() -> Self {
         Self {
             exe: PathBuf::from("/proc/self/exe"),

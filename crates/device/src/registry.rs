@@ -19,7 +19,7 @@ pub fn backend(kind: DeviceKind) -> Result<&'static Backend> {
     })
 }
 
-/// What devices of a kind can do; none for a kind that this version does not know.
+/// Returns the capabilities of devices of a kind, or `None` for a kind that this version does not know.
 pub fn capabilities(kind: DeviceKind) -> Option<&'static Capabilities> {
     backend(kind).ok().map(|backend| backend.capabilities)
 }

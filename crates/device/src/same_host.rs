@@ -62,8 +62,8 @@ impl SameHostPeers {
         self.lock().importers.contains_key(&peer)
     }
 
-    /// Where `len` bytes at `start` are, for a process that takes memory, as [`MemoryHandle::encode`] writes it. Empty if it takes none
-    /// or they can't be given away.
+    /// Returns a handle to `len` bytes at `start`, for a process that takes memory, as [`MemoryHandle::encode`] writes
+    /// it. Empty if it takes none or they can't be given away.
     pub fn handle(&self, peer: u32, device: &dyn Device, start: DevicePtr, len: u64) -> Vec<u8> {
         let exporter = self.lock().exporters.get(&peer).cloned();
         let handle = exporter.and_then(|exporter| exporter.handle(&device.exports()?, start, len));

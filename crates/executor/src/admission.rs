@@ -7,7 +7,7 @@ use accord_types::{NodeId, SessionId};
 /// Bulk lanes that one program may open: so many numbers, each once. Each lane is read by a thread of its own.
 const BULK_LANES_MAX: u16 = 16;
 
-/// See the module.
+/// The decision which connections a session takes.
 #[derive(Debug)]
 pub struct Admission {
     session: SessionId,
@@ -20,7 +20,7 @@ pub struct Admission {
     ended: bool,
 }
 
-/// What a connection becomes.
+/// The use of an admitted connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admitted {
     /// The command lane of this executor.
@@ -34,12 +34,13 @@ pub enum Admitted {
 }
 
 impl Admission {
-    /// Of a session on a node. The command lane comes first but for those of the program's other lanes.
+    /// Creates the admission of a session on a node. The command lane comes first but for those of the program's other
+    /// lanes.
     pub fn new(session: SessionId, node: NodeId) -> Self {
         Self { session, node, own: None, bulk: 0, has_control: false, ended: false }
     }
 
-    /// What a connection that introduces itself so becomes; none if it is not taken.
+    /// Returns the use of a connection with this hello, or `None` if it is not taken.
     pub fn admit(&mut self, hello: &Hello) -> Option<Admitted> {
         if self.ended || hello.session != self.session {
             return None;

@@ -20,7 +20,7 @@ pub struct AskAhead<C> {
 }
 
 impl<C> AskAhead<C> {
-    /// For so many bytes: as [`AHEAD_MAX`] says, but for a simulation.
+    /// Creates a table for at most so many bytes: [`AHEAD_MAX`], but for a simulation.
     pub fn new(most: u64) -> Self {
         Self { asked: BTreeMap::new(), waiting: BTreeMap::new(), long: BTreeMap::new(), bytes: 0, most }
     }

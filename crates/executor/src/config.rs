@@ -40,7 +40,7 @@ pub trait DeviceFactory: Send + Sync {
     ) -> Result<Arc<dyn Device>>;
 }
 
-/// What a session's devices work for.
+/// The program and the code that a session's devices run.
 pub struct Work {
     /// The program.
     pub program: ProgramSpec,
@@ -48,7 +48,7 @@ pub struct Work {
     pub images: Arc<Images>,
 }
 
-/// What an executor is started with.
+/// The parameters of an executor's start.
 pub struct ExecutorConfig {
     /// The node that it runs on.
     pub node: NodeId,
@@ -56,14 +56,14 @@ pub struct ExecutorConfig {
     pub node_name: String,
     /// The session that it serves.
     pub session: SessionId,
-    /// What its lease lets it have here.
+    /// The limits of its lease here.
     pub limits: Limits,
     /// The session's key, which its processes prove to each other.
     pub key: Key,
-    /// How it is to reach other executors.
+    /// The terms of lanes to other executors.
     pub transport: LaneTerms,
-    /// How bytes of copies to devices of other processes of the machine may go, and what that takes.
+    /// The ways of copies to devices of other processes of the machine, and their costs.
     pub ways: CopyWays,
-    /// This node's devices.
+    /// The factory of this node's devices.
     pub devices: Box<dyn DeviceFactory>,
 }

@@ -58,7 +58,8 @@ struct Putting {
 }
 
 impl ExecutorCore {
-    /// For a session whose lease gives it so much here. Copies out up to `in_event_max` bytes travel inside an event.
+    /// Creates the core for a session whose lease has these limits. Copies out up to `in_event_max` bytes travel inside
+    /// an event.
     pub fn new(session: SessionId, limits: Limits, in_event_max: u64) -> Self {
         Self {
             session,
@@ -73,7 +74,8 @@ impl ExecutorCore {
         }
     }
 
-    /// What a command asks for. `frame` is the length of its frame; `words` is space for what is decoded of it.
+    /// Decodes a command into a request. `frame` is the length of its frame; `words` is space for what is decoded of
+    /// it.
     ///
     /// # Errors
     /// When the program does not keep to the protocol: the session is over.
@@ -150,12 +152,12 @@ impl ExecutorCore {
         }
     }
 
-    /// What is to be said, in this order.
+    /// Takes the effects, in this order.
     pub fn effects(&mut self) -> impl Iterator<Item = Effect> + '_ {
         self.effects.drain(..)
     }
 
-    /// What a wait or a test is for: positions in streams; none for a queue without operations.
+    /// Returns the positions in streams that a wait or a test is for; `None` for a queue without operations.
     ///
     /// # Errors
     /// When the payload is no list of positions.
@@ -197,14 +199,14 @@ impl ExecutorCore {
         }
     }
 
-    /// What a function stands for.
+    /// Records the handle of a function.
     pub fn named(&mut self, device: u32, function: u32, handle: Result<FunctionHandle>) {
         if let Some(slot) = self.slots.get_mut(&device) {
             slot.name_function(function, handle);
         }
     }
 
-    /// Where a variable is.
+    /// Records the address of a variable.
     pub fn found(&mut self, device: u32, ticket: u64, len: u64, address: Result<DevicePtr>) {
         match address {
             Ok(address) => {

@@ -11,7 +11,7 @@ use accord_types::{AddressRange, QueueId, Result, Seq, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module.
+/// A device that a session uses in this process.
 pub struct Hosted {
     device: Arc<dyn Device>,
     queues: ShortRwLock<QueueTable>,
@@ -47,7 +47,7 @@ impl Hosted {
         &self.device
     }
 
-    /// What of its memory is posted for transfers: to be ended before the device is.
+    /// Returns the receives posted in its memory: they end before the device does.
     pub fn rooms(&self) -> &Arc<DeviceRooms> {
         &self.rooms
     }
@@ -118,7 +118,7 @@ impl Hosted {
         }
     }
 
-    /// From now on `queue` is another stream, into which nothing was put.
+    /// Replaces the stream of `queue` by another one without operations.
     pub fn replace(&self, queue: QueueId, stream: StreamId) {
         self.queues_mut().add(queue, stream);
     }
@@ -139,7 +139,7 @@ impl Hosted {
         }
     }
 
-    /// What was put into the synchronous queue last; none if nothing was.
+    /// Returns the last operation of the synchronous queue, or `None` if there was none.
     pub fn last_synchronous(&self) -> Option<(StreamId, Seq)> {
         self.last(QueueId::SYNC).filter(|(_, last)| *last > Seq(0))
     }

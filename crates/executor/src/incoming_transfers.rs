@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Transfers up to this length are taken by the thread that reads their lane.
 const QUICK_MAX: u64 = 64 << 10;
 
-/// Where a transfer goes.
+/// The target of a transfer.
 pub struct Destination {
     hosted: Arc<Hosted>,
     /// First byte.
@@ -25,7 +25,7 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// So many bytes of a device, from `dst` on.
+    /// Creates the target of so many bytes of a device, from `dst` on.
     pub fn new(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
         Self { hosted: hosted.clone(), dst, len, is_private: false, unlocked: DroppedUnlocked::default() }
     }

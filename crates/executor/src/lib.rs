@@ -52,7 +52,8 @@ pub fn run(control: Handover, config: ExecutorConfig) -> ExitCode {
     serve(&LaneSource::Agent(control), config)
 }
 
-/// As [`run`], in the agent's own process: the session's connections come in by `lanes`, which ends the session when it is closed.
+/// Runs as [`run`], in the agent's own process: the session's connections come in by `lanes`, which ends the session
+/// when it is closed.
 pub fn run_here(lanes: &Arc<HandedLanes>, config: ExecutorConfig) -> ExitCode {
     serve(&LaneSource::Here(lanes.clone()), config)
 }

@@ -33,7 +33,7 @@ pub struct PeerTable<L> {
     closed: Option<Error>,
 }
 
-/// How a push goes.
+/// The way of a push.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PushWay<L> {
     /// Over this link.
@@ -66,8 +66,8 @@ impl<L> PeerTable<L> {
 }
 
 impl<L: Clone + PartialEq> PeerTable<L> {
-    /// How a push goes to an executor on the lane that the program has named. A link that is lost is not made again: its target forgets what it
-    /// was told to expect on it. What the program asks for when it has heard of the loss names the next lane.
+    /// Returns the way of a push to an executor on the lane that the program has named. A lost link is not made again:
+    /// its target forgets what it was told to expect on it. After the loss the program's requests name the next lane.
     ///
     /// # Errors
     /// When all has ended, or there are too many executors.

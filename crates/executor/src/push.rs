@@ -10,9 +10,9 @@ use std::sync::Arc;
 pub struct ToPeer {
     /// The transfer.
     pub pushing: Pushing,
-    /// Whose bytes.
+    /// The device with the bytes.
     pub device: Arc<dyn Device>,
-    /// How many.
+    /// Number of bytes.
     pub len: u64,
     /// Whom they go to, if that is on this host: then the device may reach it.
     pub same_host: Option<SameHostPeer>,

@@ -31,7 +31,7 @@ pub struct Queue {
     failed: OnceLock<Error>,
 }
 
-/// Where a queue's operations go.
+/// The stream for a queue's operations.
 #[derive(Clone, Debug)]
 pub enum Carrier {
     /// Into the stream that the queue has.
@@ -55,7 +55,7 @@ impl QueueTable {
         self.queues.get(&queue)
     }
 
-    /// Where a queue's operations are to go.
+    /// Returns the stream for a queue's operations.
     ///
     /// # Errors
     /// `acc_error_invalid_argument` if there are too many queues.
@@ -107,7 +107,8 @@ impl QueueTable {
         state
     }
 
-    /// Where a queue is now, in its stream, if `seq` is a count that the program has put in; none if it never put anything in.
+    /// Returns the stream and position of a queue, if `seq` is a count that the program has put in; `None` if it never
+    /// put anything in.
     ///
     /// # Errors
     /// When the queue has failed, or the program names a position that it never filled.
@@ -144,7 +145,7 @@ impl Queue {
         Seq(self.last.load(Ordering::Acquire))
     }
 
-    /// Something was put in at this position of the stream.
+    /// Records an operation at this position of the stream.
     pub fn advance(&self, seq: Seq) {
         self.last.fetch_max(seq.0, Ordering::AcqRel);
     }
@@ -173,10 +174,10 @@ impl Queue {
     }
 }
 
-/// For keys that are numbers of the program's own: badly chosen ones harm only the program itself.
+/// A hasher for keys that are numbers of the program's own: badly chosen ones harm only the program itself.
 pub type ByNumber = BuildHasherDefault<NumberHasher>;
 
-/// See [`ByNumber`].
+/// The hasher of [`ByNumber`].
 #[derive(Default)]
 pub struct NumberHasher(u64);
 

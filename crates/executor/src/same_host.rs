@@ -24,9 +24,9 @@ const BIND_PAUSE: Duration = Duration::from_millis(20);
 pub struct SameHostPeer {
     /// All that are.
     pub same_host: Arc<SameHostPeers>,
-    /// Which one.
+    /// Its name.
     pub peer: PeerId,
-    /// How copies to it may go, and what that takes.
+    /// The ways of copies to it, and their costs.
     pub ways: CopyWays,
 }
 
@@ -41,7 +41,8 @@ impl SameHostPeer {
         })
     }
 
-    /// Where a push to it from `device` goes, if it has said so, the device reaches that, and it takes no longer than over a lane.
+    /// Returns the target of a push to it from `device`, if the peer has told it, the device reaches it, and it takes
+    /// no longer than over a lane.
     ///
     /// # Errors
     /// When it refuses or is gone.

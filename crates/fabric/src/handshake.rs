@@ -34,10 +34,10 @@ use server::{CLIENT, SERVER};
 pub(crate) use server::{Challenge, Greeting};
 use std::time::Duration;
 
-/// How long connecting may take.
+/// The time limits of connecting.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectLimits {
-    /// Until the server has let this side in.
+    /// The time until the server has accepted the hello.
     pub introduced: Duration,
     /// After that, until TLS stands, if it follows: an executor may have to be started for it.
     pub secured: Duration,
@@ -153,9 +153,9 @@ pub fn accept(lane: &dyn Lane, key: &Key, timeout: Duration) -> Result<Introduce
     accept_if(lane, timeout, |_| Ok(key.clone()), |_| Ok(()))
 }
 
-/// As [`accept`], with the key that `key_of` finds for a hello, which may be anybody's, and a further condition on one that was
-/// proven. The causes of their errors are told to the client. The time that the condition takes does not count, but the client
-/// waits for it.
+/// Accepts as [`accept`], with the key that `key_of` finds for a hello, which is not proven yet, and a further
+/// condition on a proven one. The causes of their errors are told to the client. The time that the condition takes does
+/// not count, but the client waits for it.
 ///
 /// # Errors
 /// With the reason why the client was refused.

@@ -41,24 +41,25 @@ const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Identity {
     /// The session.
     pub session: SessionId,
-    /// Which of its processes this is.
+    /// The process among those of its node.
     pub peer: PeerId,
-    /// What proves that it belongs to the session.
+    /// The key that proves that it belongs to the session.
     pub key: Key,
-    /// How long it waits for a peer that was reached and says nothing; none: as usual.
+    /// The limit of waits for a silent peer; `None`: the default.
     pub patience: Option<Duration>,
 }
 
 /// Bulk lanes of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BulkLanes {
-    /// To the executor these carry bytes that may stand there before anybody takes them. They are the first ones.
+    /// Number of lanes to the executor for eager bytes, which may stay there until they are taken. They are the first
+    /// ones.
     pub eager: usize,
-    /// To the executor these carry what it has asked for.
+    /// Number of lanes to the executor for bytes that it has asked for.
     pub asked: usize,
 }
 
-/// When bytes may come of which no receive is posted.
+/// The treatment of bytes without a posted receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unposted {
     /// Their lane waits for it.
@@ -67,7 +68,7 @@ pub enum Unposted {
     Refuse,
 }
 
-/// See the module.
+/// The connection of two processes: all their lanes.
 pub struct Link {
     peer: PeerId,
     /// None where the peer has connected, and before this side does.
@@ -97,7 +98,7 @@ enum Opened {
     ByPeer,
 }
 
-/// What has to be read from a lane, by a thread of its own for as long as the link lasts.
+/// A lane's reader, run by a thread of its own for as long as the link lasts.
 pub enum Reader {
     /// The records, see [`Link::records`].
     Records,
@@ -261,17 +262,17 @@ impl Link {
         })
     }
 
-    /// Who is at the other end.
+    /// Returns the peer.
     pub fn peer(&self) -> PeerId {
         self.peer
     }
 
-    /// How the lanes go; none where the peer has connected, and before this side does.
+    /// Returns the route of the lanes; `None` where the peer has connected, and before this side does.
     pub fn route(&self) -> Option<&Route> {
         self.route.get()
     }
 
-    /// What went over the link.
+    /// Returns the link's traffic counters.
     pub fn stats(&self) -> &Arc<LinkStats> {
         &self.stats
     }

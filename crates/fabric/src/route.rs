@@ -95,7 +95,7 @@ impl fmt::Display for GatewayName {
     }
 }
 
-/// Where a peer's agent runs, as far as known.
+/// The location of a peer's agent, as far as known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nearness {
     /// On this machine, as the same user or root.
@@ -108,16 +108,16 @@ pub enum Nearness {
     Elsewhere,
 }
 
-/// What is known of the path to a peer.
+/// The known path to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Where its agent runs.
+    /// The location of its agent.
     pub nearness: Nearness,
     /// Whether its address is a loopback address, which does not prove that the agent is here.
     pub loopback: bool,
 }
 
-/// Where a peer accepts connections: at its node's agent, which passes them on.
+/// The address at which a peer accepts connections: that of its node's agent, which passes them on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// Its node.
@@ -144,7 +144,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// How a command names one executor to another ([`crate::frame::Command::Push`]). Other code treats it as opaque.
+/// The name of one executor in a command to another ([`crate::frame::Command::Push`]). Other code treats it as opaque.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Directions<'a> {
     address: &'a str,

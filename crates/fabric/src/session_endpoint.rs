@@ -53,7 +53,7 @@ pub enum Attachment {
     Over(String),
 }
 
-/// How long to try to open a session, and callbacks for messages to the user.
+/// The time limit of opening a session, and callbacks for messages to the user.
 pub struct OpenRetries<'a> {
     /// Time since the first attempt. Zero allows one attempt only.
     pub time: Duration,
@@ -77,9 +77,9 @@ impl From<Error> for Failure {
     }
 }
 
-/// As [`open`], with further attempts after pauses while the coordinator can't be reached or is overloaded. An attempt
-/// without an answer takes `timeout` at most, and no more than is left of the total time. Time in which the coordinator
-/// reports that the request waits does not count.
+/// Opens a session as [`open`], with further attempts after pauses while the coordinator can't be reached or is
+/// overloaded. An attempt without an answer takes `timeout` at most, and no more than is left of the total time. Time
+/// in which the coordinator reports that the request waits does not count.
 ///
 /// # Errors
 /// Returns the error of the last attempt, as of [`open`].

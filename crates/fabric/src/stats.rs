@@ -31,21 +31,21 @@ pub struct LinkStats {
 /// The values of [`LinkStats`] at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// See [`LinkStats::command_sent`].
+    /// Value of [`LinkStats::command_sent`].
     pub command_sent: u64,
-    /// See [`LinkStats::command_received`].
+    /// Value of [`LinkStats::command_received`].
     pub command_received: u64,
-    /// See [`LinkStats::bulk_sent`].
+    /// Value of [`LinkStats::bulk_sent`].
     pub bulk_sent: u64,
-    /// See [`LinkStats::bulk_received`].
+    /// Value of [`LinkStats::bulk_received`].
     pub bulk_received: u64,
-    /// See [`LinkStats::bulk_sent_ns`].
+    /// Value of [`LinkStats::bulk_sent_ns`].
     pub bulk_sent_ns: u64,
-    /// See [`LinkStats::bulk_received_ns`].
+    /// Value of [`LinkStats::bulk_received_ns`].
     pub bulk_received_ns: u64,
-    /// See [`LinkStats::round_trips`].
+    /// Value of [`LinkStats::round_trips`].
     pub round_trips: u64,
-    /// See [`LinkStats::credit_stalls`].
+    /// Value of [`LinkStats::credit_stalls`].
     pub credit_stalls: u64,
 }
 

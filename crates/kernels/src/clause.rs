@@ -70,7 +70,7 @@ impl Directive {
 }
 
 impl Clause {
-    /// As it is written.
+    /// Returns the clause as it is written.
     pub fn text(&self) -> String {
         self.argument.as_ref().map_or_else(|| self.name.clone(), |argument| format!("{}({argument})", self.name))
     }

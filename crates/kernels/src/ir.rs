@@ -16,7 +16,7 @@ pub type Span = Range<usize>;
 /// A clause: `copy(a, b)`, or a name alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clause {
-    /// In lower case.
+    /// Its name in lower case.
     pub name: String,
     /// The text in the parentheses.
     pub argument: Option<String>,
@@ -53,7 +53,7 @@ pub struct Construct {
     pub variables: Vec<Variable>,
     /// The body; a block's statements.
     pub body: Vec<Statement>,
-    /// Why no part of it can be rewritten.
+    /// The reason why no part of it can be rewritten.
     pub obstacle: Option<Obstacle>,
     /// Names that `data` constructs around it map, in the same procedure and without a condition.
     pub present: BTreeSet<String>,
@@ -68,7 +68,7 @@ pub struct Variable {
     pub shape: Shape,
     /// The type of the scalar, or of the elements.
     pub element: Element,
-    /// Where its memory is.
+    /// The place of its memory.
     pub storage: Storage,
     /// Whether the program takes its address anywhere, or passes it by reference. Never false for a `target` in Fortran.
     pub address_taken: bool,
@@ -82,7 +82,7 @@ pub struct Variable {
     pub mapped: bool,
 }
 
-/// What a variable is.
+/// The type of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// An arithmetic scalar.
@@ -118,7 +118,7 @@ pub enum Element {
     Other,
 }
 
-/// Where a variable's memory is.
+/// The place of a variable's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
     /// Declared in the construct's body.
@@ -138,7 +138,7 @@ pub enum Storage {
 pub struct Statement {
     /// Its text.
     pub span: Span,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
@@ -210,7 +210,7 @@ pub struct Loop {
     pub body: Vec<Statement>,
     /// Text of the body: in C a statement or a block with braces.
     pub body_span: Span,
-    /// Where a statement can be added at the body's end; `None` if the text has no place for it.
+    /// The offset where a statement can be added at the body's end; `None` if the text has no place for it.
     pub open_end: Option<usize>,
 }
 
@@ -219,7 +219,7 @@ pub struct Loop {
 pub struct Effect {
     /// All accesses, in the order of evaluation.
     pub accesses: Vec<Access>,
-    /// What it does to a scalar as a polynomial: `k = i * n + 1`.
+    /// The new value of a scalar as a polynomial: `k = i * n + 1`.
     pub value: Option<(VarId, Poly)>,
     /// An update that may be a reduction: `s += e`, `s = max(s, e)`, `if (e > s) s = e`. The accesses of `s` itself are in `accesses` too.
     pub reduction: Option<Reduction>,
@@ -236,10 +236,10 @@ pub struct Access {
     pub variable: VarId,
     /// Whether it is stored; else it is read.
     pub write: bool,
-    /// Of an array's element: a polynomial for each dimension, the first one being the slowest in memory (Fortran's are reversed);
-    /// `None` where it is none. Empty for a scalar; a whole array is [`Access::whole`].
+    /// Subscripts of an array's element: a polynomial for each dimension, the first one being the slowest in memory
+    /// (Fortran's are reversed); `None` where it is none. Empty for a scalar; a whole array is [`Access::whole`].
     pub subscripts: Vec<Option<Poly>>,
-    /// Where.
+    /// The place in the text.
     pub span: Span,
 }
 
@@ -255,7 +255,7 @@ impl Access {
 pub struct Reduction {
     /// The scalar.
     pub variable: VarId,
-    /// As in a clause: `+`, `*`, `max`, `min`, `&`, `|`, `^`, `&&`, `||`; in Fortran `.and.` and so on.
+    /// The operator as in a clause: `+`, `*`, `max`, `min`, `&`, `|`, `^`, `&&`, `||`; in Fortran `.and.` and so on.
     pub operator: String,
 }
 
@@ -264,16 +264,16 @@ pub struct Reduction {
 pub struct Call {
     /// The function's name.
     pub name: String,
-    /// What is known of it.
+    /// The kind of function.
     pub kind: CallKind,
-    /// Where.
+    /// The place in the text.
     pub span: Span,
 }
 
 /// The name of a [`Call`] that stands for an atomic update of an array's element.
 pub const ATOMIC: &str = "acc atomic";
 
-/// What is known of a function.
+/// The known properties of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallKind {
     /// A mathematical function: it depends on its arguments, and changes nothing.
@@ -286,14 +286,14 @@ pub enum CallKind {
     Unknown,
 }
 
-/// Why a statement, a loop or a construct stays as GCC has it.
+/// The reason why a statement, a loop or a construct stays as GCC has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obstacle {
-    /// Where.
+    /// The place in the text.
     pub span: Span,
     /// The reason, as a message says it: "goto leaves the loop".
     pub reason: String,
-    /// What to write, if there is anything better than `parallel loop` by hand.
+    /// The remedy, if there is a better one than `parallel loop` by hand.
     pub remedy: Option<String>,
     /// Whether an enclosing loop with `independent` may still run in parallel: a statement whose accesses are not understood, but
     /// that does not leave the loop.

@@ -31,7 +31,7 @@ use std::ops::Range;
 
 pub use fortran::{Form, Input, Module};
 
-/// What constructs become.
+/// The form into which constructs are rewritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// `parallel loop`.
@@ -43,9 +43,9 @@ pub enum Mode {
 /// A message about a loop or a construct.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// Where.
+    /// The line that it is about.
     pub place: Line,
-    /// What is said.
+    /// The text.
     pub text: String,
     /// Whether it stays as GCC has it.
     pub refused: bool,
@@ -53,7 +53,7 @@ pub struct Message {
     pub construct: Range<u32>,
 }
 
-/// What became of a source.
+/// A rewritten source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rewritten {
     /// The new text; `None` if no construct is opened.

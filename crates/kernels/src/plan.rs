@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// What is said of a construct in which there is nothing to open.
 pub(crate) const NO_LOOP: &str = "no loop in it can run in parallel";
 
-/// What becomes of a construct.
+/// The plan for a construct.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The construct.
@@ -30,12 +30,12 @@ pub struct Plan<'a> {
     pub notes: Vec<Note>,
 }
 
-/// Something to say of a loop.
+/// A note about a loop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Where.
+    /// Offset in the text.
     pub at: usize,
-    /// In NVHPC's words where it has some.
+    /// The text, in NVHPC's words where it has some.
     pub text: String,
     /// Whether the loop stays as GCC has it.
     pub refused: bool,
@@ -85,11 +85,11 @@ pub struct Planned<'a> {
     pub of: &'a Loop,
     /// Its statement.
     pub span: Span,
-    /// Unless it runs in order.
+    /// Its parallelism; `None` if it runs in order.
     pub parallel: Option<Parallel>,
-    /// It belongs to an outer loop's `collapse`.
+    /// Whether it belongs to an outer loop's `collapse`.
     pub collapsed: bool,
-    /// How many loops its directive's `collapse` takes.
+    /// Number of loops that its directive's `collapse` takes.
     pub collapse: usize,
 }
 

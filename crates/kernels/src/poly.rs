@@ -126,7 +126,7 @@ impl Poly {
             .unwrap_or(1)
     }
 
-    /// As an expression of C; `name` has the variables' names.
+    /// Returns the polynomial as an expression of C; `name` has the variables' names.
     pub fn text(&self, name: impl Fn(VarId) -> String) -> String {
         if self.terms.is_empty() {
             return "0".into();

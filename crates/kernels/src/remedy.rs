@@ -34,7 +34,7 @@ const REMEDIES: &[(&str, &str)] = &[
 ];
 
 impl Message {
-    /// What to write for a loop that stays as GCC has it.
+    /// Returns the remedy for a loop that stays as GCC has it.
     pub fn remedy(&self) -> &'static str {
         let known = REMEDIES.iter().find(|(reason, _)| self.text.contains(reason));
         known.map_or("parallel loop by hand", |(_, remedy)| remedy)

@@ -16,7 +16,7 @@ pub struct Source<'a> {
     lines: BTreeMap<usize, Line>,
 }
 
-/// Where a line of the text is from.
+/// The origin of a line of the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
     /// The file's name, as a line marker has it.

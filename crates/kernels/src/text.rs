@@ -1,6 +1,6 @@
 //! Pieces of directives' text, where strings and parentheses are looked at.
 
-/// Where the parenthesis that opens `text` closes; the end if it doesn't.
+/// Returns the offset of the parenthesis that closes the first one of `text`, or the end if there is none.
 pub fn closing(text: &str) -> usize {
     let mut depth = 0usize;
     for (at, c) in outside_of_strings(text) {

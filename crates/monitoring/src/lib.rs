@@ -17,14 +17,14 @@ use tokio::net::TcpListener;
 /// Whether a service can do its work; if not, why, in one line.
 type Ready = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// What is shown of one service.
+/// The metrics and the health of one service.
 pub struct Monitor {
     metrics: PrometheusHandle,
     ready: Ready,
 }
 
 impl Monitor {
-    /// From now on, this process's metrics are kept. `table` says which there are.
+    /// Starts to keep this process's metrics. `table` lists them.
     ///
     /// # Errors
     /// Returns an error if the process's metrics are kept already.

@@ -2,7 +2,7 @@
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
-/// How a metric's value moves.
+/// The kind of a metric's changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// It only grows while the process lives.
@@ -16,13 +16,13 @@ pub enum Kind {
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// How it moves.
+    /// The kind of its changes.
     pub kind: Kind,
     /// Its label and all that it may say; none: it has no label.
     pub label: Option<(&'static str, &'static [&'static str])>,
     /// A further label whose values are known only later; none: it has no such label.
     pub open_label: Option<&'static str>,
-    /// What it counts, in a few words.
+    /// Its meaning, in a few words.
     pub help: &'static str,
 }
 

@@ -14,8 +14,8 @@ use tracing::{Event, Metadata, Subscriber};
 /// The target of messages about what administrators do and what is refused: their lines say `audit` in place of the level.
 pub const AUDIT: &str = "accord_audit";
 
-/// From now on, Accord's own messages of `level` and above go to standard error, each with the
-/// time and the name of `program`. Does nothing if a subscriber takes the messages already. `on_drop` is called for each message that is
+/// Sends Accord's own messages of `level` and above to standard error, from now on, each with the time and the name of
+/// `program`. Does nothing if a subscriber takes the messages already. `on_drop` is called for each message that is
 /// dropped because standard error takes nothing.
 #[must_use = "messages may be lost where it is dropped early"]
 pub fn to_stderr(program: &'static str, level: LevelFilter, on_drop: fn()) -> Flush {

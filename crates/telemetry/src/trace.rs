@@ -2,7 +2,7 @@
 
 use accord_types::{DeviceId, DeviceNum, Span};
 
-/// What one program (one rank) did on its devices.
+/// Activity of one program (one rank) on its devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
     /// The program's name.
@@ -20,7 +20,7 @@ pub struct Trace {
 /// A device as a trace names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceDevice {
-    /// Where it is.
+    /// Node and ordinal of the device.
     pub id: DeviceId,
     /// The number by which the program named it.
     pub num: DeviceNum,
@@ -28,7 +28,7 @@ pub struct TraceDevice {
     pub node_name: String,
     /// Its product name.
     pub name: String,
-    /// How operations get there: what carries them, and why. Empty for a device that was not used.
+    /// The transport of its operations, and the reason for it. Empty for a device that was not used.
     pub route: String,
 }
 

@@ -4,7 +4,7 @@ use crate::name::{ANY_NODE, PeerName, Role};
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 
-/// What a caller wants of a peer, or claims to be for it.
+/// An act that a caller wants of a peer, or claims the right to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     /// Be the cluster's coordinator.
@@ -97,7 +97,7 @@ pub fn may(role: &Role, act: Act) -> bool {
     }
 }
 
-/// As [`may`], for people.
+/// Returns an error for people unless [`may`] allows the act.
 ///
 /// # Errors
 /// `acc_error_device_unavailable`, with what it is, what it may not do, and whose certificate could.

@@ -27,7 +27,7 @@ pub const TAKEN: u8 = 0;
 /// The user whom the system names where it can't say whose a process is, unless it was told another one.
 pub const NOBODY: u32 = 65_534;
 
-/// Whose word it is.
+/// The source of an attestation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Witness {
     /// The operating system of this machine.
@@ -48,15 +48,15 @@ impl fmt::Display for Witness {
 /// A user whom a witness has named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attested {
-    /// By the witness.
+    /// Number of the user, by the witness.
     pub uid: u32,
-    /// What this machine's database calls them; none: nothing.
+    /// The user's name in this machine's database; `None` if it has none.
     pub name: Option<String>,
-    /// Who says so.
+    /// The witness.
     pub witness: Witness,
 }
 
-/// Who decides.
+/// The coordinator's process, which decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
     /// The user that the coordinator runs as.
@@ -92,7 +92,7 @@ pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<R
     Ok(roles)
 }
 
-/// What a credential has to say, of a connection's bytes.
+/// Returns the payload of a valid credential for a connection with this nonce.
 pub fn payload(nonce: &[u8; NONCE_LEN]) -> Vec<u8> {
     let digits: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("accord coordinator {digits}").into_bytes()
@@ -118,7 +118,7 @@ pub fn refusal(error: &Error) -> Vec<u8> {
     [&[1], &len[..], words.as_bytes()].concat()
 }
 
-/// How many words follow after the first byte of a refusal and these two.
+/// Returns how many bytes of text follow after the first byte of a refusal and these two.
 pub fn words_len(len: [u8; 2]) -> usize {
     usize::from(u16::from_le_bytes(len)).min(REFUSAL_MAX)
 }

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ServerConfig};
 use std::sync::Arc;
 
 impl Identity {
-    /// How to reach the cluster's coordinator, to speak `protocol` with it.
+    /// Returns the TLS configuration for connections to the cluster's coordinator that speak `protocol`.
     ///
     /// # Errors
     /// When the certificate can't be used.
@@ -19,7 +19,7 @@ impl Identity {
         to_coordinator(self, protocol).map(Arc::new)
     }
 
-    /// How to take connections of the cluster's processes that speak one of `protocols`.
+    /// Returns the TLS configuration for accepting the cluster's processes that speak one of `protocols`.
     ///
     /// # Errors
     /// When the certificate can't be used.

@@ -26,7 +26,7 @@ pub const KEY_FILE: &str = "tls.key";
 /// Longest file that is read.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Who this process is.
+/// The identity of this process.
 pub struct Identity {
     pub(crate) own: Own,
     /// Whose certificates are believed; none: any cluster's, of the authority.
@@ -83,7 +83,7 @@ impl Identity {
         Ok(Self { own: Own::Munge(Munge::at(munge)), cluster, roots: believed(&authorities)? })
     }
 
-    /// Of a process that shows nothing, on the coordinator's machine.
+    /// Returns the identity of a process without a certificate, on the coordinator's machine.
     pub fn of_system() -> Self {
         Self { own: Own::System, cluster: None, roots: Arc::new(RootCertStore::empty()) }
     }
@@ -117,7 +117,7 @@ impl Identity {
         Ok(Self { own: Own::Certificate(Certificate { name, chain, key }), cluster, roots })
     }
 
-    /// As which this process is known by its certificate.
+    /// Returns the name in this process's certificate.
     ///
     /// # Errors
     /// `acc_error_invalid_argument` if it has none.
@@ -213,7 +213,7 @@ pub fn name_of_peer(chain: Option<&[CertificateDer<'_>]>) -> Result<PeerName> {
     name_of(chain.and_then(<[_]>::first).ok_or_else(|| bad("it showed no certificate"))?)
 }
 
-/// Where a program's certificates are: the folder that is named, or `.config/accord/tls` at home.
+/// Returns the folder of a program's certificates: the one that is named, or `.config/accord/tls` at home.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` if there is neither.

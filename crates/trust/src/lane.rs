@@ -19,16 +19,16 @@ pub const SEED_LEN: usize = 32;
 /// What comes before the seed in a private key of Ed25519 (RFC 8410).
 const PKCS8_BEGIN: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// What the keys of a lane's ends are made of. A holder of the session's key has both.
+/// Seeds for the keys of a lane's ends. A holder of the session's key has both.
 pub struct LaneSeeds {
-    /// Of who connects.
+    /// Seed of the connecting end.
     pub client: [u8; SEED_LEN],
-    /// Of who takes the connection.
+    /// Seed of the accepting end.
     pub server: [u8; SEED_LEN],
 }
 
 impl LaneSeeds {
-    /// How to connect, to speak `protocol`.
+    /// Returns the TLS configuration to connect with, to a peer that speaks `protocol`.
     ///
     /// # Errors
     /// When the keys can't be made.
@@ -49,7 +49,7 @@ impl LaneSeeds {
         Ok(Arc::new(config))
     }
 
-    /// How to accept the connection of a peer that speaks `protocol`.
+    /// Returns the TLS configuration to accept a peer that speaks `protocol`.
     ///
     /// # Errors
     /// When the keys can't be made.

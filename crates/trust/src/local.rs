@@ -6,7 +6,7 @@ use rustix::process::geteuid;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How the address of a coordinator on this machine begins.
+/// The prefix of the address of a coordinator on this machine.
 pub const SCHEME: &str = "unix:";
 /// Write access of a group or of all.
 const OTHERS_WRITE: u32 = 0o022;

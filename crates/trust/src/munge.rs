@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the daemon listens, unless a site has it elsewhere.
+/// The daemon's socket, unless a site has it elsewhere.
 pub const USUAL_SOCKET: &str = "/run/munge/munge.socket.2";
 /// Longest credential: what is in it is short.
 pub const CREDENTIAL_MAX: usize = 4 << 10;
@@ -38,12 +38,12 @@ pub struct Munge {
     socket: PathBuf,
 }
 
-/// What a credential says that is believed.
+/// The trusted content of a credential.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Believed {
-    /// Whose process has asked for it.
+    /// User of the process that has asked for it.
     pub uid: u32,
-    /// What that process had it say.
+    /// The payload that the process gave.
     pub payload: Vec<u8>,
 }
 
@@ -63,7 +63,8 @@ impl Munge {
         encoded(&self.ask(ENCODE, ENCODED, &body)?)
     }
 
-    /// Whose credential it is, and what it says. The daemon takes each once, as long as it is valid, and only from machines with its key.
+    /// Returns a credential's user and payload. The daemon takes each once, as long as it is valid, and only from
+    /// machines with its key.
     ///
     /// # Errors
     /// `acc_error_device_unavailable` with the daemon's words if it does not believe it; if there is no daemon.
@@ -110,7 +111,7 @@ fn say(stream: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How long the rest of an answer of this kind is.
+/// Returns the length of the rest of an answer of this kind.
 ///
 /// # Errors
 /// If it is none.
@@ -138,7 +139,7 @@ pub fn encoded(mut body: &[u8]) -> Result<Vec<u8>> {
     Ok(credential)
 }
 
-/// What a credential has said, in an answer.
+/// Returns the content of a credential from an answer.
 ///
 /// # Errors
 /// As for [`encoded`].

@@ -10,7 +10,7 @@ const WORD_MAX: usize = 253;
 /// The node of an agent that may register any.
 pub const ANY_NODE: &str = "*";
 
-/// What a process is to the cluster.
+/// The role of a process in the cluster.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Signs the certificates of all others, and does nothing else.
@@ -28,9 +28,9 @@ pub enum Role {
 /// The holder of a certificate.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct PeerName {
-    /// Which cluster it belongs to.
+    /// The cluster that it belongs to.
     pub cluster: String,
-    /// What it is there.
+    /// Its role there.
     pub role: Role,
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// What tells one version of a file from another.
 type Stamp = [Option<(u64, i64, i64, u64)>; 3];
 
-/// Who this process is, now.
+/// The present identity of this process.
 #[derive(Debug)]
 pub struct Trust {
     /// None: it never changes.
@@ -38,8 +38,8 @@ impl Trust {
         Self::of_folder(folder, None)
     }
 
-    /// As whom a program, or `accord`, is known to the coordinator at `address`: on this machine by the system; else by what is in the folder
-    /// that is named, or in the usual one at home. `munge` names the daemon's socket.
+    /// Returns the identity of a program, or `accord`, towards the coordinator at `address`: on this machine by the
+    /// system; else from the folder that is named, or the usual one at home. `munge` names the daemon's socket.
     ///
     /// # Errors
     /// As for [`Identity::of_user`]; if there is no folder.
@@ -58,12 +58,12 @@ impl Trust {
         Ok(Self { folder: Some(folder.to_owned()), munge, state: ShortLock::new(Loaded { identity, stamp }) })
     }
 
-    /// Of a process that shows nothing, on the coordinator's machine.
+    /// Returns the identity of a process without a certificate, on the coordinator's machine.
     pub fn of_system() -> Self {
         Self::fixed(Identity::of_system())
     }
 
-    /// Where its files are; none: there are none.
+    /// Returns the folder of its files; `None` if there are none.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -77,8 +77,8 @@ impl Trust {
         }
     }
 
-    /// What the files say. If they have changed to something that can't be used, `tell` hears of it, once, and what was read before
-    /// counts: half of a renewal is no reason to stop.
+    /// Returns the identity in the files. If they have changed to an unusable one, calls `tell` once and returns the
+    /// previous one: half of a renewal is no reason to stop.
     pub fn current(&self, tell: impl FnOnce(&Error)) -> Arc<Identity> {
         let known = self.lock();
         let Some(folder) = &self.folder else { return known.identity.clone() };

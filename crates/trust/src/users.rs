@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// Which users are served, and as whom; the first rule that fits counts.
+/// Rules for which users are served, and as which local user; the first rule that fits counts.
 ///
 /// ```text
 /// !bob, alice=grid, 1001=1001:100, root, *

@@ -70,7 +70,7 @@ impl ServerCertVerifier for Holder {
     }
 }
 
-/// Whose connections are taken.
+/// The clients that a server accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clients {
     /// Those with a certificate.

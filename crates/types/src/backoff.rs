@@ -16,7 +16,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// For `limit` after the first try. Those with different seeds pause differently.
+    /// Creates a backoff that ends `limit` after the first try. Different seeds give different pauses.
     pub fn new(limit: Duration, seed: u64) -> Self {
         Self { pause: FIRST, end: limit, random: seed }
     }

@@ -11,7 +11,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Count(
-    /// How many.
+    /// The number.
     pub usize,
     /// Of what, in the singular; its plural ends in `s`.
     pub &'static str,

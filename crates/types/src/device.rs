@@ -101,14 +101,14 @@ impl std::fmt::Display for DeviceKind {
     }
 }
 
-/// What is known of a device before it is used.
+/// Description of a device before it is used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
-    /// Where it is.
+    /// Node and ordinal of the device.
     pub id: DeviceId,
     /// The machine's name, for messages.
     pub node_name: String,
-    /// What drives it.
+    /// The backend that drives it.
     pub kind: DeviceKind,
     /// The product name (`acc_property_name`).
     pub name: String,
@@ -116,8 +116,8 @@ pub struct DeviceInfo {
     pub vendor: String,
     /// The driver's version (`acc_property_driver`).
     pub driver: String,
-    /// What a GPU is known by to all processes, whatever its number is for each: `GPU-` and the driver's UUID.
-    /// An instance of a divided GPU (MIG) has one of its own. Empty for CPU devices.
+    /// The same name of a GPU in all processes, whatever its number is in each: `GPU-` and the driver's UUID. An
+    /// instance of a divided GPU (MIG) has one of its own. Empty for CPU devices.
     pub uuid: String,
     /// Memory in bytes (`acc_property_memory`).
     pub memory: u64,

@@ -100,12 +100,12 @@ impl ErrorCode {
     }
 }
 
-/// Where an error happened. Each border fills in what it knows; the first to know wins.
+/// The place of an error. Each layer fills in what it knows; the first value wins.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ErrorPlace {
     /// The routine or construct that the program called: `acc_copyin`, `parallel`.
     pub call: Option<String>,
-    /// Where in the program's source that call is: `laplace.c:52, main`.
+    /// Place of that call in the program's source: `laplace.c:52, main`.
     pub site: Option<String>,
     /// The machine's name.
     pub node: Option<String>,
@@ -122,11 +122,11 @@ pub struct Subject {
     pub range: HostRange,
     /// The variable it belongs to, where known: `grid (laplace.c:41, main)`.
     pub name: Option<String>,
-    /// What is wrong with it, as follows "is": `not present`.
+    /// The predicate of "is": `not present`.
     pub is: String,
 }
 
-/// Something went wrong: what, where, why, and what to do about it.
+/// An error: its code, place, cause and remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error(Box<ErrorParts>);
 
@@ -257,7 +257,7 @@ impl Error {
         self.0.code
     }
 
-    /// Where it happened.
+    /// Returns the place of the error.
     pub fn place(&self) -> &ErrorPlace {
         &self.0.place
     }
@@ -267,12 +267,12 @@ impl Error {
         self.0.subject.as_ref()
     }
 
-    /// Why; for an error about data only what is more to say.
+    /// Returns the cause; for an error about data only the further details.
     pub fn cause(&self) -> &str {
         &self.0.cause
     }
 
-    /// What to do, where something can be done.
+    /// Returns the remedy, if there is one.
     pub fn remedy_text(&self) -> Option<&str> {
         self.0.remedy.as_deref()
     }

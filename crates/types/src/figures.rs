@@ -2,18 +2,18 @@
 
 use crate::PathTimes;
 
-/// See the module. Missing is what could not be measured.
+/// Measurements of a node. A missing one could not be made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeFigures {
-    /// From host memory to host memory.
+    /// Times of copies from host memory to host memory.
     pub host_copy: Option<PathTimes>,
-    /// By ordinal.
+    /// Times of the devices, by ordinal.
     pub devices: Vec<DeviceFigures>,
-    /// From one device to another, within one process.
+    /// Times of copies from one device to another, within one process.
     pub pairs: Vec<DevicePair>,
-    /// Why something is missing; empty if nothing is.
+    /// The reason for missing measurements; empty if none is missing.
     pub note: String,
-    /// They are from an earlier start of an agent on the same hardware and software.
+    /// Whether they are from an earlier start of an agent on the same hardware and software.
     pub kept: bool,
     /// A lane between two processes of the machine.
     pub lane_here: Option<PathTimes>,
@@ -34,20 +34,20 @@ pub enum GpuAware {
     Untried,
 }
 
-/// What a device takes.
+/// Times of one device's copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceFigures {
-    /// Which one of its node.
+    /// Ordinal of the device.
     pub ordinal: u32,
-    /// From host memory.
+    /// Times of copies from host memory.
     pub to_device: PathTimes,
-    /// To host memory.
+    /// Times of copies to host memory.
     pub from_device: PathTimes,
     /// A region that does nothing, and the wait for it, in nanoseconds.
     pub launch_ns: u64,
 }
 
-/// What a copy between two devices of a node takes.
+/// Times of copies between two devices of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DevicePair {
     /// The source's ordinal.
@@ -59,12 +59,13 @@ pub struct DevicePair {
 }
 
 impl NodeFigures {
-    /// Of the device with an ordinal.
+    /// Returns the figures of the device with an ordinal.
     pub fn device(&self, ordinal: u32) -> Option<&DeviceFigures> {
         self.devices.iter().find(|device| device.ordinal == ordinal)
     }
 
-    /// Of a copy from one device to another; of another pair if that was not measured, and `false` then.
+    /// Returns the times of a copy from one device to another. If that pair was not measured, returns those of another
+    /// one and `false`.
     pub fn pair(&self, from: u32, to: u32) -> Option<(PathTimes, bool)> {
         let exact = self.pairs.iter().find(|pair| (pair.from, pair.to) == (from, to));
         match exact {

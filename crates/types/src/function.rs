@@ -5,11 +5,11 @@ use std::fmt;
 /// A loaded object of the program: its executable or a shared object.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectSpec {
-    /// Where the program found the file.
+    /// Path by which the program found the file.
     pub path: String,
     /// Identity of its contents: the ELF build id in hex, or `sha256:` and a hash of the file where there is none.
     pub build_id: String,
-    /// It is the program's executable, which a worker has loaded already.
+    /// Whether it is the program's executable, which a worker has loaded already.
     pub executable: bool,
 }
 

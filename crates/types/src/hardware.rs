@@ -27,7 +27,7 @@ pub struct NumaNode {
 /// A PCI device that matters for placement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NearDevice {
-    /// What it does.
+    /// The function of the device.
     pub kind: NearKind,
     /// The operating system's name (`eth0`), or empty.
     pub name: String,
@@ -37,7 +37,7 @@ pub struct NearDevice {
     pub numa: Option<u32>,
 }
 
-/// What a [`NearDevice`] does.
+/// The function of a [`NearDevice`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NearKind {
     /// A display or 3D controller.

@@ -13,7 +13,7 @@ pub fn incarnation(boot_id: &str, since_boot_ms: u64) -> u64 {
     hash >> TIME_BITS << TIME_BITS | since_boot_ms & ((1 << TIME_BITS) - 1)
 }
 
-/// What is the same for all agents of one boot.
+/// Returns the part that is the same for all agents of one boot.
 pub fn boot_of(incarnation: u64) -> u64 {
     incarnation >> TIME_BITS
 }

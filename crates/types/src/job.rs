@@ -56,7 +56,7 @@ pub struct QueuedJob {
     pub token: JobToken,
     /// Jobs before it.
     pub position: u32,
-    /// Why it waits, in words.
+    /// The reason for its waiting, in words.
     pub why: String,
     /// Milliseconds until its reserved start, if it has one.
     pub starts_in_ms: Option<u64>,
@@ -71,7 +71,7 @@ pub struct HeldJob {
     pub devices: u32,
 }
 
-/// What a job holds of one device.
+/// A job's share of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldDevice {
     /// The device's ordinal on its node.
@@ -80,7 +80,7 @@ pub struct HeldDevice {
     pub milli: u32,
     /// Bytes of its memory.
     pub memory: u64,
-    /// No other job has any of it.
+    /// Whether no other job has any of it.
     pub exclusive: bool,
 }
 
@@ -93,7 +93,7 @@ pub struct JobGrant {
     pub user: String,
     /// Its account.
     pub account: String,
-    /// How long it may still last, from the moment that it is told; none: no end is set.
+    /// Time until its end, from the moment of this grant; `None`: no end is set.
     pub ends_in_ms: Option<u64>,
     /// The agent's devices that it holds.
     pub devices: Vec<HeldDevice>,

@@ -11,8 +11,8 @@ pub struct LaunchDims {
     pub vector: u32,
 }
 
-/// What is said of a region with a loop that GCC has compiled for one thread of a GPU. In `kernels` it looks for independent loops by
-/// itself, and goes by no clause.
+/// The note on a region with a loop that GCC has compiled for one thread of a GPU. In `kernels` it looks for
+/// independent loops by itself, and goes by no clause.
 pub const ONE_THREAD: &str =
     "runs on one thread: GCC found no independent loop, and in kernels it takes no clause's word; write parallel loop";
 

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-/// How often it is looked while something is awaited.
+/// The interval of checks while a wait is pending.
 pub const LOOK: Duration = Duration::from_millis(250);
 /// After so much silence the program says for whom it waits.
 pub const WARN_AFTER: Duration = Duration::from_secs(5);
 /// Of the time between two looks no more than this counts as silence of the other side: beyond it, it was this process that slept.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// What a look has found.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Nothing to say.
@@ -23,7 +23,7 @@ pub enum Verdict {
     Hung(Duration),
 }
 
-/// What is known of one process.
+/// The signs of life of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Liveness {
     looked: Option<Duration>,

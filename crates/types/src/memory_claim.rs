@@ -1,6 +1,6 @@
 //! The answer to a session's claim on a device's memory, which all sessions of the node share.
 
-/// What becomes of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryClaim {
     /// The bytes are the session's.

@@ -7,9 +7,9 @@ use std::fmt;
 pub struct NativeRange {
     /// The driver's address of the first one.
     pub address: u64,
-    /// How many.
+    /// Length in bytes.
     pub len: usize,
-    /// What a thread has to be in.
+    /// The context that has to be current on the thread.
     pub context: NativeContext,
 }
 
@@ -21,7 +21,7 @@ impl NativeRange {
     }
 }
 
-/// What has to be current on a thread that names addresses of a device to a library: CUDA's context.
+/// The state that has to be current on a thread that names addresses of a device to a library: CUDA's context.
 #[derive(Clone, Copy)]
 pub struct NativeContext {
     raw: usize,

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The two lengths that are timed one by one. What is longer goes at the path's rate.
 pub const SMALL: u64 = 8;
-/// See [`SMALL`].
+/// The medium length of a measured copy, see [`SMALL`].
 pub const MEDIUM: u64 = 64 << 10;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -12,21 +12,22 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// Times of a path for bytes one way: what is small, what is in between, and what is long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathTimes {
-    /// Of [`SMALL`] bytes, in nanoseconds.
+    /// Time of [`SMALL`] bytes, in nanoseconds.
     pub small_ns: u64,
-    /// Of [`MEDIUM`] bytes, in nanoseconds.
+    /// Time of [`MEDIUM`] bytes, in nanoseconds.
     pub medium_ns: u64,
-    /// Of what comes behind those, in bytes a second.
+    /// Rate of the bytes after [`MEDIUM`], in bytes a second.
     pub stream_bytes_per_s: u64,
 }
 
 impl PathTimes {
-    /// Nothing that is longer takes less, and nothing goes on for ever: figures of a disturbed measurement are put right.
+    /// Returns times that are consistent: longer copies take no less, and every rate is finite, also in figures of a
+    /// disturbed measurement.
     pub fn new(small_ns: u64, medium_ns: u64, stream_bytes_per_s: u64) -> Self {
         Self { small_ns, medium_ns: medium_ns.max(small_ns), stream_bytes_per_s: stream_bytes_per_s.max(1) }
     }
 
-    /// How long so many bytes take.
+    /// Returns the time of so many bytes.
     pub fn ns(&self, bytes: u64) -> u64 {
         if bytes <= MEDIUM {
             let more = u128::from(self.medium_ns.saturating_sub(self.small_ns));
@@ -69,7 +70,7 @@ impl PathTimes {
     }
 }
 
-/// Where figures come from.
+/// The source of figures.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Source {
     /// This path was measured.
@@ -81,7 +82,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// As it is written.
+    /// Returns the source as it is written.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -97,12 +98,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a path takes, and how that is known.
+/// The times of a path, and their source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cost {
     /// The figures.
     pub times: PathTimes,
-    /// How they are known.
+    /// Source of the times.
     pub source: Source,
 }
 
@@ -118,7 +119,7 @@ impl Cost {
         Self { times: self.times.then(next.times), source: self.source.max(next.source).max(Source::Estimated) }
     }
 
-    /// See [`PathTimes::after`].
+    /// Returns the cost with [`PathTimes::after`] applied.
     #[must_use]
     pub fn after(self, ns: u64) -> Self {
         Self { times: self.times.after(ns), source: self.source.max(Source::Estimated) }

@@ -26,7 +26,7 @@ impl fmt::Display for DevicePtr {
 pub struct AddressRange {
     /// The first one.
     pub start: DevicePtr,
-    /// How many.
+    /// Length in bytes.
     pub len: u64,
 }
 
@@ -92,7 +92,7 @@ impl HostRange {
     }
 }
 
-/// When a copy from the program's memory has to have read it.
+/// The time by which a copy from the program's memory has to have read it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReadWhen {
     /// Before the call returns: synchronous operations, and stack temporaries (the caller

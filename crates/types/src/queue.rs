@@ -28,7 +28,7 @@ impl AsyncArg {
         }
     }
 
-    /// What [`AsyncArg::from_raw`] takes.
+    /// Returns the argument that [`AsyncArg::from_raw`] takes.
     pub fn raw(self) -> i32 {
         match self {
             Self::Sync => -2,

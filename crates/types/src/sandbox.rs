@@ -2,7 +2,7 @@
 
 use std::io::Error;
 
-/// What to do about it.
+/// The remedy for a sandbox that refuses a call.
 pub const REMEDY: &str =
     "allow this system call in the sandbox that the process runs in (seccomp, a container's profile)";
 

@@ -2,8 +2,8 @@
 
 use crate::{DeviceInfo, DeviceKind, JobToken, NodeId, SessionId, SessionKey};
 
-/// In which order a session numbers its devices. Whatever the policy, numbers are dense,
-/// and fixed for the life of the session.
+/// The order in which a session numbers its devices. Whatever the policy, numbers are dense, and fixed for the life of
+/// the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OrderPolicy {
     /// The program's node first, then the others, beginning with the one after it: on every
@@ -35,11 +35,11 @@ impl OrderPolicy {
 /// A program's place in an MPI job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rank {
-    /// From 0.
+    /// Rank in the world, from 0.
     pub rank: u32,
     /// Ranks of the job.
     pub size: u32,
-    /// From 0 on this node.
+    /// Rank on this node, from 0.
     pub local_rank: u32,
     /// Ranks of the job on this node; 0 if neither is known.
     pub local_size: u32,
@@ -47,7 +47,7 @@ pub struct Rank {
     pub job: u64,
 }
 
-/// What a program says when it opens a session.
+/// A program's request for a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRequest {
     /// The machine that it runs on.
@@ -58,9 +58,9 @@ pub struct SessionRequest {
     pub program: String,
     /// Its rank, if it is part of an MPI job.
     pub rank: Option<Rank>,
-    /// Only devices of this kind; all when absent.
+    /// Kind of the requested devices; all when absent.
     pub kind: Option<DeviceKind>,
-    /// How to number the devices.
+    /// The order of device numbers.
     pub order: OrderPolicy,
     /// The devices that it asks for, as the text of a request; none: all that there are.
     pub devices: Option<String>,
@@ -73,7 +73,7 @@ pub struct SessionRequest {
 pub struct Lease {
     /// The session.
     pub session: SessionId,
-    /// What the program proves to agents and executors, and they to it.
+    /// The key that the program, agents and executors prove to each other.
     pub key: SessionKey,
     /// The program's own node, if it has an agent.
     pub own_node: Option<NodeId>,
@@ -90,7 +90,7 @@ pub struct Lease {
 /// One device of a lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeasedDevice {
-    /// What it is.
+    /// Description of the device.
     pub info: DeviceInfo,
     /// `host:port` of its node's agent.
     pub address: String,
@@ -102,11 +102,11 @@ pub struct LeasedDevice {
 pub struct SessionGrant {
     /// The session. Its upper bits are its coordinator's epoch.
     pub session: SessionId,
-    /// What its processes prove to each other.
+    /// The key that its processes prove to each other.
     pub key: SessionKey,
-    /// Whose it is, as the coordinator attests it: a user's name, or number where it has none.
+    /// The owner, as the coordinator attests it: a user's name, or number where it has none.
     pub user: String,
-    /// How long it may still last, from the moment that it is told; none: without end.
+    /// Time until its end, from the moment of this grant; `None`: without end.
     pub ends_in_ms: Option<u64>,
     /// Its program's name.
     pub program: String,
@@ -124,7 +124,7 @@ pub struct SessionGrant {
     pub stream_quota: u32,
     /// Its lanes may leave a machine in clear.
     pub plain_tcp: bool,
-    /// When it was opened, in milliseconds since 1970 by the coordinator's clock.
+    /// Time of its opening, in milliseconds since 1970 by the coordinator's clock.
     pub opened_unix_ms: u64,
     /// The key of its job; none: its program has asked for nothing.
     pub job: Option<SessionKey>,

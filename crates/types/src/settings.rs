@@ -12,7 +12,7 @@ pub struct Setting {
     pub default: &'static str,
     /// The unit or the form of its value.
     pub unit: &'static str,
-    /// What it does, in one sentence.
+    /// Its effect, in one sentence.
     pub help: &'static str,
     /// Other names that job scripts have for it. They count in this order, after `name`.
     pub aliases: &'static [&'static str],
@@ -23,7 +23,7 @@ pub struct Setting {
 pub const FOR_EQUAL_RIGHTS: &[Setting] =
     &[ACC_PROFLIB, COORDINATOR, TLS, MUNGE, SOCKET, MPI, CACHE, TIME, TRACE, CC, CXX, FC, LIBACC];
 
-/// Where a setting's value comes from.
+/// The source of a setting's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SettingSource {
     /// Nothing is set.

@@ -23,7 +23,7 @@ pub struct ShortLock<T>(Mutex<T>);
 #[derive(Default, Debug)]
 pub struct ShortRwLock<T>(RwLock<T>);
 
-/// What [`ShortLock::lock`] gives.
+/// The guard of [`ShortLock::lock`].
 pub struct ShortGuard<'a, T> {
     guard: MutexGuard<'a, T>,
     #[allow(dead_code, reason = "it counts until it is dropped")]
@@ -53,14 +53,14 @@ impl<T> ShortLock<T> {
     }
 }
 
-/// What [`ShortRwLock::read`] gives.
+/// The guard of [`ShortRwLock::read`].
 pub struct ShortReadGuard<'a, T> {
     guard: RwLockReadGuard<'a, T>,
     #[allow(dead_code, reason = "it counts until it is dropped")]
     mark: Mark,
 }
 
-/// What [`ShortRwLock::write`] gives.
+/// The guard of [`ShortRwLock::write`].
 pub struct ShortWriteGuard<'a, T> {
     guard: RwLockWriteGuard<'a, T>,
     #[allow(dead_code, reason = "it counts until it is dropped")]
@@ -116,7 +116,7 @@ impl<'a, T> ShortGuard<'a, T> {
         Self { guard, mark: Mark::new() }
     }
 
-    /// As [`ShortGuard::wait`], for so long at most. Whether that time is over.
+    /// Waits as [`ShortGuard::wait`], for so long at most. Returns whether that time is over.
     pub fn wait_timeout(this: Self, condition: &Condvar, time: Duration) -> (Self, bool) {
         let Self { guard, mark } = this;
         drop(mark);
@@ -136,7 +136,7 @@ impl<'a, T> ShortGuard<'a, T> {
         this
     }
 
-    /// As [`ShortGuard::wait_while`], for so long at most. Whether it would still have to wait.
+    /// Waits as [`ShortGuard::wait_while`], for so long at most. Returns whether the condition still holds.
     pub fn wait_timeout_while(
         this: Self,
         condition: &Condvar,
@@ -197,7 +197,7 @@ pub(crate) fn soon<T>(mut try_it: impl FnMut() -> Option<T>) -> Option<T> {
     look_for(Instant::now(), SOON, TRIES, paused).ok()
 }
 
-/// To be called before anything that may wait.
+/// Panics in a debug build if this thread holds a short lock. Called before anything that may wait.
 ///
 /// # Panics
 /// In debug builds, if this thread holds a [`ShortLock`].

@@ -66,7 +66,7 @@ impl Signal {
         guard
     }
 
-    /// How often it was raised, to be asked with the table locked.
+    /// Returns how often it was raised. Called with the table locked.
     pub fn raised(&self) -> u32 {
         self.raised.load(Ordering::Acquire)
     }
@@ -77,7 +77,7 @@ impl Signal {
     }
 }
 
-/// How long a kind of wait was lately.
+/// The recent durations of one kind of wait.
 #[derive(Debug, Default)]
 pub struct SharedSpinPolicy(ShortLock<SpinPolicy>);
 
@@ -103,7 +103,8 @@ impl SharedSpinPolicy {
         self.look_for(LOOKS, || is_news().then_some(())).is_some()
     }
 
-    /// As [`SharedSpinPolicy::look`], for something to be found; `looks` take about as long as to give the core away once.
+    /// Spins as [`SharedSpinPolicy::look`] until `found` returns a value; `looks` polls take about as long as to yield
+    /// the core once.
     pub fn look_for<T>(&self, looks: u32, found: impl FnMut() -> Option<T>) -> Option<T> {
         let limit = self.policy().limit();
         let looked =

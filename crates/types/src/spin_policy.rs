@@ -38,7 +38,7 @@ const QUICK: Duration = Duration::from_micros(3);
 /// What such a wait counts for.
 const QUICK_WAIT: Duration = Duration::from_micros(1);
 
-/// What is known of recent waits.
+/// A record of recent waits.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinPolicy {
     /// In nanoseconds, as all of them: every wait reckons with them.
@@ -91,22 +91,22 @@ fn cores_set(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<usize>, E
 }
 
 impl SpinPolicy {
-    /// For a process that may use so many cores.
+    /// Creates a policy for a process that may use so many cores.
     pub fn new(cores: usize) -> Self {
         Self::up_to(SHORT, cores)
     }
 
-    /// For a thread of this process that waits for a device on the program's behalf.
+    /// Creates a policy for a thread of this process that waits for a device on the program's behalf.
     pub fn patient() -> Self {
         Self::patient_with(cores())
     }
 
-    /// For looks that are system calls each. None where there are not cores enough for that.
+    /// Creates a policy for polls that are system calls. Returns `None` where there are not cores enough for that.
     pub fn where_cores_abound() -> Option<Self> {
         (cores() >= CORES_MIN).then(Self::default)
     }
 
-    /// As [`SpinPolicy::patient`], for a process that may use so many cores.
+    /// Creates a policy as [`SpinPolicy::patient`], for a process that may use so many cores.
     pub fn patient_with(cores: usize) -> Self {
         Self::up_to(if cores < CORES_MIN { SHORT } else { LONG }, cores)
     }
@@ -116,7 +116,7 @@ impl SpinPolicy {
         Self { short, average: 2 * short, longest: 0, cores, pause: 0 }
     }
 
-    /// How long to look before sleeping.
+    /// Returns how long to spin before sleeping.
     pub fn limit(&self) -> Duration {
         if self.cores > 1 && self.pause == 0 && self.average < self.short {
             Duration::from_nanos(2 * self.average.max(self.longest))
@@ -159,7 +159,7 @@ impl SpinPolicy {
     }
 }
 
-/// How looking has ended.
+/// The outcome of spinning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Looked {
     /// What was waited for is there.
@@ -196,8 +196,8 @@ pub fn look(since: Instant, limit: Duration, ready: impl Fn() -> bool) -> Looked
     look_for(since, limit, LOOKS, || ready().then_some(())).err().unwrap_or(Looked::Ready)
 }
 
-/// As [`look`], for something to be found; `looks` times before the core is given away once. The time is taken once for that, too: it takes
-/// as long as several looks.
+/// Spins as [`look`] until `found` returns a value; polls `looks` times before the core is yielded once. The clock is
+/// read once for that, too: it takes as long as several polls.
 ///
 /// # Errors
 /// How looking has ended without it.

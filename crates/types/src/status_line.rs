@@ -4,7 +4,7 @@ use crate::printable;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module.
+/// A line on standard error that is rewritten on a terminal.
 #[derive(Debug, Default)]
 pub struct StatusLine {
     /// A text stands on the terminal, without its line's end.

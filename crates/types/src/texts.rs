@@ -13,7 +13,7 @@ pub const REQUEST_TEXT_MAX: usize = 32 << 10;
 /// Bytes of a path of a file.
 pub const PATH_MAX: usize = 4 << 10;
 
-/// As much of a text as `max` bytes hold, without half a character.
+/// Returns the start of a text, at most `max` bytes and no half character.
 pub fn cut(text: &str, max: usize) -> &str {
     let end = (0..=max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]
@@ -24,14 +24,15 @@ pub fn shorten(text: &mut String, max: usize) {
     text.truncate(cut(text, max).len());
 }
 
-/// Why a session is over whose time is: coordinator and agents tell its program the same. A remedy stands behind a semicolon.
+/// Returns the reason for the end of a session whose time is over: coordinator and agents tell its program the same.
+/// The remedy follows a semicolon.
 pub fn time_is_over(session: SessionId) -> String {
     format!(
         "session {session} has lasted as long as the cluster allows (--session-time); divide the work into shorter runs, or ask for more time"
     )
 }
 
-/// Why a session is over that an administrator has closed, as [`time_is_over`].
+/// Returns the reason for the end of a session that an administrator has closed, in the form of [`time_is_over`].
 pub fn closed_by_administrator(session: SessionId) -> String {
     format!("an administrator has closed session {session}; ask them why, or start the program again")
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// What to do about a panic.
+/// The remedy for a panic.
 pub const REMEDY: &str = "this is a bug in Accord, please report it";
 
 /// A panic that was caught.
@@ -43,7 +43,7 @@ thread_local! {
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on any panic in this process, one of `program`'s own, prints a line and aborts it, unless it is [`caught`].
+/// Makes any panic in this process, one of `program`'s own, print a line and abort it, unless it is [`caught`].
 pub fn abort_on_panic(program: &'static str) {
     std::panic::set_hook(Box::new(move |info| {
         let trace = Backtrace::capture();
@@ -73,8 +73,8 @@ fn last_words(text: String) {
     }
 }
 
-/// From now on a panic of a thread that [`spawn`] has started is given to `end`, which ends the process. By then the thread has let go of all
-/// that it had.
+/// Makes a panic of a thread that [`spawn`] has started call `end`, which ends the process. By then the thread has
+/// dropped all that it had.
 pub fn end_on_panic(end: fn(&Panic)) {
     // The first one stays.
     let _ = END.set(end);
@@ -97,7 +97,7 @@ pub fn spawn<T: Send + 'static>(
     Builder::new().name(name.into()).spawn(guarded(work))
 }
 
-/// As [`spawn`], with so much of a stack.
+/// Starts a thread as [`spawn`], with a stack of this size.
 ///
 /// # Errors
 /// As for [`spawn`].
@@ -120,7 +120,8 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     outcome.map_err(|payload| Panic { thread: current(), message: one_line(&*payload) })
 }
 
-/// How many threads of this module run. One that is starting is not counted yet, and one that is ending not any more.
+/// Returns how many threads of this module run. One that is starting is not counted yet, and one that is ending not any
+/// more.
 pub fn running() -> usize {
     RUNNING.load(Ordering::SeqCst)
 }

@@ -2,7 +2,7 @@
 
 use crate::{DeviceId, QueueId};
 
-/// What kind of work a span was.
+/// The kind of a span's work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SpanKind {
     /// A region ran.
@@ -39,11 +39,11 @@ impl SpanKind {
 /// One piece of work on one device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Where.
+    /// The device.
     pub device: DeviceId,
-    /// In which queue.
+    /// The queue.
     pub queue: QueueId,
-    /// What.
+    /// The kind of work.
     pub kind: SpanKind,
     /// The region's name; empty for copies.
     pub name: String,

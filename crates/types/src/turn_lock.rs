@@ -11,7 +11,7 @@ use crate::short_lock::{assert_none_held, soon};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// See the module. A panic of its holder leaves it usable.
+/// A lock that is held over calls that may block. A panic of its holder leaves it usable.
 #[derive(Default, Debug)]
 pub struct TurnLock<T>(Mutex<T>);
 
@@ -56,7 +56,7 @@ pub fn wait<'a, T>(guard: MutexGuard<'a, T>, condition: &Condvar) -> MutexGuard<
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`wait`], for so long at most.
+/// Waits as [`wait`], for so long at most.
 pub fn wait_timeout<'a, T>(guard: MutexGuard<'a, T>, condition: &Condvar, time: Duration) -> MutexGuard<'a, T> {
     assert_none_held();
     condition.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0

@@ -7,8 +7,8 @@ use std::ffi::OsString;
 /// Begins the names of all settings of Accord's own.
 const PREFIX: &str = "ACCORD_";
 
-/// How names begin that are no settings: those between Accord's own processes, of its tests, of environment modules, and what
-/// Kubernetes tells pods of the chart's service.
+/// Prefixes of names that are no settings: those between Accord's own processes, of its tests, of environment modules,
+/// and what Kubernetes tells pods of the chart's service.
 pub const NO_SETTINGS: &[&str] = &[
     "ACCORD_TEST",
     "ACCORD_INTERNAL",

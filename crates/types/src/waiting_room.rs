@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// Names one who waits, never again another one.
 pub type Ticket = u64;
 
-/// See the module.
+/// A bounded set of waiting connections.
 #[derive(Debug)]
 pub struct WaitingRoom {
     most: usize,
@@ -66,7 +66,7 @@ impl WaitingRoom {
         true
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -77,7 +77,8 @@ impl WaitingRoom {
     }
 }
 
-/// What counts as one address. A network of IPv6 is one: a host that has one address there has as many as it likes.
+/// Returns the name under which an address is counted. A network of IPv6 is one: a host that has one address there has
+/// as many as it likes.
 pub fn place_of(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),

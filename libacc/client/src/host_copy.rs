@@ -20,7 +20,7 @@ pub struct Unchanged {
 }
 
 impl Unchanged {
-    /// For bytes that are to be those of a range, which is `whole` or a part of it.
+    /// Creates the state for new bytes of a range, which is `whole` or a part of it.
     pub fn new(range: HostRange, whole: HostRange) -> Self {
         Self { range, whole, done: 0 }
     }
@@ -86,12 +86,12 @@ fn write_changed(write: &mut impl FnMut(HostRange, &[u8]), range: HostRange, new
 }
 
 impl Changed {
-    /// See [`accord_runtime::ports::DeviceClient::copy_out_changed`].
+    /// Creates the state for [`accord_runtime::ports::DeviceClient::copy_out_changed`].
     pub fn new(sent: &[u8], parts: &[Part], chain: Option<&Arc<Chain>>) -> Self {
         Self { sent: sent.into(), parts: parts.into(), chain: chain.cloned() }
     }
 
-    /// How many bytes come.
+    /// Returns the number of bytes that come.
     pub fn size(&self) -> usize {
         self.sent.len()
     }

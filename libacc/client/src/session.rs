@@ -44,18 +44,18 @@ enum DeviceLocation {
     There(Arc<RemoteDeviceClient>),
 }
 
-/// What went over the connection to one node.
+/// The traffic of the connection to one node.
 #[derive(Clone, Debug)]
 pub struct NodeReport {
     /// The node at the other end.
     pub node_name: String,
-    /// How its lanes go, and why.
+    /// The route of its lanes, and the reason for it.
     pub route: Route,
-    /// As this program counts.
+    /// Traffic as this program counts it.
     pub program: Counters,
-    /// As the executor counts: its lanes to this program.
+    /// Traffic as the executor counts it, of its lanes to this program.
     pub executor: Counters,
-    /// As the executor counts: its lanes to other executors.
+    /// Traffic as the executor counts it, of its lanes to other executors.
     pub peers: Counters,
 }
 
@@ -162,7 +162,7 @@ impl Session {
         Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator })
     }
 
-    /// What went over the connections that there are.
+    /// Returns the traffic of all connections.
     ///
     /// # Errors
     /// When a connection is lost.

@@ -17,13 +17,13 @@ pub type LocalFactory = Box<dyn Fn(&[DeviceInfo]) -> Result<Vec<Option<Arc<dyn L
 
 /// A cluster's coordinator.
 pub struct Coordinator {
-    /// Where it is.
+    /// The coordinator's address.
     pub address: PeerAddress,
-    /// As whom the program is known there.
+    /// The program's identity there.
     pub trust: Trust,
 }
 
-/// In which order a session numbers its devices.
+/// The order in which a session numbers its devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
     /// This node's devices first, then the others.
@@ -40,37 +40,37 @@ pub enum Order {
 /// Shows people the state of a wait; none: it is over.
 pub type ShowWait = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
-/// What [`crate::connect`] needs to know.
+/// The settings of [`crate::connect`].
 pub struct SessionSettings {
     /// The cluster; none: this machine's devices only.
     pub coordinator: Option<Coordinator>,
-    /// This machine's name, by which the coordinator knows its agent.
+    /// The name of this machine, by which the coordinator knows its agent.
     pub node_name: String,
-    /// Only devices of this kind, of those that the cluster has; none: all.
+    /// The kind of devices of the session, of those that the cluster has; `None`: all.
     pub kind: Option<DeviceKind>,
     /// The devices that the program asks the coordinator for, as the text of a request; none: all.
     pub request: Option<String>,
     /// The job that the program is of.
     pub job: Option<JobToken>,
-    /// How devices are numbered.
+    /// The order of device numbers.
     pub order: Order,
-    /// This program's rank, if it is part of an MPI job.
+    /// The rank of this program, if it is part of an MPI job.
     pub rank: Option<Rank>,
-    /// This machine's devices, for use without a coordinator.
+    /// The devices of this machine, for use without a coordinator.
     pub devices: Vec<DeviceInfo>,
     /// Drives this machine's devices.
     pub local: LocalFactory,
-    /// This program's code for GPUs.
+    /// The program's code for GPUs.
     pub images: Arc<Images>,
     /// Processes of this machine, for GPUs that copy to each other directly; none: they don't.
     pub same_host: Option<Arc<SameHostPeers>>,
-    /// What remote executors are told of this program.
+    /// The description of this program for remote executors.
     pub program: ProgramSpec,
-    /// What carries the lanes to executors.
+    /// The transport of the lanes to executors.
     pub transport: Wanted,
-    /// How long the program waits for an executor that gives no sign of life; none: for ever.
+    /// The limit of waits for an executor that gives no sign of life; `None`: for ever.
     pub timeout: Option<Duration>,
-    /// How long a session is asked for while the coordinator does not answer.
+    /// The limit of waits for a coordinator that does not answer.
     pub open_timeout: Duration,
     /// Takes a line for people where the program may seem to hang.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,

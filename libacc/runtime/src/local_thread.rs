@@ -47,7 +47,7 @@ impl LocalThread {
         self.host_regions = self.host_regions.saturating_sub(1);
     }
 
-    /// In how many data regions this thread is.
+    /// Returns how many data regions this thread is in.
     pub fn regions(&self) -> usize {
         self.regions.len()
     }

@@ -322,9 +322,9 @@ pub trait Cluster: Send + Sync {
 /// A variable of the program in a block that travels as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Where in the block.
+    /// Offset in the block.
     pub at: usize,
-    /// Where in the program.
+    /// Target in the program's memory.
     pub dst: HostRange,
 }
 
@@ -383,7 +383,7 @@ impl Chain {
     }
 }
 
-/// How often small variables were written back, of all devices.
+/// The number of write-backs of small variables, of all devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
     /// Writes that have begun, or are just about to.
@@ -401,7 +401,7 @@ impl Changes {
     }
 }
 
-/// What a copy to the program's memory may do there.
+/// The permission to copy into the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TargetAccess {
     /// Write.
@@ -417,13 +417,13 @@ pub enum TargetAccess {
 /// A function or constant of a loaded object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProgramConstant {
-    /// What it is called, with its place in the source where known: `helper (ptr.cpp:9)`.
+    /// Its name, with its place in the source where known: `helper (ptr.cpp:9)`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ConstantKind,
 }
 
-/// What a constant of a loaded object is.
+/// The kind of a loaded object's constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConstantKind {
     /// Code.

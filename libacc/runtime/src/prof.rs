@@ -8,7 +8,7 @@ use accord_types::{DeviceNum, DeviceType, LaunchDims, QueueId};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What happened. The names are those of the specification's events.
+/// A profiling event. The names are those of the specification's events.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProfilingEvent {
     /// `acc_ev_device_init_start`
@@ -56,7 +56,7 @@ pub enum ProfilingEvent {
 /// One thing that happened, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice {
-    /// What.
+    /// The event.
     pub what: ProfilingEvent,
     /// The device's type.
     pub device_type: DeviceType,

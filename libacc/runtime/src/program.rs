@@ -2,7 +2,7 @@
 
 use accord_types::{DeviceType, GlobalSpec, Rank};
 
-/// What the program's surroundings set, read once by the shell.
+/// The settings of the program's environment, read once by the shell.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// `ACC_DEVICE_TYPE` (OpenACC 3.3, 4.1).
@@ -11,8 +11,8 @@ pub struct Settings {
     pub device_num: Option<u32>,
     /// `GOMP_OPENACC_DIM`: gangs, workers, vector length where neither clause nor compiler chose; 0 leaves it open.
     pub default_dims: [u32; 3],
-    /// This program's place in its MPI job, if the first number that it names settles the order of device numbers; else the
-    /// order is that of the clients.
+    /// The program's place in its MPI job, if the first number that it names settles the order of device numbers; else
+    /// the order is that of the clients.
     pub rank: Option<Rank>,
     /// `GOMP_DEBUG`.
     pub debug: bool,
@@ -22,7 +22,7 @@ pub struct Settings {
     pub maps_unmapped: bool,
     /// Devices' memory has to lie in `AddressRange::LOW_WINDOW`.
     pub low_addresses: bool,
-    /// No other process has this number: for choices that programs are not to make alike.
+    /// A number of this process alone: for choices that programs are not to make alike.
     pub seed: u64,
 }
 
@@ -33,8 +33,8 @@ pub struct Global {
     pub host: usize,
     /// Its size in bytes.
     pub bytes: usize,
-    /// It has a `link` clause: present only while something maps it.
+    /// Whether it has a `link` clause: present only while something maps it.
     pub link: bool,
-    /// How a device finds it.
+    /// The name by which a device finds it.
     pub spec: GlobalSpec,
 }

@@ -9,9 +9,9 @@ use std::fmt;
 pub struct SyntaxError {
     /// The line of the text.
     pub line: usize,
-    /// What the grammar wants there.
+    /// The token that the grammar requires there.
     pub wanted: String,
-    /// What is there.
+    /// The token that is there.
     pub found: String,
 }
 

@@ -10,7 +10,7 @@ pub const WORKER_FOLDER_ENV: &str = "ACCORD_WORKER_FOLDER";
 /// How a worker that can not be one begins its last words.
 pub(crate) const WORKER_SAYS: &str = "accord: worker: ";
 
-/// How a machine's cores and memory are divided into CPU devices.
+/// The division of a machine's cores and memory into CPU devices.
 #[derive(Clone, Debug, Default)]
 pub struct CpuConfig {
     /// Number of devices; one with all cores if not given.

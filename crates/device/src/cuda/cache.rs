@@ -14,8 +14,8 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Length of the hash before the code.
 const HASH: usize = 32;
 
-/// Where compiled code is kept, by the setting `ACCORD_CACHE`: a folder, `off`, or (none, or empty) beside the user's other
-/// caches. None: nowhere. A user without a home has no such folder.
+/// Returns the folder for compiled code, by the setting `ACCORD_CACHE`: a folder, `off`, or (none, or empty) beside the
+/// user's other caches. Returns `None` if code is not kept. A user without a home has no such folder.
 pub fn cache_folder(setting: Option<&OsStr>) -> Option<PathBuf> {
     folder(setting, |name| std::env::var_os(name))
 }

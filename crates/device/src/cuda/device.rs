@@ -32,14 +32,14 @@ use std::sync::atomic::Ordering;
 /// Most streams of one device: its queues share beyond that.
 const STREAMS_MAX: u32 = 128;
 
-/// How a GPU is used.
+/// The configuration of a GPU.
 #[derive(Clone, Default)]
 pub struct CudaConfig {
     /// Folder for compiled code; none: every start compiles.
     pub cache: Option<PathBuf>,
     /// The program's images.
     pub images: Arc<Images>,
-    /// Where its memory is to lie; none: where the driver likes.
+    /// Place of its memory; `None`: the driver chooses.
     pub place: Option<AddressRange>,
     /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
     pub ipc: bool,
@@ -128,8 +128,8 @@ impl CudaDevice {
         Ok(device)
     }
 
-    /// For each region of an image that was used: its name in the PTX, and why it doesn't take its argument
-    /// block as its parameter, if it doesn't.
+    /// Returns, for each region of an image that was used, its name in the PTX, and the reason if it doesn't take its
+    /// argument block as its parameter.
     pub fn kernels(&self, image: ImageId) -> Vec<(String, Option<String>)> {
         use crate::image::BlockPath;
         let Some(slot) = self.modules.lock().get(&image).cloned() else { return Vec::new() };

@@ -14,7 +14,7 @@ unsafe extern "C" {
 /// Bytes that are passed on at a time.
 const PIECE: usize = 64 << 10;
 
-/// This process's standard output, in memory. What was taken from it goes back to the system.
+/// This process's standard output, captured in memory. Memory of output that was taken is freed.
 pub struct Printed {
     file: OwnedFd,
     /// Everything before was taken.
@@ -22,7 +22,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// From now on keeps what this process prints. For processes that print nothing themselves.
+    /// Captures what this process prints from now on. For processes that print nothing themselves.
     ///
     /// # Errors
     /// The system's.

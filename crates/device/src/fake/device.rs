@@ -44,7 +44,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
 /// Addresses of a device.
 pub(super) const ADDRESSES: u64 = STRIDE / 2;
 
-/// What a fake region gets.
+/// The arguments of a fake region.
 pub struct FakeLaunch<'a> {
     /// The device's memory.
     pub memory: &'a FakeMemory,
@@ -52,7 +52,7 @@ pub struct FakeLaunch<'a> {
     pub slots: &'a [u64],
     /// The whole argument block.
     pub block: &'a [u8],
-    /// As launched.
+    /// Dimensions of the launch.
     pub dims: LaunchDims,
 }
 

@@ -2,7 +2,7 @@
 
 use accord_types::ArgBlock;
 
-/// Where the parts of a block are in the kernel's one parameter:
+/// The offsets of a block's parts in the kernel's one parameter:
 ///
 /// ```text
 /// 0            slots that the kernel reads, 8 bytes each
@@ -21,7 +21,7 @@ pub struct BlockLayout {
     pub bytes: u32,
 }
 
-/// What [`BlockLayout::pack`] did.
+/// The outcome of [`BlockLayout::pack`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packed {
     /// Everything is in the parameter.

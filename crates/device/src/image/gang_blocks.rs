@@ -15,7 +15,7 @@ use super::ptx::{Instruction, Line, code, is_register};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-/// Why gangs of a region have thread blocks of their own.
+/// The reason why gangs of a region have thread blocks of their own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Apart {
     /// They have more than one warp.
@@ -54,7 +54,7 @@ impl fmt::Display for Apart {
     }
 }
 
-/// For each region of an image why its gangs can't share thread blocks; none if they can.
+/// Returns for each region of an image why its gangs can't share thread blocks, or `None` if they can.
 pub fn gangs_apart(image: &Image) -> Vec<Option<Apart>> {
     let texts: Vec<_> = image.objects.iter().map(|object| String::from_utf8_lossy(object)).collect();
     let mut known: BTreeMap<&str, Code<'_>> = BTreeMap::new();

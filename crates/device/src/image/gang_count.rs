@@ -14,7 +14,7 @@ use super::repeated_updates::repeated_updates;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// What can be told of a kernel's gangs.
+/// A kernel's number of gangs, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GangCount {
     /// What the image says; any number where that is 0.
@@ -25,7 +25,7 @@ pub enum GangCount {
     Lost,
 }
 
-/// What a kernel's code shows of its number of gangs.
+/// The use that a kernel's code makes of its number of gangs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GangUse {
     /// It reads the number while it runs.

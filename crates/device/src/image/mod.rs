@@ -81,7 +81,7 @@ impl Image {
         self.objects.iter().any(|object| object.windows(CALL.len()).any(|word| word == CALL))
     }
 
-    /// What its code shows of the number of gangs of each of its regions, in their order.
+    /// Returns the known number of gangs of each of its regions, in their order.
     pub fn gang_counts(&self) -> Vec<GangCount> {
         let texts = self.objects.iter().filter_map(|object| std::str::from_utf8(object).ok());
         // For no architecture whose kernels change: they are only read.

@@ -16,7 +16,7 @@ struct Code<'a> {
     calls: BTreeSet<&'a str>,
 }
 
-/// For each region of an image whether it has a loop and runs on one thread.
+/// Returns for each region of an image whether it has a loop and runs on one thread.
 pub fn on_one_thread(image: &Image) -> Vec<bool> {
     let texts: Vec<_> = image.objects.iter().map(|object| String::from_utf8_lossy(object)).collect();
     let mut known = BTreeMap::new();

@@ -16,9 +16,9 @@ pub const EXPLAIN_ENV: &str = "ACCORD_INTERNAL_EXPLAIN";
 pub struct ProgramObject {
     /// Its file.
     pub path: String,
-    /// It is the executable.
+    /// Whether it is the executable.
     pub executable: bool,
-    /// It calls OpenACC, by its imported names.
+    /// Whether it calls OpenACC, by its imported names.
     pub openacc: bool,
     /// Regions by GCC's list of them, which is there with and without code for GPUs.
     pub regions: u64,
@@ -51,7 +51,7 @@ pub struct HostRegion {
 pub struct HostVariable {
     /// Size in bytes.
     pub bytes: u64,
-    /// It has a `link` clause: devices have its address only.
+    /// Whether it has a `link` clause: devices have its address only.
     pub link: bool,
 }
 

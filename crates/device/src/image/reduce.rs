@@ -34,12 +34,12 @@ use super::spin::{Body, Spin, Swap, base};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// How a kernel changes results that threads share: reductions over gangs and workers, and atomic updates.
+/// A kernel's changes of results that threads share: reductions over gangs and workers, and atomic updates.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Updates {
-    /// By one operation of the hardware each, in place of the compiler's loop.
+    /// Number of those by one operation of the hardware each, in place of the compiler's loop.
     pub hardware: u32,
-    /// By loops, which retry until no other thread interferes, or until they have a lock.
+    /// Number of loops, which retry until no other thread interferes, or until they have a lock.
     pub loops: u32,
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// Most slots that are copied at a kernel's start.
 pub(crate) const SLOTS_MAX: u32 = 64;
 
-/// Why a kernel gets its argument block by address, which costs a copy a launch.
+/// The reason why a kernel gets its argument block by address, which costs a copy a launch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The device is of this architecture (60 for `sm_60`), which can't take a parameter's address.
@@ -47,7 +47,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// What to do about it; none where nothing is known to help.
+    /// Returns the remedy, or `None` where none is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::OnStack => Some("compile with -O2"),

@@ -24,7 +24,7 @@ pub const PARAMETER_SM_MIN: u32 = 70;
 /// Oldest PTX version (7.7) with that.
 const VERSION_MIN: (u32, u32) = (7, 7);
 
-/// How a kernel gets its argument block.
+/// The way in which a kernel gets its argument block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BlockPath {
     /// As its parameter.
@@ -38,13 +38,14 @@ pub enum BlockPath {
 pub struct Kernel {
     /// Its name in the PTX.
     pub name: String,
-    /// How it gets its argument block.
+    /// The way in which it gets its argument block.
     pub block: BlockPath,
-    /// How it changes results that threads share.
+    /// Its changes of results that threads share.
     pub updates: Updates,
-    /// What its code shows of its number of gangs.
+    /// The use of its number of gangs.
     pub gangs: GangUse,
-    /// It works the same with several gangs in a block, as far as its own code goes ([`gangs_apart`](super::gangs_apart)).
+    /// Whether it works the same with several gangs in a block, as far as its own code goes
+    /// ([`gangs_apart`](super::gangs_apart)).
     pub shares_blocks: bool,
     /// Loops of it that do several rounds at a time.
     pub unrolled: u32,

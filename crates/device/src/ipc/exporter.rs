@@ -74,7 +74,8 @@ impl Exporter {
         threads::spawn("accord-export", move || serving.serve()).ok().map(|_| exporter)
     }
 
-    /// Where `len` bytes at `start` are. None if they can't be exported to another process, or the connection has ended.
+    /// Returns a handle to `len` bytes at `start`, or `None` if they can't be exported to another process, or the
+    /// connection has ended.
     pub fn handle(
         self: &Arc<Self>,
         memory: &Arc<dyn ExportMemory>,

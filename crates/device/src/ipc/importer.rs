@@ -17,8 +17,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// A piece of another process's memory: its offset in the range, number and length.
 pub type Piece = (u64, u64, u64);
 
-/// What one device has of other processes' memory: a mirror of each range, with a piece at the offset that it has there.
-/// `importer` is the number of the importer that brings the pieces.
+/// One device's imports of other processes' memory: a mirror of each range, with a piece at the offset that it has
+/// there. `importer` is the number of the importer that brings the pieces.
 pub trait ImportMemory: Send + Sync {
     /// What the device is called in notes for people.
     fn device_name(&self) -> String;

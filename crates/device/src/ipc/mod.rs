@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What lets another process reach a piece.
+/// The key by which another process reaches a piece.
 #[derive(Debug)]
 pub enum PieceKey {
     /// A descriptor of the piece.
@@ -30,7 +30,7 @@ impl PieceKey {
     pub const ALLOCATION: usize = 64;
 }
 
-/// What has to stay as long as another process has a piece; none if nothing has to.
+/// An owner that has to stay as long as another process has a piece; `None` if there is none.
 pub type Keep = Option<Arc<dyn Any + Send + Sync>>;
 
 /// A number that this process has given to nothing else: of a range, a piece or an importer.

@@ -11,7 +11,7 @@ use accord_types::{
     StreamId, TransferId,
 };
 
-/// What the core looks at while it decides. An answer neither waits nor changes anything.
+/// Queries of the core while it decides. An answer neither waits nor changes anything.
 pub trait Facts {
     /// Whether a stream has got to a position.
     fn reached(&self, device: u32, stream: StreamId, seq: Seq) -> bool;
@@ -20,7 +20,7 @@ pub trait Facts {
     fn incoming(&self) -> usize;
 }
 
-/// What is to be done for a command, now. Those that name an answer wait for it: the core is told what came of them.
+/// Work to do for a command, now. Requests that name an answer wait for it: the driver gives the core their outcome.
 #[derive(Debug)]
 pub enum Request<'a> {
     /// Nothing more.
@@ -89,22 +89,22 @@ pub enum Operation<'a> {
 pub struct Push<'a> {
     /// Its number.
     pub transfer: TransferId,
-    /// Who takes it.
+    /// The receiver.
     pub to: PeerId,
     /// Bytes.
     pub len: u64,
-    /// How to reach it; none for the program.
+    /// Directions to it; `None` for the program.
     pub to_executor: Option<Directions<'a>>,
 }
 
-/// Where bytes of another device go.
+/// The target of bytes of another device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CopyTarget {
     /// The device.
     pub device: u32,
     /// First byte.
     pub dst: DevicePtr,
-    /// What comes first there.
+    /// The position that precedes it there.
     pub after: Option<(StreamId, Seq)>,
 }
 
@@ -119,7 +119,7 @@ pub struct StreamPosition {
     pub seq: Seq,
 }
 
-/// What goes to the program, or will when something has happened.
+/// A message to the program, now or after an event.
 #[derive(Debug)]
 pub enum Effect {
     /// Answers a command.

@@ -16,7 +16,7 @@ pub const DEVICES_BYTES_MAX: usize = 256 * 12;
 /// Bytes of a chunk's header.
 pub const HEADER_LEN: usize = 32;
 
-/// What a chunk is.
+/// The kind of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ChunkKind {
@@ -47,11 +47,11 @@ pub enum ChunkKind {
 /// Header of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk {
-    /// What follows.
+    /// The kind of the bytes that follow.
     pub kind: ChunkKind,
-    /// Whose bytes.
+    /// The transfer of the bytes.
     pub transfer: TransferId,
-    /// Where in the transfer they belong.
+    /// Their offset in the transfer.
     pub offset: u64,
     /// Number of bytes that follow.
     pub len: usize,
@@ -68,7 +68,7 @@ impl Chunk {
         bytes
     }
 
-    /// What [`Chunk::encode`] wrote.
+    /// Decodes the output of [`Chunk::encode`].
     ///
     /// # Errors
     /// `acc_error_device_unavailable` if it is none, or announces more than its kind may have.

@@ -28,7 +28,7 @@ const NONCE_AT: usize = HELLO_LEN - NONCE_LEN;
 /// For any node that gets it.
 const ANY_NODE: u32 = u32::MAX;
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Purpose {
@@ -67,8 +67,8 @@ impl Purpose {
         })
     }
 
-    /// How long what one side has sent on such a lane may stand unread; none: for ever. Programs may sit in a debugger, and executors behind a
-    /// full stream.
+    /// Returns how long bytes of one side may stay unread on such a lane; `None`: for ever. Programs may sit in a
+    /// debugger, and executors behind a full stream.
     pub fn unread_max(self) -> Option<Duration> {
         match self {
             Self::Session | Self::Measure => Some(READ_AT_ONCE),
@@ -91,21 +91,21 @@ impl Purpose {
     }
 }
 
-/// How a client introduces itself.
+/// The first message of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// Its protocol version: [`VERSION`].
     pub version: u32,
-    /// What the connection is for.
+    /// The purpose of the connection.
     pub purpose: Purpose,
     /// The session that it belongs to; 0 at the session endpoint.
     pub session: SessionId,
     /// Number among the session's lanes of its kind, from 0. Of a command lane and a peer lane the number of the executor that
     /// it is for, see [`PeerId::incarnation`].
     pub index: u16,
-    /// Who connects; of a peer lane with its number, see [`PeerId::on_lane`].
+    /// The connecting process; of a peer lane with its number, see [`PeerId::on_lane`].
     pub from: PeerId,
-    /// Whose executor it is for; none: of whatever node takes it.
+    /// The node of the executor that it is for; `None`: any node that takes it.
     pub to: Option<NodeId>,
     /// TLS follows the handshake.
     pub secure: bool,
@@ -133,7 +133,7 @@ impl Hello {
         bytes
     }
 
-    /// What [`Hello::encode`] wrote.
+    /// Decodes the output of [`Hello::encode`].
     ///
     /// # Errors
     /// `acc_error_device_unavailable` if it is none, or of another version.

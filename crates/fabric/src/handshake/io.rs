@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 /// Longest that a refused client is listened to, so that it can read why.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// When a handshake must be over.
+/// The time when a handshake must be over.
 #[derive(Clone, Copy)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// In so long.
+    /// Returns the deadline after this time.
     pub fn after(timeout: Duration) -> Self {
         Self(Instant::now() + timeout)
     }

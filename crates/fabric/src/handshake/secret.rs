@@ -20,7 +20,7 @@ const LANE: &[u8] = b"accord lane";
 const CLIENT: &[u8] = b"accord lane client";
 const SERVER: &[u8] = b"accord lane server";
 
-/// What only the two ends of one lane know after its handshake.
+/// A secret that only the two ends of one lane know after its handshake.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LaneSecret([u8; MAC_LEN]);
 
@@ -61,7 +61,7 @@ impl fmt::Debug for LaneSecret {
 /// A client that has proven the session's key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Introduced {
-    /// How it has introduced itself.
+    /// Its hello.
     pub hello: Hello,
     /// There is one if TLS follows.
     pub(crate) secret: Option<LaneSecret>,

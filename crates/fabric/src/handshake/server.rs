@@ -108,7 +108,7 @@ impl Challenge {
 /// A client that has proven its key and waits to be welcomed.
 #[derive(Debug)]
 pub struct Proven {
-    /// How it has introduced itself.
+    /// Its hello.
     pub hello: Hello,
     pub(super) secret: Option<LaneSecret>,
 }

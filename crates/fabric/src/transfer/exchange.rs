@@ -188,7 +188,7 @@ impl Exchange {
         self.wait_for_room(ExchangeCore::pushes)
     }
 
-    /// As [`Exchange::wait_to_push`], to expect a transfer.
+    /// Waits as [`Exchange::wait_to_push`], to expect a transfer.
     ///
     /// # Errors
     /// Returns the error of [`Exchange::close`] once the exchange is closed.
@@ -372,7 +372,7 @@ impl IncomingBytes {
         self.incoming.fills_native()
     }
 
-    /// As [`IncomingBytes::fill`], into device memory. Returns the number of bytes received; 0 if the host has to read
+    /// Receives bytes as [`IncomingBytes::fill`], into device memory. Returns their number; 0 if the host has to read
     /// the next ones.
     pub fn fill_native(&mut self, room: NativeRange) -> usize {
         if self.failure.lock().is_some() {

@@ -44,7 +44,7 @@ enum PushState {
     Ended(Result<()>),
 }
 
-/// What a push has to do next.
+/// The next step of a push.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PushStep {
     /// Nothing yet.

@@ -39,7 +39,7 @@ const PROOF_LIMIT: Duration = Duration::from_secs(5);
 /// Most connections accepted before the others are polled again.
 const BATCH_MAX: usize = 64;
 
-/// What became of a connection.
+/// The outcome of a connection.
 #[derive(Debug)]
 pub enum Outcome {
     /// The connection has proven its key and waits for [`Proven::welcome`].
@@ -48,7 +48,7 @@ pub enum Outcome {
     Refused(String, Error),
 }
 
-/// What a connection has to prove.
+/// The proof that a connection owes.
 #[derive(Debug)]
 pub enum Asked {
     /// Possession of this key.

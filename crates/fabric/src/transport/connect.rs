@@ -23,7 +23,7 @@ pub fn route(peer: &Endpoint, terms: LaneTerms) -> Route {
     choose(peer, terms, await_same_machine)
 }
 
-/// As [`route`], without waiting for a local agent that may still be starting.
+/// Returns the route as [`route`], without waiting for a local agent that may still be starting.
 pub fn route_now(peer: &Endpoint, terms: LaneTerms) -> Route {
     choose(peer, terms, nearness)
 }

@@ -8,7 +8,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What carries a lane.
+/// The transport of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transport {
     /// Buffers within a process.
@@ -281,7 +281,7 @@ pub trait PostedRoom: fmt::Debug + Send + Sync {
     fn await_free(&self);
 }
 
-/// What [`Lane::read_piece`] has found.
+/// The result of [`Lane::read_piece`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextPiece {
     /// Bytes, which are in the piece.
@@ -305,7 +305,7 @@ impl Piece {
     /// Most bytes.
     pub const MAX: usize = 128 << 10;
 
-    /// What is on its way.
+    /// Returns the received bytes.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.get(Self::BEFORE..Self::BEFORE + self.len).unwrap_or_default()
     }
@@ -349,7 +349,7 @@ impl Piece {
 pub type SharedLane = Arc<dyn Lane>;
 
 impl dyn Lane + '_ {
-    /// As [`Lane::write_all`], for bytes that lie together.
+    /// Writes contiguous bytes as [`Lane::write_all`].
     ///
     /// # Errors
     /// As for [`Lane::write`].

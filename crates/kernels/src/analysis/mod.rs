@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Pairs of ranges that are compared ahead of a nest.
 const COMPARISONS_MAX: usize = 32;
 
-/// What may be relied on.
+/// The rules that the analysis may rely on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
     /// Whether loops without `independent` are tried; not in C++.
@@ -31,7 +31,7 @@ pub struct Rules {
 /// A loop that may run in parallel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parallel {
-    /// By `independent`, not by a proof.
+    /// Whether `independent` promises it, without a proof.
     pub promised: bool,
     /// Its scalars.
     pub scalars: Scalars,

@@ -4,7 +4,7 @@ use crate::ir::{Access, Construct, Kind, Loop, Shape, Statement, Storage, VarId}
 use crate::walk;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a loop treats the scalars that its body writes.
+/// A loop's treatment of the scalars that its body writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scalars {
     /// Written in each iteration before it is read.

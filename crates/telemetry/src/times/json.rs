@@ -4,7 +4,7 @@ use super::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
 use serde_json::{Value, json};
 
 impl Times {
-    /// For programs: one JSON object and a newline. Times are nanoseconds.
+    /// Returns the times as one JSON object and a newline, in nanoseconds.
     pub fn json(&self) -> String {
         let places: Vec<Value> = self.places.iter().map(|at| place(at, self)).collect();
         let devices: Vec<Value> = self.devices.iter().map(device).collect();

@@ -3,21 +3,21 @@
 mod json;
 mod text;
 
-/// How often something happened, and how long it took.
+/// The number and the durations of one kind of event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// How often.
+    /// Number of events.
     pub count: u64,
     /// Nanoseconds of all.
     pub total_ns: u64,
-    /// Of the shortest.
+    /// Duration of the shortest.
     pub min_ns: u64,
-    /// Of the longest.
+    /// Duration of the longest.
     pub max_ns: u64,
 }
 
 impl Tally {
-    /// It happened once more.
+    /// Adds an event.
     pub fn add(&mut self, ns: u64) {
         self.min_ns = if self.count == 0 { ns } else { self.min_ns.min(ns) };
         self.max_ns = self.max_ns.max(ns);
@@ -34,7 +34,7 @@ impl Tally {
 /// Copies between the program and a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Copies {
-    /// How many were put into a queue.
+    /// Number of copies put into a queue.
     pub count: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -45,21 +45,21 @@ pub struct Copies {
 pub struct Launches {
     /// The region's function.
     pub kernel: String,
-    /// How many.
+    /// Number of launches.
     pub count: u64,
     /// Gangs, workers and vector length of the last one; 0 where only the device knows.
     pub dims: [u64; 3],
     /// Others had other dimensions.
     pub dims_vary: bool,
-    /// It has a loop, and was compiled for one thread of the GPU.
+    /// Whether it has a loop, and was compiled for one thread of the GPU.
     pub one_thread: bool,
-    /// How long the region ran on the device, by the device; it counts what the device has reported.
+    /// Time of the region on the device, by the device; its count is that of the launches that the device has reported.
     pub on_device: Tally,
     /// Other places launch a region of the same name, and [`Launches::on_device`] is of all of them.
     pub shared: bool,
 }
 
-/// What one place in the program did on one device.
+/// Activity of one place in the program on one device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PlaceTimes {
     /// The source file; empty where it is not known.
@@ -74,19 +74,19 @@ pub struct PlaceTimes {
     pub construct: String,
     /// Index into [`Times::devices`]; none is the host.
     pub device: Option<usize>,
-    /// How often it was reached, and how long the program was in it.
+    /// Number of passes, and the time that the program spent there.
     pub elapsed: Tally,
-    /// What it launched.
+    /// Its launches.
     pub launches: Vec<Launches>,
-    /// To the device.
+    /// Copies to the device.
     pub copies_in: Copies,
-    /// From the device.
+    /// Copies from the device.
     pub copies_out: Copies,
     /// Waits of the program for the device there.
     pub waits: Tally,
 }
 
-/// What one device did, by its own clock.
+/// Activity of one device, by its own clock.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeviceTimes {
     /// Its number in the program.
@@ -115,8 +115,8 @@ pub struct DeviceTimes {
     pub waits: Tally,
 }
 
-/// What went between the program and a node with devices that it used, by the program's clock: larger copies, not those that commands
-/// carry.
+/// Traffic between the program and a node with devices that it used, by the program's clock: larger copies, not those
+/// that commands carry.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeTimes {
     /// The machine's name.
@@ -134,13 +134,13 @@ pub struct Times {
     pub program: String,
     /// Its rank in an MPI job.
     pub rank: Option<u32>,
-    /// From its first call to its end.
+    /// Time from its first call to its end.
     pub wall_ns: u64,
     /// The devices that it used.
     pub devices: Vec<DeviceTimes>,
     /// Other nodes whose devices it used.
     pub nodes: Vec<NodeTimes>,
-    /// What its constructs did.
+    /// The places of its constructs.
     pub places: Vec<PlaceTimes>,
 }
 

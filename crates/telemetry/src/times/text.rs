@@ -5,7 +5,7 @@ use accord_types::ONE_THREAD;
 use std::fmt::Write;
 
 impl Times {
-    /// For people.
+    /// Returns the times as a table for people.
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a String can't fail.

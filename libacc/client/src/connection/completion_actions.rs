@@ -33,7 +33,7 @@ pub(super) struct CompletionActions {
     failed: BTreeMap<TransferId, Error>,
 }
 
-/// What becomes of a copy's bytes.
+/// The use of a copy's bytes.
 pub enum Completion {
     /// They are written.
     Write,
@@ -45,9 +45,9 @@ pub enum Completion {
 
 /// A copy whose bytes may be put where they belong now. [`super::Machine::landed`] follows.
 pub struct Begun {
-    /// Where to.
+    /// The target in the program's memory.
     pub dst: HostRange,
-    /// How.
+    /// The use of the bytes.
     pub completion: Completion,
     /// Parts of it that a later copy writes, so that this one leaves them as they are.
     pub leave: Vec<HostRange>,
@@ -78,7 +78,7 @@ struct CopyOut {
 /// Bytes that are written, or left as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Where they belong.
+    /// The target of the piece.
     pub range: HostRange,
     /// Whether they are written.
     pub write: bool,

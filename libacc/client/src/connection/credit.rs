@@ -4,7 +4,7 @@
 use accord_fabric::frame::{CREDIT_WINDOW, Command};
 use accord_types::QueueId;
 
-/// What a command needs room for, beside its own bytes.
+/// The room that a command needs, beside its own bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     /// Nothing.
@@ -18,7 +18,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// That of a command.
+    /// Returns the need of a command.
     pub fn of(command: &Command) -> Self {
         match (command, command.operation()) {
             (&Command::Push { device, queue, .. }, _) => Self::Push(device, QueueId(queue)),

@@ -3,7 +3,7 @@
 use accord_types::TransferId;
 use smallvec::SmallVec;
 
-/// Which line a transfer goes by, and on whose lanes.
+/// The line of a transfer, and the lanes that it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Sent without being asked for: the bytes may stand on the lane until the executor gets there.
@@ -12,7 +12,7 @@ pub enum Way {
     Asked,
 }
 
-/// Something that the machine can't do itself.
+/// An action that the machine can't take itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect<W> {
     /// Wake this thread: it is its turn, or what it waits for has come.
@@ -29,5 +29,5 @@ pub enum Effect<W> {
     Discard(TransferId),
 }
 
-/// What is to be done, in this order. As a rule there is little, which needs nothing from the heap.
+/// Actions for the caller, in this order. As a rule there are few, which need nothing from the heap.
 pub type Effects<W> = SmallVec<[Effect<W>; 4]>;

@@ -27,7 +27,7 @@ const HABIT: u32 = 2;
 /// So many operations after a wait are sent by the thread that calls.
 const DIRECT: u32 = 3;
 
-/// Who sends what was appended last.
+/// The thread that sends the frames appended last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
     /// The calling thread, now.
@@ -38,7 +38,7 @@ pub enum Flush {
     WakeFlusher,
 }
 
-/// What the flusher does now.
+/// The next step of the flusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlusherStep {
     /// Sends, then sleeps for so long, then asks again.

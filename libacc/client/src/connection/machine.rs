@@ -47,9 +47,9 @@ pub struct CopyIn {
     pub device: u32,
     /// The queue in whose order it is done.
     pub queue: QueueId,
-    /// Where to.
+    /// The target on the device.
     pub dst: DevicePtr,
-    /// From where in the program's memory.
+    /// The source in the program's memory.
     pub src: HostRange,
     /// The program's memory is read before the call returns, not in the queue's order.
     pub now: bool,
@@ -59,11 +59,11 @@ pub struct CopyIn {
     pub streams: usize,
 }
 
-/// How the bytes of a copy in travel. Its command is appended; [`Machine::queue_copy`] follows under the same lock, unless the
-/// calling thread sends the bytes.
+/// The way of a copy in's bytes. Its command is appended; [`Machine::queue_copy`] follows under the same lock, unless
+/// the calling thread sends the bytes.
 #[derive(Debug)]
 pub struct CopyInPlan {
-    /// They are not asked for.
+    /// Whether the bytes are sent unasked.
     pub eager: bool,
     /// The calling thread may send them, if a lane for eager copies is free.
     pub direct: bool,
@@ -79,7 +79,7 @@ pub struct CopyOut {
     pub device: u32,
     /// The queue in whose order it is done.
     pub queue: QueueId,
-    /// From where.
+    /// The source on the device.
     pub src: DevicePtr,
     /// Number of bytes.
     pub len: u64,
@@ -87,11 +87,11 @@ pub struct CopyOut {
     pub dst: HostRange,
     /// Its number.
     pub transfer: TransferId,
-    /// What becomes of the bytes.
+    /// The use of the bytes.
     pub completion: Completion,
 }
 
-/// What was asked for by a [`accord_fabric::ControlMessage::Ready`].
+/// The copy that a [`accord_fabric::ControlMessage::Ready`] has asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requested {
     /// A copy in of this connection, which goes its way.
@@ -154,7 +154,8 @@ impl<W: Clone> Machine<W> {
         !self.effects.is_empty()
     }
 
-    /// What is to be done since the last call. To be taken after every other call, and done without the machine's lock.
+    /// Takes the effects since the last call. Called after every other call; the caller acts on them without the
+    /// machine's lock.
     pub fn take_effects(&mut self) -> Effects<W> {
         std::mem::take(&mut self.effects)
     }
@@ -305,12 +306,12 @@ impl<W: Clone> Machine<W> {
         counted.map(drop)
     }
 
-    /// Who sends what was appended last, an operation of `queue`.
+    /// Decides which thread sends the frames appended last, an operation of `queue`.
     pub fn flush_after(&mut self, queue: QueueId) -> Flush {
         if queue == QueueId::SYNC { self.flush_with_wait() } else { self.flush_soon() }
     }
 
-    /// Who sends what was appended last, and is not waited for.
+    /// Decides which thread sends the frames appended last, without a wait for them.
     pub fn flush_soon(&mut self) -> Flush {
         if self.frames.len() >= FULL { Flush::Now } else { self.flush.soon() }
     }
@@ -327,7 +328,8 @@ impl<W: Clone> Machine<W> {
         }
     }
 
-    /// Who sends what was appended last, for a thread that waits for another peer: it must not wait for this one.
+    /// Decides which thread sends the frames appended last, for a thread that waits for another peer: it must not wait
+    /// for this one.
     pub fn flush_elsewhere(&mut self) -> Flush {
         self.flush.wake()
     }
@@ -353,12 +355,12 @@ impl<W: Clone> Machine<W> {
         }
     }
 
-    /// What the flusher does now, which is asked by the thread that was woken or started for [`Flush::WakeFlusher`].
+    /// Returns the flusher's next step, for the thread that was woken or started for [`Flush::WakeFlusher`].
     pub fn flusher(&mut self, now: Duration) -> FlusherStep {
         if self.lost.is_some() { FlusherStep::End } else { self.flush.flusher(now) }
     }
 
-    /// What the watcher does now.
+    /// Returns the watcher's next step.
     pub fn watcher(&mut self) -> WatchStep {
         if self.lost.is_some() {
             return WatchStep::End;
@@ -389,7 +391,8 @@ impl<W: Clone> Machine<W> {
         self.waits.try_read(false)
     }
 
-    /// As [`Machine::try_read`], also if a waiter wants to read: the thread that finds a lane lost may be that waiter.
+    /// Makes the watcher the reader as [`Machine::try_read`], also if a waiter wants to read: the thread that finds a
+    /// lane lost may be that waiter.
     pub fn try_read_the_last(&mut self) -> bool {
         self.waits.try_read(true)
     }
@@ -422,7 +425,7 @@ impl<W: Clone> Machine<W> {
         id
     }
 
-    /// What a waiter does now.
+    /// Returns a waiter's next step.
     pub fn turn(&mut self, id: WaitId) -> Turn {
         self.waits.turn(id)
     }
@@ -532,7 +535,7 @@ impl<W: Clone> Machine<W> {
         self.copies_out.is_open(transfer)
     }
 
-    /// How copies out have ended that were waited for.
+    /// Returns the outcome of copies out that were waited for.
     ///
     /// # Errors
     /// When their bytes may not be where they belong.

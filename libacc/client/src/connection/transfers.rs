@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// Lanes for the bytes of transfers: for eager copies in, and for what is asked for. Copies out take any.
 pub const EAGER_LANES: usize = 2;
-/// See [`EAGER_LANES`].
+/// The number of lanes for bytes that the executor asks for, see [`EAGER_LANES`].
 pub const ASKED_LANES: usize = 2;
 
 /// Most copies in flight between the program's memory and devices. A further copy blocks its caller.
@@ -29,7 +29,7 @@ pub struct Job {
     pub transfer: TransferId,
     /// The queue that it is in, and the device.
     pub(super) place: (u32, QueueId),
-    /// What is sent.
+    /// The bytes to send.
     pub bytes: Bytes,
     /// Copies out that bring what it reads.
     pub(super) after: Vec<TransferId>,
@@ -66,7 +66,7 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    /// How many.
+    /// Returns the number of bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Host(range) => range.len,

@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 /// Replies that an executor may owe to threads that have given up. It answers such questions when their queues are there, or fail.
 const UNANSWERED_MAX: usize = 1 << 16;
 
-/// What came back for a ticket.
+/// The reply to a ticket.
 #[derive(Debug, Default)]
 pub struct Reply {
-    /// As the command says.
+    /// Its value, as the command defines it.
     pub value: u64,
-    /// As the command says.
+    /// A second value, as the command defines it.
     pub extra: u64,
-    /// As the command says.
+    /// Its bytes, as the command defines them.
     pub payload: Vec<u8>,
 }
 
-/// What a thread waits for.
+/// The event that a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
     /// The reply to a ticket.
@@ -54,7 +54,7 @@ impl Want {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitId(u64);
 
-/// What a waiting thread does now.
+/// The next step of a waiting thread.
 #[derive(Debug)]
 pub enum Turn {
     /// What it waits for has come. It is no waiter any more.

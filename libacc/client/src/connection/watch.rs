@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-/// How often the watcher looks while the connection is in use.
+/// The interval of the watcher's polls while the connection is in use.
 pub const LOOK: Duration = Duration::from_millis(10);
 
-/// What the watcher does now.
+/// The next step of the watcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchStep {
     /// Handles what is here, sleeps for [`LOOK`] or until it is woken, then asks again.

@@ -34,7 +34,7 @@ enum Refusal {
     Gone(usize),
 }
 
-/// What a copy to the program's memory may do.
+/// The permission to copy into a range of the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writable {
     /// Write.

@@ -48,7 +48,7 @@ pub(crate) use update::Direction;
 pub use entries::Entries;
 pub use tags::Tags;
 
-/// Where a compute construct ran, or has to run.
+/// The side where a compute construct ran, or has to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
     /// On the device: launched, and for a synchronous construct finished.

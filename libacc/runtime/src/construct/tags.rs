@@ -3,7 +3,7 @@
 use accord_types::{AsyncArg, Error, ErrorCode, LaunchDims, Result};
 use smallvec::SmallVec;
 
-/// What the tags say.
+/// The content of the tags.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tags {
     /// Sizes that were not known when the program was compiled; 0 where they were, or are open.

@@ -74,7 +74,8 @@ impl Runtime {
         set(t).map_err(|error: Error| error.call("acc_set_cuda_stream"))
     }
 
-    /// What an observer of this thread's next construct is to know, with the construct's async-argument. Starts nothing.
+    /// Returns the subject of this thread's next construct for an observer, with the construct's async-argument. Starts
+    /// nothing.
     pub fn subject(&self, t: &mut LocalThread, async_: i32) -> Option<Subject> {
         let on = self.current(t).ok()?;
         Some(self.subject_on(t, on, async_))

@@ -6,7 +6,7 @@ use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, Error, ErrorCode, QueueId, Result};
 
-/// What [`Runtime::wait_any`] has found.
+/// The result of [`Runtime::wait_any`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AnyDone {
     /// The queue at this place of the list is done.

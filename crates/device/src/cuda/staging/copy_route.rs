@@ -8,7 +8,7 @@ pub const TAKEN_MAX: usize = 64 << 10;
 /// Copies that their caller waits for, up to these sizes, go to the driver as they are, too: bringing threads and pinned memory
 /// into play costs more.
 pub const WAITED_IN_MAX: usize = 1 << 20;
-/// See [`WAITED_IN_MAX`].
+/// The same as [`WAITED_IN_MAX`] for copies out.
 pub const WAITED_OUT_MAX: usize = 4 << 20;
 /// Copies out up to this size have slots of their own.
 pub const SMALL_MAX: usize = 64 << 10;
@@ -24,7 +24,7 @@ pub enum Direction {
     Out,
 }
 
-/// When the question is asked.
+/// The time of the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     /// When the program makes the call; nothing is ahead in the stream's list.
@@ -49,7 +49,7 @@ pub enum End {
     Device,
 }
 
-/// What is known of the program's pages.
+/// The state of the program's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pages {
     /// Accord has not page-locked any of them.
@@ -60,27 +60,28 @@ pub enum Pages {
     Mixed,
 }
 
-/// Everything that a route depends on, but for the pages, which are asked about only if they matter.
+/// The inputs of a route, but for the pages, which are asked about only if they matter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Whither.
     pub direction: Direction,
-    /// When.
+    /// The time of the question.
     pub at: At,
     /// Bytes.
     pub len: usize,
     /// The other end.
     pub end: End,
-    /// In: the bytes have to be read before the call returns. Out: the caller waits for them anyway.
+    /// Whether, for a copy in, the bytes have to be read before the call returns; for a copy out, whether the caller
+    /// waits for them anyway.
     pub waits: bool,
     /// The bytes may be copied aside, which few are.
     pub may_take: bool,
     /// The program puts work of its own into the stream, which therefore never waits for the host.
     pub exposed: bool,
-    /// It is the stream of synchronous calls: to wait for it does not wait for the program's regions.
+    /// Whether it is the stream of synchronous calls: to wait for it does not wait for the program's regions.
     pub synchronous: bool,
-    /// It continues a series of copies of this length, a constant distance apart on the device; nothing precedes it in
-    /// the stream's list, and single copies are unobserved.
+    /// Whether it continues a series of copies of this length, a constant distance apart on the device, nothing
+    /// precedes it in the stream's list, and single copies are unobserved.
     pub in_row: bool,
 }
 
@@ -100,7 +101,7 @@ impl Facts {
     }
 }
 
-/// What costs something to find out.
+/// Queries of the program's memory that cost time.
 pub trait ProgramMemory {
     /// Whether Accord has page-locked the memory.
     fn pages(&mut self) -> Pages;
@@ -112,7 +113,7 @@ pub trait ProgramMemory {
     fn is_pinned(&mut self) -> bool;
 }
 
-/// Where no memory of the program is at the end of a copy: it is not asked about.
+/// The end of a copy without memory of the program: it is not asked about.
 pub struct NoMemory;
 
 impl ProgramMemory for NoMemory {
@@ -129,7 +130,7 @@ impl ProgramMemory for NoMemory {
     }
 }
 
-/// How the bytes go.
+/// The route of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
     /// By the driver from or to the memory as it is, read or written when the stream gets there.
@@ -167,7 +168,7 @@ pub enum Route {
 pub struct Choice {
     /// The route.
     pub route: Route,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: &'static str,
 }
 

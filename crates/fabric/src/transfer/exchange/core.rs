@@ -31,7 +31,7 @@ pub struct ExchangeCore<E> {
     effects: Vec<ExchangeEffect<E>>,
 }
 
-/// What the caller has to do, in this order.
+/// An action for the caller; several are in order.
 #[derive(Debug)]
 pub enum ExchangeEffect<E> {
     /// The waiter of a push calls [`ExchangeCore::step`] again.

@@ -155,7 +155,8 @@ impl Pushing {
         }
     }
 
-    /// As [`Pushing::drain`], from device memory, which stays unchanged until [`Pushing::await_native`] has returned.
+    /// Sends bytes as [`Pushing::drain`], from device memory, which stays unchanged until [`Pushing::await_native`] has
+    /// returned.
     ///
     /// # Errors
     /// Returns the errors of [`Pushing::drain`].

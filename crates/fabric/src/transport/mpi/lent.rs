@@ -108,7 +108,7 @@ impl LentRoom {
         self.0.len == 0
     }
 
-    /// As [`LentBytes::enter`].
+    /// Enters the context as [`LentBytes::enter`].
     pub fn enter(self) -> bool {
         self.0.enter()
     }

@@ -70,7 +70,7 @@ pub struct Header {
     pub by_opener: bool,
     /// The lane's number at the rank that opened it.
     pub number: u32,
-    /// See [`MessageKind`].
+    /// The value, by its [`MessageKind`].
     pub value: u64,
     /// The tag, for [`MessageKind::Take`] and [`MessageKind::Landed`]; 0 otherwise.
     pub tag: u16,

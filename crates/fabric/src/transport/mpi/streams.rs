@@ -66,7 +66,7 @@ pub struct Streams {
     until_sweep: u32,
 }
 
-/// What a reader gets next.
+/// The next item for a reader.
 #[derive(Debug)]
 pub enum Next {
     /// A message with its header.

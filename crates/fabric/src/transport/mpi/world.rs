@@ -3,7 +3,7 @@
 use super::lent::{LentBytes, LentRoom};
 use std::io;
 
-/// What [`World::receive`] returns.
+/// The result of [`World::receive`].
 #[derive(Debug)]
 pub enum Came {
     /// A message, from a rank.

@@ -10,12 +10,12 @@ use std::time::Duration;
 /// So many waits at once need nothing from the heap.
 const REPLIES_FEW: usize = 2;
 
-/// What a thread that asks for queues has to wait for.
+/// The waits of a thread that asks for queues.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Asked {
     /// Replies, each by a wait of its own; none if the program knows already that the queues have got there.
     pub replies: SmallVec<[WaitId; REPLIES_FEW]>,
-    /// What is reached then; none if nothing is left to be waited for. [`Machine::reach`] follows.
+    /// The positions reached after the waits; none if nothing is left to be waited for. [`Machine::reach`] follows.
     pub positions: Positions,
     /// Whether a question was appended without a wait, so that the caller has to send it.
     pub ahead: bool,
