@@ -1,4 +1,4 @@
-"""What a virtual machine did not get of its cores' time, for whoever judges timings."""
+"""What a virtual machine did not get of its cores' time, to judge timings by."""
 
 import pathlib
 
@@ -9,7 +9,7 @@ def ticks():
 
 
 def stolen(before, after):
-    """Of the time that somebody wanted a core, the share in per cent that the hypervisor had given to others. Where that is 10 to 24,
+    """Of the time that a thread wanted a core, the share in per cent that the hypervisor had given to others. Where that is 10 to 24,
     one short copy in ten takes 5 to 50 times as long, and nothing else in the machine shows why."""
     user, nice, system, _, _, irq, softirq, steal = (now - then for now, then in zip(after, before))
     wanted = user + nice + system + irq + softirq + steal

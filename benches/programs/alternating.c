@@ -1,7 +1,7 @@
-/* Launches on a device of another host while somebody else does something in every second period of time, so that both ways are met by the same
+/* Launches on a device of another host while another process does something in every second period of time, so that both ways are met by the same
  * processes in the same places: a median over a whole run says more of where its threads came to lie than of anything else.
  *
- * A period is even or odd by the clock of the day, which whoever does the something reads too. Each line of output is one JSON object with one
+ * A period is even or odd by the clock of the day, which that process reads too. Each line of output is one JSON object with one
  * sample a period: medians of enqueues and of launches that are waited for, and how often the system took the processor away or was waited in,
  * for each thousand launches.
  *

@@ -121,7 +121,7 @@ static void in_piece(int me)
     }
 }
 
-/* In, all threads share each slot: whoever ends its last part starts the transfer. */
+/* In, all threads share each slot: the thread that ends its last part starts the transfer. */
 static void ask(size_t number)
 {
     while (atomic_load(&done_upto) <= number) {
@@ -152,7 +152,7 @@ static void in_split(int me)
     }
 }
 
-/* Out: whoever frees a slot starts the next transfer into it; all threads share each slot. */
+/* Out: the thread that frees a slot starts the next transfer into it; all threads share each slot. */
 static void out_issue(size_t number)
 {
     size_t slot = number % c.slots;

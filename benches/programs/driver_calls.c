@@ -1,4 +1,4 @@
-/* Which calls of the CUDA driver a process makes, and when: preloaded ahead of libacc.so, it stands between `dlsym` and whoever
+/* Which calls of the CUDA driver a process makes, and when: preloaded ahead of libacc.so, it stands between `dlsym` and the code that
    looks the driver's functions up. At the end of the process it writes a line for each call to the file DRIVER_CALLS: when it began,
    in us since the process's start, how long it took, its name.
    gcc -O2 -shared -fPIC driver_calls.c -o driver_calls.so -ldl */
@@ -64,7 +64,7 @@ void *dlsym(void *library, const char *name)
     static void *(*real)(void *, const char *);
     if (!real)
         *(void **)&real = dlvsym(RTLD_NEXT, "dlsym", VERSION);
-    /* What is looked up for whoever comes after the caller would come after this library. */
+    /* What is looked up for objects after the caller would come after this library. */
     void *found = real(library, name);
     if (!found || strncmp(name, "cu", 2) || strlen(name) >= sizeof known[0].name)
         return found;

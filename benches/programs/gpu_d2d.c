@@ -1,5 +1,5 @@
 /* Copies from one GPU to another, of one process or of two nodes, beside the driver's copy and a TCP stream. Large copies come
-   several in a row: a GPU that had nothing to do for a while is slower at first, whoever drives it. What has "many in a row" has no
+   several in a row: a GPU that had nothing to do for a while is slower at first, whatever drives it. What has "many in a row" has no
    pause before it, as memory_for_mpi.c. What has "each" is the time of single copies, of which the median says what a quiet one takes. "In a queue"
    are eight arrays by acc_memcpy_d2d_async and a wait, over eight.
    gpu_d2d [MIB]

@@ -75,7 +75,7 @@ static void enqueue(int block, int copies) {
 #pragma acc update self(image[(size_t)first * size:(size_t)rows * size], told[block:1]) async(copies)
 }
 
-/* ---- blocks go to whoever has room for one ---- */
+/* ---- blocks go to devices with room for one ---- */
 
 static int next_block;
 

@@ -206,7 +206,7 @@ int main(int argc, char **argv) {
   report("tcp_ping", "us", tcp, small);
   report("futex_ping", "us", fut, small);
   report("launch_wait", "us", both, small);
-  /* In a row, as programs do it: whoever looks for work a moment before it sleeps finds it. */
+  /* In a row, as programs do it: a thread that looks for work a moment before it sleeps finds it. */
   for (int i = -100; i < small; i++) {
     double t = now_us();
 #pragma acc parallel present(x) async(1)

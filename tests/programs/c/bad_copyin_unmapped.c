@@ -1,5 +1,5 @@
 // A clause that names memory which the program does not have: an error that says so, not a crash.
-// Threads of a driver may map something there meanwhile that nobody may touch.
+// Threads of a driver may map something there meanwhile that must not be touched.
 // EXPECT device-memory
 // EXPECT exit=1
 // EXPECT stderr=/parallel .*on .*(not mapped|may not be read).*acc_error_invalid_argument.*check the bounds/

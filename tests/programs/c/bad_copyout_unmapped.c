@@ -1,5 +1,5 @@
 // Memory that the program has given back before the data region's end.
-// Threads of a driver may map something there meanwhile that nobody may touch.
+// Threads of a driver may map something there meanwhile that must not be touched.
 // EXPECT device-memory
 // EXPECT exit=1
 // EXPECT stderr=/end data .*on .*(not mapped|may not be written).*acc_error_invalid_argument/

@@ -64,7 +64,7 @@ static int named(const struct thread *all, int n, const char *name)
 }
 
 /* Sleeps a second, in which none of them may wake up; how many are for devices of other nodes. The connection to such a device, of
-   which there is one then, has its watcher, its control thread, and one that sends what nobody else does. Where there are GPUs, those of
+   which there is one then, has its watcher, its control thread, and one that sends what no other thread does. Where there are GPUs, those of
    this node have threads of their own. */
 static int idle(void)
 {
@@ -114,7 +114,7 @@ int main(void)
     int *a = calloc(LARGE, sizeof *a);
     work(a, N);
     CHECK_EQ(a[N - 1], WANT(2, 2));
-    /* So many that they are sent by somebody else. */
+    /* So many that they are sent by another thread. */
     for (int i = 0; i < 200; i++) {
 #pragma acc parallel async(1)
         ;

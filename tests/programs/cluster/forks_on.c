@@ -1,4 +1,4 @@
-/* A region starts a process that stays: of a session of its own, nobody's child, deaf to what asks it to end, and with the device's memory mapped.
+/* A region starts a process that stays: of a session of its own, without a parent, deaf to what asks it to end, and with the device's memory mapped.
    Its number is printed. "kill", "stop": another region kills or stops its executor when standard input ends. Else the program stays. */
 #include <openacc.h>
 #include <signal.h>

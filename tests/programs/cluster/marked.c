@@ -1,4 +1,4 @@
-// Sends marked bytes to device 1, from there to the last device and back, and marked arguments: `marked WORDS`. Whoever looks on knows them.
+// Sends marked bytes to device 1, from there to the last device and back, and marked arguments: `marked WORDS`. The test that looks on knows them.
 #include "check.h"
 
 enum { N = 8 << 20, MARK = 32 };

@@ -84,7 +84,7 @@ int main(int argc, char **argv)
         acc_set_device_num(d, type);
 #pragma acc enter data copyin(a, b)
     }
-    // Whoever is hit between two copies is hit where their lanes are there; who makes them is needed while a session opens.
+    // A process hit between two copies is hit where their lanes are there; who makes them is needed while a session opens.
     for (int round = -1; round <= 0 && !strcmp(phase, "d2d"); round++)
         d2d(round, from, to, type);
     say("working");

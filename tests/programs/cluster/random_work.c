@@ -188,7 +188,7 @@ static void burst(int k, int other, int from)
     acc_wait(both[1]);
 }
 
-/* Ends all devices while copies between them are under way: what becomes of these nobody sees. */
+/* Ends all devices while copies between them are under way: what becomes of these is not seen. */
 static void shut_down(void)
 {
     for (int k = 0; k < ARRAYS; k++)

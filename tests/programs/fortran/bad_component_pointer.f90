@@ -1,4 +1,4 @@
-! Without debug information nobody knows how large the components are that a pointer into an allocatable array points to. Where the
+! Without debug information it is unknown how large the components are that a pointer into an allocatable array points to. Where the
 ! length shows that they are not whole cells, there is an error, unless all of the array is present.
 ! BUILD flags=-g0
 ! BUILD gcc-before=15

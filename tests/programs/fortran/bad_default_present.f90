@@ -1,4 +1,4 @@
-! default(present) with an array that nobody has brought, among others that are there.
+! default(present) with an array that is not present, among others that are there.
 ! EXPECT device-memory
 ! EXPECT exit=1
 ! EXPECT stderr=/parallel \(bad_default_present\.f90:\d+, step\): forgotten \(bad_default_present\.f90:\d+.*\) is not present.*acc_error_not_present/

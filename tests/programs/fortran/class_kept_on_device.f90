@@ -1,4 +1,4 @@
-! A polymorphic object that one procedure brings and others use: its container is on the stack of whoever calls.
+! A polymorphic object that one procedure brings and others use: its container is on the caller's stack.
 module model
   implicit none
   type base

@@ -1,4 +1,4 @@
-! A section of an allocatable array of derived types, or a component of all its elements: without debug information nobody can tell, so
+! A section of an allocatable array of derived types, or a component of all its elements: without debug information there is no telling, so
 ! it is taken for the section, and said once.
 ! BUILD flags=-g0
 ! EXPECT stderr=/is taken for the first 10 elements of an array of derived types.*compile with -g/

@@ -30,7 +30,7 @@ program main
     out(i) = sum(work)
   end do
   call equal('out(20)', out(20), 720)
-  ! Changed in the region, and nobody sees it outside.
+  ! Changed in the region, and not seen outside.
   !$acc parallel num_gangs(1) firstprivate(table, base) copyout(sums)
   do i = 1, 64
     table(i) = table(i) + 1

@@ -1,4 +1,4 @@
-// The last GPU loses its context by a wild pointer, which nobody waits for: after a shutdown it works again, in another
+// The last GPU loses its context by a wild pointer, without a wait for it: after a shutdown it works again, in another
 // process. With the driver that tests bring along, cluster_kernels.c has what runs in the regions' place.
 #include "check.h"
 

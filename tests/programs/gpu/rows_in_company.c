@@ -1,4 +1,4 @@
-// A program that uses CUDA's driver itself, too: what its asynchronous updates of rows have sent is there for whoever looks by the driver.
+// A program that uses CUDA's driver itself, too: what its asynchronous updates of rows have sent is there for code that looks by the driver.
 #include "check.h"
 #include <dlfcn.h>
 #include <time.h>
