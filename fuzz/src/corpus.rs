@@ -51,7 +51,7 @@ pub fn folder() -> PathBuf {
 /// What is kept of a target; nothing where there is no file.
 ///
 /// # Errors
-/// In words: the file can't be read, or is none.
+/// Returns an error in words if the file can't be read, or is no corpus.
 pub fn read(target: &Target) -> Result<Vec<Kept>, String> {
     let path = path(target);
     if !path.exists() {
@@ -64,7 +64,7 @@ pub fn read(target: &Target) -> Result<Vec<Kept>, String> {
 /// Writes what is kept of a target, in place of what was.
 ///
 /// # Errors
-/// Those of the file.
+/// Returns the errors of the file.
 pub fn write(target: &Target, kept: &[Kept]) -> std::io::Result<()> {
     let path = path(target);
     if kept.is_empty() {
@@ -110,7 +110,7 @@ pub fn text(name: &str, kept: &[Kept]) -> String {
 /// What a file says.
 ///
 /// # Errors
-/// In words: what is no input.
+/// Returns the line that is no input, in words.
 pub fn parse(text: &str) -> Result<Vec<Kept>, String> {
     let blocks = text.split("\n\n").filter(|block| !block.starts_with('#'));
     blocks.map(|block| block_of(block.trim_end_matches('\n'))).collect()

@@ -59,7 +59,7 @@ impl fmt::Display for Failure {
 /// Feeds a target with its corpus, its seeds and changed ones of them. Returns how many inputs it took.
 ///
 /// # Errors
-/// The first input with which it went wrong, or what is wrong with its corpus.
+/// Returns the first input with which it went wrong, or what is wrong with its corpus.
 pub fn drive(target: &Target, budget: Budget, seed: u64) -> Result<u32, Failure> {
     let no_corpus = |what| Failure { target: target.name, what, input: Vec::new() };
     let kept = corpus::read(target).map_err(no_corpus)?;
@@ -70,7 +70,7 @@ pub fn drive(target: &Target, budget: Budget, seed: u64) -> Result<u32, Failure>
 /// that reach the most for their length.
 ///
 /// # Errors
-/// The first input with which the target went wrong.
+/// Returns the first input with which the target went wrong.
 pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>>, Failure> {
     let mut known = BTreeSet::new();
     for input in (target.seeds)() {
@@ -215,7 +215,7 @@ fn remember_panics() {
 /// Gives one input to a target. Returns what it reached.
 ///
 /// # Errors
-/// What it did wrong.
+/// Returns the target's fault.
 pub fn check(target: &Target, input: &[u8]) -> Result<Vec<u64>, String> {
     let before = cpu_time();
     HOOK.call_once(remember_panics);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Opens the session: the cluster's devices, or this machine's. Spans of all devices go to `trace`.
 ///
 /// # Errors
-/// Settings without a meaning; a coordinator that can't be reached or refuses.
+/// Returns an error if settings have no meaning, or a coordinator can't be reached or refuses.
 pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) -> Result<Box<dyn Cluster>> {
     if settings::is_without_devices() {
         return Ok(Box::new(NoDevices));

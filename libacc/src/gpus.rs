@@ -40,7 +40,7 @@ pub(crate) fn is_among(info: &DeviceInfo, shown: &[DeviceInfo]) -> bool {
 /// Processes of this machine that drive GPUs of the session; none if `ACCORD_IPC` says so, or there can't be any.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn same_host_peers(in_cluster: bool) -> Result<Option<Arc<SameHostPeers>>> {
     let on = settings::ipc()? && in_cluster && usable();
     Ok(on.then(|| {

@@ -43,7 +43,7 @@ impl Kernels {
     /// Reads a registered image; one for other targets is ignored.
     ///
     /// # Errors
-    /// If its layout is not known.
+    /// Returns an error if its layout is not known.
     ///
     /// # Safety
     /// The image must be registered, and stay so during the call.

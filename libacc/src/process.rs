@@ -44,7 +44,7 @@ impl Session {
 /// The session of this process; the first call makes it.
 ///
 /// # Errors
-/// Settings without a meaning; a coordinator that can't be reached.
+/// Returns an error if settings have no meaning, or a coordinator can't be reached.
 pub(crate) fn session() -> Result<&'static Session> {
     let session = SESSION.load(Ordering::Acquire);
     if session.is_null() {

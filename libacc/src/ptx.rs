@@ -54,7 +54,7 @@ impl PtxImage {
     /// Reads an nvptx image; `functions` and `variables` are the host table's counts.
     ///
     /// # Errors
-    /// `acc_error_device_init` for versions that are not known and counts that don't match.
+    /// Returns `acc_error_device_init` for versions that are not known and counts that don't match.
     ///
     /// # Safety
     /// The image must be registered, and stay so during the call.

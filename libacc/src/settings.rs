@@ -59,7 +59,7 @@ pub(crate) fn debug() -> bool {
 /// `ACCORD_IPC`: GPUs of different processes of this machine copy to each other directly.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn ipc() -> Result<bool> {
     value(settings::IPC).map_or(Ok(true), |text| Ok(!is_off(settings::IPC, &text)?))
 }
@@ -67,7 +67,7 @@ pub(crate) fn ipc() -> Result<bool> {
 /// `ACCORD_GPU_MEMORY`: whether the memory of GPUs that this process drives is allocated by their driver where it likes, and not mapped.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn allocates_gpu_memory(has_mpi: impl FnOnce() -> bool) -> Result<bool> {
     match value(settings::GPU_MEMORY).as_deref() {
         None | Some("auto") => Ok(has_mpi()),
@@ -84,7 +84,7 @@ pub(crate) fn allocates_gpu_memory(has_mpi: impl FnOnce() -> bool) -> Result<boo
 /// no other code in the process uses the driver.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn holds_rows() -> Result<Option<bool>> {
     match value(settings::ROWS).as_deref() {
         None | Some("auto") => Ok(None),
@@ -100,7 +100,7 @@ pub(crate) fn holds_rows() -> Result<Option<bool>> {
 /// `ACCORD_OPEN_TIMEOUT`: how long a session is asked for.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn open_timeout() -> Result<Duration> {
     let text = value(settings::OPEN_TIMEOUT).unwrap_or_else(|| settings::OPEN_TIMEOUT.default.to_owned());
     settings::parse_time(&text).ok_or_else(|| {
@@ -113,7 +113,7 @@ pub(crate) fn open_timeout() -> Result<Duration> {
 /// `ACCORD_TIMEOUT`: how long a peer may be silent; none: for ever.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn timeout() -> Result<Option<Duration>> {
     let text = value(settings::TIMEOUT).unwrap_or_else(|| settings::TIMEOUT.default.to_owned());
     if text.trim() == "off" {
@@ -144,7 +144,7 @@ pub(crate) fn maps_unmapped() -> bool {
 /// `ACCORD_DROPPED_UPDATES`: whether updates that GCC has left out are told of and nothing else.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn warns_of_dropped_updates() -> Result<bool> {
     let text = value(settings::DROPPED_UPDATES).unwrap_or_else(|| settings::DROPPED_UPDATES.default.to_owned());
     match text.trim() {
@@ -166,7 +166,7 @@ pub(crate) fn emulated() -> Option<DeviceType> {
 /// [`emulated`], where a session begins.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a type that can't be emulated.
+/// Returns `acc_error_invalid_argument` for a type that can't be emulated.
 pub(crate) fn emulated_type() -> Result<Option<DeviceType>> {
     value(settings::EMULATE).map(|text| emulated_as(&text)).transpose()
 }
@@ -206,7 +206,7 @@ pub(crate) fn unknown() -> Vec<String> {
 /// What the runtime wants to know.
 ///
 /// # Errors
-/// `acc_error_device_type_unavailable`, `acc_error_invalid_argument` for values without a meaning.
+/// Returns `acc_error_device_type_unavailable`, `acc_error_invalid_argument` for values without a meaning.
 pub(crate) fn runtime() -> Result<Settings> {
     spin_policy::read_cores(|name| std::env::var(name).ok())?;
     if is_without_devices() {

@@ -44,14 +44,14 @@ pub trait Bounded {
     /// Whether all its lists and texts are within their bounds.
     ///
     /// # Errors
-    /// [`Malformed`] names the first field that is longer than it may be.
+    /// Returns [`Malformed`] with the first field that is longer than it may be.
     fn check(&self) -> Result<(), Malformed>;
 }
 
 /// Reads a message that comes another way than by gRPC.
 ///
 /// # Errors
-/// Says in words why the bytes are no message of this type, or which field is longer than it may be.
+/// Returns the reason in words if the bytes are no message of this type, or a field is longer than it may be.
 pub fn read<M: Message + Bounded + Default>(bytes: &[u8]) -> Result<M, String> {
     let message = M::decode(bytes).map_err(|error| error.to_string())?;
     message.check().map_err(|malformed| malformed.to_string())?;

@@ -65,8 +65,8 @@ impl Coordinator {
     /// Connects, with what `tune` makes of the connection.
     ///
     /// # Errors
-    /// `unauthenticated` if one side does not believe the other, `unavailable` if no server answers, `invalid_argument`
-    /// if the address is none.
+    /// Returns `unauthenticated` if one side does not believe the other, `unavailable` if no server answers,
+    /// `invalid_argument` if the address is none.
     pub async fn connect(&self, tune: impl FnOnce(Endpoint) -> Endpoint) -> Result<Channel, Status> {
         let this = self.clone();
         let endpoint = tune(self.endpoint()?);
@@ -77,7 +77,7 @@ impl Coordinator {
     /// Connects at the first call. Has to be called within a runtime.
     ///
     /// # Errors
-    /// `invalid_argument` if the address is none.
+    /// Returns `invalid_argument` if the address is none.
     pub fn connect_lazy(&self) -> Result<Channel, Status> {
         let this = self.clone();
         Ok(self.endpoint()?.connect_with_connector_lazy(service_fn(move |_: Uri| this.clone().secure())))

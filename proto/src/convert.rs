@@ -30,7 +30,7 @@ impl From<Malformed> for tonic::Status {
 /// Refuses peers that speak another version of this contract.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION` that names both versions.
+/// Returns `FAILED_PRECONDITION` that names both versions.
 pub fn check_version(theirs: u32) -> Result<(), tonic::Status> {
     if theirs == VERSION {
         return Ok(());
@@ -61,7 +61,7 @@ pub fn device_kind_number(kind: DeviceKind) -> i32 {
 /// The kind with this number; "unspecified" is `None`. A kind that this version has no name for is passed on.
 ///
 /// # Errors
-/// [`Malformed`] for what can be no kind's number.
+/// Returns [`Malformed`] for a number that can be no kind's.
 pub fn device_kind(raw: i32) -> Result<Option<DeviceKind>, Malformed> {
     match raw.checked_sub(1) {
         Some(-1) => Ok(None),
@@ -85,7 +85,7 @@ impl From<OrderPolicy> for v1::OrderPolicy {
 /// The policy with this number; "unspecified" is the default.
 ///
 /// # Errors
-/// [`Malformed`] for a number that this version does not know.
+/// Returns [`Malformed`] for a number that this version does not know.
 pub fn order_policy(raw: i32) -> Result<OrderPolicy, Malformed> {
     match v1::OrderPolicy::try_from(raw) {
         Ok(v1::OrderPolicy::Unspecified) => Ok(OrderPolicy::default()),

@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 /// A runtime of one thread, with everything in it.
 ///
 /// # Errors
-/// When the system gives too few descriptors.
+/// Returns an error if the system gives too few descriptors.
 pub fn one_threaded() -> io::Result<Runtime> {
     // Tokio panics where it gets none for its signals. So as many as it takes are tried before: three of epoll and its waker, a pair for signals and
     // a copy of one of them.

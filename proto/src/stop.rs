@@ -8,7 +8,7 @@ use tokio::signal::unix::{self, SignalKind};
 /// it starts is not concerned.
 ///
 /// # Errors
-/// When the system refuses a handler or a thread.
+/// Returns an error if the system refuses a handler or a thread.
 pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = unix::signal(SignalKind::terminate())?;
     let mut interrupt = unix::signal(SignalKind::interrupt())?;

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 /// `place`, which bounds how many there are, until the work is done.
 ///
 /// # Errors
-/// `acc_error_system` where the system has no more threads, or the work has panicked.
+/// Returns `acc_error_system` where the system has no more threads, or the work has panicked.
 pub async fn on_thread<R: Send + 'static>(
     name: &str,
     place: impl Send + 'static,

@@ -226,7 +226,7 @@ impl ClusterBuilder {
     /// Starts it and waits until all devices are there.
     ///
     /// # Errors
-    /// What did not start.
+    /// Returns the name of the process that did not start.
     pub fn start(self) -> Result<Cluster> {
         Cluster::start(self)
     }
@@ -401,7 +401,7 @@ impl Cluster {
     /// Starts the coordinator, again at the same address when it was killed.
     ///
     /// # Errors
-    /// When it doesn't come up.
+    /// Returns an error if it doesn't come up.
     pub fn start_coordinator(&mut self) -> Result<()> {
         let mut command = Command::new(tool(Tool::Coordinator)?);
         command.args(self.size.insecure[0].then_some("--insecure-plain-tcp"));
@@ -421,7 +421,7 @@ impl Cluster {
     /// Starts a host's agent, again when it was killed.
     ///
     /// # Errors
-    /// When it doesn't come up.
+    /// Returns an error if it doesn't come up.
     pub fn start_agent(&mut self, host: usize) -> Result<()> {
         let mut command = match cgroups().filter(|_| self.size.without_cgroups) {
             Some(mount) => {
@@ -479,7 +479,7 @@ impl Cluster {
     /// Stops a part with SIGTERM and says how it ended; `None` is the coordinator.
     ///
     /// # Errors
-    /// When it isn't running or doesn't end.
+    /// Returns an error if it isn't running or doesn't end.
     pub fn terminate(&mut self, host: Option<usize>) -> Result<i32> {
         let part = match host {
             Some(host) => self.agents[host].take(),
@@ -505,7 +505,7 @@ impl Cluster {
     /// A program with the cluster's devices, preloaded, as if on host `host`.
     ///
     /// # Errors
-    /// When libacc.so can't be built.
+    /// Returns an error if libacc.so can't be built.
     pub fn job(&self, host: usize, program: &Path) -> Result<Job> {
         let mut preload = libacc()?.into_os_string();
         if let Some(object) = &self.size.preload {
@@ -518,7 +518,7 @@ impl Cluster {
     /// A command on a host, as a user if one is named, with what programs need to reach the cluster.
     ///
     /// # Errors
-    /// When libacc.so can't be built.
+    /// Returns an error if libacc.so can't be built.
     pub fn job_of(&self, host: usize, user: Option<u32>, command: &[OsString]) -> Result<Job> {
         let job = self.command(Some(host), user, command);
         let job = self.size.environment(host).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
@@ -549,7 +549,7 @@ impl Cluster {
     /// `accord` with certificates of [`Cluster::tls_of`].
     ///
     /// # Errors
-    /// When it can't be built.
+    /// Returns an error if it can't be built.
     pub fn accord_as(&self, who: &str) -> Result<Job> {
         let job = self.command(None, None, &[tool(Tool::Accord)?.into()]).env("ACCORD_COORDINATOR", &self.address);
         Ok(job.env("ACCORD_TLS", self.tls_of(who)).env("ACCORD_NODE", self.host(0)))
@@ -558,7 +558,7 @@ impl Cluster {
     /// Waits until coordinator and agents have ended by themselves.
     ///
     /// # Errors
-    /// When they don't within 20 s.
+    /// Returns an error if they don't within 20 s.
     pub fn await_ended(&mut self) -> Result<()> {
         await_parts(self.agents.iter_mut().chain([&mut self.coordinator]).flatten())
     }
@@ -566,7 +566,7 @@ impl Cluster {
     /// Waits until the coordinator has ended by itself.
     ///
     /// # Errors
-    /// When it doesn't within 20 s.
+    /// Returns an error if it doesn't within 20 s.
     pub fn await_coordinator_ended(&mut self) -> Result<()> {
         await_parts(self.coordinator.iter_mut())
     }
@@ -574,7 +574,7 @@ impl Cluster {
     /// `accord info --json`.
     ///
     /// # Errors
-    /// When it fails or isn't JSON.
+    /// Returns an error if it fails or isn't JSON.
     pub fn info(&self) -> Result<Value> {
         let job = self.command(None, None, &[tool(Tool::Accord)?.into()]);
         let job = self.size.environment(0).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
@@ -591,7 +591,7 @@ impl Cluster {
     /// Waits until `accord info` shows so many devices that can be used.
     ///
     /// # Errors
-    /// When it doesn't within 20 s.
+    /// Returns an error if it doesn't within 20 s.
     pub fn await_devices(&self, devices: u32) -> Result<()> {
         self.await_info(&format!("{devices} devices"), |info| {
             let usable = |rows: &Vec<Value>| rows.iter().filter(|row| !row["num"].is_null()).count();
@@ -602,7 +602,7 @@ impl Cluster {
     /// Waits until `accord info` satisfies a condition.
     ///
     /// # Errors
-    /// When it doesn't within 20 s; with what the parts wrote to their standard error.
+    /// Returns an error if it doesn't within 20 s; with what the parts wrote to their standard error.
     pub fn await_info(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Result<()> {
         let deadline = Instant::now() + UP_TIMEOUT;
         loop {
@@ -657,7 +657,7 @@ impl Cluster {
     /// a program may end before the message of it is written.
     ///
     /// # Errors
-    /// Names the messages so far if that takes longer than a minute.
+    /// Returns the messages so far if that takes longer than a minute.
     pub fn await_messages(&self, seen: impl Fn(&str) -> bool) -> Result<String> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {

@@ -77,7 +77,7 @@ pub struct Compiled {
 /// Compiles a program, unless that was done already.
 ///
 /// # Errors
-/// What the compiler says.
+/// Returns the compiler's message.
 pub fn compile(program: &Program, variant: Variant) -> Result<Compiled> {
     let plugin = match &program.plugin {
         Some(source) => {
@@ -113,7 +113,7 @@ pub fn compile(program: &Program, variant: Variant) -> Result<Compiled> {
 /// Compiles an MPI program in C with `mpicc`.
 ///
 /// # Errors
-/// What the compiler says.
+/// Returns the compiler's message.
 pub fn compile_mpi(source: &Path, variant: Variant) -> Result<PathBuf> {
     let mut job = CompilerJob::new(MPICC, variant);
     job.sources.push(source.to_owned());
@@ -123,7 +123,7 @@ pub fn compile_mpi(source: &Path, variant: Variant) -> Result<PathBuf> {
 /// Compiles one source with GCC as a user would, with `flags` more.
 ///
 /// # Errors
-/// What the compiler says.
+/// Returns the compiler's message.
 pub(crate) fn compile_source(source: &Path, flags: &[&str], variant: Variant) -> Result<PathBuf> {
     let fortran = source.extension().is_some_and(|extension| extension == "f90");
     let mut job = CompilerJob::new(if fortran { "gfortran" } else { "gcc" }, variant);
@@ -135,7 +135,7 @@ pub(crate) fn compile_source(source: &Path, flags: &[&str], variant: Variant) ->
 /// Compiles `tests/programs/support/NAME.c` into a shared object of that name in a folder.
 ///
 /// # Errors
-/// What the compiler says.
+/// Returns the compiler's message.
 pub fn compile_support(name: &str, folder: &Path) -> Result<PathBuf> {
     let object = folder.join(format!("{name}.so"));
     let source = crate::program::folder().join(format!("support/{name}.c"));

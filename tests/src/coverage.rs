@@ -47,7 +47,7 @@ impl Kind {
 /// All routines of `openacc.h` and `acc_prof.h`, in their order.
 ///
 /// # Errors
-/// When a header can't be read.
+/// Returns an error if a header can't be read.
 pub fn routines() -> Result<Vec<Routine>> {
     let header = |name: &str| {
         let path = root().join("libacc/include").join(name);
@@ -71,7 +71,7 @@ pub fn routines() -> Result<Vec<Routine>> {
 /// Names of all routines that a program calls, by its text and that of what it includes from `support/`.
 ///
 /// # Errors
-/// When a source can't be read.
+/// Returns an error if a source can't be read.
 pub fn called(program: &Program) -> Result<BTreeSet<String>> {
     let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
     let mut text = read(&program.path)?;
@@ -96,7 +96,7 @@ pub type Record = BTreeMap<String, bool>;
 /// The record of the last run of the conformance tests.
 ///
 /// # Errors
-/// When it can't be read.
+/// Returns an error if it can't be read.
 pub fn record(folder: &std::path::Path) -> Result<Record> {
     let mut all = Record::new();
     for entry in std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?.flatten() {
@@ -112,7 +112,7 @@ pub fn record(folder: &std::path::Path) -> Result<Record> {
 /// What the kept results of gpu-check that name their programs say, under `gpu` and `gpu-remote`; of a program the last one.
 ///
 /// # Errors
-/// When a result can't be read.
+/// Returns an error if a result can't be read.
 pub fn gpu_record() -> Result<Record> {
     let folder = root().join("benches/results");
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

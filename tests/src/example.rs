@@ -12,7 +12,7 @@ pub fn repository_file(path: &str) -> PathBuf {
 /// Compiles an example with its own flags: `mandelbrot/mandelbrot.c`.
 ///
 /// # Errors
-/// What the compiler says.
+/// Returns the compiler's message.
 pub fn example(path: &str, variant: Variant) -> Result<PathBuf> {
     compile_source(&root().join("examples").join(path), &["-ffp-contract=off"], variant)
 }
@@ -20,7 +20,7 @@ pub fn example(path: &str, variant: Variant) -> Result<PathBuf> {
 /// Compiles a C program of `tests/programs`, `cluster/endless.c`, in the plain variant.
 ///
 /// # Errors
-/// What the compiler says.
+/// Returns the compiler's message.
 pub fn test_program(path: &str) -> Result<PathBuf> {
     let program = Program::read(crate::program::folder().join(path), Language::C)?;
     Ok(compile(&program, Variant::PLAIN)?.program)
@@ -29,7 +29,7 @@ pub fn test_program(path: &str) -> Result<PathBuf> {
 /// The shared object that comes with such a program.
 ///
 /// # Errors
-/// What the compiler says, or that it has none.
+/// Returns the compiler's message, or an error if the program has no shared object.
 pub fn test_plugin(path: &str) -> Result<PathBuf> {
     let program = Program::read(crate::program::folder().join(path), Language::C)?;
     compile(&program, Variant::PLAIN)?.plugin.ok_or_else(|| format!("{path} has no shared object"))

@@ -22,7 +22,7 @@ impl Munged {
     /// Starts one with a fresh key; none, which is said, where MUNGE is not installed.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start() -> Result<Option<Self>> {
         let failed = |error: std::io::Error| error.to_string();
         let folder = TempDir::new().map_err(failed)?;
@@ -65,7 +65,7 @@ impl Munged {
     /// A credential of MUNGE's own program that says `payload`, by options as its manual has them.
     ///
     /// # Errors
-    /// What that program says.
+    /// Returns the program's message.
     pub fn credential(&self, payload: &[u8], options: &[&str]) -> Result<Vec<u8>> {
         let file = self.folder.path().join("payload");
         std::fs::write(&file, payload).map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ impl<'a> Outcome<'a> {
     /// What differs from the program's expectation.
     ///
     /// # Errors
-    /// The differences, then everything that the program said.
+    /// Returns the differences, then the program's whole output.
     pub fn check(&self) -> Result<()> {
         let Self { expect, finished } = *self;
         let mut wrong = Vec::new();

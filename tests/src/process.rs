@@ -133,7 +133,7 @@ impl Job {
     /// Runs it to its end.
     ///
     /// # Errors
-    /// When it can't be started. A time limit is no error, see [`Finished::timed_out`].
+    /// Returns an error if it can't be started. A time limit is no error, see [`Finished::timed_out`].
     pub fn run(self) -> Result<Finished> {
         self.start()?.finish()
     }
@@ -141,7 +141,7 @@ impl Job {
     /// Starts it.
     ///
     /// # Errors
-    /// When it can't be started.
+    /// Returns an error if it can't be started.
     pub fn start(mut self) -> Result<Running> {
         let mut child: Child =
             self.command.spawn().map_err(|error| format!("cannot start {:?}: {error}", self.command.get_program()))?;
@@ -168,7 +168,7 @@ impl Running {
     /// Sends a signal to it alone.
     ///
     /// # Errors
-    /// When it is gone.
+    /// Returns an error if it is gone.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         kill(pid(self.child_id), signal).map_err(|error| format!("kill {}: {error}", self.child_id))
     }
@@ -182,7 +182,7 @@ impl Running {
     /// Waits until its output contains `text`.
     ///
     /// # Errors
-    /// What it said instead, when that doesn't come within its time limit.
+    /// Returns the output so far if the text doesn't come within its time limit.
     pub fn await_output(&self, text: &str) -> Result<()> {
         self.stdout.await_text(text, self.timeout).map_err(|said| {
             format!("waited in vain for {text:?}\n-- stdout\n{said}\n-- stderr\n{}", self.stderr.so_far())
@@ -192,7 +192,7 @@ impl Running {
     /// Waits until its standard error contains `text`.
     ///
     /// # Errors
-    /// Names what it said instead, if that takes longer than its time limit.
+    /// Returns the output so far if the text doesn't come within its time limit.
     pub fn await_errors(&self, text: &str) -> Result<()> {
         self.stderr.await_text(text, self.timeout).map_err(|said| format!("waited in vain for {text:?}\n{said}"))
     }
@@ -205,7 +205,7 @@ impl Running {
     /// Waits for its end, and then for the end of what it started.
     ///
     /// # Errors
-    /// When the system says nothing about it.
+    /// Returns an error if the system says nothing about it.
     pub fn finish(self) -> Result<Finished> {
         let (status, timed_out) = match self.ended.recv_timeout(self.timeout) {
             Ok(status) => (status, false),
@@ -234,7 +234,7 @@ impl Finished {
     /// An error with all output, unless it ended with status 0, in time and left nothing.
     ///
     /// # Errors
-    /// As said.
+    /// Returns the report of a program that has failed.
     pub fn success(self) -> Result<Self> {
         if self.code() == 0 && !self.timed_out && self.left_behind.is_empty() {
             return Ok(self);

@@ -126,7 +126,7 @@ pub(crate) fn folder() -> PathBuf {
 /// All conformance programs that this GCC compiles but MPI ones, by language and name.
 ///
 /// # Errors
-/// When one can't be read, or says what isn't known.
+/// Returns an error if one can't be read, or says what isn't known.
 pub fn programs() -> Result<Vec<Program>> {
     let mut found = Vec::new();
     for language in Language::ALL {
@@ -154,7 +154,7 @@ impl Program {
     /// Reads a program's first comment.
     ///
     /// # Errors
-    /// When it can't be read, or says what isn't known.
+    /// Returns an error if it can't be read, or says what isn't known.
     pub fn read(path: PathBuf, language: Language) -> Result<Self> {
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

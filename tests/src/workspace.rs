@@ -34,7 +34,7 @@ pub fn root() -> PathBuf {
 /// Path of a program.
 ///
 /// # Errors
-/// When it isn't built and can't be.
+/// Returns an error if it isn't built and can't be.
 pub fn tool(tool: Tool) -> Result<PathBuf> {
     Ok(built()?.join(tool.file()))
 }
@@ -42,7 +42,7 @@ pub fn tool(tool: Tool) -> Result<PathBuf> {
 /// Path of `libacc.so`.
 ///
 /// # Errors
-/// When it isn't built and can't be.
+/// Returns an error if it isn't built and can't be.
 pub fn libacc() -> Result<PathBuf> {
     Ok(built()?.join("libacc.so"))
 }

@@ -65,7 +65,7 @@ impl HostDevices {
     /// them.
     ///
     /// # Errors
-    /// There are too few; the driver can't be asked; a signal came meanwhile.
+    /// Returns an error if there are too few, the driver can't be asked, or a signal came meanwhile.
     pub(super) fn new(
         processes: &mut Processes<'_>,
         signals: &mut Signals,

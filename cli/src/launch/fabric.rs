@@ -34,7 +34,7 @@ pub(super) struct Known<'a> {
 /// Decides.
 ///
 /// # Errors
-/// Why what was asked for can't be.
+/// Returns the reason why the requested fabric is impossible.
 pub(super) fn choose(asked: Option<Fabric>, known: &Known<'_>) -> Result<Choice, String> {
     let tcp = |why: String| Ok(Choice { mpi: false, why });
     let missing = missing(known);

@@ -68,7 +68,7 @@ impl<'a> HostFile<'a> {
     /// The file as MPICH's mpirun reads it.
     ///
     /// # Errors
-    /// The line that it has no word for, and why.
+    /// Returns the line that this format can't express, with the reason.
     pub(super) fn for_hydra(&self) -> Result<String, String> {
         let mut text = String::new();
         for host in &self.hosts {
@@ -92,7 +92,7 @@ impl<'a> HostFile<'a> {
     /// The file as Open MPI's mpirun reads it; none if it reads it as it stands.
     ///
     /// # Errors
-    /// The line that it has no word for, and why.
+    /// Returns the line that this format can't express, with the reason.
     pub(super) fn for_open_mpi(&self) -> Result<Option<String>, String> {
         if !self.has_colons {
             return Ok(None);

@@ -60,7 +60,7 @@ impl Site {
     /// Where a run goes that asks for several nodes; none if it does not. In `dir` is what has to be written for its launcher.
     ///
     /// # Errors
-    /// The hosts can't be read; there is no such launcher.
+    /// Returns an error if the hosts can't be read, or there is no such launcher.
     pub(crate) fn find(args: &RunArgs, dir: &Path) -> Result<Option<Self>> {
         let (nodes, file) = match Source::of(args) {
             None => return Ok(None),

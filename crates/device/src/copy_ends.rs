@@ -28,7 +28,7 @@ pub trait Source: Send {
     /// number. Returns 0 if [`Source::fill`] has to provide them. Called when nothing else uses that memory; may block.
     ///
     /// # Errors
-    /// As for [`Source::fill`].
+    /// Returns the errors of [`Source::fill`].
     fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
         let _ = room;
         Ok(0)
@@ -66,7 +66,7 @@ pub trait Sink: Send {
     /// this returns, though it is not done before.
     ///
     /// # Errors
-    /// As for [`Sink::drain`].
+    /// Returns the errors of [`Sink::drain`].
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
@@ -109,7 +109,7 @@ pub trait Sink: Send {
     /// is called with all bytes in place of [`Sink::drain`]; then [`Sink::finish`].
     ///
     /// # Errors
-    /// As for [`Sink::drain`].
+    /// Returns the errors of [`Sink::drain`].
     fn drains_native(&mut self) -> Result<bool> {
         Ok(false)
     }
@@ -118,7 +118,7 @@ pub trait Sink: Send {
     /// dropped.
     ///
     /// # Errors
-    /// As for [`Sink::drain`].
+    /// Returns the errors of [`Sink::drain`].
     fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
         let _ = bytes;
         Ok(())
@@ -127,7 +127,7 @@ pub trait Sink: Send {
     /// The bytes were taken when it returns. Called after [`Sink::drain_native`].
     ///
     /// # Errors
-    /// As for [`Sink::drain`].
+    /// Returns the errors of [`Sink::drain`].
     fn await_native(&mut self) -> Result<()> {
         Ok(())
     }
@@ -142,7 +142,7 @@ pub trait Sink: Send {
     /// has got there; may block. If there is such memory [`Sink::drain`] is not called, and [`Sink::finish`] when the bytes are there.
     ///
     /// # Errors
-    /// As for [`Sink::drain`].
+    /// Returns the errors of [`Sink::drain`].
     fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
         Ok(None)
     }

@@ -35,7 +35,7 @@ impl Process {
     /// The one that has this number now.
     ///
     /// # Errors
-    /// If none has.
+    /// Returns an error if none has.
     pub fn of(pid: Pid) -> io::Result<Self> {
         let status = status(pid).ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { pid, started: status.started })

@@ -27,13 +27,13 @@ pub trait NativeHandles {
     /// everything goes straight into it, too, and nothing is left to do on the host afterwards.
     ///
     /// # Errors
-    /// The stream's or device's failure.
+    /// Returns the failure of the stream or the device.
     fn expose_stream(&self, stream: StreamId) -> Result<usize>;
 
     /// The driver's stream behind a stream, for looking at only.
     ///
     /// # Errors
-    /// If there is no such stream.
+    /// Returns an error if there is no such stream.
     fn stream(&self, stream: StreamId) -> Result<usize>;
 
     /// Part of its memory, for libraries that reach it.
@@ -46,7 +46,7 @@ pub trait NativeHandles {
     /// A stream of the program's as one of this device's (`acc_set_cuda_stream`). It stays the program's to destroy.
     ///
     /// # Errors
-    /// When the device has failed or has too many streams.
+    /// Returns an error if the device has failed or has too many streams.
     fn adopt_stream(&self, queue: QueueId, raw: usize) -> Result<StreamId>;
 }
 
@@ -81,7 +81,7 @@ pub trait Device: Any + Send + Sync {
     /// Makes a stream for `queue`, which traces name.
     ///
     /// # Errors
-    /// When the device has failed or can't start.
+    /// Returns an error if the device has failed or can't start.
     fn create_stream(&self, queue: QueueId) -> Result<StreamId>;
 
     /// From now on reports every launch and copy to `sink`.
@@ -91,14 +91,14 @@ pub trait Device: Any + Send + Sync {
     /// and not mapped yet. New memory of a CPU device holds zeros, that of a GPU anything.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory`.
+    /// Returns `acc_error_out_of_memory`.
     fn map(&self, start: DevicePtr, len: u64) -> Result<()>;
 
     /// Takes `len` bytes as one allocation of the driver's own, where that likes, in place of [`Device::map`]: which of the two is settled at the
     /// start. It goes back by [`Device::unmap`], as a whole.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory`.
+    /// Returns `acc_error_out_of_memory`.
     fn allocate(&self, len: u64) -> Result<DevicePtr> {
         Err(Error::new(ErrorCode::ImplementationDefined, format!("no {len} bytes: memory is mapped on this device")))
     }
@@ -107,25 +107,25 @@ pub trait Device: Any + Send + Sync {
     /// many calls.
     ///
     /// # Errors
-    /// When the device has failed.
+    /// Returns an error if the device has failed.
     fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq>;
 
     /// Writes a few bytes; they are taken before the call returns.
     ///
     /// # Errors
-    /// When the device has failed or `dst` is not mapped.
+    /// Returns an error if the device has failed or `dst` is not mapped.
     fn store(&self, stream: StreamId, dst: DevicePtr, bytes: &[u8]) -> Result<Seq>;
 
     /// Copies `len` bytes from `source` to `dst`.
     ///
     /// # Errors
-    /// When the device has failed or `dst` is not mapped.
+    /// Returns an error if the device has failed or `dst` is not mapped.
     fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: CopySource) -> Result<Seq>;
 
     /// Copies memory of the program in, which is read as `when` says and stays where it is until the copy has been waited for.
     ///
     /// # Errors
-    /// When the device has failed or `dst` is not mapped.
+    /// Returns an error if the device has failed or `dst` is not mapped.
     fn copy_in_program(&self, stream: StreamId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<Seq> {
         let now = when == ReadWhen::BeforeReturn;
         let seq = self.copy_in(stream, dst, src.len as u64, CopySource::program(src, now))?;
@@ -138,20 +138,20 @@ pub trait Device: Any + Send + Sync {
     /// Copies `len` bytes from `src` to `sink`.
     ///
     /// # Errors
-    /// When the device has failed or `src` is not mapped.
+    /// Returns an error if the device has failed or `src` is not mapped.
     fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: CopySink) -> Result<Seq>;
 
     /// Copies within the device. The ranges may overlap.
     ///
     /// # Errors
-    /// When the device has failed or a range is not mapped.
+    /// Returns an error if the device has failed or a range is not mapped.
     fn copy(&self, stream: StreamId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<Seq>;
 
     /// Copies to another device of this process, after `after` of that device's streams, if neither host memory nor a thread has
     /// to take part. None if it can't be done so; then nothing was done.
     ///
     /// # Errors
-    /// When one of the devices has failed.
+    /// Returns an error if one of the devices has failed.
     fn copy_to(
         &self,
         stream: StreamId,
@@ -168,14 +168,14 @@ pub trait Device: Any + Send + Sync {
     /// Looks a region up, loading its object if need be. Slow; the result is kept by the caller.
     ///
     /// # Errors
-    /// `acc_error_device_init` if the object or the function isn't there.
+    /// Returns `acc_error_device_init` if the object or the function isn't there.
     fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle>;
 
     /// Address of a global variable, loading its object if need be. It holds the
     /// variable's initial value and is mapped for as long as the device lives.
     ///
     /// # Errors
-    /// `acc_error_device_init` if the object isn't there.
+    /// Returns `acc_error_device_init` if the object isn't there.
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr>;
 
     /// What a launch with these dimensions will have; as they are if the launch will fail.
@@ -187,13 +187,13 @@ pub trait Device: Any + Send + Sync {
     /// Runs a region. The block is taken before the call returns.
     ///
     /// # Errors
-    /// When the device has failed.
+    /// Returns an error if the device has failed.
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq>;
 
     /// As [`Device::launch`], in the floating-point control state of the thread that launches it, where regions run as code of the program.
     ///
     /// # Errors
-    /// When the device has failed.
+    /// Returns an error if the device has failed.
     fn launch_under(
         &self,
         control: FloatControl,
@@ -209,7 +209,7 @@ pub trait Device: Any + Send + Sync {
     /// As [`Device::launch`], but it never waits for room in the stream: none if there is none. So it may be called with locks held.
     ///
     /// # Errors
-    /// When the device has failed.
+    /// Returns an error if the device has failed.
     fn try_launch(
         &self,
         stream: StreamId,
@@ -226,7 +226,7 @@ pub trait Device: Any + Send + Sync {
     /// Makes `stream` wait until `other` has reached `seq`; the host doesn't.
     ///
     /// # Errors
-    /// When the device has failed.
+    /// Returns an error if the device has failed.
     fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq>;
 
     /// Calls `done` once `stream` has reached `seq` or has failed. It is not an operation of the stream, must not block, and is
@@ -236,7 +236,7 @@ pub trait Device: Any + Send + Sync {
     /// Whether `stream` has reached `seq`.
     ///
     /// # Errors
-    /// The stream's or device's failure.
+    /// Returns the failure of the stream or the device.
     fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool>;
 
     /// Orders all operations that are enqueued on any stream of the device from now on after the operation at `seq` of
@@ -250,7 +250,7 @@ pub trait Device: Any + Send + Sync {
     /// Blocks until `stream` has reached `seq`.
     ///
     /// # Errors
-    /// The stream's or device's failure.
+    /// Returns the failure of the stream or the device.
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()>;
 
     /// Part of the program's memory is copied again and again: the device may page-lock it so that its engines reach it, in the
@@ -263,7 +263,7 @@ pub trait Device: Any + Send + Sync {
     /// position is returned. Without one before the call returns, which waits for the copies that use the memory.
     ///
     /// # Errors
-    /// The stream's or device's failure; the memory is free to go all the same.
+    /// Returns the failure of the stream or the device; the memory is free to go all the same.
     fn unregister_pages(&self, stream: Option<StreamId>, range: HostRange) -> Result<Option<Seq>> {
         let _ = (stream, range);
         Ok(None)

@@ -7,7 +7,7 @@ pub trait MemoryAccount: Send + Sync {
     /// Claims so many bytes more on the device with this ordinal.
     ///
     /// # Errors
-    /// `acc_error_system` if the process that counts does not answer.
+    /// Returns `acc_error_system` if the process that counts does not answer.
     fn claim(&self, ordinal: u32, bytes: u64) -> Result<MemoryClaim>;
 
     /// Gives so many bytes back.

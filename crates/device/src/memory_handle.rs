@@ -38,7 +38,7 @@ impl MemoryHandle {
     /// Decodes the output of [`MemoryHandle::encode`], checked as a peer's word.
     ///
     /// # Errors
-    /// `acc_error_implementation_defined` if it can't be one.
+    /// Returns `acc_error_implementation_defined` if it can't be one.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         IpcHandle::decode(bytes).map(Self::CudaIpc)
     }
@@ -83,7 +83,7 @@ impl IpcHandle {
     /// Decodes the output of [`IpcHandle::encode`], checked as a peer's word.
     ///
     /// # Errors
-    /// `acc_error_implementation_defined` if it can't be one.
+    /// Returns `acc_error_implementation_defined` if it can't be one.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let wrong = |what: &str| {
             Error::new(ErrorCode::ImplementationDefined, format!("the peer broke the protocol: a memory handle {what}"))

@@ -26,7 +26,7 @@ static KEPT: ShortLock<Option<Kept>> = ShortLock::new(None);
 /// The identity of a file's contents: the ELF build id in hex, or a hash where the linker has put in none.
 ///
 /// # Errors
-/// When the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn of_file(path: &Path) -> io::Result<String> {
     let cache = ReadCache::new(File::open(path)?);
     let build_id = ElfFile64::<object::Endianness, _>::parse(&cache)
@@ -41,7 +41,7 @@ pub fn of_file(path: &Path) -> io::Result<String> {
 /// The hash of a file's contents. It is kept for as long as the file looks untouched.
 ///
 /// # Errors
-/// When the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn of_contents(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let stamp = Stamp::of(&file.metadata()?);

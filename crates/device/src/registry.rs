@@ -11,7 +11,7 @@ pub static BACKENDS: [&Backend; 3] = [&cpu::BACKEND, &cuda::BACKEND, &fake::BACK
 /// The backend of a kind.
 ///
 /// # Errors
-/// `acc_error_device_init` for a kind that this version does not know: a newer node may offer it.
+/// Returns `acc_error_device_init` for a kind that this version does not know: a newer node may offer it.
 pub fn backend(kind: DeviceKind) -> Result<&'static Backend> {
     BACKENDS.into_iter().find(|backend| backend.kind == kind).ok_or_else(|| {
         Error::new(ErrorCode::DeviceInit, format!("this version of Accord has no backend for devices of {kind}"))

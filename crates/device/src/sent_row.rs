@@ -10,7 +10,8 @@ pub(crate) const ROW_MAX: usize = 64;
 /// Ends `first`, whose bytes were given. Those that `next` gives meanwhile end after it, in their order. `end` hears whether others are left.
 ///
 /// # Errors
-/// Theirs. Where one can't be given, those before it come to their end first. Nothing more is given or ended after an end that fails.
+/// Returns the errors of `next` and `end`. If `next` fails, the copies before are ended first. No copy is given or ended
+/// after an end that fails.
 pub(crate) fn end_in_order<T>(
     mut first: T,
     mut next: impl FnMut() -> Result<Option<T>>,

@@ -57,7 +57,7 @@ impl Asking {
     /// A copy of so many bytes is about to be put into a stream.
     ///
     /// # Errors
-    /// When there is one with this number: more bytes than there may be could come for the two.
+    /// Returns an error if there is one with this number: more bytes than there may be could come for the two.
     pub(crate) fn start(self: &Arc<Self>, link: &Arc<Link>, transfer: TransferId, len: u64) -> Result<AskedBytes> {
         let (to, from) = channel();
         let (want, to) = (AtomicU8::new(LATER), ShortLock::new(Some(to)));
@@ -111,7 +111,7 @@ impl AskedBytes {
     /// The stream is there: the next bytes.
     ///
     /// # Errors
-    /// When they don't come.
+    /// Returns an error if they don't come.
     pub(crate) fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
         if self.found.is_none() {
             self.copy.want.store(NOW, Ordering::Release);

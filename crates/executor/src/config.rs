@@ -29,7 +29,7 @@ pub trait DeviceFactory: Send + Sync {
     /// again after it was shut down. If it has a worker, others look after its `start`.
     ///
     /// # Errors
-    /// When the device can't start.
+    /// Returns an error if the device can't start.
     fn create(
         &self,
         work: &Work,

@@ -18,7 +18,7 @@ pub struct End<'a> {
 /// the source's stream: it is reached when the bytes have landed.
 ///
 /// # Errors
-/// Those of the devices; the target's failure after this returns fails the source's stream.
+/// Returns the errors of the devices; the target's failure after this returns fails the source's stream.
 pub fn copy_here(
     stream: StreamId,
     source: End<'_>,

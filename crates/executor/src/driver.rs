@@ -253,7 +253,7 @@ impl World<'_> {
     /// Puts an operation into its stream.
     ///
     /// # Errors
-    /// When the program breaks the protocol; within, what fails the queue.
+    /// Returns an error if the program breaks the protocol; within, what fails the queue.
     fn put(&self, device: u32, stream: StreamId, operation: Operation<'_>) -> Result<Result<Seq>> {
         let session = self.session;
         let hosted = match self.hosted(device) {

@@ -78,7 +78,7 @@ impl ExecutorCore {
     /// it.
     ///
     /// # Errors
-    /// When the program does not keep to the protocol: the session is over.
+    /// Returns an error if the program does not keep to the protocol: the session is over.
     pub fn handle<'a>(
         &mut self,
         command: Command,
@@ -160,7 +160,7 @@ impl ExecutorCore {
     /// Returns the positions in streams that a wait or a test is for; `None` for a queue without operations.
     ///
     /// # Errors
-    /// When the payload is no list of positions.
+    /// Returns an error if the payload is no list of positions.
     pub fn places<'a>(
         &'a self,
         payload: &'a [u8],
@@ -234,7 +234,7 @@ impl ExecutorCore {
     /// The operation of [`Request::Put`] was put in, or could not be.
     ///
     /// # Errors
-    /// When the program goes on without credit.
+    /// Returns an error if the program goes on without credit.
     pub fn put(&mut self, outcome: Result<Seq>) -> Result<()> {
         let Some(Putting { device, id, queue, cost, unmaps }) = self.putting.take() else { return Ok(()) };
         let Some(slot) = self.slots.get_mut(&device) else { return Ok(()) };

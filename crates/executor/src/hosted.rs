@@ -100,7 +100,7 @@ impl Hosted {
     /// A queue, which gets its stream at its first use.
     ///
     /// # Errors
-    /// Those of the device; when there are too many queues.
+    /// Returns the errors of the device; when there are too many queues.
     pub fn queue(&self, queue: QueueId) -> Result<Arc<Queue>> {
         if let Some(known) = self.known(queue) {
             return Ok(known);
@@ -126,7 +126,7 @@ impl Hosted {
     /// The stream that takes copies from other devices. Made at its first use, and anew should it fail.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the errors of the device.
     pub fn incoming(&self) -> Result<StreamId> {
         self.queue(QueueId::INCOMING).map(|queue| queue.stream())
     }

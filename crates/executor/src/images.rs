@@ -35,7 +35,8 @@ impl Arriving {
     /// Takes the piece from `offset` on of an image whose encoding is `len` bytes. Returns the image with its last piece.
     ///
     /// # Errors
-    /// When the piece is not the next one, the whole is no image or too long, or there is too much with it.
+    /// Returns an error if the piece is not the next one, the whole is no image or too long, or there is too much with
+    /// it.
     pub(crate) fn take(&mut self, piece: &[u8], offset: u64, len: u64) -> Result<Option<Image>> {
         let (next, end) = (self.coming.len(), offset.saturating_add(piece.len() as u64));
         if offset != next as u64 || piece.is_empty() || end > len || len > ENCODED_MAX {

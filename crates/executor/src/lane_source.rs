@@ -28,7 +28,7 @@ impl HandedLanes {
     /// Hands a lane in, of which nothing was read after its handshake.
     ///
     /// # Errors
-    /// `acc_error_system` if the executor ends, or takes none.
+    /// Returns `acc_error_system` if the executor ends, or takes none.
     pub fn send(&self, lane: SharedLane, client: Introduced) -> Result<()> {
         let mut state = self.lock();
         let refused = |why: &str| Err(Error::new(ErrorCode::System, format!("the executor {why}")));

@@ -24,7 +24,7 @@ impl Limits {
     /// Whether the lease names a device.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if it does not.
+    /// Returns `acc_error_device_unavailable` if it does not.
     pub(crate) fn check_device(&self, session: SessionId, ordinal: u32) -> Result<()> {
         if self.ordinals.contains(&ordinal) {
             return Ok(());
@@ -67,7 +67,8 @@ impl MappedRanges {
     /// Whether `[start, start + len)` may be mapped. `reached` says whether a stream has got to a position.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory` beyond the limit, `acc_error_invalid_argument` for a range that is mapped or none.
+    /// Returns `acc_error_out_of_memory` beyond the limit, `acc_error_invalid_argument` for a range that is mapped or
+    /// none.
     pub(crate) fn check_map(
         &mut self,
         start: DevicePtr,
@@ -122,7 +123,7 @@ impl MappedRanges {
     /// Whether all of `[start, start + len)` is mapped, and may be given back.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if it is not.
+    /// Returns `acc_error_invalid_argument` if it is not.
     pub(crate) fn check_unmap(
         &mut self,
         start: DevicePtr,

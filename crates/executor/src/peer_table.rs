@@ -70,7 +70,7 @@ impl<L: Clone + PartialEq> PeerTable<L> {
     /// its target forgets what it was told to expect on it. After the loss the program's requests name the next lane.
     ///
     /// # Errors
-    /// When all has ended, or there are too many executors.
+    /// Returns an error if all has ended, or there are too many executors.
     pub fn way(&self, to: PeerId) -> Result<PushWay<L>> {
         if let Some(error) = &self.closed {
             return Err(error.clone());
@@ -129,7 +129,7 @@ impl<L: Clone + PartialEq> PeerTable<L> {
     /// stands for one if there is none.
     ///
     /// # Errors
-    /// When there are too many executors.
+    /// Returns an error if there are too many executors.
     pub fn lose(&mut self, peer: PeerId, never: impl FnOnce() -> L) -> Result<Vec<L>> {
         let process = peer.process();
         if !self.out.contains_key(&process) {

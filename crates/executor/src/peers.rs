@@ -149,7 +149,7 @@ impl Peers {
     /// for its bytes.
     ///
     /// # Errors
-    /// When there are too many.
+    /// Returns an error if there are too many.
     pub(crate) fn lose(&self, peer: PeerId, error: &Error) -> Result<()> {
         let links = self.lock().lose(peer, || LinkTo(self.new_link(peer.on_lane(u32::MAX))))?;
         // First: it says why.

@@ -58,7 +58,7 @@ impl QueueTable {
     /// Returns the stream for a queue's operations.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if there are too many queues.
+    /// Returns `acc_error_invalid_argument` if there are too many queues.
     pub fn carrier(&self, queue: QueueId) -> Result<Carrier> {
         if let Some(known) = self.find(queue) {
             return Ok(Carrier::Known(known.clone()));
@@ -111,7 +111,7 @@ impl QueueTable {
     /// put anything in.
     ///
     /// # Errors
-    /// When the queue has failed, or the program names a position that it never filled.
+    /// Returns an error if the queue has failed, or the program names a position that it never filled.
     pub fn position(&self, queue: QueueId, seq: Seq) -> Result<Option<(StreamId, Seq)>> {
         let unknown = || Error::new(ErrorCode::ImplementationDefined, "a program waits for what it never put in");
         let Some(state) = self.find(queue) else {
@@ -168,7 +168,7 @@ impl Queue {
     /// Whether the queue takes more.
     ///
     /// # Errors
-    /// With what [`Queue::fail`] was told.
+    /// Returns the error that [`Queue::fail`] was given.
     pub fn check(&self) -> Result<()> {
         self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
     }

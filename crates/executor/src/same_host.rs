@@ -45,7 +45,7 @@ impl SameHostPeer {
     /// no longer than over a lane.
     ///
     /// # Errors
-    /// When it refuses or is gone.
+    /// Returns an error if it refuses or is gone.
     pub fn mapped_range(&self, pushing: &mut Pushing, device: &dyn Device, len: u64) -> Result<Option<MappedRange>> {
         if !self.may_reach(pushing, len) {
             return Ok(None);

@@ -250,7 +250,7 @@ impl Session {
     /// A device is about to be started: answers to heartbeats say how that goes, and the end of the session ends it.
     ///
     /// # Errors
-    /// When the session is over.
+    /// Returns an error if the session is over.
     pub(crate) fn begin_start(&self, ordinal: u32) -> Result<Arc<WorkerStart>> {
         let mut state = self.lock();
         if state.admission.has_ended() {

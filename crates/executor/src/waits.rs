@@ -37,7 +37,7 @@ impl Waited {
     /// One more.
     ///
     /// # Errors
-    /// As for [`Wait::new`].
+    /// Returns the errors of [`Wait::new`].
     pub(crate) fn new(session: &Arc<Session>) -> Result<Self> {
         check_room(session)?;
         session.positions_waited.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Wait {
     /// A wait for nothing, to be answered with `ticket`.
     ///
     /// # Errors
-    /// When the program waits for more than it can have threads and queues.
+    /// Returns an error if the program waits for more than it can have threads and queues.
     pub(crate) fn new(ticket: u64, session: &Session) -> Result<Self> {
         check_room(session)?;
         Ok(Self { ticket, since: Instant::now(), places: Vec::new(), failure: None })

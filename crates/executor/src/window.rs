@@ -27,7 +27,7 @@ impl Window {
     /// worth telling.
     ///
     /// # Errors
-    /// When the program had no credit for it.
+    /// Returns an error if the program had no credit for it.
     pub(crate) fn charge(&mut self, queue: QueueId, cost: u64) -> Result<Option<Step>> {
         // A program looks whether there is credit before it knows how long the frame will be, and may hear of credit from before a
         // device was shut down when it has started that again.

@@ -53,7 +53,7 @@ impl From<Duration> for ConnectLimits {
 /// Connects by TCP to an address of this machine, whichever user serves it, see [`connect_by`].
 ///
 /// # Errors
-/// As for [`connect_by`].
+/// Returns the errors of [`connect_by`].
 pub fn connect(to: &PeerAddress, hello: &Hello, key: &Key, timeout: Duration) -> Result<SharedLane> {
     connect_with(&Route::tcp(to.clone()), hello, key, timeout.into())
 }
@@ -61,8 +61,8 @@ pub fn connect(to: &PeerAddress, hello: &Hello, key: &Key, timeout: Duration) ->
 /// Connects to the server as `route` says and introduces itself to the node that it names, within `limits`.
 ///
 /// # Errors
-/// `acc_error_device_unavailable`, with the reason: no server there, another key or version, refused; transient if
-/// refused for now.
+/// Returns `acc_error_device_unavailable`, with the reason: no server there, another key or version, refused; transient
+/// if refused for now.
 pub fn connect_by(route: &Route, hello: &Hello, key: &Key, limits: impl Into<ConnectLimits>) -> Result<SharedLane> {
     let secure = route.transport == Transport::Tls;
     connect_with(route, &Hello { to: Some(route.endpoint.node), secure, ..*hello }, key, limits.into())
@@ -90,7 +90,7 @@ fn connect_with(route: &Route, hello: &Hello, key: &Key, limits: ConnectLimits) 
 /// Introduces itself to the server at the other end of a new lane.
 ///
 /// # Errors
-/// As for [`connect_by`].
+/// Returns the errors of [`connect_by`].
 pub fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<LaneSecret> {
     let broken = |error| broken_off(server, &error);
     let mut nonce = [0; NONCE_LEN];
@@ -148,7 +148,8 @@ fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usiz
 /// is told why before the error comes back; the connection is of no use then.
 ///
 /// # Errors
-/// With the reason why the client was refused; `acc_error_device_shutdown` if it has left without a word.
+/// Returns an error with the reason why the client was refused; `acc_error_device_shutdown` if it has left without a
+/// word.
 pub fn accept(lane: &dyn Lane, key: &Key, timeout: Duration) -> Result<Introduced> {
     accept_if(lane, timeout, |_| Ok(key.clone()), |_| Ok(()))
 }
@@ -158,7 +159,7 @@ pub fn accept(lane: &dyn Lane, key: &Key, timeout: Duration) -> Result<Introduce
 /// not count, but the client waits for it.
 ///
 /// # Errors
-/// With the reason why the client was refused.
+/// Returns an error with the reason why the client was refused.
 pub fn accept_if(
     lane: &dyn Lane,
     timeout: Duration,
@@ -214,7 +215,7 @@ impl Proven {
     /// is for what is said to it.
     ///
     /// # Errors
-    /// With the reason why the client was refused.
+    /// Returns an error with the reason why the client was refused.
     pub fn welcome(
         self,
         lane: &dyn Lane,

@@ -151,7 +151,7 @@ impl Link {
     /// Connects a program with an executor.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` with the reason.
+    /// Returns `acc_error_device_unavailable` with the reason.
     pub fn connect(of: &Identity, to: PeerId, route: Route, bulk: BulkLanes) -> Result<Connected> {
         let link = Self::new("", to, Arc::default(), Unposted::Refuse);
         let _ = link.route.set(route);
@@ -181,7 +181,7 @@ impl Link {
     /// Connects an executor with another one, to push to it, once. The link is of [`Link::new`].
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` with the reason.
+    /// Returns `acc_error_device_unavailable` with the reason.
     pub fn connect_to_push(self: &Arc<Self>, of: &Identity, route: Route) -> Result<ControlReader> {
         let _ = self.route.set(route);
         match self.open(of, Purpose::Peer, self.peer.incarnation(), BulkLanes { eager: 0, asked: 1 })? {
@@ -213,7 +213,7 @@ impl Link {
     /// Takes a lane that the peer has opened. Returns what has to be read from it.
     ///
     /// # Errors
-    /// When it is none of a link's, or a second one for records; it is ended then.
+    /// Returns an error if it is none of a link's, or a second one for records; it is ended then.
     pub fn accept(self: &Arc<Self>, lane: SharedLane, purpose: Purpose) -> Result<Reader> {
         self.add(lane, purpose, Opened::ByPeer)
     }
@@ -305,7 +305,7 @@ impl Link {
     /// Begins a push of `len` bytes, more than 0, to the peer.
     ///
     /// # Errors
-    /// When the transfer is known already, there are too many, or the exchange is closed.
+    /// Returns an error if the transfer is known already, there are too many, or the exchange is closed.
     pub fn push(&self, exchange: &Arc<Exchange>, transfer: TransferId, len: u64) -> Result<Pushing> {
         exchange.push(transfer, self.peer, len, self.outbox.clone())
     }
@@ -356,7 +356,7 @@ impl TransferReader {
     /// Reads until the lane ends, and gives the bytes to the receives posted for them.
     ///
     /// # Errors
-    /// When the lane fails or the peer breaks the protocol.
+    /// Returns an error if the lane fails or the peer breaks the protocol.
     pub fn run(self) -> Result<()> {
         self.link.inbox.serve(&self.lane)
     }
@@ -366,7 +366,7 @@ impl ControlReader {
     /// Gives what comes to `take`, until the lane ends.
     ///
     /// # Errors
-    /// When the lane fails or the peer breaks the protocol, and those of `take`.
+    /// Returns an error if the lane fails or the peer breaks the protocol, and those of `take`.
     pub fn run(self, take: impl FnMut(ControlMessage) -> Result<()>) -> Result<()> {
         receive_control(&*self.lane, &self.link.stats, take)
     }

@@ -42,7 +42,7 @@ impl Monitor {
     /// Shows it at `address`, `host:port`, as a task of the runtime that this is called in. Returns where that is.
     ///
     /// # Errors
-    /// When the system refuses the address.
+    /// Returns an error if the system refuses the address.
     pub async fn listen(self, address: &str) -> Result<String, String> {
         let refused = |error: std::io::Error| {
             format!("cannot show metrics at {address}: {error}; choose another --metrics-listen")

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// Writes traces, one a rank, as one file.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write(traces: &[Trace], out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
     let rows = Rows::of(traces);
@@ -56,7 +56,7 @@ pub fn write(traces: &[Trace], out: &mut dyn Write) -> io::Result<()> {
 /// Reads what [`write`] has written.
 ///
 /// # Errors
-/// A text that says what is wrong with the file.
+/// Returns the fault of the file.
 pub fn read(text: &str) -> Result<Vec<Trace>, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not a trace: {error}"))?;
     let headers = list(&file, "accord").ok_or("not a trace written by Accord")?;

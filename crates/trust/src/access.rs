@@ -100,7 +100,7 @@ pub fn may(role: &Role, act: Act) -> bool {
 /// Returns an error for people unless [`may`] allows the act.
 ///
 /// # Errors
-/// `acc_error_device_unavailable`, with what it is, what it may not do, and whose certificate could.
+/// Returns `acc_error_device_unavailable`, with what it is, what it may not do, and whose certificate could.
 pub fn check(peer: &PeerName, act: Act) -> Result<()> {
     check_roles(std::slice::from_ref(&peer.role), act).map(drop)
 }
@@ -108,7 +108,7 @@ pub fn check(peer: &PeerName, act: Act) -> Result<()> {
 /// The same for who has several roles: the one that may.
 ///
 /// # Errors
-/// As for [`check`].
+/// Returns the errors of [`check`].
 pub fn check_roles(roles: &[Role], act: Act) -> Result<&Role> {
     roles.iter().find(|role| may(role, act)).ok_or_else(|| {
         let who = roles.first().map_or_else(|| "a peer without a role".to_owned(), Role::to_string);
@@ -120,7 +120,7 @@ pub fn check_roles(roles: &[Role], act: Act) -> Result<&Role> {
 /// Whether an agent's certificate is that of this node: no agent offers devices in another node's name.
 ///
 /// # Errors
-/// As for [`check`].
+/// Returns the errors of [`check`].
 pub fn check_node(roles: &[Role], node: &str) -> Result<()> {
     match check_roles(roles, Act::Register)? {
         Role::Agent(own) if own == node || own == ANY_NODE => Ok(()),

@@ -70,7 +70,7 @@ pub struct Host {
 /// user's word for that.
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if no witness says who it is, or the rules refuse them.
+/// Returns `acc_error_device_unavailable` if no witness says who it is, or the rules refuse them.
 pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<Role>> {
     if attested.witness == Witness::System && attested.uid == host.unknown && attested.uid != host.uid {
         return Err(refused(

@@ -14,7 +14,7 @@ impl Identity {
     /// Returns the TLS configuration for connections to the cluster's coordinator that speak `protocol`.
     ///
     /// # Errors
-    /// When the certificate can't be used.
+    /// Returns an error if the certificate can't be used.
     pub fn to_coordinator(&self, protocol: &[u8]) -> Result<Arc<ClientConfig>> {
         to_coordinator(self, protocol).map(Arc::new)
     }
@@ -22,7 +22,7 @@ impl Identity {
     /// Returns the TLS configuration for accepting the cluster's processes that speak one of `protocols`.
     ///
     /// # Errors
-    /// When the certificate can't be used.
+    /// Returns an error if the certificate can't be used.
     pub fn server(&self, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>> {
         self.server_for(Clients::Certified, protocols)
     }
@@ -30,7 +30,7 @@ impl Identity {
     /// The same for others, too.
     ///
     /// # Errors
-    /// As for [`Identity::server`].
+    /// Returns the errors of [`Identity::server`].
     pub fn server_for(&self, clients: Clients, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>> {
         server(self, protocols, clients).map(Arc::new)
     }

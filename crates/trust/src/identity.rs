@@ -55,8 +55,8 @@ impl Identity {
     /// Reads `ca.crt`, `tls.crt` and `tls.key` of a folder.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if a file is missing, is none, does not fit the others, if others may read the key or change a file, or if the
-    /// key was not drawn by chance.
+    /// Returns `acc_error_invalid_argument` if a file is missing, is none, does not fit the others, if others may read
+    /// the key or change a file, or if the key was not drawn by chance.
     pub fn read(folder: &Path) -> Result<Self> {
         check_private(&folder.join(KEY_FILE))?;
         check_kept(folder)?;
@@ -70,7 +70,7 @@ impl Identity {
     /// Reads a user's folder: as [`Identity::read`], or `ca.crt` alone, of a site whose users are known by MUNGE's word.
     ///
     /// # Errors
-    /// As for [`Identity::read`].
+    /// Returns the errors of [`Identity::read`].
     pub fn of_user(folder: &Path, munge: &Path) -> Result<Self> {
         let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
         if is_there(CERTIFICATE_FILE) || is_there(KEY_FILE) || !is_there(CA_FILE) {
@@ -91,7 +91,7 @@ impl Identity {
     /// The same from texts.
     ///
     /// # Errors
-    /// As for [`Identity::read`].
+    /// Returns the errors of [`Identity::read`].
     pub fn from_pem(ca: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self> {
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| bad(format!("{KEY_FILE} is no key: {error}")))?;
         Self::new(&certificates(CA_FILE, ca)?, certificates(CERTIFICATE_FILE, certificate)?, key)
@@ -100,7 +100,7 @@ impl Identity {
     /// The same from parts: the authorities that are believed, the own certificate with what leads to its authority, its key.
     ///
     /// # Errors
-    /// As for [`Identity::read`].
+    /// Returns the errors of [`Identity::read`].
     pub fn new(
         authorities: &[CertificateDer<'static>],
         chain: Vec<CertificateDer<'static>>,
@@ -120,7 +120,7 @@ impl Identity {
     /// Returns the name in this process's certificate.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if it has none.
+    /// Returns `acc_error_invalid_argument` if it has none.
     pub fn name(&self) -> Result<&PeerName> {
         self.certificate().map(|certificate| &certificate.name)
     }
@@ -181,7 +181,7 @@ fn check_pair(own: &CertificateDer<'_>, key: &PrivateKeyDer<'_>) -> Result<()> {
 /// Refuses a private key that was made up: others can guess it.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if it is one.
+/// Returns `acc_error_invalid_argument` if it is one.
 pub fn check_drawn(name: &str, key: &PrivateKeyDer<'_>) -> Result<()> {
     if secret::of(key).is_none_or(may_be_random) {
         return Ok(());
@@ -193,7 +193,7 @@ pub fn check_drawn(name: &str, key: &PrivateKeyDer<'_>) -> Result<()> {
 /// The name in a certificate. Whether it is to be believed is another question.
 ///
 /// # Errors
-/// If it has none, or several.
+/// Returns an error if it has none, or several.
 pub fn name_of(certificate: &CertificateDer<'_>) -> Result<PeerName> {
     let parsed = EndEntityCert::try_from(certificate)
         .map_err(|error| bad(format!("a certificate that can't be read: {error}")))?;
@@ -208,7 +208,7 @@ pub fn name_of(certificate: &CertificateDer<'_>) -> Result<PeerName> {
 /// The name of the peer at the other end of a connection; its certificate has been verified in the handshake.
 ///
 /// # Errors
-/// If it showed none.
+/// Returns an error if it showed none.
 pub fn name_of_peer(chain: Option<&[CertificateDer<'_>]>) -> Result<PeerName> {
     name_of(chain.and_then(<[_]>::first).ok_or_else(|| bad("it showed no certificate"))?)
 }
@@ -216,7 +216,7 @@ pub fn name_of_peer(chain: Option<&[CertificateDer<'_>]>) -> Result<PeerName> {
 /// Returns the folder of a program's certificates: the one that is named, or `.config/accord/tls` at home.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if there is neither.
+/// Returns `acc_error_invalid_argument` if there is neither.
 pub fn folder(named: Option<&str>, home: Option<&OsStr>) -> Result<PathBuf> {
     if let Some(named) = named {
         return Ok(named.into());
@@ -230,7 +230,7 @@ pub fn folder(named: Option<&str>, home: Option<&OsStr>) -> Result<PathBuf> {
 /// Refuses a key that others may read: only its user, or a group that root has chosen.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if others may, or if it can't be told.
+/// Returns `acc_error_invalid_argument` if others may, or if it can't be told.
 pub fn check_private(file: &Path) -> Result<()> {
     let metadata = std::fs::metadata(file).map_err(|error| unreadable(file, &error))?;
     let own = geteuid().as_raw();
@@ -255,7 +255,7 @@ const STICKY: u32 = 0o1000;
 /// Refuses a folder of certificates that others may change: who can put in another authority says who the coordinator is.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if others may, or if it can't be told.
+/// Returns `acc_error_invalid_argument` if others may, or if it can't be told.
 fn check_kept(folder: &Path) -> Result<()> {
     let own = geteuid().as_raw();
     let files = [CA_FILE, CERTIFICATE_FILE].map(|name| folder.join(name));

@@ -40,7 +40,7 @@ impl Authority {
     /// A fresh one for a cluster with this name.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if that is no name; `acc_error_system` without random numbers.
+    /// Returns `acc_error_invalid_argument` if that is no name; `acc_error_system` without random numbers.
     pub fn new(cluster: &str, lifetime: Duration) -> Result<Self> {
         let cluster = word(cluster).map_err(invalid)?;
         let name = PeerName { cluster: cluster.clone(), role: Role::Authority };
@@ -54,7 +54,7 @@ impl Authority {
     /// The one in a folder.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if there is none, or others may read its key.
+    /// Returns `acc_error_invalid_argument` if there is none, or others may read its key.
     pub fn read(folder: &Path) -> Result<Self> {
         let file = |name: &str| {
             let path = folder.join(name);
@@ -87,7 +87,7 @@ impl Authority {
     /// Writes it into a new folder, or an empty one.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if something is there already, `acc_error_system` if the system refuses.
+    /// Returns `acc_error_invalid_argument` if something is there already, `acc_error_system` if the system refuses.
     pub fn write(&self, folder: &Path) -> Result<()> {
         private_folder(folder)?;
         write_new(&folder.join(CA_KEY_FILE), &self.key)?;
@@ -102,7 +102,7 @@ impl Authority {
     /// A certificate for a role, from now for so long.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if the role's name is none; `acc_error_system` without random numbers.
+    /// Returns `acc_error_invalid_argument` if the role's name is none; `acc_error_system` without random numbers.
     pub fn issue(&self, role: Role, lifetime: Duration) -> Result<Issued> {
         let name = PeerName { cluster: self.cluster.clone(), role };
         if name.role == Role::Authority || name.to_string().parse::<PeerName>().as_ref() != Ok(&name) {
@@ -121,7 +121,7 @@ impl Authority {
     /// The same, to be used in this process.
     ///
     /// # Errors
-    /// As for [`Authority::issue`].
+    /// Returns the errors of [`Authority::issue`].
     pub fn identity(&self, role: Role, lifetime: Duration) -> Result<Identity> {
         let issued = self.issue(role, lifetime)?;
         Identity::from_pem(self.certificate.as_bytes(), issued.certificate.as_bytes(), issued.key.as_bytes())
@@ -130,7 +130,7 @@ impl Authority {
     /// A folder for a process in a role: it must not be there, or be empty.
     ///
     /// # Errors
-    /// As for [`Authority::issue`] and [`Authority::write`].
+    /// Returns the errors of [`Authority::issue`] and [`Authority::write`].
     pub fn issue_into(&self, folder: &Path, role: Role, lifetime: Duration) -> Result<()> {
         let issued = self.issue(role, lifetime)?;
         private_folder(folder)?;
@@ -143,7 +143,8 @@ impl Authority {
     /// it themselves.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if the folder holds no certificate of this cluster; as for [`Authority::issue_into`].
+    /// Returns `acc_error_invalid_argument` if the folder holds no certificate of this cluster; as for
+    /// [`Authority::issue_into`].
     pub fn renew(&self, folder: &Path, lifetime: Duration) -> Result<PeerName> {
         let file = folder.join(CERTIFICATE_FILE);
         let unusable =

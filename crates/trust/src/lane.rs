@@ -31,7 +31,7 @@ impl LaneSeeds {
     /// Returns the TLS configuration to connect with, to a peer that speaks `protocol`.
     ///
     /// # Errors
-    /// When the keys can't be made.
+    /// Returns an error if the keys can't be made.
     pub fn to_connect(&self, protocol: &[u8]) -> Result<Arc<ClientConfig>> {
         let (own, peer) = (certified(&self.client)?, public(&self.server)?);
         let mut config = ClientConfig::builder_with_provider(provider())
@@ -52,7 +52,7 @@ impl LaneSeeds {
     /// Returns the TLS configuration to accept a peer that speaks `protocol`.
     ///
     /// # Errors
-    /// When the keys can't be made.
+    /// Returns an error if the keys can't be made.
     pub fn to_accept(&self, protocol: &[u8]) -> Result<Arc<ServerConfig>> {
         let (own, peer) = (certified(&self.server)?, public(&self.client)?);
         let mut config = ServerConfig::builder_with_provider(provider())

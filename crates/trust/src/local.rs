@@ -21,7 +21,7 @@ pub fn path_of(address: &str) -> Option<&Path> {
 /// Returns the owner of the socket's folder: only the owner and root can have put the socket there.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if others can.
+/// Returns `acc_error_invalid_argument` if others can.
 pub fn check_folder(socket: &Path) -> Result<u32> {
     let folder = match socket.parent() {
         Some(folder) if socket.is_absolute() => folder,
@@ -51,7 +51,7 @@ pub fn check_folder(socket: &Path) -> Result<u32> {
 /// Whether it is to be believed who listens in a folder of `owner`'s.
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if it is another user.
+/// Returns `acc_error_device_unavailable` if it is another user.
 pub fn check_server(socket: &Path, owner: u32, server: u32) -> Result<()> {
     if [0, owner, geteuid().as_raw()].contains(&server) {
         return Ok(());

@@ -56,7 +56,7 @@ impl Munge {
     /// A credential for this process's user that says `payload`.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if there is no daemon or it refuses.
+    /// Returns `acc_error_device_unavailable` if there is no daemon or it refuses.
     pub fn encode(&self, payload: &[u8]) -> Result<Vec<u8>> {
         let len = u32::try_from(payload.len()).map_err(|_| unavailable("there is too much to say"))?;
         let body = [&USUAL[..], &ANYBODY, &len.to_be_bytes(), payload].concat();
@@ -67,7 +67,7 @@ impl Munge {
     /// machines with its key.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` with the daemon's words if it does not believe it; if there is no daemon.
+    /// Returns `acc_error_device_unavailable` with the daemon's words if it does not believe it; if there is no daemon.
     pub fn decode(&self, credential: &[u8]) -> Result<Believed> {
         if credential.len() > CREDENTIAL_MAX {
             return Err(unavailable("the credential is too long"));
@@ -114,7 +114,7 @@ fn say(stream: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
 /// Returns the length of the rest of an answer of this kind.
 ///
 /// # Errors
-/// If it is none.
+/// Returns an error if it is none.
 pub fn body_len(header: &[u8; HEADER_LEN], kind: u8) -> Result<usize> {
     let mut rest = &header[..];
     let (magic, version, found) = (number(&mut rest)?, byte(&mut rest)?, byte(&mut rest)?);
@@ -129,7 +129,7 @@ pub fn body_len(header: &[u8; HEADER_LEN], kind: u8) -> Result<usize> {
 /// The credential in an answer.
 ///
 /// # Errors
-/// The daemon's refusal, in its words; an answer that is none.
+/// Returns the daemon's refusal, in its words, or an error if the answer is malformed.
 pub fn encoded(mut body: &[u8]) -> Result<Vec<u8>> {
     let body = &mut body;
     verdict(body)?;
@@ -142,7 +142,7 @@ pub fn encoded(mut body: &[u8]) -> Result<Vec<u8>> {
 /// Returns the content of a credential from an answer.
 ///
 /// # Errors
-/// As for [`encoded`].
+/// Returns the errors of [`encoded`].
 pub fn decoded(mut body: &[u8]) -> Result<Believed> {
     let body = &mut body;
     verdict(body)?;

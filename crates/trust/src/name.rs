@@ -87,7 +87,7 @@ impl FromStr for PeerName {
 /// A cluster's, node's or user's name: what needs no quoting in a URI, a path or a log.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the fault of the text.
 pub fn word(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
     if text.is_empty() || text.len() > WORD_MAX || text.starts_with('.') || !text.chars().all(fine) {

@@ -33,7 +33,7 @@ impl Trust {
     /// Reads a folder's certificates.
     ///
     /// # Errors
-    /// As for [`Identity::read`].
+    /// Returns the errors of [`Identity::read`].
     pub fn read(folder: &Path) -> Result<Self> {
         Self::of_folder(folder, None)
     }
@@ -42,7 +42,7 @@ impl Trust {
     /// system; else from the folder that is named, or the usual one at home. `munge` names the daemon's socket.
     ///
     /// # Errors
-    /// As for [`Identity::of_user`]; if there is no folder.
+    /// Returns the errors of [`Identity::of_user`]; if there is no folder.
     pub fn of_program(address: &str, named: Option<&str>, munge: Option<&str>, home: Option<&OsStr>) -> Result<Self> {
         if local::path_of(address).is_some() {
             return Ok(Self::of_system());

@@ -17,7 +17,7 @@ impl AsyncArg {
     /// Checks a raw async-argument.
     ///
     /// # Errors
-    /// `acc_error_invalid_async` for negative values without a meaning (OpenACC 3.3, 2.16).
+    /// Returns `acc_error_invalid_async` for negative values without a meaning (OpenACC 3.3, 2.16).
     pub fn from_raw(raw: i32) -> Result<Self, Error> {
         match raw {
             -2 => Ok(Self::Sync),

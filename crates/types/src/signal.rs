@@ -34,7 +34,7 @@ impl Signal {
     /// Sleeps until it is raised, or until `end`.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] at `end`.
+    /// Returns [`ErrorKind::WouldBlock`] at `end`.
     pub fn wait<'a, T>(&self, table: ShortGuard<'a, T>, end: Option<Instant>) -> io::Result<ShortGuard<'a, T>> {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         let woken = wait_until(&self.changed, table, end);

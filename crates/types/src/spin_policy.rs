@@ -72,7 +72,7 @@ fn cores() -> usize {
 /// Reckons with as many cores as [`SPIN_CORES`] says, if it is set. To be called before anybody waits: tests find out who does.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for a value without a meaning.
 pub fn read_cores(lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     if let Some(cores) = cores_set(lookup)? {
         let known = *CORES.get_or_init(|| cores);
@@ -200,7 +200,7 @@ pub fn look(since: Instant, limit: Duration, ready: impl Fn() -> bool) -> Looked
 /// read once for that, too: it takes as long as several polls.
 ///
 /// # Errors
-/// How looking has ended without it.
+/// Returns how the spinning has ended without a value.
 pub fn look_for<T>(
     since: Instant,
     limit: Duration,

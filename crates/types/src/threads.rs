@@ -89,7 +89,7 @@ pub fn describe(info: &PanicHookInfo<'_>) -> String {
 /// Starts a thread.
 ///
 /// # Errors
-/// When the system has no more of them.
+/// Returns an error if the system has no more of them.
 pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -100,7 +100,7 @@ pub fn spawn<T: Send + 'static>(
 /// Starts a thread as [`spawn`], with a stack of this size.
 ///
 /// # Errors
-/// As for [`spawn`].
+/// Returns the errors of [`spawn`].
 pub fn spawn_with_stack<T: Send + 'static>(
     name: impl Into<String>,
     stack_bytes: usize,
@@ -112,7 +112,7 @@ pub fn spawn_with_stack<T: Send + 'static>(
 /// Does work whose panic is returned as an error and ends neither the thread nor the process.
 ///
 /// # Errors
-/// If it has panicked.
+/// Returns an error if it has panicked.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     let before = IS_CAUGHT.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));

@@ -11,7 +11,7 @@ pub trait LocalDeviceClient: DeviceClient {
     /// The device behind it, started, with its queues.
     ///
     /// # Errors
-    /// When it is not started, or has failed.
+    /// Returns an error if it is not started, or has failed.
     fn hosted(&self) -> Result<Arc<Hosted>>;
 
     /// Has `report` called whenever the device starts: the coordinator warns of ranks that crowd

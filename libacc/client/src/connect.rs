@@ -11,7 +11,7 @@ use accord_types::{Lease, OrderPolicy, Result, SessionRequest, os_text};
 /// Opens a session: with the coordinator's lease, or on this machine alone.
 ///
 /// # Errors
-/// `acc_error_device_unavailable` if the coordinator can't be reached or refuses.
+/// Returns `acc_error_device_unavailable` if the coordinator can't be reached or refuses.
 pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
     let Some(coordinator) = settings.coordinator.take() else {
         let locals = (settings.local)(&settings.devices)?.into_iter().flatten().collect();
@@ -50,7 +50,7 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
 /// Opens a session by a lease that did not come from a coordinator.
 ///
 /// # Errors
-/// When a device of this machine can't be driven.
+/// Returns an error if a device of this machine can't be driven.
 pub fn connect_direct(lease: Lease, settings: SessionSettings) -> Result<Session> {
     Session::of_lease(lease, settings, None)
 }

@@ -28,7 +28,7 @@ impl Unchanged {
     /// The next bytes are here.
     ///
     /// # Errors
-    /// When they are others than the program has.
+    /// Returns an error if they are others than the program has.
     pub(crate) fn compare(&mut self, piece: &[u8]) -> Result<()> {
         let range = HostRange { start: self.range.start + self.done, len: piece.len() };
         self.compare_with(bytes(range), piece)
@@ -37,7 +37,7 @@ impl Unchanged {
     /// The same, where the program has `own` in their place.
     ///
     /// # Errors
-    /// As [`Unchanged::compare`].
+    /// Returns the errors of [`Unchanged::compare`].
     pub fn compare_with(&mut self, own: &[u8], piece: &[u8]) -> Result<()> {
         let start = self.range.start + self.done;
         self.done += piece.len();
@@ -106,7 +106,7 @@ impl Changed {
     /// All bytes are here: gives `write` those that have changed.
     ///
     /// # Errors
-    /// When some have and can't be written.
+    /// Returns an error if some have and can't be written.
     pub(crate) fn land(&self, bytes: &[u8], write: impl FnMut(HostRange, &[u8])) -> Result<()> {
         self.land_where(pages::check_writable, bytes, write)
     }
@@ -114,7 +114,7 @@ impl Changed {
     /// The same, where `check` says what may be written.
     ///
     /// # Errors
-    /// As [`Changed::land`], and those of `check`.
+    /// Returns the errors of [`Changed::land`], and those of `check`.
     pub fn land_where(
         &self,
         check: impl Fn(HostRange) -> Result<Writable>,

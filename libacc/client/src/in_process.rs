@@ -52,7 +52,7 @@ impl InProcess {
     /// The device that `info` describes, seen by the program as `device_type`, or as its kind is; not started yet.
     ///
     /// # Errors
-    /// `acc_error_device_init` if this version has no backend for it.
+    /// Returns `acc_error_device_init` if this version has no backend for it.
     pub fn new(
         info: DeviceInfo,
         device_type: Option<DeviceType>,

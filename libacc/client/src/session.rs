@@ -165,7 +165,7 @@ impl Session {
     /// Returns the traffic of all connections.
     ///
     /// # Errors
-    /// When a connection is lost.
+    /// Returns an error if a connection is lost.
     pub fn report(&self) -> Result<Vec<NodeReport>> {
         let connected = self.nodes.iter().filter(|node| node.connected().is_some());
         connected

@@ -78,7 +78,7 @@ impl AddressSpace {
     /// addresses and needs `memory`.
     ///
     /// # Errors
-    /// `acc_error_device_init` if there are no addresses left.
+    /// Returns `acc_error_device_init` if there are no addresses left.
     pub(crate) fn place(&self, device: usize, wanted: u64, memory: u64) -> Result<AddressRange> {
         let mut state = self.lock();
         // What a driver has put outside of the window can't be asked for.
@@ -140,7 +140,8 @@ impl AddressSpace {
     /// A device has started, with its memory in `range`; a driver may have found something in the way of what was asked for.
     ///
     /// # Errors
-    /// `acc_error_device_init` if another device has some of these addresses. Then [`AddressSpace::place`] gives it another place.
+    /// Returns `acc_error_device_init` if another device has some of these addresses. Then [`AddressSpace::place`]
+    /// gives it another place.
     pub(crate) fn settle(&self, device: usize, range: AddressRange, name: String) -> Result<()> {
         let mut state = self.lock();
         let in_the_way = |owned: &Owned| owned.range.overlaps(range);
@@ -181,7 +182,7 @@ impl AddressSpace {
     /// A driver has given a device this memory.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory` if another device has some of these addresses.
+    /// Returns `acc_error_out_of_memory` if another device has some of these addresses.
     pub(crate) fn add_slab(&self, device: usize, slab: AddressRange) -> Result<()> {
         let mut state = self.lock();
         let others = state.devices.iter().flatten();

@@ -9,7 +9,7 @@ impl Device {
     /// Maps a range that the allocator asked for. Returns why the device has no memory for it, if it has none.
     ///
     /// # Errors
-    /// All others.
+    /// Returns all other errors.
     pub(crate) fn grow(&self, range: Range) -> Result<Option<Error>> {
         let epoch = self.epoch();
         let allocates = self.shown_client().allocates();
@@ -66,7 +66,7 @@ impl Device {
     /// Gives ranges back that the allocator is done with, once the synchronous queue gets there.
     ///
     /// # Errors
-    /// Those of the device; the ranges are idle memory again then.
+    /// Returns the errors of the device; the ranges are idle memory again then.
     pub(crate) fn shrink(&self, ranges: &[Range]) -> Result<()> {
         let mut result = Ok(());
         for range in ranges {

@@ -12,8 +12,8 @@ impl Runtime {
     /// The current device of this thread. Not started by this.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable`, `acc_error_device_unavailable` if the environment asks for
-    /// what is not there.
+    /// Returns `acc_error_device_type_unavailable`, `acc_error_device_unavailable` if the environment asks for what is
+    /// not there.
     pub(crate) fn current(&self, t: &mut LocalThread) -> Result<Current> {
         if t.in_host_region() {
             return Ok(Current::Host);
@@ -31,7 +31,7 @@ impl Runtime {
     /// The current device, started; none is the host.
     ///
     /// # Errors
-    /// As [`Runtime::current`], and those of starting it.
+    /// Returns the errors of [`Runtime::current`], and those of starting it.
     pub(crate) fn target(&self, t: &mut LocalThread) -> Result<Option<&Device>> {
         match self.current(t)? {
             Current::Host => Ok(None),
@@ -42,7 +42,7 @@ impl Runtime {
     /// A device, started.
     ///
     /// # Errors
-    /// Those of starting it.
+    /// Returns the errors of starting it.
     pub(crate) fn started(&self, index: usize) -> Result<&Device> {
         let device = &self.devices[index];
         if !device.is_started() {
@@ -68,7 +68,7 @@ impl Runtime {
     /// else CPU devices, else the host.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable` if the environment names a type of which there is none.
+    /// Returns `acc_error_device_type_unavailable` if the environment names a type of which there is none.
     pub(crate) fn resolve_type(&self, device_type: DeviceType) -> Result<DeviceType> {
         if device_type != DeviceType::Default {
             return Ok(device_type);
@@ -143,8 +143,8 @@ impl Runtime {
     /// The device with number `num` among those of a concrete type.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable` if there is none of the type,
-    /// `acc_error_device_unavailable` if there are not that many.
+    /// Returns `acc_error_device_type_unavailable` if there is none of the type, `acc_error_device_unavailable` if
+    /// there are not that many.
     pub(crate) fn nth(&self, num: i64, device_type: DeviceType) -> Result<Current> {
         // A device knows its number within its own type.
         let is_it = |device: &&Device| device.device_type == device_type && i64::from(device.num().0) == num;

@@ -68,7 +68,7 @@ impl<'a> Buffers<'a> {
     /// Takes the blocks' bytes.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory`
+    /// Returns `acc_error_out_of_memory` if there is no memory for a copy.
     pub(crate) fn take(host: &'a dyn HostMemory, spare: &'a SpareBuffers, loans: &[Loan]) -> Result<Self> {
         let mut buffers = Self { host, spare, lent: SmallVec::new() };
         for loan in loans {
@@ -97,7 +97,7 @@ impl<'a> Buffers<'a> {
     /// Before the launch.
     ///
     /// # Errors
-    /// See [`crate::ports::DeviceClient`].
+    /// Returns the errors of [`crate::ports::DeviceClient`].
     pub(crate) fn copy_in(&self, client: &WaitingCalls<'_>, queue: QueueId) -> Result<()> {
         self.lent.iter().try_for_each(|lent| {
             let src = HostRange { start: lent.buffer, len: lent.loan.block.len };
@@ -108,7 +108,7 @@ impl<'a> Buffers<'a> {
     /// After the launch.
     ///
     /// # Errors
-    /// See [`crate::ports::DeviceClient`].
+    /// Returns the errors of [`crate::ports::DeviceClient`].
     pub(crate) fn copy_out(&self, client: &WaitingCalls<'_>, queue: QueueId) -> Result<()> {
         self.lent.iter().try_for_each(|lent| {
             let len = lent.loan.block.len;

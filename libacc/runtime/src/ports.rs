@@ -74,13 +74,13 @@ pub trait DeviceClient: Send + Sync {
     /// Called before anything else and again after [`DeviceClient::shutdown`].
     ///
     /// # Errors
-    /// `acc_error_device_init`, `acc_error_device_unavailable`.
+    /// Returns `acc_error_device_init`, `acc_error_device_unavailable`.
     fn start(&self) -> Result<()>;
 
     /// Puts memory behind a range of [`DeviceClient::addresses`]. Granularity: 2 MiB.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory` here when it can be known, else at a later call.
+    /// Returns `acc_error_out_of_memory` here when it can be known, else at a later call.
     fn map(&self, start: DevicePtr, len: u64) -> Result<()>;
 
     /// Whether memory comes from [`DeviceClient::allocate`] and not by [`DeviceClient::map`]: then the device has no addresses of its
@@ -92,7 +92,7 @@ pub trait DeviceClient: Send + Sync {
     /// Takes `len` bytes of memory, as one allocation of the driver's own, and returns its place. [`DeviceClient::unmap`] gives it back, as a whole.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory`.
+    /// Returns `acc_error_out_of_memory`.
     fn allocate(&self, len: u64) -> Result<DevicePtr> {
         Err(Error::new(ErrorCode::ImplementationDefined, format!("no {len} bytes: memory is mapped on this device")))
     }
@@ -100,19 +100,19 @@ pub trait DeviceClient: Send + Sync {
     /// Gives the memory behind a range back when `queue` gets there.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()>;
 
     /// Writes a few bytes (at most 4 KiB), taken before the call returns.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn store(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) -> Result<()>;
 
     /// Copies the program's memory to the device.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()>;
 
     /// Part of the program's memory, which stays where it is until [`DeviceClient::unregister_pages`], is copied again and again: a device may
@@ -125,7 +125,7 @@ pub trait DeviceClient: Send + Sync {
     /// last copy to it, which ends it in its turn; without one that is done before the call returns.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn unregister_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
         let _ = (after, range);
         Ok(())
@@ -134,7 +134,7 @@ pub trait DeviceClient: Send + Sync {
     /// Copies device memory to the program's. Done when the queue is waited for.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()>;
 
     /// Copies a block that was filled with `sent` (at most 4 KiB) back to the program's memory like [`DeviceClient::copy_out`], each part
@@ -142,7 +142,7 @@ pub trait DeviceClient: Send + Sync {
     /// last copy brought, if there was one.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn copy_out_changed(
         &self,
         queue: QueueId,
@@ -156,7 +156,7 @@ pub trait DeviceClient: Send + Sync {
     /// all. A difference is an error of the queue.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()>;
 
     /// How often [`DeviceClient::copy_out_changed`] of any device has written: as long as that stays, what the program has in its memory
@@ -168,14 +168,14 @@ pub trait DeviceClient: Send + Sync {
     /// Copies within the device.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()>;
 
     /// Runs a region. `key` identifies the function cheaply (its host address); `spec` is asked
     /// for on the first launch of that key only.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn launch(
         &self,
         queue: QueueId,
@@ -197,19 +197,19 @@ pub trait DeviceClient: Send + Sync {
     /// Device address of a `declare` variable.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr>;
 
     /// Makes `queue` wait for everything now in `other`.
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()>;
 
     /// Blocks until everything now in `queues` is done. One round trip however many they are.
     ///
     /// # Errors
-    /// The first failure of those queues.
+    /// Returns the first failure of those queues.
     fn wait(&self, queues: &[QueueId]) -> Result<()>;
 
     /// A thread is about to wait for queues of another device, and may wait for some of this one next: asks how far
@@ -219,13 +219,13 @@ pub trait DeviceClient: Send + Sync {
     /// Whether everything now in `queues` is done.
     ///
     /// # Errors
-    /// The first failure of those queues.
+    /// Returns the first failure of those queues.
     fn test(&self, queues: &[QueueId]) -> Result<bool>;
 
     /// Bytes that can still be mapped (`acc_property_free_memory` less what the allocator holds).
     ///
     /// # Errors
-    /// See the trait.
+    /// Returns the errors that the trait lists.
     fn memory_free(&self) -> Result<u64>;
 
     /// How many bytes the cluster lets a session have on the device, if that is less than it has.
@@ -252,7 +252,7 @@ pub trait DeviceClient: Send + Sync {
     /// [`DeviceClient::start`] may be called again.
     ///
     /// # Errors
-    /// `acc_error_device_shutdown`.
+    /// Returns `acc_error_device_shutdown`.
     fn shutdown(&self) -> Result<()>;
 }
 
@@ -261,25 +261,25 @@ pub trait CudaObjects: Send + Sync {
     /// The driver's number of the device.
     ///
     /// # Errors
-    /// When it is not started.
+    /// Returns an error if it is not started.
     fn device(&self) -> Result<i32>;
 
     /// The context.
     ///
     /// # Errors
-    /// When the device is not started.
+    /// Returns an error if the device is not started.
     fn context(&self) -> Result<usize>;
 
     /// The context, made at once if the device has not started.
     ///
     /// # Errors
-    /// The driver's.
+    /// Returns the driver's error.
     fn make_context(&self) -> Result<usize>;
 
     /// The stream of a queue. From now on the program may put work of its own into it.
     ///
     /// # Errors
-    /// See [`DeviceClient`].
+    /// Returns the errors of [`DeviceClient`].
     fn stream(&self, queue: QueueId) -> Result<usize>;
 
     /// The stream of a queue, for looking at only; 0 where the queue has none yet.
@@ -288,7 +288,7 @@ pub trait CudaObjects: Send + Sync {
     /// Makes a stream of the program's a queue's own; what was in the queue is waited for.
     ///
     /// # Errors
-    /// See [`DeviceClient`].
+    /// Returns the errors of [`DeviceClient`].
     fn set_stream(&self, queue: QueueId, stream: usize) -> Result<()>;
 }
 
@@ -307,7 +307,7 @@ pub trait Cluster: Send + Sync {
     /// this call comes first there. Waiting for `queue` of the source includes the arrival.
     ///
     /// # Errors
-    /// As for [`DeviceClient`].
+    /// Returns the errors of [`DeviceClient`].
     fn copy_between(
         &self,
         queue: QueueId,
@@ -442,25 +442,25 @@ pub trait HostMemory: Send + Sync {
     /// Looks whether a copy may read this memory.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if it is not there.
+    /// Returns `acc_error_invalid_argument` if it is not there.
     fn check_source(&self, range: HostRange) -> Result<()>;
 
     /// Looks what a copy may do to this memory.
     ///
     /// # Errors
-    /// As [`HostMemory::check_source`].
+    /// Returns the errors of [`HostMemory::check_source`].
     fn check_target(&self, range: HostRange) -> Result<TargetAccess>;
 
     /// Takes memory apart of which not all is writable. None of the parts is [`TargetAccess::Mixed`].
     ///
     /// # Errors
-    /// As [`HostMemory::check_source`].
+    /// Returns the errors of [`HostMemory::check_source`].
     fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, TargetAccess)>>;
 
     /// Finds the region at a code address.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if no loaded object holds the address.
+    /// Returns `acc_error_invalid_argument` if no loaded object holds the address.
     fn function(&self, address: usize) -> Result<FunctionSpec>;
 
     /// Whether the region at a code address has a loop, and was compiled for one thread of a GPU.

@@ -25,7 +25,7 @@ pub(crate) const SYNC: i32 = -2;
 /// A device type that has to mean something.
 ///
 /// # Errors
-/// `acc_error_device_type_unavailable`.
+/// Returns `acc_error_device_type_unavailable`.
 pub(crate) fn device_type(raw: i32) -> Result<DeviceType> {
     DeviceType::from_raw(raw).ok_or_else(|| {
         Error::new(ErrorCode::DeviceTypeUnavailable, format!("{raw} is no device type"))

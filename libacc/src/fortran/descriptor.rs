@@ -31,8 +31,8 @@ impl Descriptor {
     /// Address and length in bytes of a contiguous array.
     ///
     /// # Errors
-    /// `acc_error_invalid_data_section` for any other. Compilers that know these dummies as contiguous pack such an array into
-    /// a temporary; the interfaces of some do not say so.
+    /// Returns `acc_error_invalid_data_section` for any other. Compilers that know these dummies as contiguous pack
+    /// such an array into a temporary; the interfaces of some do not say so.
     pub(super) fn section(&self) -> Result<(usize, usize)> {
         let rank = usize::try_from(self.rank).unwrap_or(0).min(RANK_MAX);
         let first = std::ptr::from_ref(self).wrapping_add(1).cast::<Dimension>();

@@ -15,7 +15,7 @@ use accord_types::{Error, ErrorCode, Result};
 /// A length that a program passed as a signed integer.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if it is negative.
+/// Returns `acc_error_invalid_argument` if it is negative.
 fn length(bytes: i64) -> Result<usize> {
     usize::try_from(bytes).map_err(|_| {
         Error::new(ErrorCode::InvalidArgument, format!("the length is {bytes} bytes")).remedy("pass 0 or more")

@@ -17,7 +17,7 @@ static TOLD: [AtomicUsize; PLACES_MAX] = [const { AtomicUsize::new(0) }; PLACES_
 /// The `update` that the thread is in copies nothing: an error, or said once for each place.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` unless `ACCORD_DROPPED_UPDATES` asks for a warning.
+/// Returns `acc_error_invalid_argument` unless `ACCORD_DROPPED_UPDATES` asks for a warning.
 #[cold]
 pub(super) fn update() -> Result<()> {
     if !settings::warns_of_dropped_updates()? {

@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// Lets tools see what happens on the devices of `runtime`, which are behind `clients`.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for settings without a meaning.
+/// Returns `acc_error_invalid_argument` for settings without a meaning.
 pub(crate) fn watch(runtime: &Runtime, clients: &[Arc<dyn DeviceClient>], host: Box<dyn HostMemory>) -> Result<()> {
     region_names::take_from(host);
     place::set_devices(clients);

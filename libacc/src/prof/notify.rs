@@ -33,7 +33,7 @@ const BITS: [(u32, &[Event]); 5] = [
 /// Starts to tell what the setting asks for.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` for a value that is no sum of bits.
+/// Returns `acc_error_invalid_argument` for a value that is no sum of bits.
 pub(super) fn start() -> Result<()> {
     let Some((variable, text)) = settings::found(names::NOTIFY) else { return Ok(()) };
     let all: u32 = BITS.iter().map(|(bit, _)| bit).sum();

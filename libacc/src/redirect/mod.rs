@@ -56,7 +56,7 @@ fn is_openacc(name: &CStr) -> bool {
 /// Changes every libgomp that is loaded, and what is bound to it.
 ///
 /// # Errors
-/// `acc_error_system` if the system refuses that for an object that uses OpenACC.
+/// Returns `acc_error_system` if the system refuses that for an object that uses OpenACC.
 pub(crate) fn redirect() -> Result<()> {
     // Read without the lock: the loader calls this with a lock of its own.
     let images = images();
@@ -179,7 +179,7 @@ fn is_wanted(images: &[Image]) -> bool {
 /// What is done when this library is loaded.
 ///
 /// # Errors
-/// Those of [`redirect`].
+/// Returns the errors of [`redirect`].
 pub(crate) fn at_start() -> Result<()> {
     if !is_wanted(&images()) {
         return Ok(());
@@ -191,7 +191,7 @@ pub(crate) fn at_start() -> Result<()> {
 /// A libgomp has started, whose `acc_prof_register` is `register`.
 ///
 /// # Errors
-/// Those of [`redirect`].
+/// Returns the errors of [`redirect`].
 pub(crate) fn told_of_libgomp(register: usize) -> Result<()> {
     let images = images();
     if !is_wanted(&images) {

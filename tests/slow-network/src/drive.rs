@@ -25,7 +25,7 @@ pub struct Carried {
 /// Hands frames on until `stop` can be read, or its other end is closed. Port n is the nth socket.
 ///
 /// # Errors
-/// A socket's.
+/// Returns the error of a socket.
 pub fn run(mut switch: Switch, sockets: &mut [PacketSocket], stop: BorrowedFd<'_>) -> Result<Carried> {
     let begin = Instant::now();
     let (mut refused, mut late) = (0, Duration::ZERO);

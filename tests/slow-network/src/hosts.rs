@@ -44,7 +44,7 @@ impl Hosts {
     /// are.
     ///
     /// # Errors
-    /// This is no run with hosts that are namespaces, or a tool is missing.
+    /// Returns an error if the hosts of this run are no namespaces, or a tool is missing.
     pub fn take(between: Between) -> Result<(Self, Vec<PacketSocket>)> {
         take(between)
     }
@@ -52,7 +52,7 @@ impl Hosts {
     /// Puts them on the bridge again: others than the program may still have something to say to each other. By the thread that took them.
     ///
     /// # Errors
-    /// A tool's.
+    /// Returns the error of a tool.
     pub fn put_back(&self) -> Result<()> {
         let lines = self.names.iter().map(|name| format!("link set {name} master {BRIDGE}\n"));
         ip(&lines.collect::<String>())

@@ -46,7 +46,7 @@ impl PacketSocket {
     /// The interface of this name in the calling thread's network namespace.
     ///
     /// # Errors
-    /// There is none, or this user may not.
+    /// Returns an error if there is none, or this user may not open it.
     pub fn open(name: &str) -> Result<Self> {
         let failed = |what: &'static str| move |error: Errno| format!("{name}: {what}: {error}");
         let address = getifaddrs()
@@ -71,7 +71,7 @@ impl PacketSocket {
     /// The next frame, if there is one.
     ///
     /// # Errors
-    /// The interface is gone.
+    /// Returns an error if the interface is gone.
     pub fn receive(&mut self) -> Result<Option<Frame>> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.room, MsgFlags::MSG_TRUNC) {
@@ -94,7 +94,7 @@ impl PacketSocket {
     /// Whether there was room for it on the interface.
     ///
     /// # Errors
-    /// The kernel doesn't take it.
+    /// Returns an error if the kernel refuses the frame.
     pub fn send(&self, frame: &Frame) -> Result<bool> {
         match send(self.socket.as_raw_fd(), frame.bytes(), MsgFlags::empty()) {
             Ok(_) => Ok(true),
@@ -106,7 +106,7 @@ impl PacketSocket {
     /// How many frames the kernel had no room for since it was asked last.
     ///
     /// # Errors
-    /// The kernel doesn't say.
+    /// Returns an error if the kernel does not tell.
     pub fn missed(&self) -> Result<u64> {
         let statistics = nix::sys::socket::getsockopt(&self.socket, Received);
         statistics.map(|found| u64::from(found.tp_drops)).map_err(|error| format!("{}: {error}", self.name))

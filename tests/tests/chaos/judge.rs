@@ -35,7 +35,7 @@ fn limit(fault: Fault, phase: Phase) -> Duration {
 /// How it ended.
 ///
 /// # Errors
-/// What was wrong with that.
+/// Returns the fault.
 pub(crate) fn judge(due: Due, role: Role, fault: Fault, phase: Phase, outcome: &Outcome) -> Result<Ending, String> {
     let finished = &outcome.finished;
     let wrong = |what: &str| Err(format!("{what}: {}", finished.report()));

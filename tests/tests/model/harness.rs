@@ -49,7 +49,7 @@ pub(crate) struct Harness {
 
 impl Harness {
     /// # Errors
-    /// What the compiler says.
+    /// Returns the compiler's message.
     pub(crate) fn new(place: DevicePlace, kind: Kind) -> Result<Self> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let driver = (kind == Kind::Gpu && gpus().is_none()).then(driver);
@@ -71,7 +71,7 @@ impl Harness {
     /// The same, watched by the profiling library that checks the grammar of events.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// Returns the compiler's message.
     pub(crate) fn watched(mut self) -> Result<Self> {
         compile_support("prof_grammar", self.folder.path())?;
         self.tool = Some(self.folder.path().join("prof_grammar.so"));
@@ -125,7 +125,7 @@ impl Harness {
     /// Runs sequences in one process. What went wrong, and in which of them.
     ///
     /// # Errors
-    /// When they can't be run.
+    /// Returns an error if they can't be run.
     pub(crate) fn run<'a>(&self, sequences: impl Iterator<Item = &'a [Op]>) -> Result<Option<(usize, String)>> {
         let mut text = String::new();
         for (index, ops) in sequences.enumerate() {

@@ -11,6 +11,9 @@ const PRONOUNS_MAX: usize = 157;
 /// Most public items whose documentation begins with neither a verb in the third person nor a noun. The number may only fall.
 const SUMMARIES_MAX: usize = 178;
 
+/// Most sections on errors that do not name them in a sentence. The number may only fall.
+const ERRORS_MAX: usize = 57;
+
 /// First words of a summary that leave open what it is about. A summary of a boolean begins with "Whether".
 const OPEN: &str = "Also And Any Anything As At But By Else Everything For From How If In It No Not Nothing Of \
     On Only See Since So Something That Then These They Those To Unless Until What When Where Which Who Whose Why";
@@ -73,4 +76,28 @@ fn an_open_summary_is_found() {
     let text = "/// What is kept.\n/// More.\n#[derive(Debug)]\npub struct A {\n    /// Returns it.\n    pub fn b() {}\n    /// How many.\n    \
                 pub c: u8,\n    /// What a caller can't see.\n    d: u8,\n}\n/// Whether it holds.\npub const fn e() {}\n";
     assert_eq!(open_summaries(text), ["What is kept.", "How many."]);
+}
+
+/// The first lines of sections on errors that are no sentence of the form "Returns …".
+fn nameless_errors(text: &str) -> Vec<String> {
+    let named = ["Returns ", "An error ", "* "];
+    let sections = text.lines().zip(text.lines().skip(1)).filter(|(title, _)| title.trim_start() == "/// # Errors");
+    let first = sections.map(|(_, first)| first.trim_start().trim_start_matches("/// ").to_owned());
+    first.filter(|first| !named.iter().any(|start| first.starts_with(start))).collect()
+}
+
+#[test]
+fn errors_are_named_in_sentences() {
+    let mut found = Vec::new();
+    for path in sources().into_iter().filter(|path| is_judged(path)) {
+        found.extend(nameless_errors(&text(&path)).into_iter().map(|first| format!("{}: {first}", path.display())));
+    }
+    let all = found.len();
+    assert!(all <= ERRORS_MAX, "{all} sections on errors do not say what is returned, {ERRORS_MAX} may: {found:#?}");
+}
+
+#[test]
+fn a_nameless_error_is_found() {
+    let text = "    /// # Errors\n    /// When it fails.\n/// # Errors\n/// Returns `a` if it fails.\n";
+    assert_eq!(nameless_errors(text), ["When it fails."]);
 }

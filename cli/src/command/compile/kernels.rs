@@ -29,7 +29,8 @@ impl Kernels {
 /// Rewrites the `kernels` constructs of a source, whose text is in `file`; `None` if there is none to rewrite.
 ///
 /// # Errors
-/// If the rewritten text can't be written. What the preprocessor refuses, the compiler refuses too, and says it.
+/// Returns an error if the rewritten text can't be written. What the preprocessor refuses, the compiler refuses too,
+/// and says it.
 pub(super) fn rewritten(
     source: &Source,
     file: &Path,

@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// The objects of a program.
 ///
 /// # Errors
-/// If it doesn't get as far as its `main`, or did not load libacc.so.
+/// Returns an error if it doesn't get as far as its `main`, or did not load libacc.so.
 pub(super) fn program(file: &Path) -> Result<Vec<ProgramObject>> {
     let libacc = find_libacc()?;
     run(file, absolute(file)?, preload_with(&libacc), &libacc)
@@ -27,7 +27,7 @@ pub(super) fn program(file: &Path) -> Result<Vec<ProgramObject>> {
 /// The objects of a program that loads this shared object: of this command itself.
 ///
 /// # Errors
-/// As [`program`].
+/// Returns the errors of [`program`].
 pub(super) fn shared_object(file: &Path) -> Result<Vec<ProgramObject>> {
     let libacc = find_libacc()?;
     let loaded = absolute(file)?;

@@ -19,7 +19,7 @@ struct Step {
 /// Runs `accord explain copy`.
 ///
 /// # Errors
-/// None of the memories is a GPU of the program's process.
+/// Returns an error if none of the memories is a GPU of the program's process.
 pub(super) fn explain(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool, as_json: bool) -> Result<u8> {
     let steps = steps(from, to, size, in_queue).ok_or_else(|| {
         Failure::new("one of the two memories has to be a GPU of the program's process: name it `gpu`".to_owned())

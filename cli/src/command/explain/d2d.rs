@@ -17,7 +17,7 @@ struct Candidate {
 /// Runs `accord explain d2d`.
 ///
 /// # Errors
-/// There is no such device; the coordinator does not answer.
+/// Returns an error if there is no such device, or the coordinator does not answer.
 pub(super) fn explain(from: u32, to: u32, size: u64, wait: Duration, as_json: bool) -> Result<u8> {
     let place = Viewpoint::of_this_process(&[from, to], wait)?;
     let (source, target) = (place.device(from)?, place.device(to)?);

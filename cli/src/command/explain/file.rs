@@ -20,7 +20,7 @@ pub(super) enum FileKind {
 /// Looks at a file.
 ///
 /// # Errors
-/// A message and an exit code for whatever can't be started with libacc.so before it.
+/// Returns a message and an exit code for a file that can't be started with libacc.so preloaded.
 pub(super) fn look_at(path: &Path) -> Result<FileKind> {
     let refused = |failure: fn(String) -> Failure, why: &str| failure(format!("{}: {why}", path.display()));
     let unreadable = |error: Error| match error.kind() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Runs `accord explain launch`.
 ///
 /// # Errors
-/// There is no such device; the coordinator does not answer.
+/// Returns an error if there is no such device, or the coordinator does not answer.
 pub(super) fn explain(device: u32, wait: Duration, as_json: bool) -> Result<u8> {
     let place = Viewpoint::of_this_process(&[device], wait)?;
     let row = place.device(device)?;

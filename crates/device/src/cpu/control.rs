@@ -108,8 +108,8 @@ impl io::Read for WhileLooking<'_> {
 /// Sends a request and waits for its answer; calls `look` every now and then meanwhile.
 ///
 /// # Errors
-/// `acc_error_device_init` with the worker's reason, `acc_error_device_unavailable` if the worker is gone or answers what is no answer;
-/// those of `look`.
+/// Returns `acc_error_device_init` with the worker's reason, `acc_error_device_unavailable` if the worker is gone or
+/// answers what is no answer; those of `look`.
 pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() -> Result<()>) -> Result<(u64, u64)> {
     let gone = |e: io::Error| Error::new(ErrorCode::DeviceUnavailable, format!("the device's worker is gone: {e}"));
     send_request(socket, request).map_err(gone)?;

@@ -86,7 +86,7 @@ impl Detached<'_> {
     /// Starts the process. `look` is called at intervals meanwhile, as the child may be stopped by a signal.
     ///
     /// # Errors
-    /// When the system refuses, and those of `look`.
+    /// Returns an error if the system refuses, and those of `look`.
     pub(crate) fn start(&self, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<Started> {
         let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Error::from(io::ErrorKind::InvalidInput));
         let exe = text(self.exe.as_bytes())?;

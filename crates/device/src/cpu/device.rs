@@ -84,7 +84,7 @@ impl CpuDevice {
     /// Starts a worker of `program` with the memory and processors of `info`.
     ///
     /// # Errors
-    /// `acc_error_device_init` with the step that failed.
+    /// Returns `acc_error_device_init` with the step that failed.
     pub fn start(info: DeviceInfo, program: &ProgramSpec) -> Result<Arc<Self>> {
         Self::start_at(info, program, None, None)
     }

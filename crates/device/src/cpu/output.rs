@@ -20,7 +20,7 @@ impl Output {
     /// Starts handing bytes to `sink`.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// Returns an error if there is no thread for it.
     pub(crate) fn start(stdout: OwnedFd, stderr: OwnedFd, sink: OutputSink) -> Result<Arc<Self>> {
         for fd in [&stdout, &stderr] {
             // SAFETY: plain fcntl on descriptors that we own.

@@ -12,7 +12,7 @@ pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(250);
 /// when they end. Programs that it runs do not inherit the latter. For processes that wait for no child's status.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Returns an error if the kernel refuses.
 pub fn collect_orphans() -> std::io::Result<()> {
     // SAFETY: an all-zero sigaction is valid and is the default; such a process has no other user of this signal's
     // handler.
@@ -40,7 +40,7 @@ impl Handle {
     /// Of the process with this number, which has the other end of `socket`.
     ///
     /// # Errors
-    /// When there is no such process.
+    /// Returns an error if there is no such process.
     pub(crate) fn new(pid: libc::pid_t, socket: BorrowedFd<'_>) -> std::io::Result<Self> {
         match open(pid) {
             Ok(fd) => Ok(Self { fd, pid: None }),

@@ -24,7 +24,7 @@ impl Progress {
     /// got past what came before it, so the further half speaks for both.
     ///
     /// # Errors
-    /// If the worker says what can't be.
+    /// Returns an error if the worker says what can't be.
     pub(crate) fn reached(&self, block: &StreamShared) -> Result<u64, Corrupt> {
         let worker = block.worker_done.load(Ordering::Acquire);
         let owner = self.owner_done();

@@ -62,7 +62,7 @@ impl Writer {
     /// The caller holds the stream's lock: there is one writer.
     ///
     /// # Errors
-    /// If the worker says that it has taken what can't be.
+    /// Returns an error if the worker says that it has taken what can't be.
     pub(crate) fn put(
         &mut self,
         control: &Control,
@@ -128,7 +128,7 @@ impl Reader {
     /// The next record and its payload, if there is one. Call [`Reader::pop`] when done with it.
     ///
     /// # Errors
-    /// If it is none.
+    /// Returns an error if it is none.
     pub(crate) fn peek(&mut self, control: &Control, stream: u32) -> Result<Option<(Record, *mut u8)>, Corrupt> {
         loop {
             let head = control.stream(stream).head.load(Ordering::Acquire);

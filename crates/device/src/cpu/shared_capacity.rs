@@ -20,7 +20,8 @@ impl SharedCapacity {
     /// Claims bytes beside those that are this session's `own`. May wait for the process that counts.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory` if other sessions hold too much, or beyond the session's quota; `acc_error_system` if the process does not answer.
+    /// Returns `acc_error_out_of_memory` if other sessions hold too much, or beyond the session's quota;
+    /// `acc_error_system` if the process does not answer.
     pub(crate) fn claim(&self, len: u64, own: u64) -> Result<()> {
         let Some(account) = &self.account else { return Ok(()) };
         let capacity = self.capacity;

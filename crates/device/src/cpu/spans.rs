@@ -57,7 +57,7 @@ impl Tracer {
     /// Takes what the worker has traced on the stream `index`, that of `queue`, since the last time.
     ///
     /// # Errors
-    /// If it says that it has traced what it can't have done.
+    /// Returns an error if it says that it has traced what it can't have done.
     pub(crate) fn drain(
         &self,
         control: &Control,

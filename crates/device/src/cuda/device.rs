@@ -95,7 +95,7 @@ impl CudaDevice {
     /// Starts using the GPU that `info` describes: the one with its UUID, whatever its number is for this process.
     ///
     /// # Errors
-    /// `acc_error_device_init` with the driver's words.
+    /// Returns `acc_error_device_init` with the driver's words.
     pub fn start(info: DeviceInfo, config: CudaConfig) -> Result<Arc<Self>> {
         let failed = loss::at_start;
         let (driver, raw) = driver_for(&info)?;

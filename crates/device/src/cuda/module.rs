@@ -48,7 +48,7 @@ impl Module {
     /// Loads an image: from the cache, or compiled and put there. The context is current.
     ///
     /// # Errors
-    /// `acc_error_device_init` with the compiler's words.
+    /// Returns `acc_error_device_init` with the compiler's words.
     pub(crate) fn load(context: &Arc<Context>, image: Arc<Image>, cache: Option<&Cache>) -> Result<Self> {
         let sm = sm(context);
         let driver = driver_version(context);
@@ -126,7 +126,7 @@ impl Module {
     /// A region by its place in the image. `spec` is for people.
     ///
     /// # Errors
-    /// `acc_error_device_init` if it isn't there.
+    /// Returns `acc_error_device_init` if it isn't there.
     pub(crate) fn function(&self, index: u32, spec: &FunctionSpec) -> Result<Function> {
         let name = &spec.name;
         let Some(known) = self.image.functions.get(index as usize) else {
@@ -186,7 +186,7 @@ impl Module {
     /// A variable by its place in the image.
     ///
     /// # Errors
-    /// `acc_error_device_init` if it isn't there or has another size.
+    /// Returns `acc_error_device_init` if it isn't there or has another size.
     pub(crate) fn variable(&self, index: u32, len: u64) -> Result<DevicePtr> {
         let Some(known) = self.image.variables.get(index as usize) else {
             return Err(missing(&format!("variable number {index}")));

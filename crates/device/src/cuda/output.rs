@@ -25,7 +25,7 @@ impl Printed {
     /// Captures what this process prints from now on. For processes that print nothing themselves.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn keep() -> std::io::Result<Self> {
         // SAFETY: the name is a C string.
         let raw = unsafe { libc::memfd_create(c"accord-printed".as_ptr(), libc::MFD_CLOEXEC) };

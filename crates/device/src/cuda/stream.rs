@@ -166,7 +166,7 @@ impl Stream {
     /// The lock, to put something in.
     ///
     /// # Errors
-    /// When the device or stream has failed, or was shut down: its memory goes then.
+    /// Returns an error if the device or stream has failed, or was shut down: its memory goes then.
     pub(crate) fn lock_to_put(&self) -> Result<MutexGuard<'_, StreamProgress>> {
         self.check()?;
         let state = self.lock();
@@ -282,7 +282,8 @@ impl Stream {
     /// is one per lane, and their thread may have to provide the bytes that the stream waits for.
     ///
     /// # Errors
-    /// When the stream has failed meanwhile, or the system has no thread for it; then nothing was put in.
+    /// Returns an error if the stream has failed meanwhile, or the system has no thread for it; then nothing was put
+    /// in.
     pub(super) fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, StreamProgress>, op: Op) -> Result<Seq> {
         while state.pending.is_full() && !state.closing && self.queue != QueueId::INCOMING {
             drop(self.sleep(state));

@@ -115,7 +115,7 @@ fn settle(stream: &Stream, seq: u64) -> Result<()> {
 /// Copies to another device. It waits for that before its memory goes ([`super::peers`]).
 ///
 /// # Errors
-/// When that was shut down. Within, the driver's.
+/// Returns an error if that was shut down. Within, the driver's.
 pub(crate) fn push(
     stream: &Stream,
     dst: DevicePtr,

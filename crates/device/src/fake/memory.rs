@@ -24,7 +24,7 @@ impl FakeMemory {
     /// Writes bytes.
     ///
     /// # Errors
-    /// Where nothing is mapped.
+    /// Returns an error if nothing is mapped.
     pub fn write(&self, dst: DevicePtr, bytes: &[u8]) -> Result<()> {
         self.with(dst, bytes.len() as u64, |place, at| place.copy_from_slice(&bytes[at..at + place.len()]))
     }
@@ -32,7 +32,7 @@ impl FakeMemory {
     /// Reads bytes.
     ///
     /// # Errors
-    /// Where nothing is mapped.
+    /// Returns an error if nothing is mapped.
     pub fn read(&self, src: DevicePtr, bytes: &mut [u8]) -> Result<()> {
         self.with(src, bytes.len() as u64, |place, at| bytes[at..at + place.len()].copy_from_slice(place))
     }
@@ -40,7 +40,7 @@ impl FakeMemory {
     /// Whether all of a range is mapped.
     ///
     /// # Errors
-    /// Where it is not.
+    /// Returns an error if it is not.
     pub fn check(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.with(start, len, |_, _| {})
     }

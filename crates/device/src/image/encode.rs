@@ -12,7 +12,7 @@ impl Image {
     /// The image as bytes.
     ///
     /// # Errors
-    /// `acc_error_device_init` if it is longer than [`ENCODED_MAX`].
+    /// Returns `acc_error_device_init` if it is longer than [`ENCODED_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>> {
         let bytes = rkyv::to_bytes::<Failure>(self)
             .map_err(|_| Error::new(ErrorCode::ImplementationDefined, "an image can't be encoded"))?;
@@ -28,7 +28,7 @@ impl Image {
     /// The image in `bytes`, which are not trusted.
     ///
     /// # Errors
-    /// `acc_error_implementation_defined` if they are none.
+    /// Returns `acc_error_implementation_defined` if they are none.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut aligned = AlignedVec::<16>::with_capacity(bytes.len());
         aligned.extend_from_slice(bytes);

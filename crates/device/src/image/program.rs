@@ -61,7 +61,7 @@ const MAGIC: &str = concat!("accord ", env!("CARGO_PKG_VERSION"), "\n");
 /// Objects as bytes.
 ///
 /// # Errors
-/// `acc_error_implementation_defined` if they can't be encoded.
+/// Returns `acc_error_implementation_defined` if they can't be encoded.
 pub fn encode_program(objects: &Vec<ProgramObject>) -> Result<Vec<u8>> {
     let bytes = rkyv::to_bytes::<Failure>(objects)
         .map_err(|_| Error::new(ErrorCode::ImplementationDefined, "the program's GPU code can't be described"))?;

@@ -30,7 +30,7 @@ pub trait ImportMemory: Send + Sync {
     /// Maps a piece that [`ImportMemory::missing`] has named.
     ///
     /// # Errors
-    /// The device has ended; the driver refuses.
+    /// Returns an error if the device has ended, or the driver refuses.
     fn map(&self, importer: u64, handle: &IpcHandle, piece: Piece, key: &PieceKey) -> Result<(), Error>;
 
     /// Keeps the pieces of a memory handle until [`ImportMemory::release`]. None if some are not here.

@@ -182,7 +182,7 @@ pub(crate) struct Kernel {
 /// The kernels of an object.
 ///
 /// # Errors
-/// The line that is not known, and its kernel.
+/// Returns the unknown line, and its kernel.
 pub(crate) fn read(text: &str) -> Result<Vec<Kernel>, String> {
     let lines: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or("").trim()).collect();
     let (mut shared, mut shared_bytes) = (HashMap::new(), 0u64);

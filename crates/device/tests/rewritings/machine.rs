@@ -67,7 +67,7 @@ struct Block {
 /// Runs a kernel to its end.
 ///
 /// # Errors
-/// What went wrong, with the instruction.
+/// Returns the fault, with the instruction.
 pub(crate) fn run(kernel: &Kernel, launch: Launch<'_>, memory: &mut Memory, random: &mut Random) -> Result<(), String> {
     let size = [launch.vector, launch.workers, launch.of_block];
     let count = size.iter().product::<u32>() as usize;

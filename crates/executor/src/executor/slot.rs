@@ -59,7 +59,7 @@ impl Slot {
     /// A queue of the program.
     ///
     /// # Errors
-    /// When the program has too many, or names none of its own.
+    /// Returns an error if the program has too many, or names none of its own.
     pub(super) fn queue(&mut self, queue: QueueId, effects: &mut Vec<Effect>) -> Result<Found> {
         if queue.0 > PROGRAM_QUEUE_MAX && queue != QueueId::SYNC {
             return Err(invalid(format!("{} is no queue of a program", queue.0)));
@@ -90,7 +90,7 @@ impl Slot {
     /// An operation of a queue was put in, or could not be; what goes wrong is told to the program and fails the queue.
     ///
     /// # Errors
-    /// When the program goes on without credit. `cost` is the operation's.
+    /// Returns an error if the program goes on without credit. `cost` is the operation's.
     pub(super) fn settle(
         &mut self,
         id: QueueId,
@@ -120,7 +120,7 @@ impl Slot {
     /// See [`QueueTable::position`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`QueueTable::position`].
     pub(super) fn position(&self, queue: QueueId, seq: Seq) -> Result<Option<(StreamId, Seq)>> {
         self.queues.position(queue, seq)
     }
@@ -128,7 +128,7 @@ impl Slot {
     /// Whether one more function may be named, by so many bytes. Each has a number of its own: the device keeps all that it is asked for.
     ///
     /// # Errors
-    /// When it was named before, or there are too many.
+    /// Returns an error if it was named before, or there are too many.
     pub(super) fn check_function(&mut self, function: u32, bytes: usize) -> Result<()> {
         if self.functions.contains_key(&function) {
             return Err(invalid(format!("function {function} was named before")));
@@ -151,7 +151,7 @@ impl Slot {
     /// A function that was named before.
     ///
     /// # Errors
-    /// When it was not, or could not be found.
+    /// Returns an error if it was not, or could not be found.
     pub(super) fn function(&self, function: u32) -> Result<FunctionHandle> {
         match self.functions.get(&function) {
             Some(handle) => handle.clone(),
@@ -162,7 +162,7 @@ impl Slot {
     /// Whether one more variable may be asked for.
     ///
     /// # Errors
-    /// When there are too many.
+    /// Returns an error if there are too many.
     pub(super) fn check_globals(&self) -> Result<()> {
         if self.globals.len() >= GLOBALS_MAX {
             return Err(invalid(format!("a program asked for more than {GLOBALS_MAX} variables")));
@@ -178,7 +178,7 @@ impl Slot {
     /// Whether a range of addresses is one that the program may name.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if it is not.
+    /// Returns `acc_error_invalid_argument` if it is not.
     pub(super) fn check(&self, start: u64, len: u64) -> Result<DevicePtr> {
         let (base, size) = self.addresses;
         let inside = |from: u64, size: u64| {

@@ -71,7 +71,7 @@ impl Chunk {
     /// Decodes the output of [`Chunk::encode`].
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if it is none, or announces more than its kind may have.
+    /// Returns `acc_error_device_unavailable` if it is none, or announces more than its kind may have.
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self> {
         let number = |at: usize| {
             let mut out = [0; 8];

@@ -136,7 +136,7 @@ impl Hello {
     /// Decodes the output of [`Hello::encode`].
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if it is none, or of another version.
+    /// Returns `acc_error_device_unavailable` if it is none, or of another version.
     pub fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Self> {
         let version = u32::from_le_bytes(io::take(bytes, 8));
         if bytes[..8] != MAGIC {

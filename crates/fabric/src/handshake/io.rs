@@ -20,7 +20,7 @@ impl Deadline {
     /// How long that is from now.
     ///
     /// # Errors
-    /// If it is over.
+    /// Returns an error if it is over.
     pub(crate) fn left(self) -> io::Result<Duration> {
         match self.0.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),

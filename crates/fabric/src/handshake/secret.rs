@@ -78,7 +78,7 @@ impl Introduced {
     /// The lane to go on with, through TLS if the hello has said so. It waits for the client, for some seconds at most.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable`, with the reason, if the client does not follow, or is another one.
+    /// Returns `acc_error_device_unavailable`, with the reason, if the client does not follow, or is another one.
     pub fn secure(&self, lane: SharedLane) -> Result<SharedLane> {
         match (&self.secret, self.hello.secure) {
             (Some(secret), true) => secret.accept(lane),
@@ -103,7 +103,7 @@ impl Introduced {
 /// Whether a lane may go on as its hello says: nothing leaves the machine in clear, unless it `may_be_plain`.
 ///
 /// # Errors
-/// With the reason for the client.
+/// Returns an error with the reason for the client.
 pub fn check_secure(hello: &Hello, leaves_machine: bool, may_be_plain: bool) -> Result<()> {
     if hello.secure || !leaves_machine || may_be_plain {
         return Ok(());

@@ -37,7 +37,7 @@ impl Greeting {
     /// So many have come there. The hello, once that is whole.
     ///
     /// # Errors
-    /// If it is none, or of another version.
+    /// Returns an error if it is none, or of another version.
     pub(crate) fn take(&mut self, come: usize) -> Result<Option<Hello>> {
         self.come += come.min(self.room().len());
         if !self.has_begun() {
@@ -61,7 +61,7 @@ impl Greeting {
     /// Has the client prove `key`, which its `hello` says to have; what to say to it.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// Returns an error if the system has no random numbers.
     pub(crate) fn challenge(&self, hello: Hello, key: Key) -> Result<(Challenge, Vec<u8>)> {
         let mut nonce = [0; NONCE_LEN];
         key::fill_random(&mut nonce)?;
@@ -91,7 +91,7 @@ impl Challenge {
     /// So many have come there. Who it is, once the proof is whole.
     ///
     /// # Errors
-    /// If it proves nothing.
+    /// Returns an error if it proves nothing.
     pub(crate) fn take(&mut self, come: usize) -> Result<Option<Proven>> {
         self.come += come.min(self.room().len());
         if self.come < MAC_LEN {

@@ -99,7 +99,7 @@ impl Gateway {
     /// Binds the gateway's name.
     ///
     /// # Errors
-    /// [`ErrorKind::AddrInUse`] if another agent of this machine has it.
+    /// Returns [`ErrorKind::AddrInUse`] if another agent of this machine has it.
     pub fn bind(name: &GatewayName) -> io::Result<Self> {
         Ok(Self { listener: LocalName::of_gateway(name)?.listen()? })
     }

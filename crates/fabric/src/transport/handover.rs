@@ -54,7 +54,7 @@ impl Handover {
     /// Duplicates the handle of this end.
     ///
     /// # Errors
-    /// `acc_error_system` when out of descriptors.
+    /// Returns `acc_error_system` when out of descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
@@ -138,7 +138,8 @@ impl Handover {
     /// Returns the next message, or `None` once the other process has closed the connection.
     ///
     /// # Errors
-    /// `acc_error_system` if the way fails or the message is not one of [`Handover::send`] or [`Handover::send_ending`].
+    /// Returns `acc_error_system` if the way fails or the message is not one of [`Handover::send`] or
+    /// [`Handover::send_ending`].
     pub fn receive_next(&self) -> Result<Option<Handed>> {
         let mut bytes = [0; HELLO_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];

@@ -43,19 +43,19 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Reads what is there, at least a byte, and waits for that. 0 at the end: the other side has finished or gone.
     ///
     /// # Errors
-    /// When the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`].
+    /// Returns an error if the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`].
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize>;
 
     /// As [`Lane::read`], without waiting.
     ///
     /// # Errors
-    /// As for [`Lane::read`]; [`ErrorKind::WouldBlock`] if nothing is there.
+    /// Returns the errors of [`Lane::read`]; [`ErrorKind::WouldBlock`] if nothing is there.
     fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize>;
 
     /// Fills all of `bytes`.
     ///
     /// # Errors
-    /// As for [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before.
+    /// Returns the errors of [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before.
     fn read_exact(&self, mut bytes: &mut [u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.read(bytes) {
@@ -86,20 +86,20 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// a program may not have it ignored.
     ///
     /// # Errors
-    /// When the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`]: what is written next has to begin with the same
-    /// bytes, as some of them may be on their way.
+    /// Returns an error if the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`]: what is written
+    /// next has to begin with the same bytes, as some of them may be on their way.
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// As [`Lane::write`], without waiting.
     ///
     /// # Errors
-    /// As for [`Lane::write`]; [`ErrorKind::WouldBlock`] if there is no room.
+    /// Returns the errors of [`Lane::write`]; [`ErrorKind::WouldBlock`] if there is no room.
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Writes all of `parts`.
     ///
     /// # Errors
-    /// As for [`Lane::write`].
+    /// Returns the errors of [`Lane::write`].
     fn write_all(&self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
@@ -123,7 +123,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// may be reused. They do not leave this side before the peer reads.
     ///
     /// # Errors
-    /// As for [`Lane::write`].
+    /// Returns the errors of [`Lane::write`].
     fn lend(&self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(&mut [IoSlice::new(bytes)])
     }
@@ -136,7 +136,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// As [`Lane::lend`], for bytes in a device's own memory.
     ///
     /// # Errors
-    /// As for [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
+    /// Returns the errors of [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
     fn lend_native(&self, bytes: NativeRange) -> io::Result<()> {
         let _ = bytes;
         Err(ErrorKind::Unsupported.into())
@@ -151,7 +151,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// nothing was read.
     ///
     /// # Errors
-    /// As for [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before a byte has come.
+    /// Returns the errors of [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before a byte has come.
     fn read_native(&self, room: NativeRange) -> io::Result<Option<usize>> {
         let _ = room;
         Ok(None)
@@ -168,7 +168,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// they are until [`PostedBytes::wait`] has returned.
     ///
     /// # Errors
-    /// As for [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
+    /// Returns the errors of [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
     fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<Box<dyn PostedBytes>> {
         let _ = (number, bytes);
         Err(ErrorKind::Unsupported.into())
@@ -177,7 +177,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Reads into `piece`, as [`Lane::read`]: as much as it has room for, or what the lane has as one. Bytes that are lent are told of only.
     ///
     /// # Errors
-    /// As for [`Lane::read`].
+    /// Returns the errors of [`Lane::read`].
     fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
         Ok(if piece.fill(|room| self.read(room))? == 0 { NextPiece::End } else { NextPiece::Here })
     }
@@ -185,7 +185,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Writes all that is in `piece`, which may be another one then.
     ///
     /// # Errors
-    /// As for [`Lane::write`].
+    /// Returns the errors of [`Lane::write`].
     fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
         self.write_all(&mut [IoSlice::new(piece.bytes())])
     }
@@ -209,7 +209,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Nothing more will be written. What was written arrives.
     ///
     /// # Errors
-    /// When the lane has failed.
+    /// Returns an error if the lane has failed.
     fn finish(&self) -> io::Result<()>;
 
     /// Ends both directions, from any thread: blocked reads and writes return here, and blocked reads on the other
@@ -220,14 +220,14 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// How long a read or a write may wait; none: for ever.
     ///
     /// # Errors
-    /// If the system refuses; a time of 0 is refused.
+    /// Returns an error if the system refuses; a time of 0 is refused.
     fn limit(&self, time: Option<Duration>) -> io::Result<()>;
 
     /// The handshake is over. What was sent may stand unread for `unread_max`, see [`crate::handshake::Purpose::unread_max`]; after that the peer is
     /// dead.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// Returns an error if the system refuses.
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()>;
 
     /// What carries it.
@@ -253,7 +253,7 @@ pub trait PostedBytes: fmt::Debug + Send {
     /// knows what became of them, or is gone.
     ///
     /// # Errors
-    /// When they may not have gone.
+    /// Returns an error if they may not have gone.
     fn wait(&mut self) -> io::Result<bool>;
 }
 
@@ -313,7 +313,7 @@ impl Piece {
     /// Has `read` put bytes there; their number.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Returns the errors of `read`.
     pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         // What it holds already is not written again.
         if self.buffer.len() < Self::BEFORE + Self::MAX {
@@ -352,7 +352,7 @@ impl dyn Lane + '_ {
     /// Writes contiguous bytes as [`Lane::write_all`].
     ///
     /// # Errors
-    /// As for [`Lane::write`].
+    /// Returns the errors of [`Lane::write`].
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(&mut [IoSlice::new(bytes)])
     }
@@ -360,7 +360,7 @@ impl dyn Lane + '_ {
     /// Appends all that comes until the lane's end.
     ///
     /// # Errors
-    /// As for [`Lane::read`].
+    /// Returns the errors of [`Lane::read`].
     pub fn read_to_end(&self, to: &mut Vec<u8>) -> io::Result<()> {
         let mut piece = [0; 4096];
         loop {

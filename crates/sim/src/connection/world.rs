@@ -61,7 +61,7 @@ impl DerefMut for World {
 /// Runs the programs of a seed.
 ///
 /// # Errors
-/// What was wrong.
+/// Returns the first violation.
 pub fn run(seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     let programs = if random.chance(90) { 1 } else { 2 };

@@ -114,7 +114,7 @@ impl World {
     /// A job has begun by now, or its launcher ends it.
     ///
     /// # Errors
-    /// If an agent waits for one whose death its coordinator knew of.
+    /// Returns an error if an agent waits for one whose death its coordinator knew of.
     pub(super) fn job_has_begun(&mut self, job: usize, run: u64) -> Result<(), String> {
         if self.jobs[job].run != run || self.jobs[job].ranks.iter().all(|rank| self.agents[*rank].has_begun) {
             return Ok(());

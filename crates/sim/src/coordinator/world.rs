@@ -137,7 +137,7 @@ pub(super) struct World {
 /// Runs one simulation.
 ///
 /// # Errors
-/// What went wrong, and when.
+/// Returns the first violation, and its time.
 pub fn run(seed: u64, plan: Plan) -> Result<(), String> {
     let mut world = World::new(seed, plan);
     let outcome = world.live();

@@ -158,7 +158,8 @@ impl CompletionActions {
     /// How copies that were waited for have ended, of which none is open any more.
     ///
     /// # Errors
-    /// When a lane failed, so that their bytes may not be here, or the program's memory could not take them.
+    /// Returns an error if a lane failed, so that their bytes may not be here, or the program's memory could not take
+    /// them.
     pub(super) fn outcome(&mut self, transfers: &[TransferId]) -> Result<()> {
         if transfers.is_empty() {
             return Ok(());

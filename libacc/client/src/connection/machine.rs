@@ -163,7 +163,7 @@ impl<W: Clone> Machine<W> {
     /// Whether the connection is there.
     ///
     /// # Errors
-    /// Why it is lost.
+    /// Returns the reason for the loss.
     pub fn check(&self) -> Result<()> {
         self.lost.clone().map_or(Ok(()), Err)
     }
@@ -171,7 +171,7 @@ impl<W: Clone> Machine<W> {
     /// Whether one more command, and with it a copy, may be appended.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub fn room(&mut self, need: Need) -> Result<Room> {
         self.check()?;
         let fits = match need {
@@ -230,7 +230,7 @@ impl<W: Clone> Machine<W> {
     /// A started device.
     ///
     /// # Errors
-    /// When the connection or the device has failed, or it is not started.
+    /// Returns an error if the connection or the device has failed, or it is not started.
     pub fn device(&mut self, device: u32) -> Result<&mut DeviceState> {
         self.check()?;
         self.devices.get(device)
@@ -239,7 +239,7 @@ impl<W: Clone> Machine<W> {
     /// The position of the last operation of a queue.
     ///
     /// # Errors
-    /// When the connection, the device or the queue has failed.
+    /// Returns an error if the connection, the device or the queue has failed.
     pub fn last(&mut self, device: u32, queue: QueueId) -> Result<Seq> {
         Ok(Seq(self.device(device)?.known(queue)?.map_or(0, |known| known.last)))
     }
@@ -257,7 +257,7 @@ impl<W: Clone> Machine<W> {
     /// Appends a command.
     ///
     /// # Errors
-    /// When its payload is too long.
+    /// Returns an error if its payload is too long.
     pub fn put(&mut self, command: &Command, payload: &[&[u8]], now: Duration) -> Result<()> {
         self.flush.append(now);
         let length = frame::put(&mut self.frames, command, payload)?;
@@ -274,7 +274,7 @@ impl<W: Clone> Machine<W> {
     /// Puts an operation into a queue. [`Machine::flush_after`] follows.
     ///
     /// # Errors
-    /// When the connection, the device or the queue has failed.
+    /// Returns an error if the connection, the device or the queue has failed.
     pub fn operate(
         &mut self,
         (device, queue): (u32, QueueId),
@@ -291,7 +291,7 @@ impl<W: Clone> Machine<W> {
     /// meanwhile, tells the target that nothing comes. [`Machine::flush_after`] follows, also after an error.
     ///
     /// # Errors
-    /// As for [`Machine::operate`].
+    /// Returns the errors of [`Machine::operate`].
     pub fn push(
         &mut self,
         (device, queue): (u32, QueueId),
@@ -337,7 +337,7 @@ impl<W: Clone> Machine<W> {
     /// Takes everything that was appended, leaving `buffer` for what comes. False if there is nothing.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub fn take_frames(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
         self.check()?;
         self.flush.sent();
@@ -452,7 +452,7 @@ impl<W: Clone> Machine<W> {
     /// Appends a command that is answered, and waits for the reply with `waker`.
     ///
     /// # Errors
-    /// When its payload is too long.
+    /// Returns an error if its payload is too long.
     pub fn ask(
         &mut self,
         command: impl FnOnce(u64) -> Command,
@@ -468,7 +468,7 @@ impl<W: Clone> Machine<W> {
     /// Has a queue wait for what was put into another one; none if that is known to be done. [`Machine::flush_after`] follows.
     ///
     /// # Errors
-    /// When the connection, the device or a queue has failed.
+    /// Returns an error if the connection, the device or a queue has failed.
     pub fn wait_queue(&mut self, device: u32, queue: QueueId, other: QueueId, now: Duration) -> Result<bool> {
         self.check()?;
         let state = self.devices.get(device)?;
@@ -495,7 +495,7 @@ impl<W: Clone> Machine<W> {
     /// Asks for bytes. [`Machine::flush_after`] follows.
     ///
     /// # Errors
-    /// When the connection, the device or the queue has failed.
+    /// Returns an error if the connection, the device or the queue has failed.
     pub fn copy_out(&mut self, copy: CopyOut, now: Duration) -> Result<()> {
         self.check()?;
         let CopyOut { device, queue, src, len, dst, transfer, completion } = copy;
@@ -538,7 +538,7 @@ impl<W: Clone> Machine<W> {
     /// Returns the outcome of copies out that were waited for.
     ///
     /// # Errors
-    /// When their bytes may not be where they belong.
+    /// Returns an error if their bytes may not be where they belong.
     pub fn outcome(&mut self, transfers: &[TransferId]) -> Result<()> {
         self.copies_out.outcome(transfers)
     }
@@ -546,7 +546,7 @@ impl<W: Clone> Machine<W> {
     /// Whether copies before the next operation of the queue will still write a range of the program's memory.
     ///
     /// # Errors
-    /// When the connection, the device or the queue has failed.
+    /// Returns an error if the connection, the device or the queue has failed.
     pub fn is_being_written(&mut self, device: u32, queue: QueueId, range: HostRange) -> Result<bool> {
         self.check()?;
         let open = |transfer| self.copies_out.is_open(transfer);
@@ -558,7 +558,7 @@ impl<W: Clone> Machine<W> {
     /// Whether a copy in that is read now could be sent by the calling thread, if a lane is free.
     ///
     /// # Errors
-    /// When the connection, the device or the queue has failed.
+    /// Returns an error if the connection, the device or the queue has failed.
     pub fn is_direct(&mut self, copy: &CopyIn) -> Result<bool> {
         let quiet = self.device(copy.device)?.quiet(copy.queue, copy.streams)?;
         Ok(quiet && self.copies_in.is_line_empty())
@@ -567,7 +567,7 @@ impl<W: Clone> Machine<W> {
     /// Appends the command of a copy in.
     ///
     /// # Errors
-    /// When the connection, the device or the queue has failed.
+    /// Returns an error if the connection, the device or the queue has failed.
     pub fn copy_in(&mut self, copy: &CopyIn, now: Duration) -> Result<CopyInPlan> {
         self.check()?;
         let &CopyIn { device, queue, dst, src, transfer, streams, .. } = copy;
@@ -648,7 +648,7 @@ impl<W: Clone> Machine<W> {
     /// from.
     ///
     /// # Errors
-    /// When it ends the connection.
+    /// Returns an error if it ends the connection.
     pub fn event(&mut self, event: Event, payload: &[u8], place: impl Fn(Error) -> Error) -> Result<()> {
         if self.told_ahead(&event) {
             return Ok(());

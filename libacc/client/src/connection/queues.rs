@@ -102,7 +102,7 @@ impl Devices {
     /// A started device.
     ///
     /// # Errors
-    /// When the device has failed, or is not started.
+    /// Returns an error if the device has failed, or is not started.
     pub(super) fn get(&mut self, device: u32) -> Result<&mut DeviceState> {
         match self.find(device) {
             Some(DeviceState { failed: Some(error), .. }) => Err(error.clone()),
@@ -138,7 +138,7 @@ impl DeviceState {
     /// A queue, from its first use.
     ///
     /// # Errors
-    /// When it has failed.
+    /// Returns an error if it has failed.
     pub(super) fn queue(&mut self, queue: QueueId) -> Result<&mut QueueState> {
         let state = self.state(queue);
         match &state.failed {
@@ -150,7 +150,7 @@ impl DeviceState {
     /// A queue, if it was used before.
     ///
     /// # Errors
-    /// When it has failed.
+    /// Returns an error if it has failed.
     pub(super) fn known(&self, queue: QueueId) -> Result<Option<&QueueState>> {
         let state = self.queues.get(&queue);
         match state.and_then(|state| state.failed.as_ref()) {
@@ -233,7 +233,7 @@ impl DeviceState {
     /// Whether nothing can hold an eager copy in the queue up, on a device that has so many streams for queues.
     ///
     /// # Errors
-    /// When the queue has failed.
+    /// Returns an error if the queue has failed.
     pub(super) fn quiet(&mut self, queue: QueueId, streams: usize) -> Result<bool> {
         let quiet = self.queue(queue)?.quiet();
         // Else it may have its stream together with another one.

@@ -55,7 +55,7 @@ pub struct Stretch {
 /// Whether the program's memory at `range` can be read.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if it is not mapped, has no access, or its file has become shorter.
+/// Returns `acc_error_invalid_argument` if it is not mapped, has no access, or its file has become shorter.
 pub fn check_readable(range: HostRange) -> Result<()> {
     check(range, Access::Read).map_err(|refusal| refusal.error(range, "readable"))
 }
@@ -63,7 +63,7 @@ pub fn check_readable(range: HostRange) -> Result<()> {
 /// Whether the program's memory at `range` can be written.
 ///
 /// # Errors
-/// As [`check_readable`].
+/// Returns the errors of [`check_readable`].
 pub fn check_writable(range: HostRange) -> Result<Writable> {
     match check(range, Access::Write) {
         Ok(()) => Ok(Writable::Yes),
@@ -79,7 +79,7 @@ pub fn check_writable(range: HostRange) -> Result<Writable> {
 /// Takes a range that can be read apart by what can be written: neighbours differ. There are not more than the process has mappings.
 ///
 /// # Errors
-/// As [`check_readable`].
+/// Returns the errors of [`check_readable`].
 pub fn stretches(range: HostRange) -> Result<Vec<Stretch>> {
     check_readable(range)?;
     let moment = known::moment();

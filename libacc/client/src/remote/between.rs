@@ -24,7 +24,7 @@ pub(crate) struct End<'a, P: ?Sized> {
 /// Between two devices of other nodes: directly from one executor to the other.
 ///
 /// # Errors
-/// A failure of either device or connection.
+/// Returns the failure of either device or connection.
 pub(crate) fn remote_to_remote(
     queue: QueueId,
     source: &End<'_, RemoteDeviceClient>,
@@ -75,7 +75,7 @@ fn same_executor(
 /// From a device of this machine to one of another node.
 ///
 /// # Errors
-/// A failure of either device or of the connection.
+/// Returns the failure of either device or of the connection.
 pub(crate) fn local_to_remote(
     exchange: &Arc<Exchange>,
     queue: QueueId,
@@ -104,7 +104,7 @@ pub(crate) fn local_to_remote(
 /// From a device of another node to one of this machine.
 ///
 /// # Errors
-/// A failure of either device or of the connection.
+/// Returns the failure of either device or of the connection.
 pub(crate) fn remote_to_local(
     exchange: &Arc<Exchange>,
     queue: QueueId,

@@ -73,7 +73,7 @@ impl Connection {
     /// The bytes of a small copy are here.
     ///
     /// # Errors
-    /// When they are not what was asked for.
+    /// Returns an error if they are not what was asked for.
     pub(super) fn land_small(self: &Arc<Self>, transfer: TransferId, bytes: &[u8]) -> Result<()> {
         // None was cancelled.
         let Some(Begun { dst, completion, leave }) = self.begin(transfer) else { return Ok(()) };
@@ -104,7 +104,7 @@ impl Connection {
     /// Waits until the bytes of all `transfers` are here.
     ///
     /// # Errors
-    /// When a lane failed, so that they may not be, or the program's memory could not take them.
+    /// Returns an error if a lane failed, so that they may not be, or the program's memory could not take them.
     pub(super) fn wait_until_landed(self: &Arc<Self>, transfers: &[TransferId]) -> Result<()> {
         for &transfer in transfers {
             let mut machine = self.machine();

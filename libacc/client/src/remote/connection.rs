@@ -74,7 +74,7 @@ impl Connection {
     /// Connects and starts the program at the other end.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` with the reason.
+    /// Returns `acc_error_device_unavailable` with the reason.
     pub(super) fn connect(spec: Arc<NodeSpec>, peer: PeerId, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
         let route = transport::route(&spec.endpoint, spec.transport);
         let patience = spec.watchdog.timeout;
@@ -287,7 +287,7 @@ impl Connection {
     /// The machine, when what is needed for one more command is there; waits until then.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub(super) fn machine_with_room(self: &Arc<Self>, need: Need) -> Result<Locked<'_>> {
         loop {
             let mut machine = self.machine();
@@ -304,7 +304,7 @@ impl Connection {
     /// Puts an operation into a queue.
     ///
     /// # Errors
-    /// When the queue, device or connection has failed.
+    /// Returns an error if the queue, device or connection has failed.
     pub(super) fn operate(
         self: &Arc<Self>,
         device: u32,
@@ -321,7 +321,7 @@ impl Connection {
     /// An operation of `queue` was appended last: has it sent.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub(super) fn send(self: &Arc<Self>, mut machine: Locked<'_>, queue: QueueId) -> Result<()> {
         let flush = machine.flush_after(queue);
         drop(machine);
@@ -331,7 +331,7 @@ impl Connection {
     /// Something was appended last that most likely an operation follows: has it sent by then.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub(super) fn send_later(self: &Arc<Self>, mut machine: Locked<'_>) -> Result<()> {
         let flush = machine.flush_with_wait();
         drop(machine);
@@ -361,7 +361,7 @@ impl Connection {
     /// Sends a command with a ticket, and waits for its reply.
     ///
     /// # Errors
-    /// The reply's, or the connection's.
+    /// Returns the error of the reply or the connection.
     pub(super) fn ask(self: &Arc<Self>, command: impl FnOnce(u64) -> Command, payload: &[&[u8]]) -> Result<Reply> {
         let id = self.machine().ask(command, payload, std::thread::current(), self.now())?;
         self.wait_for_reply(id).map_err(|error| self.place(error))
@@ -370,7 +370,7 @@ impl Connection {
     /// Waits for the reply to a command; sends first.
     ///
     /// # Errors
-    /// The reply's, or the connection's.
+    /// Returns the error of the reply or the connection.
     pub(super) fn wait_for_reply(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
         LinkStats::add(&self.link.stats().round_trips, 1);
         // If that fails the connection is lost, and so is the wait.

@@ -17,7 +17,7 @@ impl Connection {
     /// Copies more than a store's bytes in.
     ///
     /// # Errors
-    /// When the queue, device or connection has failed.
+    /// Returns an error if the queue, device or connection has failed.
     pub(super) fn copy_in(
         self: &Arc<Self>,
         device: u32,

@@ -84,7 +84,7 @@ impl RemoteDeviceClient {
     /// The connection of a started device.
     ///
     /// # Errors
-    /// When it is not started.
+    /// Returns an error if it is not started.
     pub(crate) fn connection(&self) -> Result<Arc<Connection>> {
         let connection = self.connection.read().clone();
         connection.ok_or_else(|| {
@@ -126,7 +126,8 @@ impl RemoteDeviceClient {
     /// Waits for the replies to what was asked about queues. The last one's value; none if the program knew already.
     ///
     /// # Errors
-    /// When the connection, the device or a queue has failed. A queue has then failed for all that comes after.
+    /// Returns an error if the connection, the device or a queue has failed. A queue has then failed for all that comes
+    /// after.
     fn replies(&self, connection: &Arc<Connection>, asked: &Asked) -> Result<Option<Reply>> {
         let replies = connection.wait_for_replies(&asked.replies).map_err(|error| connection.place(error));
         replies.inspect_err(|error| connection.wait_failed(self.device(), error))

@@ -10,7 +10,7 @@ impl Connection {
     /// Sends all images that are known by now: the device compiles them when it starts.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub(super) fn send_images(self: &Arc<Self>) -> Result<()> {
         self.spec.images.ids().into_iter().try_for_each(|id| self.send_image(id))
     }
@@ -18,7 +18,7 @@ impl Connection {
     /// Sends the image of a function or variable if the executor doesn't have it.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub(super) fn send_image_of(self: &Arc<Self>, what: Option<ImageRef>) -> Result<()> {
         what.map_or(Ok(()), |what| self.send_image(what.image))
     }

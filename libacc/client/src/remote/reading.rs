@@ -21,7 +21,7 @@ impl Connection {
     /// Waits as a waiter of the machine does.
     ///
     /// # Errors
-    /// The reply's, or the connection's.
+    /// Returns the error of the reply or the connection.
     pub(super) fn wait(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
         let mut sleeps_since = None;
         assert_none_held();

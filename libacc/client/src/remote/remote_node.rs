@@ -68,8 +68,8 @@ impl RemoteNode {
     /// executor if the old one or the device is lost. `name` is the device's for messages.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if the agent can't be reached or refuses, or if other devices hold on to a lost
-    /// executor; those of `open`.
+    /// Returns `acc_error_device_unavailable` if the agent can't be reached or refuses, or if other devices hold on to
+    /// a lost executor; those of `open`.
     pub(crate) fn start(&self, device: u32, name: &str, open: impl Fn(&Arc<Connection>) -> Result<()>) -> Result<()> {
         let connection = self.connection(device, |reuse, condition| reuse.begin(device, name, condition))?;
         let error = match open(&connection) {
@@ -240,7 +240,7 @@ impl RemoteNode {
     /// How the lanes go.
     ///
     /// # Errors
-    /// When there is no connection.
+    /// Returns an error if there is no connection.
     pub(crate) fn route(&self) -> Result<Route> {
         let connection = self.connection_or_error()?;
         connection.link.route().cloned().ok_or_else(|| Error::new(ErrorCode::DeviceUnavailable, "it has no route"))
@@ -255,7 +255,7 @@ impl RemoteNode {
     /// As the executor counts: its lanes to this program, and its lanes to other executors.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub(crate) fn executor_counters(&self) -> Result<(Counters, Counters)> {
         let connection = self.connection_or_error()?;
         let reply = connection.ask(|ticket| Command::Stats { ticket }, &[])?;

@@ -38,7 +38,7 @@ impl ReusePolicy {
     /// A device is about to start.
     ///
     /// # Errors
-    /// The loss of the executor, as long as other devices hold on to it.
+    /// Returns the loss of the executor, as long as other devices hold on to it.
     pub(super) fn begin(&mut self, device: u32, name: &str, condition: &Condition) -> Result<Reuse> {
         let with = match condition {
             Condition::Well => Reuse::Same,
@@ -61,7 +61,7 @@ impl ReusePolicy {
     /// with that; the device still counts as about to start then.
     ///
     /// # Errors
-    /// `error`, with what else has to be shut down.
+    /// Returns `error`, with what else has to be shut down.
     pub(super) fn failed(&mut self, device: u32, condition: &Condition, error: Error) -> Result<Reuse> {
         // What this executor has never started fails for another reason.
         let may_help = matches!(condition, Condition::Lost(_)) || self.opened.contains(&device);

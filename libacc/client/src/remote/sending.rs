@@ -12,7 +12,7 @@ impl Connection {
     /// Sends everything that was appended before.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub(super) fn flush(self: &Arc<Self>) -> Result<()> {
         let mut unsent = self.write.take();
         // Frames that another thread has left come first.
@@ -36,7 +36,7 @@ impl Connection {
     /// bytes for which the executor's streams may be waiting must not wait for the executor's reader of commands.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// Returns an error if the connection is lost.
     pub(super) fn flush_without_waiting(self: &Arc<Self>) -> Result<()> {
         let Some(mut unsent) = self.write.try_take() else {
             // Another thread is sending, maybe not all.

@@ -38,7 +38,7 @@ impl Block {
     /// Starts a block with `slots` slots, all null.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if a launch can't carry that many.
+    /// Returns `acc_error_invalid_argument` if a launch can't carry that many.
     pub(crate) fn begin(&mut self, slots: usize) -> Result<()> {
         if slots * SLOT > ArgBlock::BYTES_MAX {
             let cause = format!("the construct maps {slots} entries; a launch carries {}", ArgBlock::BYTES_MAX / SLOT);

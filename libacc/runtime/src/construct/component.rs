@@ -15,7 +15,7 @@ use accord_types::{Error, ErrorCode, HostRange, Result};
 /// Calls `act` with the entries, those of such pointers with the ranges in which their elements lie.
 ///
 /// # Errors
-/// Those of `act`; `acc_error_invalid_data_section` if there is no telling which elements are meant.
+/// Returns the errors of `act`; `acc_error_invalid_data_section` if there is no telling which elements are meant.
 #[inline]
 pub(super) fn with_ranges<T>(
     host: &dyn HostMemory,

@@ -15,7 +15,7 @@ impl Runtime {
     /// Start of a `data` or `host_data` region (2.6.5, 2.8).
     ///
     /// # Errors
-    /// As [`Runtime::parallel`]. The region is not on this thread's stack then.
+    /// Returns the errors of [`Runtime::parallel`]. The region is not on this thread's stack then.
     pub fn data_start(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
         let started = self.start_region(t, flags, entries);
         started.map_err(|error| error.call(if entries.use_devices() { "host_data" } else { "data" }))
@@ -24,7 +24,7 @@ impl Runtime {
     /// End of the innermost `data` region of this thread.
     ///
     /// # Errors
-    /// As [`Runtime::parallel`]; `acc_error_invalid_argument` if the thread is in no region.
+    /// Returns the errors of [`Runtime::parallel`]; `acc_error_invalid_argument` if the thread is in no region.
     pub fn data_end(&self, t: &mut LocalThread) -> Result<()> {
         self.end_region(t).map_err(|error| error.call("end data"))
     }
@@ -71,7 +71,7 @@ impl Runtime {
     /// Enters a construct that outlasts the call and tells the device.
     ///
     /// # Errors
-    /// As [`Runtime::parallel`].
+    /// Returns the errors of [`Runtime::parallel`].
     pub(crate) fn enter(
         &self,
         t: &mut LocalThread,
@@ -88,7 +88,7 @@ impl Runtime {
     /// Tells the device what was decided; if that fails, nothing of it remains.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the errors of the device.
     pub(crate) fn send_or_undo(&self, t: &mut LocalThread, device: &Device, queue: QueueId, mode: Mode) -> Result<()> {
         let plan = &mut t.scratch.plan;
         let sent = self.send(device, queue, plan);
@@ -108,7 +108,7 @@ impl Runtime {
     /// Puts a plan without a launch into a queue. Copies out are waited for if the queue is the synchronous one.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the errors of the device.
     pub(crate) fn send(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
         let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
         if plan.watched {
@@ -129,7 +129,7 @@ impl Runtime {
     /// Sends a plan and frees what it ends.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the errors of the device.
     pub(crate) fn finish(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
         let waited = if queue == QueueId::SYNC && !plan.copied_used_by.is_empty() {
             Self::wait_for_forgotten(device, plan)

@@ -14,7 +14,7 @@ impl Runtime {
     /// `declare` of local variables, at the start and at the end of their scope (2.13). Every entry is on its own.
     ///
     /// # Errors
-    /// As [`Runtime::parallel`].
+    /// Returns the errors of [`Runtime::parallel`].
     pub fn declare(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
         self.declare_all(t, flags, entries).map_err(|error| error.call("declare"))
     }

@@ -25,7 +25,7 @@ impl Entering<'_> {
     /// A compute construct also leaves at once: its end is part of the plan.
     ///
     /// # Errors
-    /// Those of the specification's data clauses (OpenACC 3.3, 2.7.3). Nothing is held then.
+    /// Returns the errors of the specification's data clauses (OpenACC 3.3, 2.7.3). Nothing is held then.
     pub(crate) fn decide(&self, entries: &mut Entries<'_>, scratch: &mut Scratch) -> Result<()> {
         self.plan(entries, scratch, |mapping| mapping.run())
     }
@@ -34,7 +34,7 @@ impl Entering<'_> {
     /// can do what it is for.
     ///
     /// # Errors
-    /// Those of `act`.
+    /// Returns the errors of `act`.
     pub(crate) fn plan(
         &self,
         entries: &mut Entries<'_>,

@@ -48,7 +48,7 @@ impl<'a> Entries<'a> {
     /// Whether the construct detaches the pointer at an address.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` for an entry of unknown kind.
+    /// Returns `acc_error_invalid_argument` for an entry of unknown kind.
     pub(super) fn detaches(&self, pointer: usize) -> Result<bool> {
         for (host, word) in self.hosts.iter().zip(self.kinds) {
             if *host == pointer && matches!(Kind::decode(*word)?, Kind::Detach { .. }) {

@@ -16,7 +16,7 @@ impl Runtime {
     /// `enter data` (2.6.6).
     ///
     /// # Errors
-    /// As [`Runtime::parallel`].
+    /// Returns the errors of [`Runtime::parallel`].
     pub fn enter_data(
         &self,
         t: &mut LocalThread,
@@ -34,7 +34,7 @@ impl Runtime {
     /// `exit data` (2.6.6).
     ///
     /// # Errors
-    /// As [`Runtime::parallel`].
+    /// Returns the errors of [`Runtime::parallel`].
     pub fn exit_data(
         &self,
         t: &mut LocalThread,
@@ -52,7 +52,7 @@ impl Runtime {
     /// `enter data` or `exit data`, told apart by the entries (compilers before GCC 12).
     ///
     /// # Errors
-    /// As [`Runtime::parallel`].
+    /// Returns the errors of [`Runtime::parallel`].
     pub fn enter_exit_data(
         &self,
         t: &mut LocalThread,

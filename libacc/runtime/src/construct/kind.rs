@@ -78,7 +78,7 @@ impl Kind {
     /// The kind in the low byte of an entry's kind word.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` for numbers without a known meaning.
+    /// Returns `acc_error_invalid_argument` for numbers without a known meaning.
     #[inline]
     pub(crate) fn decode(word: u16) -> Result<Self> {
         static KNOWN: [Option<Kind>; 256] = known();

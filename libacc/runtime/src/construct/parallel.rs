@@ -20,7 +20,7 @@ impl Runtime {
     /// address of the region's host version, `tags` what its launch tags say.
     ///
     /// # Errors
-    /// Those of the specification for its clauses, and those of the device.
+    /// Returns the errors of the specification for its clauses, and those of the device.
     pub fn parallel(
         &self,
         t: &mut LocalThread,

@@ -27,7 +27,7 @@ impl Tags {
     /// Takes the words apart: the launch tags with their operands and the final 0, behind which none is taken.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` for a tag without a known meaning or a list that ends early,
+    /// Returns `acc_error_invalid_argument` for a tag without a known meaning or a list that ends early,
     /// `acc_error_invalid_async`.
     #[inline]
     pub fn decode(words: impl IntoIterator<Item = u32>) -> Result<Self> {

@@ -30,7 +30,7 @@ impl Runtime {
     /// `update` (2.14.4).
     ///
     /// # Errors
-    /// As [`Runtime::parallel`].
+    /// Returns the errors of [`Runtime::parallel`].
     pub fn update(
         &self,
         t: &mut LocalThread,
@@ -48,7 +48,7 @@ impl Runtime {
     /// Whether a construct is about a device: neither its `if` clause nor the program has chosen the host.
     ///
     /// # Errors
-    /// As [`Runtime::parallel`].
+    /// Returns the errors of [`Runtime::parallel`].
     pub fn is_for_device(&self, t: &mut LocalThread, flags: i32) -> Result<bool> {
         Ok(!on_host(flags) && self.target(t)?.is_some())
     }

@@ -10,7 +10,7 @@ impl Runtime {
     /// block: that queue waits.
     ///
     /// # Errors
-    /// The first failure of what was waited for.
+    /// Returns the first failure of what was waited for.
     pub fn wait(&self, t: &mut LocalThread, async_: i32, waits: &[i32]) -> Result<()> {
         self.wait_or_queue(t, async_, waits).map_err(|error| error.call("wait"))
     }
@@ -30,7 +30,7 @@ impl Device {
     /// Makes `queue` wait for the queues that a clause lists; the host does if it is the synchronous one.
     ///
     /// # Errors
-    /// `acc_error_invalid_async`; the first failure of what was waited for.
+    /// Returns `acc_error_invalid_async`, or the first failure of the queues that were waited for.
     pub(crate) fn wait_clause(&self, t: &LocalThread, queue: QueueId, waits: impl Iterator<Item = i32>) -> Result<()> {
         let mut listed = QueueList::new();
         for raw in waits {
@@ -49,7 +49,7 @@ impl Device {
     /// Makes `queue` wait for `others`; the host does if it is the synchronous one.
     ///
     /// # Errors
-    /// The first failure of what was waited for.
+    /// Returns the first failure of what was waited for.
     pub(crate) fn queue_waits(&self, queue: QueueId, others: &[QueueId]) -> Result<()> {
         let queues = self.queues();
         let busy = others.iter().copied().filter(|other| *other != queue && queues.busy(*other)).collect();
@@ -61,7 +61,7 @@ impl Device {
     /// operations too that have returned before they were done.
     ///
     /// # Errors
-    /// The first failure of what was waited for.
+    /// Returns the first failure of what was waited for.
     pub(crate) fn wait_for_all(&self, queue: QueueId) -> Result<()> {
         let queues = self.queues();
         let mut busy: QueueList = queues.all_busy().filter(|other| *other != queue).collect();

@@ -12,7 +12,7 @@ impl Runtime {
     /// what it points to is not present, nothing happens.
     ///
     /// # Errors
-    /// `acc_error_invalid_null_pointer`, `acc_error_invalid_async`, and those of the device.
+    /// Returns `acc_error_invalid_null_pointer`, `acc_error_invalid_async`, and those of the device.
     pub fn attach(&self, t: &mut LocalThread, pointer: usize, async_: i32) -> Result<()> {
         self.attach_one(t, pointer, async_).map_err(|error| error.call("acc_attach"))
     }
@@ -20,7 +20,7 @@ impl Runtime {
     /// `acc_detach` and its forms (3.2.29). Nothing happens if the pointer is not attached.
     ///
     /// # Errors
-    /// As [`Runtime::attach`].
+    /// Returns the errors of [`Runtime::attach`].
     pub fn detach(&self, t: &mut LocalThread, pointer: usize, async_: i32, finalize: bool) -> Result<()> {
         self.detach_one(t, pointer, async_, finalize).map_err(|error| error.call("acc_detach"))
     }

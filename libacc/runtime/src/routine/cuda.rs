@@ -11,7 +11,7 @@ impl Runtime {
     /// `acc_get_current_cuda_device`: the driver's number; none for other devices.
     ///
     /// # Errors
-    /// Those of starting the device.
+    /// Returns the errors of starting the device.
     pub fn cuda_device(&self, t: &mut LocalThread) -> Result<Option<i32>> {
         self.with_cuda(t, |_, cuda| cuda.device()).map_err(|error| error.call("acc_get_current_cuda_device"))
     }
@@ -19,7 +19,7 @@ impl Runtime {
     /// `acc_get_current_cuda_context`.
     ///
     /// # Errors
-    /// Those of starting the device.
+    /// Returns the errors of starting the device.
     pub fn cuda_context(&self, t: &mut LocalThread) -> Result<Option<usize>> {
         self.with_cuda(t, |_, cuda| cuda.context()).map_err(|error| error.call("acc_get_current_cuda_context"))
     }
@@ -48,7 +48,7 @@ impl Runtime {
     /// `acc_get_cuda_stream`. Waits for the queue are real waits from now on, whatever is known of it.
     ///
     /// # Errors
-    /// `acc_error_invalid_async`, those of the device.
+    /// Returns `acc_error_invalid_async`, those of the device.
     pub fn cuda_stream(&self, t: &mut LocalThread, queue: i32) -> Result<Option<usize>> {
         let get = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(None) };
@@ -62,7 +62,7 @@ impl Runtime {
     /// `acc_set_cuda_stream`; false if the device has no streams of CUDA's.
     ///
     /// # Errors
-    /// As [`Runtime::cuda_stream`].
+    /// Returns the errors of [`Runtime::cuda_stream`].
     pub fn set_cuda_stream(&self, t: &mut LocalThread, queue: i32, stream: usize) -> Result<bool> {
         let set = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(false) };

@@ -10,7 +10,7 @@ impl Runtime {
     /// `acc_copyin` and `acc_copyin_async` (3.2.18): the device address. On the host device, the host address.
     ///
     /// # Errors
-    /// `acc_error_invalid_null_pointer` for null with bytes, `acc_error_partly_present`,
+    /// Returns `acc_error_invalid_null_pointer` for null with bytes, `acc_error_partly_present`,
     /// `acc_error_out_of_memory`, `acc_error_invalid_async`, and those of the device.
     pub fn copyin(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32) -> Result<usize> {
         self.enter_one(t, host, bytes, async_, true).map_err(|error| error.call("acc_copyin"))
@@ -19,7 +19,7 @@ impl Runtime {
     /// `acc_create` and `acc_create_async` (3.2.18): the device address. On the host device, the host address.
     ///
     /// # Errors
-    /// As [`Runtime::copyin`].
+    /// Returns the errors of [`Runtime::copyin`].
     pub fn create(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32) -> Result<usize> {
         self.enter_one(t, host, bytes, async_, false).map_err(|error| error.call("acc_create"))
     }
@@ -28,7 +28,7 @@ impl Runtime {
     /// library does.
     ///
     /// # Errors
-    /// As [`Runtime::copyin`].
+    /// Returns the errors of [`Runtime::copyin`].
     pub fn copyout(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32, finalize: bool) -> Result<()> {
         self.exit_one(t, host, bytes, async_, finalize, true).map_err(|error| error.call("acc_copyout"))
     }
@@ -36,7 +36,7 @@ impl Runtime {
     /// `acc_delete` and its forms (3.2.19). What it leaves alone, see [`Runtime::copyout`].
     ///
     /// # Errors
-    /// As [`Runtime::copyin`].
+    /// Returns the errors of [`Runtime::copyin`].
     pub fn delete(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32, finalize: bool) -> Result<()> {
         self.exit_one(t, host, bytes, async_, finalize, false).map_err(|error| error.call("acc_delete"))
     }
@@ -44,7 +44,7 @@ impl Runtime {
     /// `acc_update_device` and `acc_update_device_async` (3.2.20).
     ///
     /// # Errors
-    /// `acc_error_not_present`, and as [`Runtime::copyin`].
+    /// Returns `acc_error_not_present`, and the errors of [`Runtime::copyin`].
     pub fn update_device(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32) -> Result<()> {
         self.update_one(t, host, bytes, async_, false).map_err(|error| error.call("acc_update_device"))
     }
@@ -52,7 +52,7 @@ impl Runtime {
     /// `acc_update_self` and `acc_update_self_async` (3.2.20).
     ///
     /// # Errors
-    /// `acc_error_not_present`, and as [`Runtime::copyin`].
+    /// Returns `acc_error_not_present`, and the errors of [`Runtime::copyin`].
     pub fn update_self(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32) -> Result<()> {
         self.update_one(t, host, bytes, async_, true).map_err(|error| error.call("acc_update_self"))
     }
@@ -124,7 +124,7 @@ impl Runtime {
     /// The current device, started, and the queue that an async-argument names; none for the host device.
     ///
     /// # Errors
-    /// `acc_error_invalid_async`, and those of starting the device.
+    /// Returns `acc_error_invalid_async`, and those of starting the device.
     pub(crate) fn device_and_queue(&self, t: &mut LocalThread, async_: i32) -> Result<Option<(&Device, QueueId)>> {
         let arg = AsyncArg::from_raw(async_)?;
         Ok(self.target(t)?.map(|device| (device, t.queue(arg))))

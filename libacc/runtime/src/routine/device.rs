@@ -9,7 +9,7 @@ impl Runtime {
     /// `acc_get_num_devices` (3.2.1). "Not the host" counts all devices; there are none of type "none".
     ///
     /// # Errors
-    /// If the environment asks for a type that is not there.
+    /// Returns an error if the environment asks for a type that is not there.
     pub fn get_num_devices(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<u32> {
         if device_type == DeviceType::None {
             return Ok(0);
@@ -21,7 +21,7 @@ impl Runtime {
     /// `acc_set_device_type` (3.2.2), for this thread and as the type that new threads start with.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable`.
+    /// Returns `acc_error_device_type_unavailable`.
     pub fn set_device_type(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
         let set = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
@@ -52,7 +52,7 @@ impl Runtime {
     /// `acc_get_device_type` (3.2.3): a concrete type, never "default".
     ///
     /// # Errors
-    /// If the environment asks for a device that is not there.
+    /// Returns an error if the environment asks for a device that is not there.
     pub fn get_device_type(&self, t: &mut LocalThread) -> Result<DeviceType> {
         self.current_type(t).map_err(|error| error.call("acc_get_device_type"))
     }
@@ -61,7 +61,8 @@ impl Runtime {
     /// `acc_device_none` and `acc_device_current`, of the type in use.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if there are not that many, `acc_error_device_type_unavailable` if there is none.
+    /// Returns `acc_error_device_unavailable` if there are not that many, `acc_error_device_type_unavailable` if there
+    /// is none.
     pub fn set_device_num(&self, t: &mut LocalThread, num: i32, device_type: DeviceType) -> Result<()> {
         let set = |t: &mut LocalThread| {
             let asked = if device_type == DeviceType::None { DeviceType::Current } else { device_type };
@@ -80,7 +81,8 @@ impl Runtime {
     /// that a thread starts with. `None` if there is no device of that type.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` for `acc_device_none`; if the environment asks for a device that is not there.
+    /// Returns `acc_error_invalid_argument` for `acc_device_none`; if the environment asks for a device that is not
+    /// there.
     pub fn get_device_num(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<Option<u32>> {
         let get = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
@@ -105,7 +107,7 @@ impl Runtime {
     /// `acc_on_device`, called by the program's own thread: it is on the host.
     ///
     /// # Errors
-    /// None today.
+    /// Returns no error today.
     pub fn on_device(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<bool> {
         let _ = t;
         Ok(matches!(device_type, DeviceType::Host | DeviceType::None))
@@ -114,7 +116,7 @@ impl Runtime {
     /// The type that an argument stands for.
     ///
     /// # Errors
-    /// If the environment asks for a type that is not there.
+    /// Returns an error if the environment asks for a type that is not there.
     pub(super) fn concrete(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<DeviceType> {
         match device_type {
             DeviceType::Current => self.current_type(t),

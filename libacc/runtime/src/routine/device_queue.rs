@@ -21,7 +21,7 @@ impl Runtime {
     /// `acc_async_test_device` (3.2.9).
     ///
     /// # Errors
-    /// `acc_error_invalid_async`, `acc_error_device_unavailable`, or the failure of what is in the queue.
+    /// Returns `acc_error_invalid_async`, `acc_error_device_unavailable`, or the failure of what is in the queue.
     pub fn async_test_device(&self, t: &mut LocalThread, queue: i32, num: i32) -> Result<bool> {
         let queue = t.queue(AsyncArg::from_raw(queue)?);
         self.numbered(t, num)?.map_or(Ok(true), |device| device.test(&[queue]))
@@ -30,7 +30,7 @@ impl Runtime {
     /// `acc_async_test_all_device` (3.2.9).
     ///
     /// # Errors
-    /// `acc_error_device_unavailable`, or the failure of what is in some queue.
+    /// Returns `acc_error_device_unavailable`, or the failure of what is in some queue.
     pub fn async_test_all_device(&self, t: &mut LocalThread, num: i32) -> Result<bool> {
         let Some(device) = self.numbered(t, num)? else { return Ok(true) };
         let busy: Vec<QueueId> = device.queues().all_busy().collect();
@@ -41,7 +41,7 @@ impl Runtime {
     /// `waiting` is `acc_async_sync`.
     ///
     /// # Errors
-    /// `acc_error_invalid_async`, `acc_error_device_unavailable`, or the failure of what was in the queue.
+    /// Returns `acc_error_invalid_async`, `acc_error_device_unavailable`, or the failure of what was in the queue.
     pub fn wait_device(&self, t: &mut LocalThread, waited: i32, waiting: i32, num: i32) -> Result<()> {
         let (waited, waiting) = (AsyncArg::from_raw(waited)?, AsyncArg::from_raw(waiting)?);
         let Some(device) = self.numbered(t, num)? else { return Ok(()) };
@@ -52,7 +52,7 @@ impl Runtime {
     /// if `waiting` is `acc_async_sync`.
     ///
     /// # Errors
-    /// As [`Runtime::wait_device`].
+    /// Returns the errors of [`Runtime::wait_device`].
     pub fn wait_all_device(&self, t: &mut LocalThread, waiting: i32, num: i32) -> Result<()> {
         let waiting = AsyncArg::from_raw(waiting)?;
         let Some(device) = self.numbered(t, num)? else { return Ok(()) };
@@ -63,8 +63,8 @@ impl Runtime {
     /// at `list`, on device `num` or the current one.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if `count` is negative, `acc_error_invalid_null_pointer`, `acc_error_invalid_async`,
-    /// `acc_error_device_unavailable`, or the failure of what is in a queue.
+    /// Returns `acc_error_invalid_argument` if `count` is negative, `acc_error_invalid_null_pointer`,
+    /// `acc_error_invalid_async`, `acc_error_device_unavailable`, or the failure of what is in a queue.
     pub fn wait_any(&self, t: &mut LocalThread, count: i32, list: usize, num: Option<i32>) -> Result<AnyDone> {
         let count = usize::try_from(count).map_err(|_| {
             Error::new(ErrorCode::InvalidArgument, format!("the number of queues is {count}")).remedy("pass 0 or more")

@@ -10,7 +10,7 @@ impl Runtime {
     /// at their first use: a cluster has many.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable`, `acc_error_device_init`.
+    /// Returns `acc_error_device_type_unavailable`, `acc_error_device_init`.
     pub fn init(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
         let init = |t: &mut LocalThread| {
             if self.count(self.concrete(t, device_type)?) == 0 {
@@ -29,7 +29,7 @@ impl Runtime {
     /// `acc_init_device` (3.2.7): makes device `num` of that type this thread's and starts it.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable`, `acc_error_device_unavailable`, `acc_error_device_init`.
+    /// Returns `acc_error_device_type_unavailable`, `acc_error_device_unavailable`, `acc_error_device_init`.
     pub fn init_device(&self, t: &mut LocalThread, num: i32, device_type: DeviceType) -> Result<()> {
         let init = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
@@ -45,7 +45,7 @@ impl Runtime {
     /// starts them again.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable`, `acc_error_device_shutdown`.
+    /// Returns `acc_error_device_type_unavailable`, `acc_error_device_shutdown`.
     pub fn shutdown(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
         let shut_down = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
@@ -71,7 +71,7 @@ impl Runtime {
     /// and starts again at its next use.
     ///
     /// # Errors
-    /// `acc_error_device_type_unavailable`, `acc_error_device_unavailable`, `acc_error_device_shutdown`.
+    /// Returns `acc_error_device_type_unavailable`, `acc_error_device_unavailable`, `acc_error_device_shutdown`.
     pub fn shutdown_device(&self, t: &mut LocalThread, num: i32, device_type: DeviceType) -> Result<()> {
         let shut_down = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;

@@ -13,8 +13,8 @@ impl Runtime {
     /// The dynamic counter is one and does not sink below.
     ///
     /// # Errors
-    /// `acc_error_invalid_null_pointer`, `acc_error_present` if any of it is present already, or any of the device
-    /// memory is another entry's.
+    /// Returns `acc_error_invalid_null_pointer`, `acc_error_present` if any of it is present already, or any of the
+    /// device memory is another entry's.
     pub fn map_data(&self, t: &mut LocalThread, host: usize, device: usize, bytes: usize) -> Result<()> {
         self.map_one(t, host, device, bytes).map_err(|error| error.call("acc_map_data"))
     }
@@ -22,8 +22,8 @@ impl Runtime {
     /// `acc_unmap_data` (3.2.22): the opposite. The device memory stays.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` unless `host` was passed to [`Runtime::map_data`],
-    /// `acc_error_present` if a region holds the data.
+    /// Returns `acc_error_invalid_argument` unless `host` was passed to [`Runtime::map_data`], `acc_error_present` if a
+    /// region holds the data.
     pub fn unmap_data(&self, t: &mut LocalThread, host: usize) -> Result<()> {
         self.unmap_one(t, host).map_err(|error| error.call("acc_unmap_data"))
     }
@@ -31,7 +31,7 @@ impl Runtime {
     /// `acc_deviceptr` (3.2.23): the device address of a host address; 0 if absent. On the host device, the same.
     ///
     /// # Errors
-    /// Those of starting the device.
+    /// Returns the errors of starting the device.
     pub fn deviceptr(&self, t: &mut LocalThread, host: usize) -> Result<usize> {
         let find = |t: &mut LocalThread| {
             let Some(device) = self.target(t)? else { return Ok(host) };
@@ -55,7 +55,7 @@ impl Runtime {
     /// `acc_hostptr` (3.2.24): the host address of a device address; 0 if no host data is there.
     ///
     /// # Errors
-    /// Those of starting the device.
+    /// Returns the errors of starting the device.
     pub fn hostptr(&self, t: &mut LocalThread, device: usize) -> Result<usize> {
         let Some(on) = self.target(t).map_err(|error| error.call("acc_hostptr"))? else { return Ok(device) };
         Ok(on.lock().table.host_of(DevicePtr(device as u64)).unwrap_or(0))
@@ -64,7 +64,7 @@ impl Runtime {
     /// `acc_is_present` (3.2.25): all `bytes` are; for no bytes, whether the address is. Null never is.
     ///
     /// # Errors
-    /// Those of starting the device.
+    /// Returns the errors of starting the device.
     pub fn is_present(&self, t: &mut LocalThread, host: usize, bytes: usize) -> Result<bool> {
         let Some(device) = self.target(t).map_err(|error| error.call("acc_is_present"))? else { return Ok(true) };
         Ok(host != 0 && matches!(device.lock().table.find(host, bytes.max(1)), Found::Whole(_)))
@@ -146,7 +146,7 @@ impl Runtime {
     /// Where a device has `bytes` at `host`: present there, or a device address of that device itself.
     ///
     /// # Errors
-    /// `acc_error_not_present`, `acc_error_partly_present`.
+    /// Returns `acc_error_not_present`, `acc_error_partly_present`.
     pub(super) fn located(&self, t: &mut LocalThread, index: usize, host: usize, bytes: usize) -> Result<DevicePtr> {
         let device = self.started(index)?;
         let known = device.lock().located(host, bytes);

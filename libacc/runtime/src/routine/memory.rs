@@ -15,7 +15,7 @@ impl Runtime {
     /// `acc_malloc` (3.2.16): a device address; 0 for no bytes. On the host device, host memory.
     ///
     /// # Errors
-    /// `acc_error_out_of_memory`, and those of the device.
+    /// Returns `acc_error_out_of_memory`, and those of the device.
     pub fn malloc(&self, t: &mut LocalThread, bytes: usize) -> Result<usize> {
         self.allocate_block(t, bytes).map_err(|error| error.call("acc_malloc"))
     }
@@ -23,8 +23,8 @@ impl Runtime {
     /// `acc_free` (3.2.17). Null is left alone.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` unless `device` came from [`Runtime::malloc`] and was not freed since,
-    /// or if host data is still mapped to it.
+    /// Returns `acc_error_invalid_argument` unless `device` came from [`Runtime::malloc`] and was not freed since, or
+    /// if host data is still mapped to it.
     pub fn free(&self, t: &mut LocalThread, device: usize) -> Result<()> {
         self.free_block(t, device).map_err(|error| error.call("acc_free"))
     }
@@ -32,8 +32,8 @@ impl Runtime {
     /// `acc_memcpy_to_device` (3.2.26) and its asynchronous form.
     ///
     /// # Errors
-    /// `acc_error_invalid_null_pointer` for null with bytes, `acc_error_invalid_argument` for memory that is not
-    /// allocated, `acc_error_invalid_async`, and those of the device.
+    /// Returns `acc_error_invalid_null_pointer` for null with bytes, `acc_error_invalid_argument` for memory that is
+    /// not allocated, `acc_error_invalid_async`, and those of the device.
     pub fn memcpy_to_device(
         &self,
         t: &mut LocalThread,
@@ -65,7 +65,7 @@ impl Runtime {
     /// `acc_memcpy_from_device` (3.2.27) and its asynchronous form.
     ///
     /// # Errors
-    /// As [`Runtime::memcpy_to_device`].
+    /// Returns the errors of [`Runtime::memcpy_to_device`].
     pub fn memcpy_from_device(
         &self,
         t: &mut LocalThread,
@@ -98,7 +98,7 @@ impl Runtime {
     /// the current, the copy goes there, or from there, in the queue of the source device as with `acc_memcpy_d2d`.
     ///
     /// # Errors
-    /// As [`Runtime::memcpy_to_device`].
+    /// Returns the errors of [`Runtime::memcpy_to_device`].
     pub fn memcpy_device(&self, t: &mut LocalThread, dst: usize, src: usize, bytes: usize, async_: i32) -> Result<()> {
         let copy = |t: &mut LocalThread| {
             let on = self.device_and_queue(t, async_)?;
@@ -130,7 +130,7 @@ impl Runtime {
     /// address that `acc_malloc` gave on that device, is taken as that.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable`, `acc_error_not_present`, `acc_error_partly_present`,
+    /// Returns `acc_error_device_unavailable`, `acc_error_not_present`, `acc_error_partly_present`,
     /// `acc_error_invalid_null_pointer`, `acc_error_invalid_async`, and those of the devices.
     #[expect(clippy::too_many_arguments, reason = "the routine's own")]
     pub fn memcpy_d2d(

@@ -19,7 +19,7 @@ impl Runtime {
     /// `acc_get_property` for numbers: 0 for unknown properties and devices that are not there.
     ///
     /// # Errors
-    /// Those of the device, for its free memory.
+    /// Returns the errors of the device, for its free memory.
     pub fn get_property(&self, t: &mut LocalThread, num: i32, device_type: DeviceType, property: i32) -> Result<u64> {
         let get = |t: &mut LocalThread| {
             let Some(Current::Device(index)) = self.asked(t, num, device_type) else { return Ok(0) };
@@ -40,7 +40,7 @@ impl Runtime {
     /// `acc_get_property_string`: none for unknown properties and devices that are not there.
     ///
     /// # Errors
-    /// None today.
+    /// Returns no error today.
     pub fn get_property_string(
         &self,
         t: &mut LocalThread,

@@ -8,7 +8,7 @@ impl Runtime {
     /// `acc_async_test` (3.2.9). True for a queue that was never used.
     ///
     /// # Errors
-    /// `acc_error_invalid_async`, or the failure of what is in the queue.
+    /// Returns `acc_error_invalid_async`, or the failure of what is in the queue.
     pub fn async_test(&self, t: &mut LocalThread, queue: i32) -> Result<bool> {
         let test = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(true) };
@@ -20,7 +20,7 @@ impl Runtime {
     /// `acc_async_test_all` (3.2.9).
     ///
     /// # Errors
-    /// The failure of what is in some queue.
+    /// Returns the failure of an operation in some queue.
     pub fn async_test_all(&self, t: &mut LocalThread) -> Result<bool> {
         let test = |t: &mut LocalThread| {
             let Some(device) = self.target(t)? else { return Ok(true) };
@@ -33,7 +33,7 @@ impl Runtime {
     /// `acc_wait` (3.2.10). At once for a queue that was never used.
     ///
     /// # Errors
-    /// `acc_error_invalid_async`, or the failure of what was in the queue.
+    /// Returns `acc_error_invalid_async`, or the failure of what was in the queue.
     pub fn wait_queue(&self, t: &mut LocalThread, queue: i32) -> Result<()> {
         let wait = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(()) };
@@ -46,7 +46,7 @@ impl Runtime {
     /// `acc_wait_all` (3.2.10).
     ///
     /// # Errors
-    /// The first failure of what was waited for.
+    /// Returns the first failure of what was waited for.
     pub fn wait_all(&self, t: &mut LocalThread) -> Result<()> {
         let wait = |t: &mut LocalThread| {
             let Some(device) = self.target(t)? else { return Ok(()) };
@@ -58,7 +58,7 @@ impl Runtime {
     /// `acc_wait_async` (3.2.11): `queue` waits for `waited`; the host does if `queue` is `acc_async_sync`.
     ///
     /// # Errors
-    /// `acc_error_invalid_async`, and those of the device.
+    /// Returns `acc_error_invalid_async`, and those of the device.
     pub fn wait_async(&self, t: &mut LocalThread, waited: i32, queue: i32) -> Result<()> {
         let wait = |t: &mut LocalThread| {
             let waited = AsyncArg::from_raw(waited)?;
@@ -71,7 +71,7 @@ impl Runtime {
     /// `acc_wait_all_async` (3.2.11).
     ///
     /// # Errors
-    /// As [`Runtime::wait_async`].
+    /// Returns the errors of [`Runtime::wait_async`].
     pub fn wait_all_async(&self, t: &mut LocalThread, queue: i32) -> Result<()> {
         let wait = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(()) };
@@ -84,7 +84,7 @@ impl Runtime {
     /// pass it on to routines that want a queue, so it is one.
     ///
     /// # Errors
-    /// None today.
+    /// Returns no error today.
     pub fn get_default_async(&self, t: &mut LocalThread) -> Result<i32> {
         Ok(match t.default_async {
             None | Some(AsyncArg::NoVal) => 0,
@@ -96,7 +96,7 @@ impl Runtime {
     /// `acc_set_default_async` (3.2.14), for this thread. `acc_async_noval` brings the initial value back.
     ///
     /// # Errors
-    /// `acc_error_invalid_async`.
+    /// Returns `acc_error_invalid_async`.
     pub fn set_default_async(&self, t: &mut LocalThread, queue: i32) -> Result<()> {
         let arg = AsyncArg::from_raw(queue).map_err(|error| error.call("acc_set_default_async"))?;
         t.default_async = (arg != AsyncArg::NoVal).then_some(arg);

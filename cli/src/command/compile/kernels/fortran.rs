@@ -19,7 +19,7 @@ const COLUMNS: usize = 72;
 /// Rewrites the `kernels` constructs of a Fortran source, whose text is in `file`; `None` if there is none to rewrite.
 ///
 /// # Errors
-/// If the rewritten text can't be written.
+/// Returns an error if the rewritten text can't be written.
 pub(super) fn rewritten(
     source: &Source,
     file: &Path,

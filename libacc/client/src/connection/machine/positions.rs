@@ -25,7 +25,7 @@ impl<W: Clone> Machine<W> {
     /// Asks whether queues have got to where they are, as far as the program does not know it, and waits for the reply with `waker`.
     ///
     /// # Errors
-    /// When the connection, the device or a queue has failed.
+    /// Returns an error if the connection, the device or a queue has failed.
     pub fn test_positions(&mut self, device: u32, queues: &[QueueId], waker: W, now: Duration) -> Result<Asked> {
         let (positions, open) = self.open_positions(device, queues)?;
         let mut asked = Asked { positions, ..Asked::default() };
@@ -41,7 +41,7 @@ impl<W: Clone> Machine<W> {
     /// the program waits for from time to time are asked about too.
     ///
     /// # Errors
-    /// When the connection, the device or a queue has failed.
+    /// Returns an error if the connection, the device or a queue has failed.
     pub fn await_positions(&mut self, device: u32, queues: &[QueueId], waker: W, now: Duration) -> Result<Asked> {
         let (positions, mut open) = self.open_positions(device, queues)?;
         let mut asked = Asked { positions, ..Asked::default() };
@@ -65,7 +65,7 @@ impl<W: Clone> Machine<W> {
     /// device. Returns whether the caller has to send the question.
     ///
     /// # Errors
-    /// When the connection or the device has failed.
+    /// Returns an error if the connection or the device has failed.
     pub fn ask_about_all(&mut self, device: u32, now: Duration) -> Result<bool> {
         self.device(device)?;
         self.ask_ahead(device, &[], now)
@@ -134,7 +134,7 @@ impl<W: Clone> Machine<W> {
     /// know; when they have, [`Machine::landed_until`] follows.
     ///
     /// # Errors
-    /// When the connection, the device or a queue has failed.
+    /// Returns an error if the connection, the device or a queue has failed.
     pub fn reach(&mut self, positions: &[Position]) -> Result<Vec<TransferId>> {
         let mut copies = Vec::new();
         for position in positions {
@@ -146,7 +146,7 @@ impl<W: Clone> Machine<W> {
     /// All copies out up to `positions` have landed.
     ///
     /// # Errors
-    /// When the connection, the device or a queue has failed.
+    /// Returns an error if the connection, the device or a queue has failed.
     pub fn landed_until(&mut self, positions: &[Position]) -> Result<()> {
         for position in positions {
             self.device(position.device)?.queue(position.queue)?.copies.landed(position.seq.0);
