@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::command::compile::Tool;
-use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs};
+use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
 use crate::policy_args::PolicyArgs;
 use crate::request_args::RequestArgs;
 use accord_types::nearest::nearest;
@@ -119,6 +119,9 @@ pub(crate) enum Command {
     /// Becomes a program on one of the hosts.
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),
+    /// Runs an MPI launcher, and ends it when the parent dies.
+    #[command(name = "__keep", hide = true)]
+    Keep(KeepArgs),
     /// What mpirun starts its daemons with.
     #[command(name = "__rsh", hide = true)]
     Rsh(RshArgs),
@@ -354,7 +357,7 @@ pub(crate) struct DrainArgs {
 #[derive(Args, Debug)]
 pub(crate) struct CloseArgs {
     /// Numbers of sessions, as accord info shows them.
-    #[arg(required = true, value_name = "SESSION")]
+    #[arg(required = true, value_name = "SESSION", value_parser = session_number)]
     pub(crate) sessions: Vec<u64>,
 }
 
@@ -456,7 +459,7 @@ pub(crate) enum ExplainCommand {
     /// Say why a job waits and what has to happen for it to start, or why it has its devices.
     Job {
         /// Its number, as accord queue shows it.
-        #[arg(value_name = "JOB")]
+        #[arg(value_name = "JOB", value_parser = job_number)]
         job: u64,
         /// For programs.
         #[arg(long)]
@@ -547,6 +550,11 @@ impl CopyMemory {
 
 fn time(text: &str) -> Result<Duration, String> {
     accord_types::settings::parse_time(text).ok_or_else(|| "use a time such as 30s, 5m or 2h".to_owned())
+}
+
+/// Reads a session's number.
+fn session_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a session's number is needed, as accord info shows it".to_owned())
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -671,7 +679,7 @@ pub(crate) struct ExecArgs {
     /// Die when the process with this number, the parent, dies.
     #[arg(long)]
     pub(crate) parent: Option<i32>,
-    /// With --parent: be asked to end then, not killed. For those that have others to end.
+    /// With --parent: be asked to end then, not killed. For launchers, which have ranks to end.
     #[arg(long, requires = "parent")]
     pub(crate) gently: bool,
     /// Libraries to put before the program's own.
@@ -685,6 +693,17 @@ pub(crate) struct ExecArgs {
     pub(crate) gpus: Vec<String>,
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) program: Vec<OsString>,
+}
+
+/// `accord __keep`.
+#[derive(Args, Debug)]
+pub(crate) struct KeepArgs {
+    /// The number of the parent, at whose death the launcher is ended.
+    #[arg(long)]
+    pub(crate) parent: i32,
+    /// An MPI launcher with its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) line: Vec<OsString>,
 }
 
 /// `accord __rsh`.

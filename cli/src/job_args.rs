@@ -48,7 +48,7 @@ pub(crate) struct PageArgs {
 #[derive(Args, Debug)]
 pub(crate) struct JobsArgs {
     /// Numbers of jobs, as accord queue shows them.
-    #[arg(required = true, value_name = "JOB")]
+    #[arg(required = true, value_name = "JOB", value_parser = job_number)]
     pub(crate) jobs: Vec<u64>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct UsageArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ChangeArgs {
     /// Numbers of jobs, as accord queue shows them.
-    #[arg(required = true, value_name = "JOB")]
+    #[arg(required = true, value_name = "JOB", value_parser = job_number)]
     pub(crate) jobs: Vec<u64>,
     /// The time limit from a job's start, with s, m, h or d. It may be longer than the policy's.
     #[arg(long, value_name = "TIME", value_parser = limit, required_unless_present = "first")]
@@ -130,6 +130,11 @@ pub(crate) struct PauseArgs {
     /// Let jobs start again.
     #[arg(long)]
     pub(crate) undo: bool,
+}
+
+/// Reads a job's number.
+pub(crate) fn job_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a job's number is needed, as accord queue shows it".to_owned())
 }
 
 fn limit(text: &str) -> Result<Duration, String> {

@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         }
         Command::Supervise(args) => launch::supervise(&args),
         Command::Exec(args) => Err(launch::exec(&args)),
+        Command::Keep(args) => launch::keep(&args),
         Command::Rsh(args) => Err(launch::rsh(&args)),
     })
 }

@@ -121,6 +121,23 @@ fn a_command_holds_a_job_for_all_programs_below_it() {
     failed(&both, 1, &["ACCORD_DEVICES is \"1:cpu\" in job", "unset ACCORD_DEVICES"]);
 }
 
+/// The kernel reports a parent's death for each of the parent's threads: several runs find a launcher that gets two signals.
+#[test]
+fn a_killed_command_leaves_none_of_its_ranks() {
+    if mpirun().is_none() {
+        return;
+    }
+    let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").start().unwrap();
+    for _ in 0..4 {
+        let options = ["-np", "2", "--devices-per-rank", "1:cpu"];
+        let run = run_in(&cluster, &options, &["sh", "-c", "echo up; exec sleep 60"]).start().unwrap();
+        run.await_output("up\nup").unwrap();
+        run.signal(nix::sys::signal::Signal::SIGKILL).unwrap();
+        let finished = run.finish().unwrap();
+        assert!(finished.left_behind.is_empty(), "{}", finished.report());
+    }
+}
+
 #[test]
 fn a_coordinator_that_is_started_again_keeps_what_a_job_has_to_itself() {
     let (counts, holds) = (test_program(PROGRAM).unwrap(), test_program(HOLDS).unwrap());
@@ -139,13 +156,18 @@ fn a_coordinator_that_is_started_again_keeps_what_a_job_has_to_itself() {
     assert!(second.stdout.starts_with("devices=1\n"), "{}", second.report());
 }
 
+/// The launcher of this machine's MPI; says that the test is skipped if there is none.
+fn mpirun() -> Option<&'static str> {
+    let found = ["/usr/bin/mpirun", "/usr/local/bin/mpirun"].into_iter().find(|path| Path::new(path).exists());
+    if found.is_none() {
+        println!("skipped: there is no mpirun");
+    }
+    found
+}
+
 #[test]
 fn ranks_of_mpirun_share_the_job_that_the_first_of_them_asks_for() {
-    let Some(mpirun) = ["/usr/bin/mpirun", "/usr/local/bin/mpirun"].into_iter().find(|path| Path::new(path).exists())
-    else {
-        println!("skipped: there is no mpirun");
-        return;
-    };
+    let Some(mpirun) = mpirun() else { return };
     let counts = test_program(PROGRAM).unwrap().display().to_string();
     let cluster = Cluster::builder().hosts(1).devices(4).memory("64M").start().unwrap();
     let ranks = |request: &str| {

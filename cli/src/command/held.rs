@@ -3,7 +3,7 @@
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
 use crate::launch::{
-    Event, JobRequest, Mpirun, Signals, ask_descendants, exit_code, find_libacc, kill_descendants, preload_with,
+    Event, JobRequest, Mpirun, Signals, ask_descendants, exit_code, find_libacc, kept, kill_descendants, preload_with,
 };
 use accord_scheduler::Request;
 use accord_types::settings;
@@ -31,17 +31,8 @@ pub(super) fn run_in_job(args: &RunArgs, request: &Request) -> Result<u8> {
     let step: [OsString; 2] = ["--preload".into(), preload_with(&libacc)];
     let mut command = match args.np {
         Some(ranks) => {
-            let line = Mpirun::find()?.here(ranks, &step, &args.program)?;
-            let mut command = Command::new(&own);
             // mpirun ends its ranks if it is asked to end.
-            command
-                .arg("__exec")
-                .arg("--parent")
-                .arg(std::process::id().to_string())
-                .arg("--gently")
-                .arg("--")
-                .args(line);
-            command
+            kept(&Mpirun::find()?.here(ranks, &step, &args.program)?)?
         }
         None => {
             let mut command = Command::new(&own);

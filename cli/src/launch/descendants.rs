@@ -12,6 +12,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Rounds of looking and killing: a process that forks faster than this is given up on.
 const ROUNDS_MAX: u32 = 200;
 
+/// The hidden command that runs a launcher (see `keeper.rs`), and passes the signals that it gets to it.
+pub(super) const KEEPER: &str = "__keep";
+
 /// Kills every process that descends from this one, and waits until they are gone. The caller
 /// must be a subreaper, so that orphans stay its descendants.
 pub(crate) fn kill_descendants() {
@@ -33,10 +36,11 @@ pub(crate) fn kill_descendants() {
     }
 }
 
-/// Asks them to end, and waits until they have, for `grace` at most.
+/// Asks them to end, each once, and waits until they have, for `grace` at most.
 pub(crate) fn ask_descendants(grace: Duration) {
     let end = Instant::now() + grace;
-    for pid in descendants_of(Pid::this()) {
+    // A keeper would pass it on to a launcher that has it.
+    for pid in descendants_of(Pid::this()).into_iter().filter(|pid| !is_keeper(*pid)) {
         let _ = kill(pid, Signal::SIGTERM);
     }
     while !descendants_of(Pid::this()).is_empty() && Instant::now() < end {
@@ -47,6 +51,11 @@ pub(crate) fn ask_descendants(grace: Duration) {
         }
         std::thread::sleep(LOOK_AGAIN);
     }
+}
+
+fn is_keeper(pid: Pid) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).nth(1) == Some(KEEPER.as_bytes())
 }
 
 fn descendants_of(root: Pid) -> Vec<Pid> {

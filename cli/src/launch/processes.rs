@@ -1,6 +1,7 @@
 //! The processes of a run beside the program: the coordinator, the agents, and the search for GPUs.
 
 use super::hosts::Hosts;
+use super::keeper::kept;
 use super::parts::own_program;
 use crate::args::{Separation, SuperviseArgs};
 use crate::failure::{Failure, Result};
@@ -117,18 +118,18 @@ impl<'a> Processes<'a> {
 
     /// A command that becomes `line` on host `index`.
     pub(super) fn command(&self, hosts: Option<&Hosts>, index: u32, line: &[OsString]) -> Result<Command> {
+        let is_loopback = self.args.separation == Separation::Loopback;
+        let is_launcher = || line.first().is_some_and(|program| LAUNCHERS.iter().any(|launcher| program == launcher));
+        if is_loopback && self.args.run.local_cluster.is_none() && is_launcher() {
+            return kept(line);
+        }
         let mut command = Command::new(own_program()?);
         command.arg("__exec");
         if let Some(hosts) = hosts {
             command.args(hosts.entry(index));
         }
-        if self.args.separation == Separation::Loopback {
+        if is_loopback {
             command.args(["--parent", &std::process::id().to_string()]);
-            if self.args.run.local_cluster.is_none()
-                && line.first().is_some_and(|program| LAUNCHERS.iter().any(|launcher| program == launcher))
-            {
-                command.arg("--gently");
-            }
         }
         command.arg("--").args(line);
         Ok(command)

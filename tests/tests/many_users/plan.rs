@@ -163,7 +163,7 @@ impl Plan {
             // Which of its processes gets the signal would be another matter.
             fate if way == Way::RanksOfSlurm && fate != Fate::Killed => Fate::Ends,
             // Ranks that don't use MPI outlive an mpirun that is killed.
-            Fate::Killed if matches!(way, Way::RunRanks | Way::Mpirun) => Fate::Terminated,
+            Fate::Killed if way == Way::Mpirun => Fate::Terminated,
             fate => fate,
         };
         let host = usize::try_from(numbers.below(hosts as u64)).unwrap();
