@@ -174,6 +174,16 @@ pub enum Effect {
     Audit(String),
 }
 
+/// The lowest and the highest priority that an account may use, in words.
+pub(crate) struct AllowedPriorities(pub(crate) i32, pub(crate) i32);
+
+impl fmt::Display for AllowedPriorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(lowest, highest) = self;
+        if lowest == highest { write!(f, "priority {lowest}") } else { write!(f, "priorities {lowest} to {highest}") }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -181,7 +191,8 @@ impl fmt::Display for Refusal {
             Self::HasAccounts(account) => write!(f, "account {account:?} has accounts below it; name one of these"),
             Self::Malformed(why) => write!(f, "the request makes no sense: {why}"),
             Self::Priority { account, allowed: (lowest, highest) } => {
-                write!(f, "account {account:?} may use priorities {lowest} to {highest}; name one of these")
+                let allowed = AllowedPriorities(*lowest, *highest);
+                write!(f, "account {account:?} may use {allowed} only; change the request's priority")
             }
             Self::TooLong { account, longest_ms } => {
                 write!(f, "jobs of account {account:?} may last {} s; name a shorter limit", longest_ms / 1_000)

@@ -44,7 +44,8 @@ impl Drop for StatusLine {
 fn rendered(text: &str, is_terminal: bool) -> String {
     let text = printable(text);
     match is_terminal {
-        true => format!("\r\x1b[Kaccord: {text}"),
+        // Without the terminal's automatic wrap: a wrapped line can't be rewritten.
+        true => format!("\r\x1b[K\x1b[?7laccord: {text}\x1b[?7h"),
         false => format!("accord: {text}\n"),
     }
 }
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_terminals_line_is_rewritten_and_others_follow_each_other() {
-        assert_eq!(rendered("job 1 waits", true), "\r\x1b[Kaccord: job 1 waits");
+        assert_eq!(rendered("job 1 waits", true), "\r\x1b[K\x1b[?7laccord: job 1 waits\x1b[?7h");
         assert_eq!(rendered("job 1\x1b waits", false).lines().count(), 1);
         assert!(rendered("job 1 waits", false).ends_with("waits\n"));
     }

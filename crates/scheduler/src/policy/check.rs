@@ -5,6 +5,7 @@ use super::finding::Findings;
 use super::site::Member;
 use super::{Policy, Quota};
 use crate::class::{ClassFilter, DeviceClass};
+use crate::effect::AllowedPriorities;
 use crate::ids::AccountId;
 use crate::units::time_text;
 use accord_types::DeviceType;
@@ -141,7 +142,8 @@ fn check_own(draft: &Draft, core: &Policy, findings: &mut Findings<'_>) {
         let (low, high) = draft.account.priorities;
         if request.priority < low || request.priority > high {
             wrong(format!(
-                "{name} may use priorities from {low} to {high}, and its default asks for {}",
+                "{name} may use {} only, and its default asks for {}",
+                AllowedPriorities(low, high),
                 request.priority
             ));
         }

@@ -304,7 +304,7 @@ fn defaults_are_inherited_and_within_the_longest_limit() {
     assert_eq!(lines, [2, 3, 3, 3], "{found:?}");
     let messages: String = found.iter().map(|(_, _, message)| message.as_str()).collect();
     for message in
-        ["the default limit 2h is more than the longest of site, 1h", "90m", "priorities from 0 to 0", "no account"]
+        ["the default limit 2h is more than the longest of site, 1h", "90m", "may use priority 0 only", "no account"]
     {
         assert!(messages.contains(message), "{message}: {messages}");
     }
