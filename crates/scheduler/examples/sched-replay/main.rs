@@ -50,6 +50,9 @@ enum Replay {
         /// One of so many nodes takes part: all of the trace's are hardly used, and no task waits
         #[arg(long, default_value_t = 100)]
         one_of: usize,
+        /// So many sets of nodes, each from another node on; their waits count together
+        #[arg(long, default_value_t = 1)]
+        sets: usize,
     },
     /// The same for a history as `accord history --export` writes it
     History {
@@ -112,7 +115,7 @@ impl Placement {
 fn main() {
     let outcome = match Arguments::parse().command {
         Replay::Arrivals { lists, seeds, policies } => filling(&lists, seeds, &policies),
-        Replay::Times { lists, one_of } => timed(&lists, one_of),
+        Replay::Times { lists, one_of, sets } => timed(&lists, one_of, sets),
         Replay::History { file, policy, json } => exported(&file, policy.as_deref(), json.as_deref()),
     };
     if let Err(error) = outcome {
@@ -147,12 +150,18 @@ fn filling(lists: &Lists, seeds: u64, policies: &[Placement]) -> Result<(), Stri
     report.keep(lists.json.as_deref())
 }
 
-fn timed(lists: &Lists, one_of: usize) -> Result<(), String> {
-    let cluster = Cluster::read(&lists.nodes, lists.all_nodes)?.one_of(one_of);
-    println!("{} nodes with {} devices", cluster.nodes.len(), cluster.capacity() / 1000);
+fn timed(lists: &Lists, one_of: usize, sets: usize) -> Result<(), String> {
+    let all = Cluster::read(&lists.nodes, lists.all_nodes)?;
+    let first = |set: usize| set * one_of / sets.max(1);
+    let clusters: Vec<Cluster> = (0..sets).map(|set| all.clone().one_of(one_of, first(set))).collect();
+    for cluster in &clusters {
+        println!("{} nodes with {} devices", cluster.nodes.len(), cluster.capacity() / 1000);
+    }
     let mut report = Report::new("openb with its times");
     for path in &lists.lists {
-        compare(&mut report, &trace::name(path), &cluster, &times::jobs(&cluster, &cluster.read_pods(path)?)?);
+        let pods = all.read_pods(path)?;
+        let traces = clusters.iter().map(|cluster| Ok((cluster, times::jobs(cluster, &pods)?)));
+        compare(&mut report, &trace::name(path), &traces.collect::<Result<Vec<_>, String>>()?);
     }
     report.keep(lists.json.as_deref())
 }
@@ -162,7 +171,9 @@ fn exported(file: &Path, policy: Option<&Path>, json: Option<&Path>) -> Result<(
     let mut report = Report::new("an exported history");
     let jobs = times::jobs(&history.cluster, &history.pods)?;
     let name = trace::name(file);
-    compare(&mut report, &name, &history.cluster, &jobs);
+    let trace = [(&history.cluster, jobs)];
+    compare(&mut report, &name, &trace);
+    let [(_, jobs)] = &trace;
     if let Some(path) = policy {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let site = SitePolicy::read(&text, None).map_err(|findings| {
@@ -173,19 +184,23 @@ fn exported(file: &Path, policy: Option<&Path>, json: Option<&Path>) -> Result<(
             let (account, user) = &history.owners[history.owner_of[jobs[job].pod]];
             (user.clone(), SitePolicy::leaf(account, user))
         };
-        let run = accord_queue::run(&history.cluster, &jobs, site.tree(owners), &owner);
+        let run = accord_queue::run(&history.cluster, jobs, site.tree(owners), &owner);
         println!("{}", report.waits(&name, "Accord with this policy", &run));
     }
     report.keep(json)
 }
 
-fn compare(report: &mut Report, name: &str, cluster: &Cluster, jobs: &[times::Job]) {
+/// Compares queues and placements on traces, whose waits count together.
+fn compare(report: &mut Report, name: &str, traces: &[(&Cluster, Vec<times::Job>)]) {
+    let run_all = |run: &dyn Fn(&Cluster, &[times::Job]) -> times::Timed| {
+        times::Timed::of_all(traces.iter().map(|(cluster, jobs)| run(cluster, jobs)).collect())
+    };
     for (queue, placement) in times::COMPARED {
-        let run = times::run(queue, placement, cluster, jobs);
+        let run = run_all(&|cluster, jobs| times::run(queue, placement, cluster, jobs));
         let queue = format!("{}, {}", queue.name(), placement.name());
         println!("{}", report.waits(name, &queue, &run));
     }
     let site = |_| ("trace".to_owned(), "site".to_owned());
-    let run = accord_queue::run(cluster, jobs, SchedulerPolicy::default(), &site);
+    let run = run_all(&|cluster, jobs| accord_queue::run(cluster, jobs, SchedulerPolicy::default(), &site));
     println!("{}", report.waits(name, "Accord", &run));
 }

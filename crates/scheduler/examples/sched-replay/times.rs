@@ -83,6 +83,21 @@ pub(crate) struct Timed {
     pub(crate) used: f64,
 }
 
+impl Timed {
+    /// The figures of several replays together: all waits, and the mean of what was used.
+    pub(crate) fn of_all(runs: Vec<Self>) -> Self {
+        let count = runs.len() as f64;
+        let mut all = Self { waits: Default::default(), jobs: 0, started: 0, used: 0.0 };
+        for run in runs {
+            all.jobs += run.jobs;
+            all.started += run.started;
+            all.used += run.used / count;
+            all.waits.iter_mut().zip(run.waits).for_each(|(waits, more)| waits.extend(more));
+        }
+        all
+    }
+}
+
 /// Sums up the figures of a replay while it runs.
 pub(crate) struct Tally<'a> {
     jobs: &'a [Job],

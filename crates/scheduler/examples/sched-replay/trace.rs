@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The cluster, and names of its models.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<NodeState>,
     models: BTreeMap<String, u8>,
@@ -82,9 +82,9 @@ impl Cluster {
         Ok(known)
     }
 
-    /// The cluster of every `of`-th node.
-    pub(crate) fn one_of(mut self, of: usize) -> Self {
-        self.nodes = self.nodes.into_iter().step_by(of.max(1)).collect();
+    /// The cluster of every `of`-th node from the `first` on.
+    pub(crate) fn one_of(mut self, of: usize, first: usize) -> Self {
+        self.nodes = self.nodes.into_iter().skip(first).step_by(of.max(1)).collect();
         self
     }
 
