@@ -224,6 +224,25 @@ fn any_device_is_of_the_class_whose_nodes_have_least_left() {
 }
 
 #[test]
+fn any_device_is_of_the_class_whose_nodes_have_fewer_cores_left() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    let mut busy = node(1);
+    busy.devices.iter_mut().for_each(|device| device.class.model = "t4".to_owned());
+    (busy.cores, busy.devices) = (16_000, busy.devices[..4].to_vec());
+    let mut idle = node(0);
+    (idle.cores, idle.devices) = (128_000, idle.devices[..4].to_vec());
+    for description in [idle, busy] {
+        cluster.apply(Input::NodeJoined(description));
+    }
+    let request = Request::of(Part::whole(1, ClassFilter::ALL));
+    let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
+    let (_, effects) = cluster.apply(input);
+    let Some(Effect::Started { devices, .. }) = effects.get(1) else { panic!("{effects:?}") };
+    // By devices alone both are equal, and a later job with cores would not find any beside a free device.
+    assert_eq!(devices[0].device.node, NodeId(1));
+}
+
+#[test]
 fn a_tenth_of_a_class_is_in_quarantine_at_most() {
     let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
     for at in 0..4 {

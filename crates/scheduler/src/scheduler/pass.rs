@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 /// Of more nodes that have more than before, it is not looked which shapes they may help.
 const GROWN_MAX: usize = 64;
 
+/// Host cores that weigh as much as a device where it is compared what nodes have left: those of a node with 128 cores and 8 devices.
+const CORES_OF_DEVICE: u64 = 16;
+
 /// Why a job's account keeps it from starting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
@@ -238,15 +241,16 @@ impl Scheduler {
         }
     }
 
-    /// Returns by what devices of one class are taken rather than those of another: the nodes, the free devices that are taken, and the
-    /// free devices of their classes that are left there.
+    /// Returns by what devices of one class are taken rather than those of another: the nodes, the free devices that are taken, and what
+    /// their nodes have: free devices of their classes, and host cores, which other jobs need for theirs.
     fn cost(&self, picks: &[Pick]) -> (usize, u64, u64) {
         let taken = picks.iter().filter(|pick| !self.pool.is_held(pick.spot)).count() as u64;
         let there: BTreeSet<(u32, ClassId)> =
             picks.iter().map(|pick| (pick.spot.node, self.pool.device(pick.spot).class)).collect();
         let free: u64 = there.iter().map(|&(node, class)| self.pool.free_on(node, class)).sum();
         let nodes: BTreeSet<u32> = there.iter().map(|(node, _)| *node).collect();
-        (nodes.len(), taken, free - taken)
+        let cores: u64 = nodes.iter().map(|&node| self.pool.node(node).cores_free()).sum();
+        (nodes.len(), taken, free * CORES_OF_DEVICE * 1_000 + cores)
     }
 
     /// Returns a choice whose ranges are within the account's quotas, or the account whose quota is too small.

@@ -144,20 +144,10 @@ impl Naive {
                 rooms.insert(at, (left, holders.len()));
             }
         }
-        let carried = |node: usize| {
-            let grants = self.jobs.values().flat_map(|job| &job.grants);
-            let there = grants.filter(move |grant| grant.at.0 == node && grant.hold != NHold::Freed);
-            there.fold((0, 0), |sum, grant| (sum.0 + grant.cores, sum.1 + grant.memory))
-        };
-        let free = (0..self.nodes.len()).map(|node| {
-            let used = carried(node);
-            let of = &self.nodes[node];
-            (of.cores.max(used.0) - used.0, of.memory.max(used.1) - used.1)
-        });
         Vacancies {
             nodes: &self.nodes,
             rooms,
-            free: free.collect(),
+            free: (0..self.nodes.len()).map(|node| self.left_of(node)).collect(),
             request: &job.request,
             origin: job.origin,
             allowed: (0..self.nodes.len()).filter(|&node| self.is_allowed(job, node)).collect(),
@@ -218,15 +208,25 @@ impl Naive {
         self.allowed(job, &least, &picks).then_some((least, picks))
     }
 
-    /// Nodes, free devices that are taken, and free devices of their classes that are left there.
-    fn cost(&self, picks: &[(usize, At)]) -> (usize, usize, usize) {
+    /// Nodes, free devices that are taken, and what these nodes have free: 16 cores are as much as a device.
+    fn cost(&self, picks: &[(usize, At)]) -> (usize, usize, u64) {
         let class = |at: At| self.nodes[at.0].devices[at.1].class;
         let is_free = |at: At| self.is_sound(at) && self.holders_of(at).next().is_none();
         let there: BTreeSet<(usize, usize)> = picks.iter().map(|(_, at)| (at.0, class(*at))).collect();
         let nodes: BTreeSet<usize> = there.iter().map(|(node, _)| *node).collect();
         let taken = picks.iter().filter(|(_, at)| is_free(*at)).count();
         let free = self.places().into_iter().filter(|&at| there.contains(&(at.0, class(at))) && is_free(at)).count();
-        (nodes.len(), taken, free - taken)
+        let cores: u64 = nodes.iter().map(|&node| self.left_of(node).0).sum();
+        (nodes.len(), taken, free as u64 * 16_000 + cores)
+    }
+
+    /// Cores and host memory of a node that no job has.
+    fn left_of(&self, node: usize) -> (u64, u64) {
+        let grants = self.jobs.values().flat_map(|job| &job.grants);
+        let there = grants.filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
+        let used = there.fold((0, 0), |sum, grant| (sum.0 + grant.cores, sum.1 + grant.memory));
+        let of = &self.nodes[node];
+        (of.cores.saturating_sub(used.0), of.memory.saturating_sub(used.1))
     }
 
     pub(super) fn find(&self, job: &NJob, choice: &[Want]) -> Option<Picks> {
