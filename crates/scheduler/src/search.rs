@@ -53,6 +53,18 @@ impl Search<'_> {
         })
     }
 
+    /// Whether there are devices for all parts if [`Self::may_fit`] says so: only their number counts.
+    pub(crate) fn fits_by_count(&self, parts: &[PartDemand]) -> bool {
+        let is_counted = |part: &PartDemand| {
+            part.take == Take::Exclusive
+                && part.cores == 0
+                && part.host_memory == 0
+                && parts.iter().filter(|other| other.class == part.class).count() == 1
+        };
+        let anywhere = Layout::Any(Locality::OwnFirst);
+        self.nodes.is_none() && self.layout == anywhere && parts.iter().all(is_counted)
+    }
+
     /// Whether a node that has more than before may make a difference to a demand that did not fit: what fits then has devices there.
     pub(crate) fn may_use(&self, parts: &[PartDemand], node: u32) -> bool {
         if !self.allows(node) {

@@ -1,6 +1,7 @@
 //! The pass after each input: starts the first job in order that can start, until none can.
 
 use super::Scheduler;
+use crate::accounts::Turn;
 use crate::amount::WHOLE;
 use crate::effect::Effect;
 use crate::ids::{ClassId, JobId};
@@ -114,21 +115,17 @@ impl Scheduler {
         let search = self.search(shape, shape.key.own);
         shape.choices.iter().any(|choice| {
             self.pool.step();
-            search.may_fit(choice) && search.find(choice).is_some()
+            search.may_fit(choice) && (search.fits_by_count(choice) || search.find(choice).is_some())
         })
     }
 
     /// Returns the first job in order among the first ones of fitting shapes, and those whose reserved devices may be free.
     fn first_candidate(&self, stopped: &BTreeSet<(usize, u32)>, unready: &BTreeSet<JobId>) -> Option<JobId> {
-        let mut first: Option<&Job> = None;
-        let fitting = self.candidates.iter().flat_map(|&shape| {
-            let waiting = &self.shapes.get(shape).waiting;
-            let open = waiting.iter().filter(move |&(&account, _)| !stopped.contains(&(shape, account)));
-            open.filter_map(|(_, turns)| turns.first().map(|turn| turn.job))
-        });
+        let fitting = self.first_fitting(stopped);
         let reserved = self.reserved_candidates().into_iter();
         let ready = self.ready.iter().copied().chain(reserved).filter(|id| !unready.contains(id));
-        for id in fitting.chain(ready).chain(self.first_of_front(stopped)) {
+        let mut first: Option<&Job> = None;
+        for id in fitting.into_iter().chain(ready).chain(self.first_of_front(stopped)) {
             self.pool.step();
             let Some(job) = self.jobs.get(&id) else { continue };
             if first.is_none_or(|first| self.order(job, first) == Ordering::Less) {
@@ -136,6 +133,24 @@ impl Scheduler {
             }
         }
         first.map(|job| job.id)
+    }
+
+    /// Returns the first job in order of fitting shapes. It does not count here which jobs administrators put first.
+    fn first_fitting(&self, stopped: &BTreeSet<(usize, u32)>) -> Option<JobId> {
+        let mut first: Option<(u32, Turn)> = None;
+        for &shape in &self.candidates {
+            for (&account, turns) in &self.shapes.get(shape).waiting {
+                self.pool.step();
+                let Some(&turn) = turns.first().filter(|_| !stopped.contains(&(shape, account))) else { continue };
+                let is_before = |(other, than): (u32, Turn)| {
+                    self.accounts.compare(account, other).then_with(|| turn.cmp(&than)) == Ordering::Less
+                };
+                if first.is_none_or(is_before) {
+                    first = Some((account, turn));
+                }
+            }
+        }
+        first.map(|(_, turn)| turn.job)
     }
 
     /// Returns jobs that administrators put first and whose shapes fit: within their account they may not be the first.
