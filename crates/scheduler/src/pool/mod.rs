@@ -74,7 +74,7 @@ pub(crate) struct Changes {
     /// When each class had more than before, and a device that was to be available sooner.
     stamps: Vec<(u64, u64)>,
     grown_nodes: BTreeSet<u32>,
-    touched: Vec<JobId>,
+    touched: Vec<(JobId, Option<u32>)>,
 }
 
 /// All nodes.
@@ -90,8 +90,9 @@ pub(crate) struct Pool {
     pub(crate) stamp: u64,
     /// Nodes that have more than before, since the last pass.
     pub(crate) grown_nodes: BTreeSet<u32>,
-    /// Promises whose devices may be free or may be lost now: jobs whose claims are on changed devices.
-    pub(crate) touched: Vec<JobId>,
+    /// Promises whose devices may be free or may be lost now: jobs whose claims are on changed devices, and the node of these; none: any of
+    /// the devices may have changed.
+    pub(crate) touched: Vec<(JobId, Option<u32>)>,
     /// Steps of loops, for tests that count them.
     pub(crate) steps: std::cell::Cell<u64>,
 }
@@ -115,6 +116,12 @@ impl Pool {
 
     pub(crate) fn device_mut(&mut self, spot: Spot) -> &mut Device {
         &mut self.nodes[spot.node as usize].devices[spot.device as usize]
+    }
+
+    /// Returns the positions of a node's devices.
+    pub(crate) fn spots_on(&self, node: u32) -> impl Iterator<Item = Spot> {
+        let count = u32::try_from(self.node(node).devices.len()).unwrap_or(u32::MAX);
+        (0..count).map(move |device| Spot { node, device })
     }
 
     pub(crate) fn device_id(&self, spot: Spot) -> DeviceId {
@@ -256,11 +263,11 @@ impl Pool {
                     grown |= class_index::grows(device.filed, vacancy);
                     index.refile(spot, device.filed, vacancy);
                     device.filed = vacancy;
-                    self.touched.extend(device.claims.iter().map(|claim| claim.job));
+                    self.touched.extend(device.claims.iter().map(|claim| (claim.job, Some(at))));
                 }
                 if from != device.filed_available {
                     sooner |= from < device.filed_available;
-                    self.touched.extend(device.claims.iter().map(|claim| claim.job));
+                    self.touched.extend(device.claims.iter().map(|claim| (claim.job, Some(at))));
                     index.reschedule(spot, device.filed_available, from);
                     device.filed_available = from;
                 }
@@ -312,7 +319,7 @@ impl Pool {
     /// Has the reserved starts on a node's devices looked at.
     pub(crate) fn touch_claims(&mut self, at: u32) {
         let claims = self.nodes[at as usize].devices.iter().flat_map(|device| &device.claims);
-        self.touched.extend(claims.map(|claim| claim.job));
+        self.touched.extend(claims.map(|claim| (claim.job, Some(at))));
     }
 
     /// Says that a node has more cores or host memory than before: all that failed there is tried again.

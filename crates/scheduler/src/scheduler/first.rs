@@ -61,7 +61,7 @@ impl Scheduler {
             }
             if promise.is_some_and(|promise| promise.starts <= latest) {
                 self.set_rank(id, Rank::Entitled);
-                self.pool.touched.push(id);
+                self.pool.touched.push((id, None));
             } else if !self.is_unplanned(job, Rank::Entitled) || self.lent_to(id) != job.lent {
                 self.plan_before(id, Rank::Entitled, latest, effects);
             }
@@ -92,7 +92,7 @@ impl Scheduler {
                 }
                 Some((Rank::Later, starts)) if starts <= horizon => {
                     self.set_rank(id, Rank::First);
-                    self.pool.touched.push(id);
+                    self.pool.touched.push((id, None));
                     self.leave_first(demoted);
                     return;
                 }
@@ -114,7 +114,7 @@ impl Scheduler {
     /// Takes back the reserved start of a job that gives way now, if there are more than the policy allows.
     fn leave_first(&mut self, demoted: Option<JobId>) {
         let Some(id) = demoted else { return };
-        self.pool.touched.push(id);
+        self.pool.touched.push((id, None));
         if self.promised.len() > self.policy.backfill_depth && self.has_rank(id, Rank::Later) {
             self.lose_promise(id, SlipCause::Order);
         }

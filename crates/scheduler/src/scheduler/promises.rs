@@ -92,7 +92,7 @@ impl Scheduler {
         self.count_rank(id, account, &demand, rank, true);
         self.set_claims(id, true);
         self.promised.insert(id);
-        self.pool.touched.push(id);
+        self.pool.touched.push((id, None));
         self.timers.insert((due(starts), Timer::Promise(id)));
         if !is_known {
             effects.push(Effect::Reserved { job: id, starts, slipped });
@@ -140,18 +140,21 @@ impl Scheduler {
             let mut touched = std::mem::take(&mut self.pool.touched);
             touched.sort_unstable();
             touched.dedup();
-            for id in touched {
+            for (id, node) in touched {
                 self.pool.step();
-                self.check_promise(id);
+                self.check_promise(id, node);
             }
         }
     }
 
-    fn check_promise(&mut self, id: JobId) {
+    /// `node`: that of the devices that have changed; none: any may have.
+    fn check_promise(&mut self, id: JobId, node: Option<u32>) {
         let Some((job, promise)) = self.jobs.get(&id).and_then(|job| Some((job, job.promise.as_ref()?))) else {
             return;
         };
-        if let Some(cause) = promise.spots.iter().find_map(|&spot| self.pool.breaks(spot, id)) {
+        let breaks = |spot: &Spot| self.pool.breaks(*spot, id);
+        let changed = node.is_none_or(|node| self.pool.spots_on(node).any(|spot| breaks(&spot).is_some()));
+        if let Some(cause) = promise.spots.iter().filter(|_| changed).find_map(breaks) {
             self.lose_promise(id, cause);
         } else if self.promised_picks(job).is_some() {
             self.ready.insert(id);
@@ -165,12 +168,15 @@ impl Scheduler {
         let promise = job.promise.as_ref()?;
         let until = self.now.plus(job.lease_ms(self.policy.quantum()));
         let choice = &promise.choice;
+        let is_free = |spot: &Spot| {
+            self.pool.step();
+            self.pool.is_free_for(*spot, job.id, self.now, until)
+        };
+        if !promise.spots.iter().all(is_free) {
+            return None;
+        }
         let mut picks = Vec::with_capacity(promise.spots.len());
         for &spot in &promise.spots {
-            self.pool.step();
-            if !self.pool.is_free_for(spot, job.id, self.now, until) {
-                return None;
-            }
             let class = self.pool.device(spot).class;
             let part = choice.iter().position(|part| part.class == class)?;
             picks.push(crate::search::pick_of(&self.pool, choice, part, spot));
