@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Choices of classes for one alternative.
 const CHOICES_MAX: usize = 64;
 
+/// Shapes without jobs that are kept, for the next request like them.
+const UNUSED_MAX: usize = 256;
+
 /// What makes two requests of one shape.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ShapeKey {
@@ -55,6 +58,8 @@ pub(crate) struct Shapes {
     all: Vec<Shape>,
     free: Vec<usize>,
     by_key: HashMap<ShapeKey, usize>,
+    /// Shapes without jobs, of those in `by_key`.
+    unused: usize,
     /// Shapes with waiting jobs, by class.
     pub(crate) by_class: Vec<BTreeSet<usize>>,
 }
@@ -188,7 +193,8 @@ impl Shapes {
 
     /// Returns the shape with this key for one more job.
     pub(crate) fn of(&mut self, key: &ShapeKey, pool: &Pool) -> usize {
-        let at = self.by_key.get(key).copied().unwrap_or_else(|| {
+        let known = self.by_key.get(key).copied();
+        let at = known.unwrap_or_else(|| {
             let shape = Shape::new(key.clone(), pool);
             let at = self.free.pop().unwrap_or(self.all.len());
             if at == self.all.len() {
@@ -199,6 +205,7 @@ impl Shapes {
             self.by_key.insert(key.clone(), at);
             at
         });
+        self.unused -= usize::from(known.is_some() && self.all[at].users == 0);
         self.all[at].users += 1;
         at
     }
@@ -207,10 +214,24 @@ impl Shapes {
     pub(crate) fn leave(&mut self, shape: usize) {
         let of = &mut self.all[shape];
         of.users -= 1;
-        if of.users == 0 {
-            self.by_key.remove(&of.key);
-            self.free.push(shape);
+        self.unused += usize::from(of.users == 0);
+        if self.unused > UNUSED_MAX {
+            self.forget_unused();
         }
+    }
+
+    fn forget_unused(&mut self) {
+        let (all, free) = (&self.all, &mut self.free);
+        self.by_key.retain(|_, &mut at| {
+            let used = all[at].users > 0;
+            if !used {
+                free.push(at);
+            }
+            used
+        });
+        // Which place the next shape gets does not depend on the order of the map.
+        free.sort_unstable();
+        self.unused = 0;
     }
 
     /// Makes a job of a shape one that may start.

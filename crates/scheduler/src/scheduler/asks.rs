@@ -31,10 +31,7 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) {
         match self.check(account, origin, &request) {
-            Ok(leaf) => {
-                let job = self.admit(user, leaf, origin, request);
-                effects.push(Effect::Queued { job });
-            }
+            Ok(leaf) => self.admit(user, leaf, origin, request, effects),
             Err(refusal) => {
                 effects.push(Effect::Audit(format!("request of user {user:?} is refused: {refusal}")));
                 effects.push(Effect::Refused(refusal));
@@ -116,7 +113,15 @@ impl Scheduler {
         })
     }
 
-    fn admit(&mut self, user: String, account: u32, origin: Option<NodeId>, request: Request) -> JobId {
+    /// Numbers a request. It starts at once if it can and no other one waits, and takes its place in the order otherwise.
+    fn admit(
+        &mut self,
+        user: String,
+        account: u32,
+        origin: Option<NodeId>,
+        request: Request,
+        effects: &mut Vec<Effect>,
+    ) {
         self.last_job += 1;
         let id = JobId(self.last_job);
         let origin = origin.and_then(|own| self.pool.node_at(own));
@@ -155,6 +160,14 @@ impl Scheduler {
             planned_end: Millis::NEVER,
             sessions: 0,
         };
+        effects.push(Effect::Queued { job: id });
+        if self.waiting == 0
+            && !self.paused
+            && let Ok((choice, picks)) = self.fit(&job)
+        {
+            self.give(job, &choice, &picks, true, effects);
+            return;
+        }
         if let Some(until) = waits_until {
             self.timers.insert((until, Timer::Wait(id)));
         }
@@ -162,7 +175,6 @@ impl Scheduler {
         self.waiting += 1;
         self.accounts.count(account, 0, 1);
         self.enqueue(id);
-        id
     }
 
     pub(super) fn shape_key(

@@ -16,8 +16,22 @@ impl Scheduler {
         let first_of = |job: &Job| self.accounts.get(job.account).queue.first() == Some(&job.turn);
         let is_first = self.jobs.get(&id).is_some_and(first_of);
         self.dequeue(id);
-        let Some(mut job) = self.jobs.remove(&id) else { return };
+        let Some(job) = self.jobs.remove(&id) else { return };
         self.forget_waiting(&job);
+        self.accounts.count(job.account, 0, -1);
+        self.give(job, choice, picks, is_first, effects);
+    }
+
+    /// Gives a job its devices that waits no longer. `is_first`: it was the first one of its account.
+    pub(super) fn give(
+        &mut self,
+        mut job: Job,
+        choice: &[PartDemand],
+        picks: &[Pick],
+        is_first: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = job.id;
         let (limit, quantum) = (job.limit_ms, self.policy.quantum());
         job.phase = Phase::Running;
         job.started = self.now;
@@ -59,7 +73,7 @@ impl Scheduler {
         for (class, milli) in held {
             self.accounts.hold(self.now, job.account, class, milli, long, true);
         }
-        self.accounts.count(job.account, 1, -1);
+        self.accounts.count(job.account, 1, 0);
         if is_first {
             self.accounts.started(self.now, job.account);
         }
