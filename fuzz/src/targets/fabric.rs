@@ -11,8 +11,9 @@ use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::Counters;
 use accord_types::{
-    ArgBlock, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, FunctionSpec, ImageId, ImageRef, Lease, LeasedDevice,
-    NodeId, ObjectSpec, OrderPolicy, QueueId, Rank, Seq, SessionId, SessionKey, SessionRequest, Span, SpanKind,
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, FunctionSpec, HeldJob, ImageId, ImageRef, JobToken,
+    Lease, LeasedDevice, NodeId, ObjectSpec, OrderPolicy, QueueId, QueuedJob, Rank, Seq, SessionId, SessionKey,
+    SessionRequest, Span, SpanKind,
 };
 use std::io::Read;
 
@@ -390,8 +391,12 @@ fn session_seeds() -> Vec<Vec<u8>> {
         stream_quota: 32,
         plain_tcp: false,
     };
+    let token = JobToken { job: 17, key: lease.key };
     let messages = [
+        Message::Hold(request.clone()),
         Message::Open(request),
+        Message::Queued(QueuedJob { token, position: 2, why: "devices".into(), starts_in_ms: Some(1) }),
+        Message::Held(HeldJob { token, devices: 8 }),
         Message::Uses(3),
         Message::Granted(lease),
         Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),

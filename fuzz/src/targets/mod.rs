@@ -9,6 +9,7 @@ mod figures;
 mod handed_over;
 mod host_list;
 mod image;
+mod jobs;
 mod lanes;
 mod measurement;
 mod mpi;

@@ -1,6 +1,6 @@
 //! Messages of the control plane.
 
-use super::first;
+use super::{first, jobs};
 use crate::{Memory, Target};
 use accord_proto::convert::{device_kind, device_kind_number, order_policy};
 use accord_proto::v1::{self, agent_message, coordinator_message};
@@ -21,8 +21,15 @@ pub(super) const MESSAGES: Target = Target {
     inputs: 60_000,
 };
 
+/// Kinds from here on are messages about jobs.
+const JOBS: u8 = 128;
+
 fn messages(mut bytes: &[u8]) {
-    match first(&mut bytes) % 10 {
+    let kind = first(&mut bytes);
+    if kind >= JOBS {
+        return jobs::messages(kind - JOBS, bytes);
+    }
+    match kind % 10 {
         0 => round::<v1::AgentMessage>(bytes),
         1 => round::<v1::CoordinatorMessage>(bytes),
         2 => round::<v1::ClusterView>(bytes),
@@ -142,7 +149,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let agent = |body| v1::AgentMessage { body: Some(body) }.encode_to_vec();
     let coordinator = |body| v1::CoordinatorMessage { body: Some(body) }.encode_to_vec();
     let seed = |kind: u8, bytes: Vec<u8>| [&[kind], &bytes[..]].concat();
-    vec![
+    let mut seeds = vec![
         seed(2, view.encode_to_vec()),
         seed(5, device.encode_to_vec()),
         seed(6, hardware.encode_to_vec()),
@@ -154,5 +161,7 @@ fn seeds() -> Vec<Vec<u8>> {
         seed(4, v1::Gpus { devices: vec![device], note: "slow".into(), failed: false }.encode_to_vec()),
         seed(8, figures.encode_to_vec()),
         seed(9, viewer.encode_to_vec()),
-    ]
+    ];
+    seeds.extend(jobs::seeds().into_iter().map(|(kind, bytes)| seed(JOBS + kind, bytes)));
+    seeds
 }
