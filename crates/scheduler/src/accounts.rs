@@ -3,9 +3,11 @@
 //! At each level of the tree the children with waiting jobs are in a sorted set; a change of one job moves one account at each level.
 
 use crate::arithmetic::{Decay, share};
+use crate::charge::Usage;
 use crate::class::DeviceClass;
 use crate::ids::{AccountId, ClassId, JobId};
 use crate::policy::{Account, Policy, Quota};
+use crate::saved::SavedAccount;
 use crate::time::Millis;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,15 +47,6 @@ pub(crate) struct Bound {
     pub(crate) classes: u128,
     /// Thousandths of devices.
     pub(crate) milli: u64,
-}
-
-/// What an account used, exactly.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Usage {
-    /// Thousandths of devices times milliseconds.
-    pub milli_ms: u128,
-    /// The same times the billing weights of the classes in thousandths: millionths of a device for a millisecond.
-    pub billed: u128,
 }
 
 /// One account.
@@ -109,6 +102,8 @@ pub(crate) struct Accounts {
     /// Installed devices by class.
     installed: Vec<u32>,
     pub(crate) steps: u64,
+    /// Accounts that have used something since they were saved; none: this is not noted.
+    changed: Option<BTreeSet<u32>>,
 }
 
 /// Returns the set of the classes that a filter matches.
@@ -145,6 +140,7 @@ impl Accounts {
             billing: Vec::new(),
             installed: Vec::new(),
             steps: 0,
+            changed: None,
         };
         policy.accounts.iter().for_each(|account| accounts.push(account));
         accounts
@@ -192,6 +188,7 @@ impl Accounts {
             added.settled = now;
             added.set_classes(account, classes);
         }
+        self.note(u32::try_from(self.all.len().saturating_sub(1)).unwrap_or(u32::MAX));
         if !account.guaranteed.is_empty() {
             self.note_guarantees();
         }
@@ -208,6 +205,62 @@ impl Accounts {
             let (to, from) = (&mut self.all[new], &old.all[old_at]);
             to.used.clone_from(&from.used);
             (to.total, to.month, to.settled, to.last_start) = (from.total, from.month, from.settled, from.last_start);
+        }
+        if old.changed.is_some() {
+            self.note_changes();
+        }
+    }
+
+    /// Notes from now on which accounts have used something. All of those until now have.
+    pub(crate) fn note_changes(&mut self) {
+        self.changed.get_or_insert_default();
+        self.note_all();
+    }
+
+    /// Returns the accounts that have used something since the last call.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<u32> {
+        self.changed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note(&mut self, account: u32) {
+        if let Some(changed) = &mut self.changed {
+            changed.insert(account);
+        }
+    }
+
+    fn note_all(&mut self) {
+        if let Some(changed) = &mut self.changed {
+            changed.extend(0..u32::try_from(self.all.len()).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Returns what an account used, to be saved.
+    pub(crate) fn saved(&self, account: u32) -> SavedAccount {
+        let of = self.get(account);
+        let used = if of.used.iter().all(|used| *used == 0) { Vec::new() } else { of.used.clone() };
+        let (settled, last_start) = (of.settled.0, of.last_start.0);
+        SavedAccount { used, total: of.total, month: of.month, settled, last_start }
+    }
+
+    /// Takes over what an account used, as it was saved.
+    pub(crate) fn restore(&mut self, account: u32, saved: SavedAccount) {
+        let of = &mut self.all[account as usize];
+        for (used, saved) in of.used.iter_mut().zip(saved.used) {
+            *used = saved;
+        }
+        (of.total, of.month) = (saved.total, saved.month);
+        (of.settled, of.last_start) = (Millis(saved.settled), Millis(saved.last_start));
+    }
+
+    /// A leaf and its ancestors hold this, and did when they were settled last.
+    pub(crate) fn restore_hold(&mut self, leaf: u32, class: ClassId, milli: u64, long: bool) {
+        for at in 0..self.all[leaf as usize].path.len() {
+            let account = self.all[leaf as usize].path[at];
+            let of = &mut self.all[account as usize];
+            of.held[class.index()] += milli;
+            if long {
+                of.long[class.index()] += milli;
+            }
         }
     }
 
@@ -242,6 +295,9 @@ impl Accounts {
             return;
         }
         of.settled = now;
+        if let Some(changed) = &mut self.changed {
+            changed.insert(account);
+        }
         let decay = Decay::over(passed, self.half_life_ms);
         for (at, (used, &held)) in of.used.iter_mut().zip(&of.held).enumerate() {
             if held == 0 && *used == 0 {
@@ -287,6 +343,7 @@ impl Accounts {
             self.settle(now, account);
             self.all[account as usize].month = 0;
         }
+        self.note_all();
     }
 
     /// Counts running or waiting jobs of a leaf and its ancestors.
@@ -301,6 +358,7 @@ impl Accounts {
 
     pub(crate) fn started(&mut self, now: Millis, leaf: u32) {
         self.all[leaf as usize].last_start = now;
+        self.note(leaf);
     }
 
     /// Returns a job's place in its account.

@@ -4,6 +4,7 @@ use crate::amount::Amount;
 use crate::ids::JobId;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// One device of a lease.
@@ -14,6 +15,23 @@ pub struct LeasedDevice {
     /// How much of it.
     pub amount: Amount,
     /// Whether no other job has any of it.
+    pub exclusive: bool,
+}
+
+/// Equal devices of one node that a job has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DevicesOnNode {
+    /// The node's name.
+    pub node: String,
+    /// Their model as a request names it: `nvidia/h200`, `cpu/epyc-9654`.
+    pub model: String,
+    /// Their ordinals there.
+    pub ordinals: Vec<u32>,
+    /// Thousandths of each device's time; 0 for memory alone.
+    pub milli: u32,
+    /// Bytes of each device's memory; 0 for whole devices.
+    pub memory: u64,
+    /// Whether no other job has any of them.
     pub exclusive: bool,
 }
 
@@ -62,7 +80,7 @@ pub enum Refusal {
 }
 
 /// Why a job ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum EndCause {
     /// Its command ended.
     Done,

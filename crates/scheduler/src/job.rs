@@ -4,36 +4,13 @@ use crate::accounts::Turn;
 use crate::amount::Amount;
 use crate::effect::{EndCause, SlipCause};
 use crate::ids::{ClassId, JobId};
+use crate::phase::{Hold, Phase};
 use crate::pool::Spot;
 use crate::request::Request;
 use crate::search::PartDemand;
 use crate::time::Millis;
 use accord_types::DeviceId;
 use std::sync::Arc;
-
-/// Where a job is on its way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// It waits for devices.
-    Waiting,
-    /// It has devices.
-    Running,
-    /// It is over, and agents have not confirmed yet that its devices are free.
-    Releasing,
-}
-
-/// What a job has of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Hold {
-    /// In use, and charged.
-    Held,
-    /// Over, charged, and not free until the agent confirms it.
-    Releasing,
-    /// The node or device is lost: not charged. Not free until the agent confirms it, or has started anew.
-    Lost,
-    /// Free.
-    Freed,
-}
 
 /// One device of a job.
 #[derive(Clone, Debug)]

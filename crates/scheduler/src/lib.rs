@@ -46,6 +46,7 @@
 //! | [`input`], [`effect`] | the interface to the driver |
 //! | [`placement`] | the node and devices of a task by what it would fragment, and nodes of a gang by racks and switches |
 //! | [`ledger`] | ended jobs, and what users and accounts used |
+//! | [`saved`] | what the scheduler and its ledger keep over a restart |
 //! | `scheduler` | the state and the one way in |
 #![forbid(unsafe_code)]
 
@@ -53,6 +54,7 @@ mod accounts;
 pub mod amount;
 pub mod arithmetic;
 mod bitset;
+mod charge;
 pub mod class;
 mod demand;
 pub mod effect;
@@ -63,11 +65,14 @@ mod job;
 pub mod ledger;
 pub mod model;
 pub mod node;
+mod noting;
+mod phase;
 pub mod placement;
 mod plan;
 pub mod policy;
 mod pool;
 pub mod request;
+pub mod saved;
 mod scheduler;
 mod search;
 mod shapes;
@@ -75,17 +80,17 @@ pub mod text_error;
 pub mod time;
 pub mod units;
 
-pub use accounts::Usage;
-pub use job::Phase;
+pub use charge::{Rate, Usage};
+pub use noting::NotingMap;
+pub use phase::Phase;
 
-pub use effect::{Effect, EndCause, LeasedDevice, Refusal, SlipCause};
+pub use effect::{DevicesOnNode, Effect, EndCause, LeasedDevice, Refusal, SlipCause};
 pub use ids::{AccountId, ClassId, JobId, ReservationId};
 pub use input::{DrainTarget, EarlierJob, Input, Reservation};
 pub use policy::Policy;
 pub use request::Request;
 pub use scheduler::{
-    DeviceState, DevicesOnNode, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Rate, SETTLE_MS, Scheduler,
-    WaitReason,
+    DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, SETTLE_MS, Scheduler, WaitReason,
 };
 pub use text_error::TextError;
 pub use time::{Millis, RELEASE_EXPECTED_MS};

@@ -1,11 +1,10 @@
 //! Ended jobs.
 
-use crate::accounts::Usage;
-use crate::effect::EndCause;
+use crate::charge::Usage;
+use crate::effect::{DevicesOnNode, EndCause};
 use crate::ids::JobId;
 use crate::request::Request;
-use crate::scheduler::DevicesOnNode;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Ended jobs that are kept. For more the oldest goes.
@@ -81,17 +80,45 @@ pub(super) struct History {
     last: u64,
     /// The end of the last job that is kept no longer.
     gone_unix_ms: u64,
+    /// Numbers of the jobs that were added, charged or forgotten since they were saved; none: this is not noted.
+    pub(super) changed: Option<BTreeSet<u64>>,
 }
 
 impl History {
+    /// Makes a history of what was saved.
+    pub(super) fn restore(jobs: BTreeMap<u64, EndedJob>, last: u64, gone_unix_ms: u64) -> Self {
+        let bytes = jobs.values().map(EndedJob::bytes).sum();
+        Self { jobs, bytes, last, gone_unix_ms, changed: None }
+    }
+
+    pub(super) fn job(&self, number: u64) -> Option<&EndedJob> {
+        self.jobs.get(&number)
+    }
+
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.jobs.keys().copied()
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    pub(super) fn note(&mut self, number: u64) {
+        if let Some(changed) = &mut self.changed {
+            changed.insert(number);
+        }
+    }
+
     /// Adds a job, and returns its number.
     pub(super) fn add(&mut self, job: EndedJob) -> u64 {
         self.last += 1;
         let job = EndedJob { number: self.last, ..job };
         self.bytes += job.bytes();
         self.jobs.insert(self.last, job);
+        self.note(self.last);
         while self.jobs.len() > HISTORY_JOBS_MAX || self.bytes > HISTORY_BYTES_MAX && self.jobs.len() > 1 {
-            let Some((_, oldest)) = self.jobs.pop_first() else { break };
+            let Some((number, oldest)) = self.jobs.pop_first() else { break };
+            self.note(number);
             self.bytes -= oldest.bytes();
             self.gone_unix_ms = oldest.ended_unix_ms;
         }

@@ -13,20 +13,25 @@
 
 mod clock;
 mod history;
+mod saving;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod usage;
 
 pub use clock::Clock;
 pub use history::{EndedJob, HISTORY_BYTES_MAX, HISTORY_JOBS_MAX, HistoryPage};
+pub use saving::LedgerChanges;
+pub use totals::Totals;
 pub use usage::{DAY_MS, Owner, Row, USAGE_ROWS_MAX, UsageBy, UsageLine, UsageView, month_of};
 
-use crate::accounts::Usage;
-use crate::effect::{Effect, EndCause};
+use crate::charge::{Rate, Usage};
+use crate::effect::{DevicesOnNode, Effect, EndCause};
 use crate::ids::JobId;
 use crate::input::Input;
+use crate::noting::NotingMap;
 use crate::request::Request;
-use crate::scheduler::{DevicesOnNode, Rate, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::time::Millis;
 use accord_types::NodeId;
 use history::History;
@@ -81,19 +86,10 @@ struct OpenJob {
     ended: Option<u64>,
 }
 
-/// Counts since the ledger began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Totals {
-    /// Jobs that started.
-    pub started: u64,
-    /// Jobs that ended, by [`EndCause::index`].
-    pub ended: [u64; EndCause::WORDS.len()],
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    open: BTreeMap<JobId, OpenJob>,
+    open: NotingMap<JobId, OpenJob>,
     on_node: BTreeMap<NodeId, BTreeSet<JobId>>,
     usage: UsageTable,
     history: History,
@@ -106,7 +102,7 @@ impl Ledger {
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
-            open: BTreeMap::new(),
+            open: NotingMap::default(),
             on_node: BTreeMap::new(),
             usage: UsageTable::new(clock),
             history: History::default(),
@@ -199,7 +195,10 @@ impl Ledger {
 
     fn asked(&mut self, clock: Clock, id: JobId, scheduler: &Scheduler) {
         let (Some(view), Some(request)) = (scheduler.job(id), scheduler.request(id)) else { return };
-        self.open.entry(id).or_insert_with(|| OpenJob {
+        if self.open.contains_key(&id) {
+            return;
+        }
+        let job = OpenJob {
             account: account_of(&view.account, &view.user),
             user: view.user,
             request: request.clone(),
@@ -213,7 +212,8 @@ impl Ledger {
             settled: clock.now,
             used: Usage::default(),
             ended: None,
-        });
+        };
+        self.open.insert(id, job);
     }
 
     fn ended(&mut self, clock: Clock, job: JobId, cause: &EndCause) {
@@ -263,7 +263,11 @@ impl Ledger {
                 }
             }
         }
-        self.open.remove(&id);
+        if let Some(closed) = self.open.remove(&id)
+            && let Some(number) = closed.ended
+        {
+            self.history.note(number);
+        }
     }
 }
 

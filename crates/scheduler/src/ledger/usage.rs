@@ -1,10 +1,10 @@
 //! What accounts and users used, by day.
 
 use super::clock::Clock;
-use crate::accounts::Usage;
-use crate::scheduler::Rate;
+use crate::charge::{Rate, Usage};
+use crate::saved::{SavedRate, SavedRow};
 use crate::time::Millis;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Milliseconds of a day. Days are those of UTC.
@@ -64,11 +64,19 @@ pub(super) struct UsageTable {
     rows: usize,
     /// Rates of owners with jobs that are charged, and until when they are in `days`.
     rates: BTreeMap<Owner, (Rate, Millis)>,
+    pub(super) changes: Option<UsageChanges>,
+}
+
+/// What has changed since it was saved.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UsageChanges {
+    pub(super) rows: BTreeSet<(u64, Owner)>,
+    pub(super) rates: BTreeSet<Owner>,
 }
 
 impl UsageTable {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { since_unix_ms: clock.unix_ms, days: BTreeMap::new(), rows: 0, rates: BTreeMap::new() }
+        Self { since_unix_ms: clock.unix_ms, days: BTreeMap::new(), rows: 0, rates: BTreeMap::new(), changes: None }
     }
 
     /// Counts a job that starts.
@@ -84,6 +92,7 @@ impl UsageTable {
         }
         let owner = Owner { account: account.to_owned(), user: user.to_owned() };
         self.settle(clock, &owner);
+        self.note_rate(&owner);
         let (rate, _) = self.rates.entry(owner.clone()).or_insert((Rate::default(), clock.now));
         let change = |of: u64, by: u64| if more { of.saturating_add(by) } else { of.saturating_sub(by) };
         *rate = Rate { milli: change(rate.milli, by.milli), billed: change(rate.billed, by.billed) };
@@ -97,6 +106,9 @@ impl UsageTable {
         let Some((rate, settled)) = self.rates.get_mut(owner) else { return };
         let (rate, mut left) = (*rate, clock.now.since(*settled));
         *settled = clock.now;
+        if left > 0 {
+            self.note_rate(owner);
+        }
         let mut until = clock.unix_ms;
         while left > 0 {
             // The last millisecond before `until` is of this day.
@@ -116,11 +128,17 @@ impl UsageTable {
                 let Some(oldest) = self.days.first_entry().filter(|oldest| *oldest.key() < day) else { break };
                 let (oldest, rows) = oldest.remove_entry();
                 self.rows -= rows.len();
+                if let Some(changes) = &mut self.changes {
+                    changes.rows.extend(rows.keys().map(|owner| (oldest, owner.clone())));
+                }
                 self.since_unix_ms = self.since_unix_ms.max((oldest + 1) * DAY_MS);
             }
             if self.rows >= USAGE_ROWS_MAX {
                 owner = Owner { account: OTHERS.to_owned(), user: OTHERS.to_owned() };
             }
+        }
+        if let Some(changes) = &mut self.changes {
+            changes.rows.insert((day, owner.clone()));
         }
         let rows = Arc::make_mut(self.days.entry(day).or_default());
         let before = rows.len();
@@ -128,6 +146,50 @@ impl UsageTable {
             self.rows += 1;
         }
         rows.entry(owner).or_default()
+    }
+
+    fn note_rate(&mut self, owner: &Owner) {
+        if let Some(changes) = &mut self.changes {
+            changes.rates.insert(owner.clone());
+        }
+    }
+
+    pub(super) fn since_unix_ms(&self) -> u64 {
+        self.since_unix_ms
+    }
+
+    /// Returns a row, to be saved.
+    pub(super) fn saved_row(&self, day: u64, owner: &Owner) -> Option<SavedRow> {
+        let row = self.days.get(&day)?.get(owner)?;
+        let Owner { account, user } = owner.clone();
+        Some(SavedRow { day, account, user, usage: row.usage, jobs: row.jobs })
+    }
+
+    /// Returns at which rate an owner is charged, to be saved.
+    pub(super) fn saved_rate(&self, owner: &Owner) -> Option<SavedRate> {
+        let (rate, settled) = *self.rates.get(owner)?;
+        let Owner { account, user } = owner.clone();
+        Some(SavedRate { account, user, rate, settled: settled.0 })
+    }
+
+    /// Returns all days and owners, and all owners that are charged.
+    pub(super) fn all(&self) -> UsageChanges {
+        let rows = self.days.iter().flat_map(|(day, rows)| rows.keys().map(|owner| (*day, owner.clone())));
+        UsageChanges { rows: rows.collect(), rates: self.rates.keys().cloned().collect() }
+    }
+
+    /// Makes a table of what was saved.
+    pub(super) fn restore(since_unix_ms: u64, rows: Vec<SavedRow>, rates: Vec<SavedRate>) -> Self {
+        let mut table =
+            Self { since_unix_ms, days: BTreeMap::new(), rows: rows.len(), rates: BTreeMap::new(), changes: None };
+        for SavedRow { day, account, user, usage, jobs } in rows {
+            let rows = Arc::make_mut(table.days.entry(day).or_default());
+            rows.insert(Owner { account, user }, Row { usage, jobs });
+        }
+        for SavedRate { account, user, rate, settled } in rates {
+            table.rates.insert(Owner { account, user }, (rate, Millis(settled)));
+        }
+        table
     }
 
     pub(super) fn view(&mut self, clock: Clock) -> UsageView {
@@ -170,14 +232,6 @@ impl UsageView {
 
     fn rows(&self) -> impl Iterator<Item = (u64, &Owner, &Row)> {
         self.days.iter().flat_map(|(day, rows)| rows.iter().map(|(owner, row)| (*day, owner, row)))
-    }
-}
-
-impl Usage {
-    /// Adds what a rate amounts to in a time.
-    pub(crate) fn add(&mut self, rate: Rate, ms: u64) {
-        self.milli_ms += u128::from(rate.milli) * u128::from(ms);
-        self.billed += u128::from(rate.billed) * u128::from(ms);
     }
 }
 

@@ -136,7 +136,7 @@ impl Pool {
     }
 
     /// Returns the class with this description, new or known; none if there are too many.
-    fn class(&mut self, class: &DeviceClass) -> Option<ClassId> {
+    pub(crate) fn class(&mut self, class: &DeviceClass) -> Option<ClassId> {
         let at = self.classes.iter().position(|known| known == class).or_else(|| {
             if self.classes.len() == CLASSES_MAX {
                 return None;

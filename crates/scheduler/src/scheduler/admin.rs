@@ -5,7 +5,7 @@ use crate::accounts::Accounts;
 use crate::effect::{Effect, EndCause, SlipCause};
 use crate::ids::{JobId, ReservationId};
 use crate::input::{DrainTarget, Reservation};
-use crate::job::{Hold, Phase};
+use crate::phase::{Hold, Phase};
 use crate::policy::{Account, Policy};
 use crate::pool::{Spot, Window};
 use crate::shapes::Shapes;
@@ -119,6 +119,7 @@ impl Scheduler {
             self.timers.insert((reservation.starts, Timer::Window(reservation.id)));
         }
         let id = reservation.id;
+        self.site_changed = true;
         self.reservations.insert(id, (reservation, spots));
         self.window_changes(id);
     }
@@ -132,6 +133,7 @@ impl Scheduler {
 
     fn remove_reservation(&mut self, id: ReservationId) {
         let Some((reservation, spots)) = self.reservations.remove(&id) else { return };
+        self.site_changed = true;
         self.open_reservations.remove(&id);
         self.timers.remove(&(reservation.starts, Timer::Window(id)));
         self.timers.remove(&(reservation.ends, Timer::Window(id)));
@@ -167,11 +169,13 @@ impl Scheduler {
         self.timers.insert((drain.by_time, Timer::Drain(target)));
         self.set_drained(target, Some(drain.by_time));
         self.drains.insert(target, drain);
+        self.site_changed = true;
     }
 
     pub(super) fn undrain(&mut self, target: DrainTarget, by: &str, effects: &mut Vec<Effect>) {
         let Some(drain) = self.drains.remove(&target) else { return };
         effects.push(Effect::Audit(format!("{by} takes the drain of {target:?} back")));
+        self.site_changed = true;
         self.timers.remove(&(drain.by_time, Timer::Drain(target)));
         self.set_drained(target, None);
     }
@@ -232,6 +236,7 @@ impl Scheduler {
         }
         effects.push(Effect::Audit(format!("{device} is in quarantine: {reason}")));
         self.quarantined.insert(device, reason);
+        self.site_changed = true;
         self.look_at_health(device);
     }
 
@@ -246,6 +251,7 @@ impl Scheduler {
 
     pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {
         if self.quarantined.remove(&device).is_some() {
+            self.site_changed = true;
             effects.push(Effect::Audit(format!("{by} takes {device} out of quarantine")));
             self.look_at_health(device);
         }

@@ -2,10 +2,11 @@
 
 use super::Scheduler;
 use super::pass::Stop;
-use crate::accounts::Usage;
+use crate::charge::Usage;
 use crate::effect::LeasedDevice;
 use crate::ids::JobId;
-use crate::job::{Job, Phase};
+use crate::job::Job;
+use crate::phase::Phase;
 use crate::search::{Layout, PartDemand};
 use crate::time::Millis;
 use std::cmp::Ordering;

@@ -5,7 +5,7 @@ use super::explain::WaitReason;
 use crate::effect::{Effect, LeasedDevice, Refusal};
 use crate::ids::JobId;
 use crate::input::Input;
-use crate::job::Phase;
+use crate::phase::Phase;
 use crate::request::Request;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};

@@ -3,7 +3,8 @@
 use super::Scheduler;
 use crate::amount::{Amount, WHOLE};
 use crate::ids::{AccountId, JobId};
-use crate::job::{Hold, Phase, Rank};
+use crate::job::Rank;
+use crate::phase::{Hold, Phase};
 use crate::pool::Spot;
 use std::collections::BTreeSet;
 

@@ -3,7 +3,8 @@
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, EndCause, LeasedDevice};
 use crate::ids::JobId;
-use crate::job::{Grant, Hold, Job, Phase};
+use crate::job::{Grant, Job};
+use crate::phase::{Hold, Phase};
 use crate::pool::Holder;
 use crate::search::{PartDemand, Pick};
 use crate::time::Millis;
@@ -225,7 +226,7 @@ impl Scheduler {
 
     /// Changes what a job has of a node's devices. What is free stays so.
     pub(super) fn change_grants(&mut self, id: JobId, node: NodeId, to: impl Fn(DeviceId, Hold) -> Hold) {
-        let (Some(at), Some(job)) = (self.pool.node_at(node), self.jobs.get_mut(&id)) else { return };
+        let (Some(at), Some(job)) = (self.pool.node_at(node), self.jobs.get_mut_unnoted(&id)) else { return };
         let (mut changed, account, long) = (false, job.account, job.long);
         for grant in job.grants.iter_mut().filter(|grant| grant.device.node == node && grant.hold != Hold::Freed) {
             let (old, new) = (grant.hold, to(grant.device, grant.hold));
@@ -243,6 +244,9 @@ impl Scheduler {
             }
         }
         if changed {
+            if let Some(holds) = &mut self.changed_holds {
+                holds.insert((id, node));
+            }
             self.pool.refresh(self.now, at);
             self.touch(account);
         }
@@ -259,7 +263,7 @@ impl Scheduler {
     }
 
     pub(super) fn count_session(&mut self, id: JobId, opened: bool) {
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             job.sessions = if opened { job.sessions + 1 } else { job.sessions.saturating_sub(1) };
         }
     }

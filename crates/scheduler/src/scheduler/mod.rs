@@ -12,6 +12,7 @@ mod nodes;
 mod pass;
 mod promises;
 mod reserved;
+mod saving;
 mod timers;
 mod view;
 
@@ -19,7 +20,9 @@ use crate::accounts::{Accounts, Head};
 use crate::effect::Effect;
 use crate::ids::{JobId, ReservationId};
 use crate::input::{DrainTarget, Input, Reservation};
-use crate::job::{Job, Phase};
+use crate::job::Job;
+use crate::noting::NotingMap;
+use crate::phase::Phase;
 use crate::policy::Policy;
 use crate::pool::{Pool, Spot};
 use crate::search::Search;
@@ -28,7 +31,7 @@ use crate::time::Millis;
 pub use explain::{Explanation, JobView, WaitReason};
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use std::collections::{BTreeMap, BTreeSet};
-pub use view::{DeviceState, DevicesOnNode, Rate};
+pub use view::DeviceState;
 
 /// How often the order of accounts takes over what they used meanwhile.
 pub const SETTLE_MS: u64 = 60_000;
@@ -70,7 +73,7 @@ pub struct Scheduler {
     accounts: Accounts,
     pool: Pool,
     shapes: Shapes,
-    jobs: BTreeMap<JobId, Job>,
+    jobs: NotingMap<JobId, Job>,
     last_job: u64,
     waiting: usize,
     /// Jobs that administrators put first.
@@ -103,6 +106,10 @@ pub struct Scheduler {
     quarantined: BTreeMap<accord_types::DeviceId, String>,
     /// Devices that others than jobs use.
     used: BTreeSet<accord_types::DeviceId>,
+    /// Whether drains, reservations, quarantine or the pause have changed since they were saved.
+    site_changed: bool,
+    /// Jobs that hold another part of a node's devices than was saved; none: this is not noted.
+    changed_holds: Option<BTreeSet<(JobId, accord_types::NodeId)>>,
 }
 
 impl Default for Scheduler {
@@ -121,7 +128,7 @@ impl Scheduler {
             policy,
             pool: Pool::default(),
             shapes: Shapes::default(),
-            jobs: BTreeMap::new(),
+            jobs: NotingMap::default(),
             last_job: 0,
             waiting: 0,
             front: BTreeMap::new(),
@@ -142,6 +149,8 @@ impl Scheduler {
             drains: BTreeMap::new(),
             quarantined: BTreeMap::new(),
             used: BTreeSet::new(),
+            site_changed: false,
+            changed_holds: None,
         }
     }
 
@@ -183,6 +192,7 @@ impl Scheduler {
             Input::InUse { device, in_use } => self.note_use(device, in_use),
             Input::Pause { paused, by } => {
                 self.paused = paused;
+                self.site_changed = true;
                 effects.push(Effect::Audit(format!("{by} {} all starts", if paused { "pauses" } else { "resumes" })));
             }
             Input::Tick => {}

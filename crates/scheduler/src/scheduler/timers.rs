@@ -3,7 +3,7 @@
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, EndCause};
 use crate::ids::JobId;
-use crate::job::Hold;
+use crate::phase::Hold;
 use crate::shapes::classes_of;
 
 impl Scheduler {

@@ -1,42 +1,17 @@
 //! What tools show beside single jobs: the order of waiting jobs, devices by state, charges.
 
 use super::{Scheduler, WaitReason};
+use crate::charge::Rate;
 use crate::class::DeviceClass;
-use crate::effect::LeasedDevice;
+use crate::effect::{DevicesOnNode, LeasedDevice};
 use crate::ids::{AccountId, JobId};
-use crate::job::{Hold, Phase};
+use crate::phase::{Hold, Phase};
 use crate::request::Request;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-
-/// What a job is charged for at one moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rate {
-    /// Thousandths of devices.
-    pub milli: u64,
-    /// The same times the billing weights of their classes: millionths of devices.
-    pub billed: u64,
-}
-
-/// Equal devices of one node that a job has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DevicesOnNode {
-    /// The node's name.
-    pub node: String,
-    /// Their model as a request names it: `nvidia/h200`, `cpu/epyc-9654`.
-    pub model: String,
-    /// Their ordinals there.
-    pub ordinals: Vec<u32>,
-    /// Thousandths of each device's time; 0 for memory alone.
-    pub milli: u32,
-    /// Bytes of each device's memory; 0 for whole devices.
-    pub memory: u64,
-    /// Whether no other job has any of them.
-    pub exclusive: bool,
-}
 
 /// The state of a device, for tools that count devices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,0 +1,320 @@
+//! What the scheduler and its ledger keep over a restart, as plain data. Times are those of the scheduler's clock, which goes on where it was.
+
+use crate::charge::{Rate, Usage};
+use crate::class::DeviceClass;
+use crate::effect::{DevicesOnNode, EndCause};
+use crate::ids::JobId;
+use crate::input::DrainTarget;
+use crate::ledger::Totals;
+use crate::request::Request;
+use accord_types::{DeviceId, DeviceType, NodeId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A request: its text, and what its program's launcher says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedRequest {
+    text: String,
+    ranks: u32,
+}
+
+impl From<&Request> for SavedRequest {
+    fn from(request: &Request) -> Self {
+        Self { text: request.to_string(), ranks: request.ranks }
+    }
+}
+
+impl SavedRequest {
+    /// Reads the request.
+    ///
+    /// # Errors
+    /// Returns what is wrong in the text.
+    pub fn read(&self) -> Result<Request, String> {
+        let request: Request = self.text.parse().map_err(|error| format!("the request {:?}: {error}", self.text))?;
+        Ok(Request { ranks: self.ranks, ..request })
+    }
+}
+
+/// A device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct SavedDevice {
+    node: u32,
+    ordinal: u32,
+}
+
+impl From<DeviceId> for SavedDevice {
+    fn from(device: DeviceId) -> Self {
+        Self { node: device.node.0, ordinal: device.ordinal }
+    }
+}
+
+impl From<SavedDevice> for DeviceId {
+    fn from(device: SavedDevice) -> Self {
+        Self { node: NodeId(device.node), ordinal: device.ordinal }
+    }
+}
+
+/// A class of devices.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedClass {
+    kind: i32,
+    model: String,
+    memory: u64,
+    compute: (u16, u16),
+}
+
+impl From<&DeviceClass> for SavedClass {
+    fn from(class: &DeviceClass) -> Self {
+        let DeviceClass { kind, model, memory, compute } = class.clone();
+        Self { kind: kind as i32, model, memory, compute }
+    }
+}
+
+impl SavedClass {
+    pub(crate) fn read(&self) -> Result<DeviceClass, String> {
+        let kind = DeviceType::from_raw(self.kind).ok_or_else(|| format!("there is no device type {}", self.kind))?;
+        Ok(DeviceClass { kind, model: self.model.clone(), memory: self.memory, compute: self.compute })
+    }
+}
+
+/// One device of a job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedGrant {
+    pub(crate) device: SavedDevice,
+    pub(crate) class: u16,
+    pub(crate) share: u32,
+    pub(crate) memory: u64,
+    pub(crate) exclusive: bool,
+    pub(crate) milli: u64,
+    pub(crate) cores: u64,
+    pub(crate) host_memory: u64,
+    pub(crate) hold: crate::phase::Hold,
+}
+
+/// A job of the scheduler.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedJob {
+    pub(crate) id: u64,
+    pub(crate) user: String,
+    pub(crate) account: String,
+    pub(crate) request: SavedRequest,
+    pub(crate) origin: Option<u32>,
+    pub(crate) submitted: u64,
+    pub(crate) phase: crate::phase::Phase,
+    pub(crate) front: Option<u64>,
+    pub(crate) on_hold: bool,
+    pub(crate) waits_until: Option<u64>,
+    pub(crate) limit_ms: Option<u64>,
+    pub(crate) started: u64,
+    pub(crate) ends: u64,
+    pub(crate) warned: u64,
+    pub(crate) ending: Option<EndCause>,
+    pub(crate) planned_end: u64,
+    pub(crate) grants: Vec<SavedGrant>,
+}
+
+impl SavedJob {
+    /// Returns where the job is on its way.
+    #[must_use]
+    pub fn phase(&self) -> crate::phase::Phase {
+        self.phase
+    }
+
+    /// Returns the job's number.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        JobId(self.id)
+    }
+
+    /// Returns the nodes that it has had devices of.
+    #[must_use]
+    pub fn nodes(&self) -> BTreeSet<NodeId> {
+        self.grants.iter().map(|grant| NodeId(grant.device.node)).collect()
+    }
+
+    /// Takes over what the job holds of a node's devices now.
+    pub fn apply(&mut self, saved: &SavedHolds) {
+        for grant in self.grants.iter_mut().filter(|grant| grant.device.node == saved.node) {
+            if let Some(hold) = saved.holds.get(&grant.device.ordinal) {
+                grant.hold = *hold;
+            }
+        }
+    }
+
+    /// Returns whether devices of a node are not free yet.
+    #[must_use]
+    pub fn holds_some(&self, node: u32) -> bool {
+        self.grants.iter().any(|grant| grant.device.node == node && grant.hold != crate::phase::Hold::Freed)
+    }
+
+    /// Returns the devices that no other job may have until they are free.
+    pub fn exclusive_devices(&self) -> impl Iterator<Item = DeviceId> {
+        let kept = self.grants.iter().filter(|grant| grant.exclusive && grant.hold != crate::phase::Hold::Freed);
+        kept.map(|grant| grant.device.into())
+    }
+}
+
+/// A job's devices of one node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedHolds {
+    pub(crate) job: u64,
+    pub(crate) node: u32,
+    pub(crate) holds: BTreeMap<u32, crate::phase::Hold>,
+}
+
+impl SavedHolds {
+    /// Returns the job's number.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        JobId(self.job)
+    }
+}
+
+/// The usage of an account.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SavedAccount {
+    /// Decayed, by class.
+    pub(crate) used: Vec<u64>,
+    pub(crate) total: Usage,
+    pub(crate) month: u128,
+    pub(crate) settled: u64,
+    pub(crate) last_start: u64,
+}
+
+/// Numbers that only grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SavedCounters {
+    pub(crate) last_job: u64,
+    pub(crate) last_front: u64,
+}
+
+/// A drain.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedDrain {
+    pub(crate) node: u32,
+    /// One device of the node; none: all.
+    pub(crate) ordinal: Option<u32>,
+    pub(crate) by_time: u64,
+    pub(crate) end: bool,
+    pub(crate) reason: String,
+}
+
+impl SavedDrain {
+    pub(crate) fn target(&self) -> DrainTarget {
+        let node = NodeId(self.node);
+        self.ordinal.map_or(DrainTarget::Node(node), |ordinal| DrainTarget::Device(DeviceId { node, ordinal }))
+    }
+}
+
+/// A reservation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedReservation {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    pub(crate) devices: Vec<SavedDevice>,
+    pub(crate) starts: u64,
+    pub(crate) ends: u64,
+    pub(crate) accounts: Vec<String>,
+}
+
+/// Drains, reservations, quarantine and pause.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SavedSite {
+    pub(crate) paused: bool,
+    pub(crate) drains: Vec<SavedDrain>,
+    pub(crate) reservations: Vec<SavedReservation>,
+    pub(crate) quarantined: Vec<(SavedDevice, String)>,
+}
+
+/// All of the scheduler, but its policy and nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SavedScheduler {
+    /// Classes of devices in the order of their numbers.
+    pub classes: Vec<SavedClass>,
+    /// Accounts by name. Others have used nothing.
+    pub accounts: BTreeMap<String, SavedAccount>,
+    /// Jobs.
+    pub jobs: Vec<SavedJob>,
+    /// Counters.
+    pub counters: SavedCounters,
+    /// The rest.
+    pub site: SavedSite,
+}
+
+/// The ledger's entry of a job whose devices are not free yet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedCharge {
+    pub(crate) account: String,
+    pub(crate) program: String,
+    pub(crate) asked_unix_ms: u64,
+    pub(crate) asked: u64,
+    pub(crate) started: Option<(u64, u64)>,
+    pub(crate) devices: Vec<DevicesOnNode>,
+    pub(crate) rate: Rate,
+    pub(crate) settled: u64,
+    pub(crate) used: Usage,
+    pub(crate) ended: Option<u64>,
+}
+
+/// An ended job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedEnd {
+    pub(crate) number: u64,
+    pub(crate) job: u64,
+    pub(crate) user: String,
+    pub(crate) account: String,
+    pub(crate) request: SavedRequest,
+    pub(crate) program: String,
+    pub(crate) asked_unix_ms: u64,
+    pub(crate) started_unix_ms: Option<u64>,
+    pub(crate) ended_unix_ms: u64,
+    pub(crate) waited_ms: u64,
+    pub(crate) ran_ms: u64,
+    pub(crate) devices: Vec<DevicesOnNode>,
+    pub(crate) used: Usage,
+    pub(crate) cause: EndCause,
+}
+
+/// The usage of an account's user on a day.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedRow {
+    pub(crate) day: u64,
+    pub(crate) account: String,
+    pub(crate) user: String,
+    pub(crate) usage: Usage,
+    pub(crate) jobs: u64,
+}
+
+/// The rate at which an account's user is charged, and the time until which the rows have it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedRate {
+    pub(crate) account: String,
+    pub(crate) user: String,
+    pub(crate) rate: Rate,
+    pub(crate) settled: u64,
+}
+
+/// The ledger's counters, and the time from which on they count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SavedTotals {
+    pub(crate) begun_unix_ms: u64,
+    pub(crate) usage_since_unix_ms: u64,
+    pub(crate) history_gone_unix_ms: u64,
+    pub(crate) last_ended: u64,
+    pub(crate) totals: Totals,
+}
+
+/// All of the ledger.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SavedLedger {
+    /// Jobs by number.
+    pub jobs: BTreeMap<u64, SavedCharge>,
+    /// Ended jobs.
+    pub ended: Vec<SavedEnd>,
+    /// Usage by day.
+    pub rows: Vec<SavedRow>,
+    /// Present charges.
+    pub rates: Vec<SavedRate>,
+    /// The rest.
+    pub totals: SavedTotals,
+}

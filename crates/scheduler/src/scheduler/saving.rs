@@ -1,0 +1,336 @@
+//! What is kept over a restart, and a scheduler made of it.
+
+use super::{Drain, Scheduler, Timer};
+use crate::accounts::Accounts;
+use crate::amount::Amount;
+use crate::ids::{ClassId, JobId, ReservationId};
+use crate::input::{DrainTarget, Reservation};
+use crate::job::{Grant, Job};
+use crate::node::NodeDescription;
+use crate::phase::{Hold, Phase};
+use crate::policy::Policy;
+use crate::pool::Holder;
+use crate::saved::{
+    SavedAccount, SavedClass, SavedCounters, SavedDrain, SavedGrant, SavedHolds, SavedJob, SavedReservation,
+    SavedScheduler, SavedSite,
+};
+use crate::time::Millis;
+use accord_types::NodeId;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Scheduler {
+    /// Notes from now on what changes, for [`Self::take_changed_jobs`] and its siblings.
+    pub fn note_changes(&mut self) {
+        self.jobs.note_changes();
+        self.changed_holds.get_or_insert_default();
+        self.accounts.note_changes();
+    }
+
+    /// Returns the jobs that may have changed since the last call.
+    pub fn take_changed_jobs(&mut self) -> BTreeSet<JobId> {
+        self.jobs.take_changed()
+    }
+
+    /// Returns the jobs and nodes for which [`Self::saved_holds`] may have changed since the last call, beside [`Self::take_changed_jobs`].
+    pub fn take_changed_holds(&mut self) -> BTreeSet<(JobId, NodeId)> {
+        self.changed_holds.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Returns what a job holds of a node's devices, to be saved: [`SavedJob::apply`] puts it into a job that was saved before.
+    #[must_use]
+    pub fn saved_holds(&self, id: JobId, node: NodeId) -> Option<SavedHolds> {
+        let grants = self.jobs.get(&id)?.grants.iter().filter(|grant| grant.device.node == node);
+        Some(SavedHolds {
+            job: id.0,
+            node: node.0,
+            holds: grants.map(|grant| (grant.device.ordinal, grant.hold)).collect(),
+        })
+    }
+
+    /// Returns the names of the accounts that have used something since the last call.
+    pub fn take_changed_accounts(&mut self) -> Vec<String> {
+        let changed = self.accounts.take_changed();
+        changed.into_iter().filter_map(|at| Some(self.policy.accounts.get(at as usize)?.name.clone())).collect()
+    }
+
+    /// Returns whether what [`Self::saved_site`] returns has changed since the last call.
+    pub fn take_site_changed(&mut self) -> bool {
+        std::mem::take(&mut self.site_changed)
+    }
+
+    /// Returns a job, to be saved.
+    #[must_use]
+    pub fn saved_job(&self, id: JobId) -> Option<SavedJob> {
+        let job = self.jobs.get(&id)?;
+        let grants = job.grants.iter().map(|grant| SavedGrant {
+            device: grant.device.into(),
+            class: grant.class.0,
+            share: grant.amount.milli,
+            memory: grant.amount.memory,
+            exclusive: grant.exclusive,
+            milli: grant.milli,
+            cores: grant.cores,
+            host_memory: grant.host_memory,
+            hold: grant.hold,
+        });
+        Some(SavedJob {
+            id: id.0,
+            user: job.user.clone(),
+            account: self.policy.accounts.get(job.account as usize)?.name.clone(),
+            request: job.request.as_ref().into(),
+            origin: job.origin.map(|at| self.pool.node(at).id.0),
+            submitted: job.submitted.0,
+            phase: job.phase,
+            front: job.front,
+            on_hold: job.on_hold,
+            waits_until: job.waits_until.map(|until| until.0),
+            limit_ms: job.limit_ms,
+            started: job.started.0,
+            ends: job.ends.0,
+            warned: job.warned.0,
+            ending: job.ending.clone(),
+            planned_end: job.planned_end.0,
+            grants: grants.collect(),
+        })
+    }
+
+    /// Returns the numbers of all jobs.
+    pub fn job_ids(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.keys().copied()
+    }
+
+    /// Returns the names of all accounts.
+    pub fn account_names(&self) -> impl Iterator<Item = &str> {
+        self.policy.accounts.iter().map(|account| account.name.as_str())
+    }
+
+    /// Returns what an account used, to be saved; none if it has used nothing, or there is no such account.
+    #[must_use]
+    pub fn saved_account(&self, name: &str) -> Option<SavedAccount> {
+        let saved = self.accounts.saved(self.accounts.named(name)?);
+        (saved != SavedAccount::default()).then_some(saved)
+    }
+
+    /// Returns the classes of devices, to be saved.
+    #[must_use]
+    pub fn saved_classes(&self) -> Vec<SavedClass> {
+        self.pool.classes.iter().map(SavedClass::from).collect()
+    }
+
+    /// Returns the counters, to be saved.
+    #[must_use]
+    pub fn saved_counters(&self) -> SavedCounters {
+        SavedCounters { last_job: self.last_job, last_front: self.last_front }
+    }
+
+    /// Returns what is out of use, to be saved.
+    #[must_use]
+    pub fn saved_site(&self) -> SavedSite {
+        let drains = self.drains.iter().map(|(target, drain)| {
+            let (node, ordinal) = match *target {
+                DrainTarget::Node(node) => (node.0, None),
+                DrainTarget::Device(device) => (device.node.0, Some(device.ordinal)),
+            };
+            SavedDrain { node, ordinal, by_time: drain.by_time.0, end: drain.end, reason: drain.reason.clone() }
+        });
+        let reservations = self.reservations.values().map(|(reservation, _)| SavedReservation {
+            id: reservation.id.0,
+            name: reservation.name.clone(),
+            devices: reservation.devices.iter().map(|device| (*device).into()).collect(),
+            starts: reservation.starts.0,
+            ends: reservation.ends.0,
+            accounts: reservation.accounts.clone(),
+        });
+        SavedSite {
+            paused: self.paused,
+            drains: drains.collect(),
+            reservations: reservations.collect(),
+            quarantined: self.quarantined.iter().map(|(device, why)| ((*device).into(), why.clone())).collect(),
+        }
+    }
+
+    /// Makes a scheduler of what was saved. `nodes` are those that were known, and whether each was up.
+    ///
+    /// # Errors
+    /// Returns what contradicts itself.
+    pub fn restore(
+        now: Millis,
+        policy: Policy,
+        nodes: &[(NodeDescription, bool)],
+        saved: SavedScheduler,
+    ) -> Result<Self, String> {
+        let mut scheduler = Self::new(policy);
+        scheduler.now = now;
+        for class in &saved.classes {
+            scheduler.pool.class(&class.read()?);
+        }
+        scheduler.shapes.note_classes(&scheduler.pool.classes);
+        let installed = scheduler.pool.installed();
+        scheduler.accounts = Accounts::new(&scheduler.policy);
+        scheduler.accounts.set_classes(&scheduler.policy, &scheduler.pool.classes, installed);
+        scheduler.restore_site(saved.site);
+        for (node, is_up) in nodes {
+            scheduler.node_joined(node, &mut Vec::new());
+            if let Some(at) = scheduler.pool.node_at(node.id).filter(|_| !is_up) {
+                scheduler.pool.set_up(now, at, false);
+            }
+        }
+        for (name, account) in saved.accounts {
+            if let Some(at) = scheduler.accounts.named(&name) {
+                scheduler.accounts.restore(at, account);
+            }
+        }
+        SavedCounters { last_job: scheduler.last_job, last_front: scheduler.last_front } = saved.counters;
+        // Accounts are charged for all that they hold before any of them is settled.
+        let (waiting, others): (Vec<_>, Vec<_>) = saved.jobs.into_iter().partition(|job| job.phase == Phase::Waiting);
+        for job in others {
+            scheduler.restore_started(job)?;
+        }
+        for job in waiting {
+            scheduler.restore_waiting(job)?;
+        }
+        for leaf in scheduler.accounts.leaves() {
+            scheduler.touch(leaf);
+        }
+        Ok(scheduler)
+    }
+
+    fn restore_site(&mut self, saved: SavedSite) {
+        let mut effects = Vec::new();
+        self.paused = saved.paused;
+        for drain in saved.drains {
+            let target = drain.target();
+            let drain = Drain { by_time: Millis(drain.by_time), end: drain.end, reason: drain.reason };
+            self.drain(target, drain, "", &mut effects);
+        }
+        for saved in saved.reservations {
+            let reservation = Reservation {
+                id: ReservationId(saved.id),
+                name: saved.name,
+                devices: saved.devices.into_iter().map(Into::into).collect(),
+                starts: Millis(saved.starts),
+                ends: Millis(saved.ends),
+                accounts: saved.accounts,
+            };
+            self.reserve(reservation, "", &mut effects);
+        }
+        self.quarantined = saved.quarantined.into_iter().map(|(device, why)| (device.into(), why)).collect();
+        self.site_changed = false;
+    }
+
+    fn restore_waiting(&mut self, saved: SavedJob) -> Result<(), String> {
+        let job = self.restored(saved)?;
+        if !self.accounts.get(job.account).is_leaf {
+            let account = &self.policy.accounts[job.account as usize].name;
+            return Err(format!("job {} waits, and its account {account} has accounts below it", job.id));
+        }
+        let (id, account, on_hold) = (job.id, job.account, job.on_hold);
+        if let Some(until) = job.waits_until {
+            self.timers.insert((until, Timer::Wait(id)));
+        }
+        self.jobs.insert(id, job);
+        self.waiting += 1;
+        self.accounts.count(account, 0, 1);
+        if !on_hold {
+            self.enqueue(id);
+        }
+        Ok(())
+    }
+
+    fn restore_started(&mut self, saved: SavedJob) -> Result<(), String> {
+        let grants = saved.grants.clone();
+        let mut job = self.restored(saved)?;
+        self.shapes.leave(job.shape);
+        job.long = job.is_long(self.policy.quantum());
+        let mut nodes = BTreeSet::new();
+        for saved in grants {
+            let (class, device) = (ClassId(saved.class), saved.device.into());
+            if class.index() >= self.pool.classes.len() {
+                return Err(format!("job {} has a device of class {}, which there is not", job.id, saved.class));
+            }
+            let Some(spot) = self.pool.spot(device) else {
+                match saved.hold {
+                    Hold::Freed => continue,
+                    _ => return Err(format!("job {} has {device}, which there is not", job.id)),
+                }
+            };
+            let (amount, exclusive) = (Amount { milli: saved.share, memory: saved.memory }, saved.exclusive);
+            if saved.hold != Hold::Freed {
+                let holder = Holder { job: job.id, amount, exclusive, long: job.long, ends: job.planned_end };
+                self.pool.hold(spot, holder, saved.cores, saved.host_memory);
+                nodes.insert(spot.node);
+            }
+            if matches!(saved.hold, Hold::Held | Hold::Releasing) {
+                self.accounts.restore_hold(job.account, class, saved.milli, job.long);
+            }
+            job.grants.push(Grant {
+                device,
+                spot,
+                class,
+                amount,
+                exclusive,
+                milli: saved.milli,
+                cores: saved.cores,
+                host_memory: saved.host_memory,
+                hold: saved.hold,
+            });
+        }
+        match job.planned_end {
+            Millis::NEVER => self.endless.insert(job.id),
+            end => self.ends.insert((end, job.id)),
+        };
+        if job.phase == Phase::Running {
+            self.accounts.count(job.account, 1, 0);
+            self.timers.insert((job.ends, Timer::Lease(job.id)));
+            if job.ending.is_none() {
+                self.timers.insert((job.warned, Timer::Warn(job.id)));
+            }
+        }
+        self.jobs.insert(job.id, job);
+        for node in nodes {
+            self.pool.refresh(self.now, node);
+        }
+        Ok(())
+    }
+
+    /// Returns a job as it was saved, without devices and without a place in a queue.
+    fn restored(&mut self, saved: SavedJob) -> Result<Job, String> {
+        let id = JobId(saved.id);
+        let account = self.accounts.named(&saved.account);
+        let account = account.ok_or_else(|| format!("job {id} is of account {}, which there is not", saved.account))?;
+        let request = saved.request.read().map_err(|error| format!("job {id}: {error}"))?;
+        let origin = saved.origin.and_then(|own| self.pool.node_at(NodeId(own)));
+        let key = self.shape_key(account, origin, &request, saved.limit_ms);
+        let submitted = Millis(saved.submitted);
+        Ok(Job {
+            id,
+            user: saved.user,
+            account,
+            shape: self.shapes.of(&key, &self.pool),
+            origin,
+            submitted,
+            phase: saved.phase,
+            turn: self.accounts.turn(id, submitted, request.priority),
+            request: Arc::new(request),
+            front: saved.front,
+            on_hold: saved.on_hold,
+            waits_until: saved.waits_until.map(Millis),
+            kept_until: None,
+            limit_ms: saved.limit_ms,
+            started: Millis(saved.started),
+            ends: Millis(saved.ends),
+            warned: Millis(saved.warned),
+            ending: saved.ending,
+            grants: Vec::new(),
+            lent: Vec::new(),
+            promise: None,
+            slipped: None,
+            unplanned: [None; 3],
+            announced: None,
+            long: false,
+            planned_end: Millis(saved.planned_end),
+            sessions: 0,
+        })
+    }
+}
