@@ -240,6 +240,18 @@ fn a_lost_node_s_devices_are_given_to_none_until_its_agent_confirms_or_another_o
 }
 
 #[test]
+fn an_agent_that_replaces_a_killed_one_gets_no_order_for_its_jobs() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    granted(&bench.ask(1, "1:cpu"), 1).unwrap();
+    let again = Registration { incarnation: 11, ..registration("h1") };
+    let effects = bench.give(Input::Register { link: LinkId(2), registration: again });
+    let orders = effects.iter().filter(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::JobStarted(_))));
+    assert_eq!(orders.count(), 0, "{effects:?}");
+    // Its devices are free.
+    assert!(granted(&bench.ask(2, "2:cpu"), 2).is_some());
+}
+
+#[test]
 fn a_request_that_makes_no_sense_or_is_not_for_the_user_is_refused() {
     let mut bench = Bench::with_agents(&["h1"]);
     let wrong = refused(&bench.ask(1, "2:cpuu"), 1).unwrap();

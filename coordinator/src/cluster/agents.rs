@@ -140,6 +140,8 @@ impl Cluster {
             self.revive(id);
         } else if !same && was_up {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLost, out);
+            // The new agent serves none of the jobs that its predecessor served: they lose their devices there before it is told of jobs.
+            self.schedule(now, out);
         }
         self.nodes.update(id, |node| node.renew(link, now, registration));
     }
