@@ -37,8 +37,13 @@ pub struct Config {
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
     pub users: UserRules,
 
+    /// File that keeps the coordinator's state over a restart: jobs that wait and run, history, usage, the policy and what is drained. It is made if
+    /// it is not there; its folder has to be on a disk of this machine [default: none; all that begins anew with the coordinator].
+    #[arg(long, env = "ACCORD_STATE", value_name = "FILE")]
+    pub state: Option<PathBuf>,
+
     /// The site's policy, in TOML, with which the coordinator starts: accord policy apply puts another one in its place until the next start
-    /// [default: one account for all users, without limits].
+    /// [default: one account for all users, without limits]. With --state it takes effect only if it has changed since the last start.
     #[arg(long, env = "ACCORD_POLICY", value_name = "FILE")]
     pub policy: Option<PathBuf>,
 

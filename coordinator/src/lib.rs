@@ -2,7 +2,7 @@
 //! health. Never on the launch or data path.
 //!
 //! [`cluster`] decides (pure), [`service`] puts it on the network, [`Background`] runs it inside
-//! another program.
+//! another program. [`store`] keeps its state over restarts.
 #![forbid(unsafe_code)]
 
 mod background;
@@ -10,5 +10,6 @@ pub mod cluster;
 pub mod config;
 pub mod metrics;
 pub mod service;
+pub mod store;
 
 pub use background::Background;

@@ -4,7 +4,9 @@
 use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::metrics::{self, TABLE};
-use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, QuotaFlags, listen_here, serve};
+use accord_coordinator::service::{
+    Attestation, Driver, DriverSettings, Listeners, QuotaFlags, StateWriter, listen_here, serve,
+};
 use accord_monitoring::Monitor;
 use accord_scheduler::policy::{POLICY_BYTES_MAX, SitePolicy};
 use accord_telemetry::log;
@@ -115,12 +117,20 @@ fn run(config: &Config) -> Result<(), String> {
             session_time: config.session_time.is_some(),
         };
         let counts_devices = config.metrics_listen.is_some();
-        let driver = Arc::new(Driver::new(DriverSettings { limits, flags, counts_devices }));
+        let settings = DriverSettings { limits, flags, counts_devices };
+        let (driver, writer) = match &config.state {
+            Some(path) => {
+                let (driver, writer) = StateWriter::open(settings, path)?;
+                (driver, Some(writer))
+            }
+            None => (Arc::new(Driver::new(settings)), None),
+        };
         if let Some(policy) = policy {
             driver.begin_with(policy)?;
         }
         let attestation = Attestation { munge: config.munge.clone(), users: config.users.clone() };
         let listeners = Listeners { tcp, local, program_lost_after: config.program_lost_after };
-        serve(listeners, attestation, driver, stop).await.map_err(|error| error.to_string())
+        let served = serve(listeners, attestation, driver, stop).await.map_err(|error| error.to_string());
+        served.and(writer.map_or(Ok(()), StateWriter::close))
     })
 }

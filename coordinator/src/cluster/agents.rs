@@ -271,7 +271,7 @@ impl Cluster {
         if let Some(known) = self.sessions.get_mut(&session) {
             known.executors.remove(&id);
             if known.client.is_none() && known.executors.is_empty() {
-                match now.0 < BACK_WITHIN_MS {
+                match now.since(self.began) < BACK_WITHIN_MS {
                     true => self.forget(session, out),
                     false => self.end(session, None, out),
                 }

@@ -13,7 +13,7 @@ impl Allocations {
         if !self.inputs.is_empty() {
             return Err(format!("the scheduler has not had {:?}", self.inputs));
         }
-        for (id, job) in &self.jobs {
+        for (id, job) in self.jobs.iter() {
             if self.keys.get(&job.token.key) != Some(id) {
                 return Err(format!("job {id} is not found by its key"));
             }

@@ -9,7 +9,9 @@ use super::node::Node;
 use super::steps::counted;
 use super::time::Millis;
 use accord_scheduler::policy::SitePolicy;
-use accord_scheduler::{DrainTarget, EarlierJob, Effect, Input, JobId, LeasedDevice, Policy, Request, Scheduler};
+use accord_scheduler::{
+    DrainTarget, EarlierJob, Effect, Input, JobId, LeasedDevice, NotingMap, Policy, Request, Scheduler,
+};
 use accord_types::{DeviceId, Error, ErrorCode, JobGrant, NodeId, Rank, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,7 +21,7 @@ pub(super) const USERS_MAX: usize = 16_384;
 /// Jobs that are known at one time, of those that earlier coordinators have started.
 pub(super) const JOBS_MAX: usize = 1 << 20;
 /// So long a command's job goes on without the command's connection, which is as long as a waiting request keeps its place.
-const KEPT_MS: u64 = 300_000;
+pub(super) const KEPT_MS: u64 = 300_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -30,11 +32,15 @@ pub(super) struct Allocations {
     pub(super) in_effect: PolicyInEffect,
     /// Accounts and users that have asked.
     pub(super) users: BTreeSet<(String, String)>,
+    /// Those of the input in hand.
+    pub(super) new_users: Vec<(String, String)>,
+    /// Ranks that got their part of a job's devices by the input in hand, or whose job is forgotten.
+    pub(super) new_ranks: BTreeSet<(JobId, u32)>,
     /// Unix groups of users.
     pub(super) groups: BTreeMap<String, Vec<String>>,
     /// Inputs that the scheduler has not had yet.
     pub(super) inputs: VecDeque<Input>,
-    pub(super) jobs: BTreeMap<JobId, Job>,
+    pub(super) jobs: NotingMap<JobId, Job>,
     /// Programs that wait for a job's start.
     pub(super) waiting: BTreeMap<ClientId, JobId>,
     /// Commands that hold a job, or wait for it.
@@ -68,8 +74,10 @@ impl Default for Allocations {
             in_effect,
             groups: BTreeMap::new(),
             users: BTreeSet::new(),
+            new_users: Vec::new(),
+            new_ranks: BTreeSet::new(),
             inputs: VecDeque::new(),
-            jobs: BTreeMap::new(),
+            jobs: NotingMap::default(),
             waiting: BTreeMap::new(),
             commands: BTreeMap::new(),
             gangs: BTreeMap::new(),
@@ -99,6 +107,11 @@ impl Allocations {
     /// The same, for questions that bring it up to date.
     pub(super) fn books_mut(&mut self) -> &mut Books {
         &mut self.books
+    }
+
+    /// Goes on with the books of an earlier coordinator.
+    pub(super) fn restore_books(&mut self, books: Books) {
+        self.books = books;
     }
 
     /// Says what the wall clock shows. Monthly budgets begin with a month.
@@ -138,7 +151,11 @@ impl Allocations {
 
     /// The devices of a session in a job.
     pub(super) fn part_of(&mut self, id: JobId, rank: Option<Rank>, own: Option<NodeId>) -> BTreeSet<DeviceId> {
-        self.jobs.get_mut(&id).map_or_else(BTreeSet::new, |job| job.part_of(rank, own))
+        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return BTreeSet::new() };
+        if let Some(rank) = rank.map(|rank| rank.rank).filter(|rank| job.part_number(*rank).is_none()) {
+            self.new_ranks.insert((id, rank));
+        }
+        job.part_of(rank, own)
     }
 
     /// The job that a session is of.
@@ -249,7 +266,7 @@ impl Allocations {
     pub(super) fn tick(&mut self) {
         while let Some(&(at, id)) = self.idle.first().filter(|(at, _)| *at <= self.now) {
             self.idle.remove(&(at, id));
-            if let Some(job) = self.jobs.get_mut(&id) {
+            if let Some(job) = self.jobs.get_mut_unnoted(&id) {
                 job.idle_until = None;
             }
             self.inputs.push_back(Input::Ended { job: id });
@@ -279,6 +296,7 @@ impl Allocations {
             && let Some(job) = self.jobs.remove(&id)
         {
             self.keys.remove(&job.token.key);
+            self.new_ranks.extend(job.part_numbers().map(|(rank, _)| (id, rank)));
             for session in &job.named_sessions {
                 if self.earlier_sessions.get(session) == Some(&id) {
                     self.earlier_sessions.remove(session);
@@ -325,6 +343,7 @@ impl Allocations {
             if let Some(leaf) = self.in_effect.policy.user_account(&account, &user) {
                 self.books.apply(now, Input::AccountAdded(Box::new(leaf)), decided);
             }
+            self.new_users.push((account.clone(), user.clone()));
             self.users.insert((account, user.clone()));
         }
         let mut answer = Vec::new();
@@ -397,7 +416,7 @@ impl Allocations {
 
     /// A session of a running job has opened.
     pub(super) fn session_opened(&mut self, id: JobId, session: SessionId) {
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             job.sessions.insert(session);
             self.sessions.insert(session, id);
             self.inputs.push_back(Input::SessionOpened { job: id, session });
@@ -408,7 +427,7 @@ impl Allocations {
     pub(super) fn session_ended(&mut self, session: SessionId) {
         let Some(id) = self.sessions.remove(&session) else { return };
         self.inputs.push_back(Input::SessionClosed { job: id, session });
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             job.sessions.remove(&session);
             // The command of an earlier coordinator's job may be about to come back.
             let lingers = job.gang.is_some() || job.is_earlier;
@@ -418,7 +437,7 @@ impl Allocations {
 
     /// Lets a running job without a keeper end after a time.
     pub(super) fn look_at_keeper(&mut self, id: JobId, idle_ms: u64) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
         let is_idle = matches!(job.stage, Stage::Running(_)) && !job.is_kept();
         if is_idle == job.idle_until.is_some() {
             return;
@@ -461,7 +480,7 @@ impl Allocations {
 
     /// A program waits for a job's start, or takes its place again.
     pub(super) fn wait_for(&mut self, id: JobId, opener: Opener) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
         self.waiting.insert(opener.client, id);
         job.openers.insert(opener.client, opener);
         self.inputs.push_back(Input::Connected { job: id, connected: true });
@@ -486,7 +505,7 @@ impl Allocations {
     pub(super) fn client_gone(&mut self, client: ClientId, is_lost: bool) {
         let waits = self.waiting.remove(&client);
         let Some(id) = waits.or_else(|| self.commands.remove(&client)) else { return };
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
         job.openers.remove(&client);
         if let Keeper::Command(holder) = &mut job.keeper {
             *holder = None;

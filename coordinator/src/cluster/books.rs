@@ -21,6 +21,20 @@ impl Books {
         Self { scheduler: Scheduler::new(policy), ledger: Ledger::new(clock), clock, month: 0, stamp: 0 }
     }
 
+    /// A scheduler and a ledger that go on, and the month of their budgets.
+    pub(super) fn restored(scheduler: Scheduler, ledger: Ledger, clock: Clock, month: u64) -> Self {
+        Self { scheduler, ledger, clock, month, stamp: 0 }
+    }
+
+    /// The month of monthly budgets.
+    pub(super) fn month(&self) -> u64 {
+        self.month
+    }
+
+    pub(super) fn scheduler_mut(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+
     /// Says what the wall clock shows. Returns whether another month has begun.
     pub(super) fn set_clock(&mut self, now: Millis, unix_ms: u64) -> bool {
         let is_first = self.clock == Clock::default();

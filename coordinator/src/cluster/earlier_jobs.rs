@@ -3,6 +3,7 @@
 use super::allocations::{Allocations, JOBS_MAX};
 use super::job::{Job, Stage};
 use super::node::Node;
+use super::steps::counted;
 use accord_scheduler::amount::Amount;
 use accord_scheduler::{EarlierJob, JobId, LeasedDevice};
 use accord_types::{DeviceId, HeldDevice, JobGrant, NodeId, SessionId, SessionKey};
@@ -11,6 +12,16 @@ impl Allocations {
     /// Takes in what an agent says of a job that an earlier coordinator has started. Returns what the scheduler does not know of it.
     pub(super) fn adopt(&mut self, node: &Node, grant: &JobGrant) -> Option<EarlierJob> {
         let known = self.job_by_key(grant.token.key);
+        if let Some((id, job)) = known.and_then(|id| Some((id, self.jobs.get_mut_unnoted(&id)?)))
+            && matches!(job.stage, Stage::Running(_))
+        {
+            // This coordinator has restored the job from its state file, which has no sessions.
+            let missing = grant.sessions.iter().filter(|session| !self.sessions.contains_key(session));
+            for session in counted(missing) {
+                self.earlier_sessions.insert(*session, id);
+                job.named_sessions.insert(*session);
+            }
+        }
         let takes_more = |job: &Job| job.is_earlier && matches!(job.stage, Stage::Running(_)) && !job.has_node(node.id);
         if known.is_some_and(|id| !self.jobs.get(&id).is_some_and(takes_more)) {
             return None;
@@ -30,9 +41,13 @@ impl Allocations {
             JobId(self.scheduler().last_job().0.max(self.last_job()) + 1)
         });
         self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
-        let job = self.jobs.entry(id).or_insert_with(|| Job::earlier(grant));
-        job.add_devices(&devices);
-        job.named_sessions.extend(&grant.sessions);
+        if !self.jobs.contains_key(&id) {
+            self.jobs.insert(id, Job::earlier(grant));
+        }
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.add_devices(&devices);
+            job.named_sessions.extend(&grant.sessions);
+        }
         self.by_node.entry(node.id).or_default().insert(id);
         self.keys.insert(grant.token.key, id);
         for session in &grant.sessions {

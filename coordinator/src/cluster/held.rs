@@ -53,7 +53,7 @@ impl Cluster {
     /// Until when agents may be about to be back.
     fn back_until(&self) -> Millis {
         // Of a coordinator's first moments it is not known who was there before.
-        let started = Millis(0).plus(BACK_WITHIN_MS);
+        let started = self.began.plus(BACK_WITHIN_MS);
         let away = self.nodes.last_away().map(|at| at.plus(BACK_WITHIN_MS));
         away.map_or(started, |away| away.max(started))
     }

@@ -8,6 +8,8 @@ pub(super) struct PolicyInEffect {
     pub(super) policy: SitePolicy,
     /// Goes up with each policy; 0 is that of a coordinator without one.
     pub(super) version: u64,
+    /// The text of the policy that the coordinator was last started with.
+    pub(super) at_start: Option<String>,
 }
 
 impl Default for PolicyInEffect {
@@ -17,6 +19,6 @@ impl Default for PolicyInEffect {
         if let Some(rules) = policy.rules.first_mut() {
             rules.users.push(Member::Everyone);
         }
-        Self { policy, version: 0 }
+        Self { policy, version: 0, at_start: None }
     }
 }

@@ -108,6 +108,8 @@ pub enum Input {
     Schedule(accord_scheduler::Input),
     /// A policy takes effect. It was checked before.
     ApplyPolicy { policy: Box<SitePolicy>, by: String },
+    /// The coordinator is started with a policy, which was checked before. It takes effect unless it is the one of the start before.
+    StartPolicy { policy: Box<SitePolicy>, by: String },
     /// The Unix groups of a user.
     Groups { user: String, groups: Vec<String> },
     /// Time has passed.

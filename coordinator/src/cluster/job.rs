@@ -81,11 +81,11 @@ pub(super) struct Job {
     /// The devices that it holds, or held when it ended, by their nodes.
     by_node: BTreeMap<NodeId, Vec<LeasedDevice>>,
     /// Each of so many ranks has a part of the devices; none: all have all of them.
-    ranks: Option<u32>,
+    pub(super) ranks: Option<u32>,
     /// Which part is whose; none before a rank needs its own.
     parts: Option<RankParts>,
     /// Its sessions, by the word of agents that know it from an earlier coordinator.
-    pub(super) named_sessions: Vec<SessionId>,
+    pub(super) named_sessions: BTreeSet<SessionId>,
     /// An earlier coordinator has started it.
     pub(super) is_earlier: bool,
     /// When it ends for want of a keeper.
@@ -99,6 +99,28 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// A job without devices, sessions and programs that wait for it.
+    pub(super) fn new(token: JobToken, user: String, account: String, stage: Stage, keeper: Keeper) -> Self {
+        Self {
+            token,
+            user,
+            account,
+            stage,
+            keeper,
+            gang: None,
+            text: String::new(),
+            by_node: BTreeMap::new(),
+            ranks: None,
+            parts: None,
+            named_sessions: BTreeSet::new(),
+            is_earlier: false,
+            idle_until: None,
+            openers: BTreeMap::new(),
+            sessions: BTreeSet::new(),
+            lost: BTreeSet::new(),
+        }
+    }
+
     /// A job that waits for its devices. Without a keeper's command it is the asking program that waits for it.
     pub(super) fn asked(
         id: JobId,
@@ -109,46 +131,21 @@ impl Job {
         asker: Opener,
     ) -> Self {
         let rank = asker.request.rank.filter(|rank| keeper == Keeper::Sessions && rank.size > 1);
+        let (token, user) = (JobToken { job: id.0, key: asker.owner.key }, asker.owner.user.clone());
         Self {
-            token: JobToken { job: id.0, key: asker.owner.key },
-            user: asker.owner.user.clone(),
-            account,
-            stage: Stage::Waiting,
-            keeper,
-            gang: rank.map(|rank| (asker.owner.user.clone(), rank.job, rank.size)),
+            gang: rank.map(|rank| (user.clone(), rank.job, rank.size)),
             text,
-            by_node: BTreeMap::new(),
             ranks: wanted.per_rank.then_some(wanted.ranks),
-            parts: None,
-            named_sessions: Vec::new(),
-            is_earlier: false,
-            idle_until: None,
             openers: if keeper == Keeper::Sessions { [(asker.client, asker)].into() } else { BTreeMap::new() },
-            sessions: BTreeSet::new(),
-            lost: BTreeSet::new(),
+            ..Self::new(token, user, account, Stage::Waiting, keeper)
         }
     }
 
     /// A job that an earlier coordinator has started, as one agent knows it.
     pub(super) fn earlier(grant: &JobGrant) -> Self {
-        Self {
-            token: grant.token,
-            user: grant.user.clone(),
-            account: grant.account.clone(),
-            stage: Stage::Running(Vec::new()),
-            keeper: Keeper::Sessions,
-            gang: None,
-            text: String::new(),
-            by_node: BTreeMap::new(),
-            ranks: None,
-            parts: None,
-            named_sessions: Vec::new(),
-            is_earlier: true,
-            idle_until: None,
-            openers: BTreeMap::new(),
-            sessions: BTreeSet::new(),
-            lost: BTreeSet::new(),
-        }
+        let stage = Stage::Running(Vec::new());
+        let (user, account) = (grant.user.clone(), grant.account.clone());
+        Self { is_earlier: true, ..Self::new(grant.token, user, account, stage, Keeper::Sessions) }
     }
 
     /// It runs, with these devices.
@@ -165,7 +162,8 @@ impl Job {
         }
     }
 
-    fn list(&mut self, devices: &[LeasedDevice]) {
+    /// Notes devices by their nodes.
+    pub(super) fn list(&mut self, devices: &[LeasedDevice]) {
         for leased in counted(devices.iter()) {
             self.by_node.entry(leased.device.node).or_default().push(*leased);
         }
@@ -187,6 +185,31 @@ impl Job {
                 self.parts.get_or_insert_with(|| RankParts::of(devices, ranks)).of_rank(rank, own)
             }
             _ => counted(self.devices().iter()).map(|leased| leased.device).collect(),
+        }
+    }
+
+    /// The number of the part that a rank has.
+    pub(super) fn part_number(&self, rank: u32) -> Option<u32> {
+        self.parts.as_ref()?.by_rank.get(&rank).copied()
+    }
+
+    /// The ranks that have a part, and its number.
+    pub(super) fn part_numbers(&self) -> impl Iterator<Item = (u32, u32)> {
+        let by_rank = self.parts.iter().flat_map(|parts| &parts.by_rank);
+        counted(by_rank.map(|(rank, part)| (*rank, *part)))
+    }
+
+    /// Gives a rank of a running job the part that it had.
+    pub(super) fn restore_part(&mut self, rank: u32, part: u32) {
+        let (Some(ranks), Stage::Running(devices)) = (self.ranks, &self.stage) else { return };
+        self.parts.get_or_insert_with(|| RankParts::of(devices, ranks)).take(rank, part);
+    }
+
+    /// Its devices, or those that it held when it ended.
+    pub(super) fn held_devices(&self) -> Vec<LeasedDevice> {
+        match &self.stage {
+            Stage::Running(devices) => counted(devices.iter()).copied().collect(),
+            Stage::Waiting | Stage::Ended => counted(self.by_node.values().flatten()).copied().collect(),
         }
     }
 
@@ -257,6 +280,11 @@ impl RankParts {
         let on_own = |node| self.free_by_node.range((node, 0)..=(node, u32::MAX)).next().map(|(_, part)| *part);
         let free = || own.and_then(on_own).or_else(|| self.free.first().copied());
         let Some(part) = self.by_rank.get(&rank).copied().or_else(free) else { return BTreeSet::new() };
+        self.take(rank, part)
+    }
+
+    /// A rank has a part from now on. Returns its devices.
+    fn take(&mut self, rank: u32, part: u32) -> BTreeSet<DeviceId> {
         self.by_rank.insert(rank, part);
         self.free.remove(&part);
         let devices = self.parts.get(&part).cloned().unwrap_or_default();

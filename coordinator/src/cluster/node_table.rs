@@ -17,6 +17,8 @@ pub(super) struct NodeTable {
     orders: Orders,
     /// MPI worlds of which ranks may have to be told of a lost one, and from when on.
     unsettled: BTreeSet<(Millis, String)>,
+    /// Nodes that were inserted, removed or updated since [`Self::take_changed`].
+    changed: BTreeSet<NodeId>,
 }
 
 /// What follows from the nodes.
@@ -94,6 +96,7 @@ impl NodeTable {
         self.by_name.insert(node.name.clone(), node.id);
         self.orders.list(&node);
         self.unsettle(&node.world);
+        self.changed.insert(node.id);
         self.nodes.insert(node.id, node);
     }
 
@@ -103,10 +106,22 @@ impl NodeTable {
         self.by_name.remove(&node.name);
         self.orders.unlist(&node);
         self.unsettle(&node.world);
+        self.changed.insert(id);
+    }
+
+    /// Returns the nodes that were inserted, removed or updated since the last call.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<NodeId> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Changes a node, but for its number and name.
     pub(super) fn update(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+        self.changed.insert(id);
+        self.update_times(id, change);
+    }
+
+    /// The same for times, which are not kept over a restart.
+    fn update_times(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         self.orders.unlist(node);
         let before = node.world.clone();
@@ -129,7 +144,7 @@ impl NodeTable {
     pub(super) fn excuse(&mut self, late: u64, now: Millis) {
         let up: Vec<NodeId> = self.values().filter(|node| node.is_up()).map(|node| node.id).collect();
         for id in up {
-            self.update(id, |node| {
+            self.update_times(id, |node| {
                 node.heard = node.heard.plus(late).min(now);
                 node.linked = node.linked.plus(late).min(now);
             });

@@ -96,11 +96,27 @@ impl Cluster {
 
     /// Puts a policy into effect, which was checked before.
     pub(super) fn apply_policy(&mut self, policy: SitePolicy, by: String) {
+        self.set_limits(&policy);
+        self.allocations.put(policy, by);
+    }
+
+    /// Takes over the limits of a policy.
+    pub(super) fn set_limits(&mut self, policy: &SitePolicy) {
         let flags = self.flags;
         self.limits.memory_quota = policy.memory_quota.unwrap_or(flags.memory_quota);
         self.limits.stream_quota = policy.stream_quota.unwrap_or(flags.stream_quota);
         self.limits.session_ms = policy.session_time_ms.unwrap_or(flags.session_ms);
-        self.allocations.put(policy, by);
+    }
+
+    /// Puts the policy of the coordinator's start into effect, unless an earlier coordinator was started with the same one: what administrators
+    /// have applied since then stays in effect.
+    pub(super) fn start_with_policy(&mut self, policy: SitePolicy, by: String) {
+        let text = policy.to_string();
+        if self.allocations.in_effect.at_start.as_ref() == Some(&text) {
+            return;
+        }
+        self.allocations.in_effect.at_start = Some(text);
+        self.apply_policy(policy, by);
     }
 
     /// The text of the request of a program that asks for nothing, if the policy has one for its user.

@@ -41,7 +41,9 @@ impl Cluster {
     pub fn usage(&mut self, now: Millis) -> UsageView {
         let books = self.allocations.books_mut();
         let clock = books.clock(now);
-        books.ledger_mut().usage(clock)
+        let usage = books.ledger_mut().usage(clock);
+        self.record();
+        usage
     }
 
     /// Both clocks at a moment.

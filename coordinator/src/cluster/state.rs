@@ -11,6 +11,7 @@ use super::node::Node;
 use super::node_table::NodeTable;
 use super::order::{Viewer, number_devices};
 use super::path_table::Paths;
+use super::recorder::Recorder;
 use super::session::{Owner, Ranks, Session};
 use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
@@ -107,13 +108,17 @@ pub struct Cluster {
     pub(super) paths: Paths,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,
+    /// When this coordinator started.
+    pub(super) began: Millis,
+    /// Notes what outlasts this coordinator; none: nothing does.
+    pub(super) recorder: Option<Recorder>,
 }
 
 impl Cluster {
     /// Bits of a session's number that count within one coordinator's life; the bits above
     /// hold a number that differs from one life to the next.
-    const SESSION_BITS: u32 = 32;
-    const EPOCH_MASK: u64 = 0xf_ffff;
+    pub(super) const SESSION_BITS: u32 = 32;
+    pub(super) const EPOCH_MASK: u64 = 0xf_ffff;
 
     /// An empty cluster, at [`Millis`] 0.
     pub fn new(limits: Limits, started_unix_ms: u64) -> Self {
@@ -141,6 +146,8 @@ impl Cluster {
             warned: BTreeSet::new(),
             paths: Paths::default(),
             allocations,
+            began: Millis(0),
+            recorder: None,
         }
     }
 
@@ -174,6 +181,7 @@ impl Cluster {
             Input::MeasureSoon => self.measure_soon(now, out),
             Input::Schedule(input) => self.allocations.push(input),
             Input::ApplyPolicy { policy, by } => self.apply_policy(*policy, by),
+            Input::StartPolicy { policy, by } => self.start_with_policy(*policy, by),
             Input::Groups { user, groups } => self.allocations.set_groups(user, groups),
             Input::Tick => {
                 self.declare_lost(now, out);
@@ -185,6 +193,7 @@ impl Cluster {
             }
         }
         self.schedule(now, out);
+        self.record();
     }
 
     /// When [`Input::Tick`] is due: the time at which the next node would be lost, or the next session's time is over.

@@ -48,6 +48,7 @@ impl v1::admin_server::Admin for Administrator {
         let sessions = known(&request.node_name)
             .ok_or_else(|| Status::not_found(format!("there is no node {}; see `accord info`", request.node_name)))?;
         self.driver.input(Input::Drain { node_name: request.node_name, drain: request.drain });
+        self.driver.durable().await?;
         Ok(Response::new(v1::DrainNodeReply { sessions }))
     }
 

@@ -1,6 +1,7 @@
 //! Feeds the core and carries its effects out. The core is behind a lock that is never held
 //! across anything that waits.
 
+use super::journal::Journal;
 use super::outbound;
 use crate::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder};
 use crate::metrics::Metrics;
@@ -12,6 +13,7 @@ use accord_scheduler::policy::SitePolicy;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
 
@@ -82,11 +84,15 @@ impl QuotaFlags {
 /// The core, its clock and everybody's outboxes.
 pub struct Driver {
     started: Instant,
+    /// The core's time then: that of earlier coordinators with the same state goes on.
+    began: Millis,
     flags: QuotaFlags,
     counts_devices: bool,
     state: ShortLock<ClusterAndPeers>,
     view: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
+    /// Decisions that are durable, whenever some are, or can't be.
+    durable: watch::Sender<u64>,
 }
 
 struct ClusterAndPeers {
@@ -98,32 +104,44 @@ struct ClusterAndPeers {
     /// Somebody should look at the view again.
     changed: bool,
     metrics: Metrics,
+    /// Decisions that are not durable yet; none: nothing is kept over a restart.
+    journal: Option<Journal>,
+    /// Where messages that are sent later wait.
+    runtime: Option<Handle>,
 }
 
 impl Driver {
     /// A driver of an empty cluster.
     pub fn new(settings: DriverSettings) -> Self {
-        let unix_ms = unix_ms();
+        Self::of(settings, Cluster::new(settings.limits, unix_ms()), Millis(0), None)
+    }
+
+    /// A driver of a cluster whose time now is `began`.
+    pub(super) fn of(settings: DriverSettings, cluster: Cluster, began: Millis, journal: Option<Journal>) -> Self {
         Self {
             started: Instant::now(),
+            began,
             flags: settings.flags,
             counts_devices: settings.counts_devices,
             state: ShortLock::new(ClusterAndPeers {
-                cluster: Cluster::new(settings.limits, unix_ms),
+                cluster,
                 agents: HashMap::new(),
                 clients: HashMap::new(),
                 connections: 0,
                 effects: Vec::new(),
                 changed: false,
                 metrics: Metrics::default(),
+                journal,
+                runtime: Handle::try_current().ok(),
             }),
             view: watch::Sender::new(0),
             stopping: watch::Sender::new(false),
+            durable: watch::Sender::new(0),
         }
     }
 
     pub(super) fn now(&self) -> Millis {
-        Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+        self.began.plus(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// A new agent's connection.
@@ -170,15 +188,31 @@ impl Driver {
         let mut state = self.lock();
         state.cluster.set_wall_clock(now, unix_ms());
         state.step(now, input);
-        // Effects that fail are inputs again: an outbox that is full is a lost connection.
+        self.finish(state, now);
+    }
+
+    /// Carries out the effects of decisions that are durable now.
+    pub(super) fn carry_out_durable(&self) {
+        let now = self.now();
         loop {
-            let stuck = state.carry_out();
-            if stuck.is_empty() {
+            let mut state = self.lock();
+            let Some(effects) = state.journal.as_mut().and_then(Journal::next_durable) else { break };
+            let stuck = state.carry_out(effects);
+            state.lose(now, stuck);
+            self.finish(state, now);
+        }
+        self.state_changed();
+    }
+
+    /// Carries out what may be, and shows what has changed.
+    fn finish(&self, mut state: ShortGuard<'_, ClusterAndPeers>, now: Millis) {
+        loop {
+            let effects = state.free_effects();
+            if effects.is_empty() {
                 break;
             }
-            for link in stuck {
-                state.step(now, Input::LinkLost { link });
-            }
+            let stuck = state.carry_out(effects);
+            state.lose(now, stuck);
         }
         let changed = std::mem::take(&mut state.changed);
         let ClusterAndPeers { metrics, cluster, .. } = &mut *state;
@@ -189,6 +223,43 @@ impl Driver {
         drop(state);
         if changed {
             self.view.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Lets the journal be looked at or changed.
+    pub(super) fn with_journal<T: Default>(&self, look: impl FnOnce(&mut Journal) -> T) -> T {
+        self.lock().journal.as_mut().map(look).unwrap_or_default()
+    }
+
+    /// Wakes those who wait for decisions to be durable.
+    pub(super) fn state_changed(&self) {
+        let durable = self.with_journal(|journal| journal.durable);
+        self.durable.send_replace(durable);
+    }
+
+    /// Why decisions can't be made durable now.
+    pub(super) fn state_failure(&self) -> Option<String> {
+        self.with_journal(|journal| journal.failure.clone())
+    }
+
+    /// Waits until all decisions so far are durable.
+    ///
+    /// # Errors
+    /// Returns why they can't be for now.
+    pub(super) async fn durable(&self) -> Result<(), Status> {
+        let mut durable = self.durable.subscribe();
+        let wanted = self.with_journal(|journal| journal.taken);
+        loop {
+            let reached = *durable.borrow_and_update();
+            if reached >= wanted || self.with_journal(|journal| journal.durable) >= wanted {
+                return Ok(());
+            }
+            if let Some(why) = self.state_failure() {
+                return Err(Status::unavailable(format!("{why}; the change takes effect once that is done")));
+            }
+            if durable.changed().await.is_err() {
+                return Ok(());
+            }
         }
     }
 
@@ -219,7 +290,7 @@ impl Driver {
     /// Names the flags that the policy also sets.
     pub fn begin_with(&self, policy: SitePolicy) -> Result<(), String> {
         self.flags.check(&policy)?;
-        self.input(Input::ApplyPolicy { policy: Box::new(policy), by: "the coordinator's --policy".to_owned() });
+        self.input(Input::StartPolicy { policy: Box::new(policy), by: "the coordinator's --policy".to_owned() });
         Ok(())
     }
 
@@ -281,13 +352,29 @@ impl ClusterAndPeers {
     fn step(&mut self, now: Millis, input: Input) {
         Metrics::input(&input);
         let begun = Instant::now();
-        self.cluster.handle(now, input, &mut self.effects);
+        let mut effects = Vec::new();
+        self.cluster.handle(now, input, &mut effects);
         Metrics::decided(begun.elapsed());
+        self.effects.extend(match &mut self.journal {
+            Some(journal) => journal.take(self.cluster.take_step(), effects),
+            None => effects,
+        });
     }
 
-    /// Carries all effects out. Returns the connections of agents that do not keep up.
-    fn carry_out(&mut self) -> Vec<LinkId> {
-        let effects = std::mem::take(&mut self.effects);
+    /// Effects that wait for nothing.
+    fn free_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Effects that fail are inputs again: an outbox that is full is a lost connection.
+    fn lose(&mut self, now: Millis, stuck: Vec<LinkId>) {
+        for link in stuck {
+            self.step(now, Input::LinkLost { link });
+        }
+    }
+
+    /// Carries effects out. Returns the connections of agents that do not keep up.
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Vec<LinkId> {
         let mut stuck = Vec::new();
         let ends = effects.iter().any(|effect| matches!(effect, Effect::ToClient(_, ClientPush::Ended(_))));
         for effect in effects {
@@ -352,8 +439,8 @@ impl ClusterAndPeers {
 
     /// Nothing is lost by an order that does not go out any more: an agent that has come back names its sessions.
     fn send_later(&self, link: LinkId, order: AgentOrder) {
-        let (Some(outbox), Ok(runtime)) = (self.agents.get(&link).cloned(), tokio::runtime::Handle::try_current())
-        else {
+        let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
+        let (Some(outbox), Some(runtime)) = (self.agents.get(&link).cloned(), runtime) else {
             self.send_to_agent(link, order);
             return;
         };

@@ -82,8 +82,9 @@ impl Jobs {
     }
 
     /// Has the core change a job, and returns it as it is then.
-    fn change(&self, id: u64, input: Scheduled) -> Response<v1::JobReply> {
+    async fn change(&self, id: u64, input: Scheduled) -> Result<Response<v1::JobReply>, Status> {
         self.driver.input(Input::Schedule(input));
+        self.driver.durable().await?;
         let view = self.driver.with_cluster(|cluster| {
             let scheduler = cluster.scheduler();
             let found = scheduler.job(JobId(id))?;
@@ -99,10 +100,10 @@ impl Jobs {
                 ..v1::Job::default()
             })
         });
-        Response::new(v1::JobReply { job: view })
+        Ok(Response::new(v1::JobReply { job: view }))
     }
 
-    fn hold(&self, request: Request<v1::JobRequest>, held: bool) -> Result<Response<v1::JobReply>, Status> {
+    async fn hold(&self, request: Request<v1::JobRequest>, held: bool) -> Result<Response<v1::JobReply>, Status> {
         let viewer = Viewer::of(Caller::check(&request, Act::ChangeOwnJobs)?);
         let request = request.into_inner();
         check_version(request.version)?;
@@ -118,7 +119,7 @@ impl Jobs {
         if !viewer.owns(&job) {
             tracing::warn!(target: AUDIT, "{} {what}s job {id} of user {:?}", viewer.called, job.user);
         }
-        Ok(self.change(id, Scheduled::Hold { job: JobId(id), held }))
+        self.change(id, Scheduled::Hold { job: JobId(id), held }).await
     }
 }
 
@@ -154,15 +155,15 @@ impl v1::jobs_server::Jobs for Jobs {
             return Err(Status::failed_precondition(format!("job {id} has ended already; see `accord history`")));
         }
         let by = if viewer.owns(&job) { job.user } else { viewer.called };
-        Ok(self.change(request.job, Scheduled::Cancel { job: job.job, by }))
+        self.change(request.job, Scheduled::Cancel { job: job.job, by }).await
     }
 
     async fn hold_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
-        self.hold(request, true)
+        self.hold(request, true).await
     }
 
     async fn release_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
-        self.hold(request, false)
+        self.hold(request, false).await
     }
 
     async fn explain_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::ExplainReply>, Status> {
@@ -297,10 +298,11 @@ impl v1::jobs_server::Jobs for Jobs {
         if first {
             self.driver.input(Input::Schedule(Scheduled::ToFront { job, by: who.clone() }));
         }
-        Ok(match limit_ms {
-            Some(limit_ms) => self.change(id, Scheduled::SetLimit { job, limit_ms, by: who }),
-            None => self.change(id, Scheduled::Tick),
-        })
+        let change = match limit_ms {
+            Some(limit_ms) => Scheduled::SetLimit { job, limit_ms, by: who },
+            None => Scheduled::Tick,
+        };
+        self.change(id, change).await
     }
 
     async fn pause(&self, request: Request<v1::PauseRequest>) -> Result<Response<v1::PauseReply>, Status> {
@@ -308,6 +310,7 @@ impl v1::jobs_server::Jobs for Jobs {
         let request = request.into_inner();
         check_version(request.version)?;
         self.driver.input(Input::Schedule(Scheduled::Pause { paused: request.pause, by }));
+        self.driver.durable().await?;
         let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
         let (waiting, running) = self.driver.with_cluster(|cluster| {
             let scheduler = cluster.scheduler();

@@ -8,6 +8,7 @@ mod entrance;
 mod groups;
 mod job_words;
 mod jobs;
+mod journal;
 mod listener;
 mod local_listener;
 mod outbound;
@@ -16,12 +17,14 @@ mod protocol;
 mod questions;
 mod registry;
 mod session_endpoint;
+mod state_writer;
 mod tenants;
 mod witness;
 
 pub use driver::{Driver, DriverSettings, QuotaFlags};
 pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
+pub use state_writer::StateWriter;
 pub use witness::Attestation;
 
 use session_endpoint::SessionEndpoint;

@@ -72,6 +72,7 @@ impl v1::policies_server::Policies for Policies {
         let changes = self.driver.with_cluster(|cluster| cluster.policy_changes(&policy));
         if !check_only {
             self.driver.input(Input::ApplyPolicy { policy: Box::new(policy), by: who });
+            self.driver.durable().await?;
         }
         let more = changes.len().saturating_sub(POLICY_CHANGES_MAX);
         let listed =

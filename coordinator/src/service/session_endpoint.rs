@@ -77,6 +77,13 @@ impl SessionEndpoint {
             Some(Message::Attach(_)) => false,
             _ => return Err(refused("the first message is no request for a session")),
         };
+        if let Some(why) = self.driver.state_failure().filter(|_| asks) {
+            let (cause, remedy) = why.split_once("; ").unwrap_or((&why, "ask an administrator"));
+            let error = refused(&format!("the coordinator can't keep a request: {cause}")).remedy(remedy.to_owned());
+            let _ = outbox.try_send(Message::Refused(error.clone()));
+            speak(writer, messages).await?;
+            return Err(error);
+        }
         let key = new_session_key()?;
         if asks || self.driver.with_cluster(|cluster| cluster.policy_version()) > 0 {
             self.groups.tell(&self.driver, &user).await;

@@ -146,6 +146,9 @@ settings! {
     /// Memory of each CPU device.
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
         "Memory of each CPU device.";
+    /// The coordinator's state file.
+    STATE = "ACCORD_STATE", "(none: all begins anew with the coordinator)", "file", [],
+        "The file that keeps a coordinator's state over a restart; programs do not read it.";
     /// The site's policy.
     POLICY = "ACCORD_POLICY", "(one account for all users, without limits)", "file", [],
         "The policy with which a coordinator starts; programs do not read it.";

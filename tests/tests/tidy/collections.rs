@@ -62,7 +62,7 @@ fn collections(code: &str) -> BTreeSet<String> {
 
 /// Whether a type has any number of things in it. Queues are looked for elsewhere, and plain bytes are what they came in.
 fn holds_many(of: &str) -> bool {
-    let many = Regex::new(r"\b(HashMap|BTreeMap|HashSet|BTreeSet|ByNumber|Vec)\b").unwrap();
+    let many = Regex::new(r"\b(HashMap|BTreeMap|NotingMap|HashSet|BTreeSet|ByNumber|Vec)\b").unwrap();
     many.is_match(&of.replace("Vec<u8>", ""))
 }
 

@@ -3,6 +3,8 @@
 use super::super::effect::{ClientPush, Effect, PathOrder};
 use super::super::input::{ClientId, Input, Joiner, KernelLimits, LinkId, Registration};
 use super::super::measured_path::MeasuredPath;
+use super::super::record::{Record, Records};
+use super::super::restore::Restart;
 use super::super::state::{Cluster, Limits};
 use super::super::time::Millis;
 use accord_scheduler::JobId;
@@ -58,7 +60,7 @@ fn number(input: &Input) -> usize {
         Input::Groups { .. } => 20,
         Input::Tick => 21,
         // A policy is compared with all users and jobs.
-        Input::ApplyPolicy { .. } => usize::MAX,
+        Input::ApplyPolicy { .. } | Input::StartPolicy { .. } => usize::MAX,
     }
 }
 
@@ -131,7 +133,9 @@ struct Site {
 impl Site {
     fn new(nodes: u32) -> Self {
         let limits = Limits { nodes_max: 16_384, devices_max: 65_536, session_quota: 65_536, ..Limits::default() };
-        let (cluster, seen) = (Cluster::new(limits, 1_000), BTreeSet::new());
+        // What is kept over a restart is recorded, too.
+        let restart = Restart { now: Millis(0), unix_ms: 1_000, epoch: 1 };
+        let (cluster, seen) = (Cluster::restore(limits, &Records::new(), restart).unwrap(), BTreeSet::new());
         let mut site = Self { cluster, now: 0, nodes, seen, worst: 0, orders: Vec::new() };
         for node in 0..nodes {
             let link = LinkId(node.into());
@@ -162,7 +166,10 @@ impl Site {
         let (kind, mut effects) = (number(&input), Vec::new());
         self.cluster.handle(Millis(self.now), input, &mut effects);
         let _ = self.cluster.next_deadline();
-        let steps = STEPS.get() - begun + self.cluster.allocations.scheduler().steps() - before;
+        let records = self.cluster.take_step().records;
+        let kilobytes = |record: &Record| record.value.as_ref().map_or(0, |value| value.len() as u64 >> 10);
+        let recorded: u64 = records.iter().map(|record| 1 + kilobytes(record)).sum();
+        let steps = STEPS.get() - begun + self.cluster.allocations.scheduler().steps() - before + recorded;
         self.seen.insert(kind);
         (effects, steps)
     }

@@ -1,0 +1,145 @@
+//! A cluster made of what an earlier coordinator has kept: as if all agents and programs had just lost their connections.
+
+use super::allocations::{Allocations, KEPT_MS};
+use super::books::Books;
+use super::described::description;
+use super::job::{Keeper, Stage};
+use super::record::{Records, keys, read_one, read_table, table};
+use super::recorder::{PolicyRecord, RankRecord, Recorder, UserRecord};
+use super::saved_job::read_jobs;
+use super::saved_nodes::restored_nodes;
+use super::state::{Cluster, Limits};
+use super::time::Millis;
+use accord_scheduler::ledger::{Clock, Ledger};
+use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::saved::{SavedLedger, SavedScheduler};
+use accord_scheduler::{Input, JobId, Scheduler};
+use std::collections::BTreeMap;
+
+/// So long a job's sessions may take to be named by agents and programs, however short jobs linger without one otherwise.
+const SESSIONS_BACK_MS: u64 = 30_000;
+
+/// Time and epoch with which a cluster goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Restart {
+    /// The time now. It goes on where it was when the earlier coordinator ended, and the time since then has passed.
+    pub now: Millis,
+    /// The wall clock now.
+    pub unix_ms: u64,
+    /// The number of coordinators that have had this state, this one included, or more.
+    pub epoch: u64,
+}
+
+impl Cluster {
+    /// A cluster that goes on with what is kept, and notes what changes of it. Without records it is an empty one.
+    ///
+    /// # Errors
+    /// Returns what is damaged, or contradicts itself.
+    pub fn restore(limits: Limits, records: &Records, restart: Restart) -> Result<Self, String> {
+        let Restart { now, unix_ms, epoch } = restart;
+        let mut cluster = Self::new(limits, unix_ms.saturating_sub(now.0));
+        cluster.epoch = (epoch & Self::EPOCH_MASK) << Self::SESSION_BITS;
+        (cluster.began, cluster.ticked) = (now, now);
+        cluster.allocations.now = now;
+        cluster.allocations.set_clock(now, unix_ms);
+        if !records.is_empty() {
+            cluster.restore_policy(records)?;
+            for node in restored_nodes(records, now)? {
+                cluster.nodes.insert(node);
+            }
+            cluster.restore_jobs(records, Clock { now: accord_scheduler::Millis(now.0), unix_ms })?;
+        }
+        cluster.allocations.note_changes();
+        cluster.recorder = Some(Recorder::new(records, cluster.allocations.in_effect.version));
+        if !records.is_empty() {
+            cluster.allocations.without_connections();
+            // Of agents and programs none is connected: there is none to be told of what this decides.
+            cluster.schedule(now, &mut Vec::new());
+        }
+        cluster.record();
+        Ok(cluster)
+    }
+
+    fn restore_policy(&mut self, records: &Records) -> Result<(), String> {
+        let in_effect = &mut self.allocations.in_effect;
+        if let Some(PolicyRecord { version, text }) = read_one(records, keys::POLICY)? {
+            let wrong = |findings: Vec<_>| format!("the policy is damaged: {} findings", findings.len());
+            in_effect.policy = SitePolicy::read(&text, None).map_err(wrong)?;
+            in_effect.version = version;
+            let policy = in_effect.policy.clone();
+            self.set_limits(&policy);
+        }
+        self.allocations.in_effect.at_start = read_one(records, keys::START_POLICY)?;
+        let users = read_table(records, keys::USERS)?.into_iter();
+        self.allocations.users = users.map(|UserRecord { account, user }| (account, user)).collect();
+        Ok(())
+    }
+
+    fn restore_jobs(&mut self, records: &Records, clock: Clock) -> Result<(), String> {
+        let jobs = read_jobs(records)?;
+        let mut accounts = BTreeMap::new();
+        for (key, value) in table(records, keys::ACCOUNTS) {
+            let name = key.strip_prefix(keys::ACCOUNTS).unwrap_or(key).to_owned();
+            accounts.insert(name, super::record::read(key, value)?);
+        }
+        let saved = SavedScheduler {
+            classes: read_one(records, keys::CLASSES)?.unwrap_or_default(),
+            accounts,
+            jobs: jobs.iter().map(|job| job.scheduler.clone()).collect(),
+            counters: read_one(records, keys::COUNTERS)?.unwrap_or_default(),
+            site: read_one(records, keys::SITE)?.unwrap_or_default(),
+        };
+        let nodes: Vec<_> = self.nodes.values().map(|node| (description(node), node.is_up())).collect();
+        let scheduler = Scheduler::restore(clock.now, self.allocations.tree(), &nodes, saved)?;
+        let mut charges = BTreeMap::new();
+        for (key, value) in table(records, keys::CHARGES) {
+            let number = key.strip_prefix(keys::CHARGES).and_then(|number| number.parse().ok());
+            charges.insert(number.ok_or_else(|| format!("{key} names no job"))?, super::record::read(key, value)?);
+        }
+        let ledger = SavedLedger {
+            jobs: charges,
+            ended: read_table(records, keys::ENDED)?,
+            rows: read_table(records, keys::ROWS)?,
+            rates: read_table(records, keys::RATES)?,
+            totals: read_one(records, keys::TOTALS)?.unwrap_or_default(),
+        };
+        let ledger = Ledger::restore(ledger, &scheduler)?;
+        let month = read_one(records, keys::MONTH)?.unwrap_or_default();
+        self.allocations.restore_books(Books::restored(scheduler, ledger, clock, month));
+        for job in jobs {
+            self.allocations.restore_job(&job.scheduler, job.allocation);
+        }
+        for RankRecord { job, rank, part } in read_table(records, keys::RANKS)? {
+            if let Some(job) = self.allocations.jobs.get_mut(&JobId(job)) {
+                job.restore_part(rank, part);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Allocations {
+    /// Notes from now on what changes.
+    fn note_changes(&mut self) {
+        self.jobs.note_changes();
+        let books = self.books_mut();
+        books.scheduler_mut().note_changes();
+        books.ledger_mut().note_changes();
+    }
+
+    /// Waiting requests keep their places, and commands and programs their jobs, until they would be back.
+    fn without_connections(&mut self) {
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in jobs {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            match (&job.stage, job.keeper) {
+                (Stage::Waiting, _) => self.push(Input::Connected { job: id, connected: false }),
+                (Stage::Running(_), Keeper::Command(_)) => self.look_at_keeper(id, KEPT_MS),
+                (Stage::Running(_), Keeper::Sessions) => {
+                    self.look_at_keeper(id, self.linger_ms().max(SESSIONS_BACK_MS))
+                }
+                (Stage::Ended, _) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Nodes as they are kept over a restart: as their agents registered.
+
+use super::input::KernelLimits;
+use super::node::{Node, NodeState};
+use super::record::{Records, keys, table};
+use super::time::Millis;
+use accord_proto::v1;
+use accord_types::{DeviceInfo, NodeId};
+use prost::Message;
+
+/// A node, to be saved.
+pub(super) fn saved_node(node: &Node) -> Vec<u8> {
+    let KernelLimits { memory, processes, why_not } = node.kernel_limits.clone();
+    let register = v1::Register {
+        version: accord_proto::VERSION,
+        node_name: node.name.clone(),
+        incarnation: node.incarnation,
+        address: node.address.clone(),
+        devices: node.devices.iter().cloned().map(Into::into).collect(),
+        hardware: Some(node.hardware.clone().into()),
+        previous_node: Some(node.id.0),
+        sessions: Vec::new(),
+        world: node.world.clone(),
+        draining: node.draining,
+        jobs: Vec::new(),
+        kernel_limits: Some(v1::KernelLimits { memory, processes, why_not }),
+    };
+    register.encode_to_vec()
+}
+
+/// Why a node is not up, to be saved; none if it is.
+pub(super) fn saved_down(node: &Node) -> Option<Vec<u8>> {
+    match node.state {
+        NodeState::Up { .. } => None,
+        NodeState::Lost => Some(b"lost".to_vec()),
+        NodeState::Gone => Some(b"gone".to_vec()),
+    }
+}
+
+/// Reads the nodes. The agents of those that are up have just lost their connections.
+pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>, String> {
+    let read = |key: &str, value: &[u8]| {
+        let damaged = |error: String| format!("the value of {key} is damaged: {error}");
+        let register = v1::Register::decode(value).map_err(|error| damaged(error.to_string()))?;
+        let id = NodeId(register.previous_node.ok_or_else(|| damaged("no number".to_owned()))?);
+        let devices = register.devices.into_iter().map(DeviceInfo::try_from).collect::<Result<Vec<_>, _>>();
+        let v1::KernelLimits { memory, processes, why_not } = register.kernel_limits.unwrap_or_default();
+        let state = match records.get(&down_key(id)).map(Vec::as_slice) {
+            None => NodeState::Up { link: None },
+            Some(b"lost") => NodeState::Lost,
+            Some(_) => NodeState::Gone,
+        };
+        Ok(Node {
+            id,
+            name: register.node_name,
+            state,
+            incarnation: register.incarnation,
+            address: register.address,
+            devices: devices.map_err(|error| damaged(error.to_string()))?,
+            hardware: register.hardware.unwrap_or_default().into(),
+            kernel_limits: KernelLimits { memory, processes, why_not },
+            heard: now,
+            draining: register.draining,
+            world: register.world,
+            unlinked: Some(now),
+            began: now,
+            linked: now,
+            left: now,
+            told: None,
+        })
+    };
+    table(records, keys::NODES).map(|(key, value)| read(key, value)).collect()
+}
+
+pub(super) fn node_key(id: NodeId) -> String {
+    format!("{}{}", keys::NODES, id.0)
+}
+
+pub(super) fn down_key(id: NodeId) -> String {
+    format!("{}{}", keys::DOWN, id.0)
+}

@@ -1,0 +1,406 @@
+//! A coordinator that is killed at any point goes on from what was durable: nothing is allocated twice, no request that was told of is forgotten,
+//! and no time is charged twice.
+
+// Other tests use the rest of it.
+#[allow(dead_code)]
+mod bench;
+#[path = "../../crates/scheduler/tests/random/mod.rs"]
+mod random;
+mod requests;
+
+use accord_coordinator::cluster::{
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Record, Records, Registration,
+    Restart, Step,
+};
+use accord_scheduler::ledger::UsageBy;
+use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::{JobId, Phase};
+use accord_types::{JobGrant, JobToken, Rank, SessionKey, SessionRequest};
+use bench::{KEY, registration};
+use random::Random;
+use requests::request;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+const UNIX_MS: u64 = 1_800_000_000_000;
+const NODES: u64 = 3;
+const STEPS: u64 = 400;
+/// Seeds by day, and in the long tier.
+const SHORT: u64 = 5;
+const LONG: u64 = 200;
+
+/// Decisions that are not durable yet: nothing of them was told.
+struct Pending {
+    step: Step,
+    effects: Vec<Effect>,
+    order: Vec<JobId>,
+}
+
+/// A program or command that asks for devices.
+#[derive(Clone, Debug)]
+struct Asker {
+    user: String,
+    is_command: bool,
+    request: SessionRequest,
+    /// What it was told of its place, with which it comes back.
+    token: Option<JobToken>,
+}
+
+struct World {
+    random: Random,
+    cluster: Cluster,
+    epoch: u64,
+    now: u64,
+    /// What is durable.
+    durable: Records,
+    /// What all steps so far make of it.
+    latest: Records,
+    order: Vec<JobId>,
+    pending: VecDeque<Pending>,
+    links: u64,
+    linked: BTreeMap<u64, LinkId>,
+    /// What agents know, by node.
+    agents: BTreeMap<u64, BTreeMap<SessionKey, JobGrant>>,
+    clients: u64,
+    askers: BTreeMap<ClientId, Asker>,
+    /// Jobs whose start was told to an agent or program.
+    told: BTreeSet<u64>,
+}
+
+fn key(client: u64) -> SessionKey {
+    let mut key = KEY;
+    key.0[..8].copy_from_slice(&client.to_le_bytes());
+    key
+}
+
+fn restored(records: &Records, now: u64, epoch: u64) -> Cluster {
+    let restart = Restart { now: Millis(now), unix_ms: UNIX_MS + now, epoch };
+    let cluster = Cluster::restore(Limits::default(), records, restart).unwrap();
+    cluster.check_invariants().unwrap();
+    cluster
+}
+
+fn name(node: u64) -> String {
+    format!("h{node}")
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let cluster = restored(&Records::new(), 0, 1);
+        let mut world = Self {
+            random: Random::new(seed),
+            cluster,
+            epoch: 1,
+            now: 0,
+            durable: Records::new(),
+            latest: Records::new(),
+            order: Vec::new(),
+            pending: VecDeque::new(),
+            links: 0,
+            linked: BTreeMap::new(),
+            agents: (0..NODES).map(|node| (node, BTreeMap::new())).collect(),
+            clients: 0,
+            askers: BTreeMap::new(),
+            told: BTreeSet::new(),
+        };
+        world.note(Vec::new());
+        world
+    }
+
+    fn give(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.cluster.set_wall_clock(Millis(self.now), UNIX_MS + self.now);
+        self.cluster.handle(Millis(self.now), input, &mut effects);
+        self.cluster.check_invariants().unwrap();
+        self.note(effects);
+    }
+
+    /// Takes a step's records: those so far make the whole state.
+    fn note(&mut self, effects: Vec<Effect>) {
+        let step = self.cluster.take_step();
+        for record in step.records.clone() {
+            record.apply(&mut self.latest);
+        }
+        assert_same(&Cluster::with_holds(&self.latest).unwrap(), &self.cluster.all_records());
+        let order = self.cluster.scheduler().order_of_waiting();
+        self.pending.push_back(Pending { step, effects, order });
+    }
+
+    /// Makes the earliest steps durable, and carries their effects out.
+    fn commit(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let Some(Pending { step, effects, order }) = self.pending.pop_front() else { return };
+            for record in step.records {
+                record.apply(&mut self.durable);
+            }
+            self.order = order;
+            for effect in effects {
+                self.carry_out(effect);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::ToAgent(link, order) => {
+                let Some(node) = self.linked.iter().find(|(_, of)| **of == link).map(|(node, _)| *node) else { return };
+                let jobs = self.agents.get_mut(&node).unwrap();
+                match order {
+                    AgentOrder::JobStarted(grant) => {
+                        self.told.insert(grant.token.job);
+                        jobs.insert(grant.token.key, grant);
+                        let held = jobs.values().flat_map(|job| &job.devices);
+                        let exclusive = held.filter(|device| device.exclusive).map(|device| device.ordinal);
+                        let (count, distinct) = (exclusive.clone().count(), exclusive.collect::<BTreeSet<_>>().len());
+                        assert_eq!(count, distinct, "allocated twice: {jobs:?}");
+                    }
+                    AgentOrder::ReleaseJob(key) => {
+                        jobs.remove(&key);
+                        self.give(Input::JobReleased { link, job: key });
+                    }
+                    _ => {}
+                }
+            }
+            Effect::ToClient(client, push) => {
+                let Some(asker) = self.askers.get_mut(&client) else { return };
+                match push {
+                    ClientPush::Queued(job) => asker.token = Some(job.token),
+                    ClientPush::Held(job) => {
+                        self.told.insert(job.token.job);
+                        asker.token = Some(job.token);
+                    }
+                    ClientPush::Refused(_) | ClientPush::Ended(_) => drop(self.askers.remove(&client)),
+                    _ => {}
+                }
+            }
+            Effect::CloseClient(client) => drop(self.askers.remove(&client)),
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, asker: Asker) {
+        self.clients += 1;
+        let client = ClientId(self.clients);
+        let request = SessionRequest { job: asker.token, ..asker.request.clone() };
+        let (key, user) = (key(self.clients), asker.user.clone());
+        let is_command = asker.is_command;
+        self.askers.insert(client, asker);
+        self.give(match is_command {
+            true => Input::Hold { client, request, key, user },
+            false => Input::Open { client, request, key, user },
+        });
+    }
+
+    fn register(&mut self, node: u64, incarnation: u64) {
+        self.links += 1;
+        let link = LinkId(self.links);
+        self.linked.insert(node, link);
+        let jobs = self.agents[&node].values().cloned().collect();
+        let previous = self.cluster.node_named(&name(node)).map(|node| node.id);
+        let registration = Registration { incarnation, jobs, previous, ..registration(&name(node)) };
+        self.give(Input::Register { link, registration });
+    }
+
+    fn random_asker(&mut self) -> Asker {
+        // The other rank of a program that has asked.
+        let other = self.askers.values().find(|asker| asker.request.rank.is_some_and(|rank| rank.rank == 0));
+        if let Some(other) = other.filter(|_| self.random.below(4) == 0).cloned() {
+            let rank = other.request.rank.map(|rank| Rank { rank: 1, ..rank });
+            return Asker { request: SessionRequest { rank, ..other.request }, token: None, ..other };
+        }
+        let texts = ["1", "2", "1:50%", "3 limit=40s", "4", "1 limit=20s", "1 wait=30s", "per-rank 1"];
+        let text = texts[self.random.below(texts.len() as u64) as usize];
+        let user = ["alice", "bob", "carol"][self.random.below(3) as usize].to_owned();
+        let is_command = self.random.below(2) == 0;
+        let ranks = text.starts_with("per-rank") || self.random.below(4) == 0;
+        let text = text.strip_prefix("per-rank ").map_or(text.to_owned(), |count| format!("{count} per-rank"));
+        let rank = ranks.then(|| Rank { rank: 0, size: 2, local_rank: 0, local_size: 1, job: self.clients + 1 });
+        let devices = Some(text).filter(|text| ranks || !text.contains("per-rank"));
+        Asker { user, is_command, request: SessionRequest { devices, rank, ..request("h1") }, token: None }
+    }
+
+    fn apply_policy(&mut self) {
+        let head = ["", "half-life = \"1h\"\n", "quantum = \"20s\"\ngrace = \"1s\"\n"];
+        let text = format!("{}[account.all]\nusers = [\"*\"]\n", head[self.random.below(3) as usize]);
+        let (policy, by) = (Box::new(SitePolicy::read(&text, None).unwrap()), "admin root".to_owned());
+        self.give(Input::ApplyPolicy { policy, by });
+    }
+
+    fn act(&mut self) {
+        match self.random.below(20) {
+            0..6 => {
+                let asker = self.random_asker();
+                self.ask(asker);
+            }
+            6..9 => {
+                let clients: Vec<ClientId> = self.askers.keys().copied().collect();
+                if !clients.is_empty() {
+                    let client = clients[self.random.below(clients.len() as u64) as usize];
+                    self.askers.remove(&client);
+                    let lost = self.random.below(3) == 0;
+                    self.give(if lost { Input::ClientLost { client } } else { Input::ClientGone { client } });
+                }
+            }
+            9 => {
+                self.apply_policy();
+            }
+            10 => {
+                let job = JobId(1 + self.random.below(1 + self.cluster.scheduler().last_job().0));
+                let by = "admin root".to_owned();
+                let held = self.random.below(2) == 0;
+                let input = match self.random.below(4) {
+                    0 => accord_scheduler::Input::Hold { job, held },
+                    1 => accord_scheduler::Input::ToFront { job, by },
+                    2 => accord_scheduler::Input::SetLimit { job, limit_ms: 30_000, by },
+                    _ => accord_scheduler::Input::Pause { paused: held && self.random.below(4) == 0, by },
+                };
+                self.give(Input::Schedule(input));
+            }
+            11 => {
+                let (node_name, drain) = (name(self.random.below(NODES)), self.random.below(3) == 0);
+                self.give(Input::Drain { node_name, drain });
+            }
+            12 => {
+                // An agent is started anew: it keeps nothing.
+                let node = self.random.below(NODES);
+                self.commit(usize::MAX);
+                self.agents.insert(node, BTreeMap::new());
+                let incarnation = 10 + self.now;
+                self.register(node, incarnation);
+            }
+            13 => drop(self.cluster.usage(Millis(self.now))),
+            14..18 => {
+                self.now += 1 + self.random.below(8_000);
+                for link in self.linked.values().copied().collect::<Vec<_>>() {
+                    self.give(Input::Heartbeat { link, sessions: Vec::new() });
+                }
+                self.give(Input::Tick);
+            }
+            _ => self.kill(),
+        }
+        let steps = self.random.below(4) as usize;
+        self.commit(steps);
+    }
+
+    fn usage(&mut self) -> Vec<(String, u128, u128)> {
+        let lines = self.cluster.usage(Millis(self.now)).by(UsageBy::User, None).into_iter();
+        lines.map(|line| (line.name, line.row.usage.milli_ms, line.row.usage.billed)).collect()
+    }
+
+    /// The coordinator is killed, and another one starts a while later.
+    fn kill(&mut self) {
+        let is_whole = self.pending.is_empty();
+        self.now += self.random.below(3_000);
+        let (now, before) = (self.now, self.usage());
+        let known = phases(&self.cluster);
+        self.pending.clear();
+        self.epoch += 1;
+        // Without the decisions of its first moment: what was saved is what is known.
+        self.cluster = restored(&self.durable, now, self.epoch);
+        if is_whole {
+            assert_eq!(self.usage(), before, "after a restart at {now}");
+            let still_there = |of: &BTreeMap<JobId, Phase>| of.keys().copied().collect::<BTreeSet<_>>();
+            assert!(still_there(&known).is_superset(&still_there(&phases(&self.cluster))));
+        }
+        let places = self.askers.values().filter_map(|asker| Some(asker.token?.job));
+        for job in self.told.iter().copied().chain(places) {
+            let ended = self.cluster.ended_jobs(Millis(now), None, None);
+            let is_known = phases(&self.cluster).contains_key(&JobId(job))
+                || ended.next.is_some()
+                || ended.jobs.iter().any(|ended| ended.job.0 == job);
+            assert!(is_known, "job {job} is forgotten");
+        }
+        let there = phases(&self.cluster);
+        let is_waiting = |id: &JobId| there.get(id) == Some(&Phase::Waiting);
+        // Shares of accounts count until now, which may change their order, and no order within one.
+        let scheduler = self.cluster.scheduler();
+        let by_user = |order: Vec<JobId>| {
+            let mut by_user: BTreeMap<String, Vec<JobId>> = BTreeMap::new();
+            for id in order {
+                by_user.entry(scheduler.job(id).unwrap().user).or_default().push(id);
+            }
+            by_user
+        };
+        let waiting = self.order.iter().copied().filter(is_waiting).collect();
+        assert_eq!(by_user(scheduler.order_of_waiting()), by_user(waiting));
+        self.latest.clone_from(&self.durable);
+        self.note(Vec::new());
+        let askers: Vec<Asker> = std::mem::take(&mut self.askers).into_values().collect();
+        for node in 0..NODES {
+            let incarnation = self.cluster.node_named(&name(node)).map_or(10, |node| node.incarnation);
+            self.register(node, incarnation);
+        }
+        // All that were told of a place come back; others ask anew.
+        for asker in askers {
+            self.ask(asker);
+        }
+    }
+}
+
+fn phases(cluster: &Cluster) -> BTreeMap<JobId, Phase> {
+    cluster.scheduler().jobs(None).map(|view| (view.job, view.phase)).collect()
+}
+
+fn assert_same(recorded: &Records, all: &Records) {
+    let text = |value: Option<&Vec<u8>>| value.map(|value| String::from_utf8_lossy(value).into_owned());
+    let keys: BTreeSet<&String> = recorded.keys().chain(all.keys()).collect();
+    for key in keys {
+        assert_eq!(text(recorded.get(key)), text(all.get(key)), "{key:?}: recorded, and as it is");
+    }
+}
+
+#[test]
+fn records_make_the_whole_state_and_a_coordinator_goes_on_from_them() {
+    let (mut started, seeds) = (0, accord_test_tier::pick(SHORT, LONG));
+    let first = accord_test_tier::first_seed(seeds);
+    for seed in first..first + seeds {
+        println!("seed {seed}");
+        let mut world = World::new(seed);
+        for node in 0..NODES {
+            world.register(node, 10);
+        }
+        world.now = 5_000;
+        world.apply_policy();
+        world.give(Input::Tick);
+        for _ in 0..STEPS {
+            world.act();
+        }
+        world.commit(usize::MAX);
+        started += world.cluster.job_totals().started;
+    }
+    assert!(started > 25 * seeds, "{started} jobs have started");
+}
+
+#[test]
+fn what_one_node_of_a_large_job_releases_is_a_small_record() {
+    const NODES: u64 = 200;
+    let mut cluster = restored(&Records::new(), 0, 1);
+    let now = Millis(5_000);
+    let mut give = |input: Input| {
+        let mut effects = Vec::new();
+        cluster.handle(now, input, &mut effects);
+        (effects, cluster.take_step().records)
+    };
+    for node in 0..NODES {
+        give(Input::Register { link: LinkId(node), registration: registration(&name(node)) });
+    }
+    let (client, request) = (ClientId(1), SessionRequest { devices: Some("400".to_owned()), ..request("h1") });
+    let (_, started) = give(Input::Hold { client, request, key: key(1), user: "alice".to_owned() });
+    let bytes = |records: &[Record]| -> usize {
+        records.iter().map(|record| record.key.len() + record.value.as_ref().map_or(0, Vec::len)).sum()
+    };
+    assert!(bytes(&started) > 100 * NODES as usize, "{started:?}");
+    let (effects, _) = give(Input::ClientGone { client });
+    let ordered = effects.iter().filter(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::ReleaseJob(_))));
+    assert_eq!(ordered.count() as u64, NODES);
+    for node in 0..NODES - 1 {
+        let (_, records) = give(Input::JobReleased { link: LinkId(node), job: key(1) });
+        assert!(bytes(&records) < 2_000, "{records:?}");
+    }
+    // Nothing is left of the job but its history.
+    give(Input::JobReleased { link: LinkId(NODES - 1), job: key(1) });
+    let kept = cluster.all_records();
+    assert!(
+        !kept.keys().any(|key| ["job/", "hold/", "charge/"].iter().any(|table| key.starts_with(table))),
+        "{kept:?}"
+    );
+}
