@@ -188,6 +188,57 @@ fn coordinator_agents_and_executors_go_on_without_room_for_messages() {
     works(&cluster);
 }
 
+/// A program that holds a device until its input ends.
+fn asks(cluster: &Cluster) -> (Running, PipeWriter) {
+    let (input, ends) = std::io::pipe().unwrap();
+    let job = cluster.job(0, &test_program("cluster/holds_devices.c").unwrap()).unwrap();
+    (job.env("ACCORD_DEVICES", "1:cpu").stdin(input).timeout(LIMIT).start().unwrap(), ends)
+}
+
+#[test]
+fn without_room_for_the_state_requests_are_refused_and_running_programs_go_on() {
+    let Some(disk) = Disk::new(8192) else { return };
+    let state = disk.path("state");
+    let builder = Cluster::builder().hosts(1).devices(2).memory("64M").env("ACCORD_STATE", state.as_os_str());
+    let cluster = builder.start().unwrap();
+    let (input, output) = std::io::pipe().unwrap();
+    let job = cluster.job(0, &test_program("cluster/on_request.c").unwrap()).unwrap();
+    let mut program = (job.env("ACCORD_DEVICES", "1:cpu").stdin(input).timeout(LIMIT).start().unwrap(), output);
+    step(&mut program, 1);
+    disk.fill_up_to(0);
+    // Pages that the file has already may hold a few requests more.
+    let said = format!("the state file {}: No space left on device", state.display());
+    let mut askers = Vec::new();
+    comes(&said, || {
+        if askers.len() < 50 {
+            askers.push(asks(&cluster));
+        }
+        cluster.messages().contains(&said)
+    });
+    let (refused, ends) = asks(&cluster);
+    let refused = refused.finish().unwrap();
+    drop(ends);
+    let expected = "the coordinator can't keep a request: the state file";
+    assert!(refused.code() != 0 && refused.stderr.contains(expected), "{}", refused.report());
+    assert!(refused.stderr.contains("make room on its disk"), "{}", refused.report());
+    step(&mut program, 2);
+    disk.make_room();
+    comes("the state file is written again", || cluster.messages().contains("the state file is written again"));
+    let (again, ends) = asks(&cluster);
+    askers.into_iter().for_each(|(running, ends)| {
+        drop(ends);
+        let finished = running.finish().unwrap();
+        assert!(finished.code() == 0 || finished.stderr.contains(expected), "{}", finished.report());
+    });
+    again.await_output("has").unwrap();
+    drop(ends);
+    again.finish().unwrap().success().unwrap();
+    step(&mut program, 3);
+    drop(program.1);
+    program.0.finish().unwrap().success().unwrap();
+    nothing_is_left(&cluster);
+}
+
 fn gpu_program() -> PathBuf {
     let program = Program::read(repository_file("tests/programs/gpu/cluster.c"), Language::C).unwrap();
     compile(&program, Variant { optimize: Optimize::Yes, offload: true, linked: false }).unwrap().program
