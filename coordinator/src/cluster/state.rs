@@ -257,6 +257,11 @@ impl Cluster {
         self.nodes.get(&self.nodes.named(name)?)
     }
 
+    /// One node.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
     /// The node whose agent has this connection.
     pub fn node_of(&self, link: LinkId) -> Option<&Node> {
         self.nodes.get(self.links.get(&link)?)

@@ -10,11 +10,7 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
     let limits = cluster.limits();
     message(match order {
         AgentOrder::Registered(node) => Body::Registered(v1::Registered {
-            address: cluster
-                .nodes()
-                .find(|known| known.id == node)
-                .map(|known| known.address.clone())
-                .unwrap_or_default(),
+            address: cluster.node(node).map(|node| node.address.clone()).unwrap_or_default(),
             version: VERSION,
             node: node.0,
             heartbeat_ms: u32::try_from(cluster.heartbeat_ms(node)).unwrap_or(u32::MAX),
