@@ -370,6 +370,29 @@ fn records_make_the_whole_state_and_a_coordinator_goes_on_from_them() {
     assert!(started > 25 * seeds, "{started} jobs have started");
 }
 
+/// The answer to an agent that knows a coordinator of an epoch.
+fn answer(cluster: &mut Cluster, link: u64, coordinator_epoch: u64) -> Effect {
+    let (link, mut effects) = (LinkId(link), Vec::new());
+    let registration = Registration { coordinator_epoch, ..registration("h1") };
+    cluster.handle(Millis(0), Input::Register { link, registration }, &mut effects);
+    effects.into_iter().find(|effect| !matches!(effect, Effect::DropLink(_))).unwrap()
+}
+
+#[test]
+fn an_agent_of_a_later_coordinator_is_refused() {
+    let mut cluster = restored(&Records::new(), 0, 7);
+    let refused = answer(&mut cluster, 1, 8);
+    let Effect::RefuseAgent(LinkId(1), refusal) = &refused else { panic!("{refused:?}") };
+    let words = "started later, or with a newer state file; stop this coordinator";
+    assert!(refusal.to_string().contains(words), "{refusal}");
+    // A coordinator without a state file has no epoch.
+    let mut without = Cluster::new(Limits::default(), UNIX_MS);
+    let taken = [(2, 7), (3, 6), (4, 0)].map(|(link, epoch)| answer(&mut cluster, link, epoch));
+    for taken in taken.into_iter().chain([answer(&mut without, 1, 8)]) {
+        assert!(matches!(taken, Effect::ToAgent(_, AgentOrder::Registered(_))), "{taken:?}");
+    }
+}
+
 #[test]
 fn what_one_node_of_a_large_job_releases_is_a_small_record() {
     const NODES: u64 = 200;

@@ -1,7 +1,7 @@
 //! Wires the parts of an agent together.
 
 use crate::config::{Config, Fabric, Ipc, Measure};
-use crate::control::{self, CONNECT_TIMEOUT, Identity, Joining};
+use crate::control::{self, CONNECT_TIMEOUT, CoordinatorEpoch, Identity, Joining};
 use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
 use crate::hosting::{Hosting, Processes};
@@ -130,6 +130,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         registered: Registered::default(),
         measures: Arc::new(measures),
         draining: AtomicBool::new(false),
+        coordinator_epoch: CoordinatorEpoch::default(),
         world: if world.is_some() { config.world.clone() } else { String::new() },
         mpi: world.as_ref().map(MpiWorld::fabric),
         gpu_aware: world.as_ref().and_then(MpiWorld::gpu_aware),

@@ -250,6 +250,7 @@ impl Bounded for v1::Register {
             draining: _,
             jobs,
             kernel_limits,
+            coordinator_epoch: _,
         } = self;
         within(node_name.len(), NAME_MAX, "Register.node_name is too long")?;
         within(address.len(), ADDRESS_MAX, "Register.address is too long")?;
@@ -336,7 +337,7 @@ impl Bounded for v1::CoordinatorMessage {
 
 impl Bounded for v1::Registered {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { version: _, node: _, heartbeat_ms: _, lost_after_ms: _, address, plain_tcp: _ } = self;
+        let Self { version: _, node: _, heartbeat_ms: _, lost_after_ms: _, address, plain_tcp: _, epoch: _ } = self;
         within(address.len(), ADDRESS_MAX, "Registered.address is too long")
     }
 }

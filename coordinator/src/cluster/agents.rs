@@ -81,6 +81,10 @@ impl Cluster {
         }
         let name = &registration.node_name;
         check_name(name)?;
+        if self.file_epoch > 0 && registration.coordinator_epoch > self.file_epoch {
+            tracing::error!("{}", Refusal::Superseded { node_name: name.clone() });
+            return Err(Refusal::Superseded { node_name: name.clone() });
+        }
         if registration.address.is_empty() {
             return Err(Refusal::Malformed("no address"));
         }

@@ -98,6 +98,8 @@ pub enum Refusal {
     Stale { node_name: String },
     /// An agent of another machine, or of before the machine's reboot, has the node's name and was just heard.
     Taken { node_name: String },
+    /// A coordinator with a higher epoch has taken the agent.
+    Superseded { node_name: String },
     /// A bound is reached.
     Full { what: &'static str, max: usize },
     /// The registration makes no sense.
@@ -115,6 +117,10 @@ impl fmt::Display for Refusal {
             Self::Taken { node_name } => {
                 write!(f, "an agent of another machine is node {node_name}; give every agent its own --node")
             }
+            Self::Superseded { node_name } => write!(
+                f,
+                "the agent of node {node_name} is of a coordinator that was started later, or with a newer state file; stop this coordinator"
+            ),
             Self::Full { what, max } => write!(f, "the cluster has its {max} {what} already"),
             Self::Malformed(what) => write!(f, "malformed registration: {what}"),
             Self::NotRegistered => write!(f, "not registered; register first"),

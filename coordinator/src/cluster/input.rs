@@ -42,6 +42,8 @@ pub struct Registration {
     pub kernel_limits: KernelLimits,
     /// The number that an earlier coordinator gave it.
     pub previous: Option<NodeId>,
+    /// The highest epoch of a coordinator that has taken the agent; 0: of none.
+    pub coordinator_epoch: u64,
     /// Sessions that have an executor there.
     pub sessions: Vec<SessionGrant>,
     /// Jobs that hold devices there.

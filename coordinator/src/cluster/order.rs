@@ -88,6 +88,7 @@ mod tests {
                     hardware: Hardware::default(),
                     kernel_limits: KernelLimits::default(),
                     previous: None,
+                    coordinator_epoch: 0,
                     sessions: Vec::new(),
                     jobs: Vec::new(),
                     world: String::new(),

@@ -38,6 +38,7 @@ impl Cluster {
     pub fn restore(limits: Limits, records: &Records, restart: Restart) -> Result<Self, String> {
         let Restart { now, unix_ms, epoch } = restart;
         let mut cluster = Self::new(limits, unix_ms.saturating_sub(now.0));
+        cluster.file_epoch = epoch;
         cluster.epoch = (epoch & Self::EPOCH_MASK) << Self::SESSION_BITS;
         (cluster.began, cluster.ticked) = (now, now);
         cluster.allocations.now = now;
@@ -136,7 +137,7 @@ impl Allocations {
                 (Stage::Waiting, _) => self.push(Input::Connected { job: id, connected: false }),
                 (Stage::Running(_), Keeper::Command(_)) => self.look_at_keeper(id, KEPT_MS),
                 (Stage::Running(_), Keeper::Sessions) => {
-                    self.look_at_keeper(id, self.linger_ms().max(SESSIONS_BACK_MS))
+                    self.look_at_keeper(id, self.linger_ms().max(SESSIONS_BACK_MS));
                 }
                 (Stage::Ended, _) => {}
             }

@@ -80,6 +80,8 @@ pub struct Cluster {
     pub(super) started_unix_ms: u64,
     /// Upper half of the session numbers that this coordinator gives.
     pub(super) epoch: u64,
+    /// How many coordinators have had the state file, or more; 0: there is none.
+    pub(super) file_epoch: u64,
     pub(super) sessions_opened: u64,
     pub(super) version: u64,
     /// The last tick.
@@ -129,6 +131,7 @@ impl Cluster {
             flags: limits,
             started_unix_ms,
             epoch: (started_unix_ms & Self::EPOCH_MASK) << Self::SESSION_BITS,
+            file_epoch: 0,
             sessions_opened: 0,
             version: 0,
             ticked: Millis(0),
@@ -205,6 +208,11 @@ impl Cluster {
         let left = self.nodes.leaving().next().map(|(at, _)| at);
         let ends = self.ends.first().map(|(end, _)| *end);
         [lost, doubted, left, ends, self.held_until(), self.allocations.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Goes up with every start of a coordinator with this state file; 0: there is none.
+    pub fn file_epoch(&self) -> u64 {
+        self.file_epoch
     }
 
     /// Goes up with every change of nodes and devices.

@@ -16,6 +16,7 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
             heartbeat_ms: u32::try_from(cluster.heartbeat_ms(node)).unwrap_or(u32::MAX),
             lost_after_ms: u32::try_from(limits.lost_after_ms).unwrap_or(u32::MAX),
             plain_tcp: limits.plain_tcp,
+            epoch: cluster.file_epoch(),
         }),
         AgentOrder::SessionOpened(grant) => Body::SessionOpened(v1::SessionOpened { grant: Some(grant.into()) }),
         AgentOrder::SessionClosed(session, why) => {
@@ -48,6 +49,7 @@ pub(super) fn refusal(refusal: &Refusal) -> Status {
     let text = refusal.to_string();
     match refusal {
         Refusal::Stale { .. } => Status::already_exists(text),
+        Refusal::Superseded { .. } => Status::failed_precondition(text),
         Refusal::Full { .. } | Refusal::Taken { .. } => Status::resource_exhausted(text),
         Refusal::Malformed(_) => Status::invalid_argument(text),
         Refusal::NotRegistered => Status::unavailable(text),

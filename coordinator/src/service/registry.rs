@@ -121,6 +121,7 @@ fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Ma
         hardware: register.hardware.unwrap_or_default().into(),
         kernel_limits: kernel_limits(register.kernel_limits.unwrap_or_default()),
         previous: register.previous_node.map(NodeId),
+        coordinator_epoch: register.coordinator_epoch,
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         jobs: register.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         world: register.world,

@@ -50,6 +50,7 @@ pub(crate) fn registration(name: &str) -> Registration {
         hardware: Hardware::default(),
         kernel_limits: KernelLimits::default(),
         previous: None,
+        coordinator_epoch: 0,
         sessions: Vec::new(),
         jobs: Vec::new(),
         world: String::new(),

@@ -1,5 +1,6 @@
 //! One connection to the coordinator, from its beginning to its end.
 
+use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
 use crate::metrics::Registered;
 use crate::node::{Disconnect, EXECUTORS_MAX, Ending, Word};
@@ -64,6 +65,8 @@ pub(crate) struct Identity {
     pub(crate) registered: Registered,
     /// The coordinator has taken the node out of new sessions: the next one is told.
     pub(crate) draining: AtomicBool,
+    /// The epoch of the coordinator that it obeys.
+    pub(crate) coordinator_epoch: CoordinatorEpoch,
 }
 
 /// A connection on which the coordinator has heard who comes.
@@ -115,6 +118,7 @@ pub(super) async fn register(
     registration: v1::Register,
 ) -> Result<Attendance, Disconnect> {
     let (connection, registered) = attend(identity, registration).await.map_err(disconnect)?;
+    identity.coordinator_epoch.take_over(registered.epoch).map_err(Disconnect::Refused)?;
     identity.report(&registered);
     let endpoint = route::Endpoint::new(NodeId(registered.node), registered.address);
     let heartbeat = Duration::from_millis(registered.heartbeat_ms.into());
@@ -266,6 +270,7 @@ impl Identity {
             world: self.world.clone(),
             draining: self.draining.load(Ordering::Relaxed),
             jobs: jobs.into_iter().map(Into::into).collect(),
+            coordinator_epoch: self.coordinator_epoch.known(),
         }
     }
 

@@ -2,9 +2,11 @@
 //! never on the data path.
 
 mod connection;
+mod epoch;
 mod joining;
 
 pub(crate) use connection::{CONNECT_TIMEOUT, Identity};
+pub(crate) use epoch::CoordinatorEpoch;
 pub(crate) use joining::Joining;
 
 use crate::node::{Disconnect, Effect, Ending};

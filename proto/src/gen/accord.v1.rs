@@ -424,6 +424,9 @@ pub struct Register {
     pub jobs: ::prost::alloc::vec::Vec<JobGrant>,
     #[prost(message, optional, tag = "12")]
     pub kernel_limits: ::core::option::Option<KernelLimits>,
+    /// The highest epoch of a coordinator that has taken this agent.
+    #[prost(uint64, tag = "13")]
+    pub coordinator_epoch: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -534,6 +537,9 @@ pub struct Registered {
     /// Sessions' lanes may leave a machine in clear (--insecure-plain-tcp).
     #[prost(bool, tag = "6")]
     pub plain_tcp: bool,
+    /// Goes up with each start of a coordinator that has a state file. Agents take no orders of a lower epoch; 0: the coordinator has none.
+    #[prost(uint64, tag = "7")]
+    pub epoch: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

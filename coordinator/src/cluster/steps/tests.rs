@@ -86,6 +86,7 @@ fn registration(name: &str, world: &str) -> Registration {
         hardware: Hardware::default(),
         kernel_limits: KernelLimits::default(),
         previous: None,
+        coordinator_epoch: 0,
         sessions: Vec::new(),
         jobs: Vec::new(),
         world: world.into(),

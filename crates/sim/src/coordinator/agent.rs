@@ -209,6 +209,7 @@ impl Agent {
             hardware: Hardware::default(),
             kernel_limits: KernelLimits::default(),
             previous,
+            coordinator_epoch: 0,
             sessions,
             jobs,
             // The next run of a job may have the name of the one before.

@@ -488,7 +488,7 @@ fn refused(refusal: &Refusal) -> Disconnect {
     let why = refusal.to_string();
     match refusal {
         Refusal::Stale { .. } => Disconnect::Replaced(why),
-        Refusal::Malformed(_) => Disconnect::Refused(why),
+        Refusal::Malformed(_) | Refusal::Superseded { .. } => Disconnect::Refused(why),
         Refusal::Full { .. } | Refusal::Taken { .. } | Refusal::NotRegistered => Disconnect::Unreachable(why),
     }
 }
