@@ -19,7 +19,7 @@ pub struct Config {
     pub listen: SocketAddr,
 
     /// Folder with the coordinator's certificates: ca.crt, tls.crt and tls.key. Make one with: accord pki issue AUTHORITY coordinator.
-    /// Without it nobody is listened to but by --socket.
+    /// Without it the coordinator listens on --socket only.
     #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER", required_unless_present = "socket")]
     pub tls: Option<PathBuf>,
 
@@ -72,8 +72,8 @@ pub struct Config {
     #[arg(long, env = "ACCORD_PROGRAM_LOST_AFTER", value_name = "TIME", default_value = "30s", value_parser = time)]
     pub program_lost_after: Duration,
 
-    /// Have commands and data of sessions go between machines in clear, where whoever reads the network has them and whoever changes it
-    /// runs code as the sessions' users. Agents have to be told so too.
+    /// Have commands and data of sessions go between machines in clear, where an attacker on the network can read them, and
+    /// by changing them run code as the sessions' users. Agents have to be told so too.
     #[arg(long)]
     pub insecure_plain_tcp: bool,
 
@@ -123,7 +123,7 @@ mod tests {
         ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
-        // Somebody has to be listened to.
+        // There has to be a listener.
         assert!(Config::try_parse_from(["x"]).is_err() && Config::try_parse_from(["x", "--socket", "/run/s"]).is_ok());
     }
 }

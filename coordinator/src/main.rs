@@ -95,7 +95,7 @@ fn run(config: &Config) -> Result<(), String> {
             None => None,
         };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
-        // Whoever started this reads the port from here. It may not care to.
+        // The process that started this one reads the port from here. It may have closed the pipe.
         for address in addresses {
             let _ = writeln!(std::io::stdout(), "accord-coordinator listening on {address}");
         }

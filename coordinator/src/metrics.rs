@@ -102,7 +102,7 @@ impl Why {
     const NAMES: [&str; 7] = ["agent", "full", "protocol", "quota", "role", "silent", "tls"];
 }
 
-/// Somebody was turned away.
+/// Counts a refused caller.
 pub(crate) fn refused(why: Why) {
     metrics::counter!(REFUSED, "why" => Why::NAMES[why as usize]).increment(1);
 }

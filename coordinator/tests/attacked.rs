@@ -1,10 +1,10 @@
-//! Peers that have no certificate, another one than is wanted, or words that nobody should say: what they cost the coordinator while honest
-//! programs are answered.
+//! Peers that have no certificate, another one than is wanted, or forbidden words: what they cost the coordinator while
+//! honest programs are answered.
 
 #[allow(dead_code)]
 mod crowd;
-mod nobody;
 mod requests;
+mod uncertified;
 mod watched;
 
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
@@ -17,7 +17,6 @@ use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
 use accord_types::SessionKey;
 use crowd::measured;
-use nobody::nobody;
 use requests::{register, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,6 +27,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::rustls;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Streaming};
+use uncertified::uncertified;
 use watched::{ANSWERED_WITHIN, Coordinator, HOUR};
 
 const ROUNDS: u32 = 20;
@@ -66,7 +66,7 @@ fn agent(
 /// Shows no certificate, in this protocol: it hears of an error, and nothing else.
 fn without_certificate(coordinator: &Coordinator, protocol: &[u8]) {
     let name = rustls::pki_types::ServerName::try_from("accord").unwrap();
-    let client = rustls::ClientConnection::new(Arc::new(nobody(protocol)), name).unwrap();
+    let client = rustls::ClientConnection::new(Arc::new(uncertified(protocol)), name).unwrap();
     let tcp = TcpStream::connect(coordinator.address).unwrap();
     tcp.set_read_timeout(Some(SOON)).unwrap();
     let mut lane = rustls::StreamOwned::new(client, tcp);
@@ -118,13 +118,13 @@ fn hostile_peers_cost_a_coordinator_little_while_honest_programs_are_answered() 
             tried += 1;
         }
         for own in [&foreign, &ended].into_iter().chain(&wrong_roles) {
-            assert!(opens(own).is_err(), "somebody has a session");
+            assert!(opens(own).is_err(), "a wrong role has a session");
             tried += 1;
         }
         // Another tenant with another key and with the right one, and the session's own tenant with another key.
         for (own, key) in [(&mallory, made_up), (&mallory, wanted.key), (&eva, made_up)] {
             let came = session_endpoint::attach(&address, own, SOON, &claim(key));
-            assert!(matches!(came, Ok(Attachment::Over(_))), "somebody else has the session");
+            assert!(matches!(came, Ok(Attachment::Over(_))), "another user has the session");
             tried += 1;
         }
         assert_eq!(shutdown(), Code::PermissionDenied);

@@ -36,7 +36,8 @@ impl Bench {
         self.give(Input::Heartbeat { link: LinkId(link), sessions: sessions.to_vec() })
     }
 
-    /// Time passes, and the coordinator runs. Effects of its ticks, besides measurements of paths, which nobody answers.
+    /// Time passes, and the coordinator runs. Effects of its ticks, besides measurements of paths, which are never
+    /// answered.
     fn pass(&mut self, until: u64) -> Vec<Effect> {
         let mut effects = Vec::new();
         while self.now < until {
@@ -101,7 +102,7 @@ fn programs_hear_which_node_of_an_mpi_job_died_first() {
         let order = Effect::ToAgent(LinkId(1), AgentOrder::NodeLost(NodeId(1), "h2".into()));
         bench.now += 500;
         assert!(!bench.give(Input::Tick).contains(&order));
-        // Nobody waits for a tick that comes anyway.
+        // A tick that comes anyway needs no deadline.
         let due = bench.cluster.next_deadline().map(|due| due.since(Millis(bench.now)));
         assert_eq!(due == Some(300), !comes_back, "{due:?}");
         bench.now += 300;
@@ -216,7 +217,7 @@ fn a_session_of_an_earlier_coordinator_outlives_its_nodes_silence() {
 }
 
 #[test]
-fn the_coordinators_own_sleep_is_nobodys_silence() {
+fn the_coordinators_own_sleep_does_not_count_as_silence() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
     bench.pass(1_000);
@@ -398,7 +399,7 @@ fn a_drain_outlives_its_coordinator_and_who_knows_the_node_knows_better() {
 #[test]
 fn an_empty_cluster_and_a_missing_kind_are_explained() {
     let mut bench = Bench::new();
-    // Nobody is about to come back any more.
+    // No agent is about to come back any more.
     bench.now = 5_000;
     let refusal = |bench: &mut Bench, client, kind| {
         let request = SessionRequest { kind, ..request("h1") };

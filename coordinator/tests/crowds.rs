@@ -69,7 +69,7 @@ fn honest_programs_are_answered_though_there_are_few_descriptors() {
 }
 
 #[test]
-fn whoever_says_nothing_does_not_wake_the_coordinator() {
+fn silent_connections_do_not_wake_the_coordinator() {
     const SILENT: u64 = 400;
     let coordinator = Coordinator::start(None);
     coordinator.ask();

@@ -26,7 +26,7 @@ const DESCRIPTORS_OF_ONE_MAX: usize = 512 + 60;
 const DESCRIPTORS_MAX: usize = 1_024 + 60;
 /// What it has more than without a crowd: those of its runtime come as they are needed, none for a connection.
 const THREADS_MORE_MAX: u64 = 16;
-/// Questions about who somebody is, at one time: each has a thread.
+/// Questions about users to the system or MUNGE, at one time: each has a thread.
 const QUESTIONS_MAX: usize = 8;
 const HONEST: usize = 10;
 const SOON: Duration = Duration::from_secs(10);
@@ -77,23 +77,23 @@ fn assert_a_crowd_here_is_borne(limit: Option<u64>, descriptors: usize, many: u6
 }
 
 #[test]
-fn thousands_that_say_nothing_at_the_socket_keep_nobody_out() {
+fn thousands_of_silent_connections_to_the_socket_keep_no_user_out() {
     assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, CROWD, b"");
 }
 
 #[test]
-fn thousands_that_stop_in_their_first_word_at_the_socket_keep_nobody_out() {
+fn thousands_of_connections_that_stop_in_their_first_word_keep_no_user_out() {
     assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, CROWD, b"\x20accord");
 }
 
 #[test]
-fn a_crowd_at_the_socket_keeps_nobody_out_though_there_are_few_descriptors() {
+fn a_crowd_at_the_socket_keeps_no_user_out_with_few_descriptors() {
     // Half of half of them.
     assert_a_crowd_here_is_borne(Some(256), 64 + 60, 2_000, b"");
 }
 
 #[test]
-fn whoever_says_nothing_at_the_socket_is_sent_away() {
+fn a_silent_connection_to_the_socket_is_closed() {
     let coordinator = Coordinator::start_with_socket(None);
     let before = coordinator.cost();
     let crowd = gather_here(&coordinator.socket(), 20, b"\x20");
@@ -109,7 +109,7 @@ fn whoever_says_nothing_at_the_socket_is_sent_away() {
 }
 
 #[test]
-fn whoever_says_a_word_that_is_none_at_the_socket_has_no_thread() {
+fn an_unknown_word_at_the_socket_gets_no_thread() {
     assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, 2_000, b"\x05other");
 }
 
@@ -133,7 +133,7 @@ impl Site {
         Coordinator::ask_as(&PeerAddress::new(self.coordinator.address), &self.user);
     }
 
-    /// Somebody at one of some addresses who has gone through TLS, and owes a credential.
+    /// A peer at one of some addresses that has gone through TLS, and owes a credential.
     fn debtor(&self, from: u64) -> Option<SharedLane> {
         let tcp = adopt(stranger(self.coordinator.address, from, b"")?).ok()?;
         let lane = connect_tls(tcp, self.user.to_coordinator(PROTOCOL.as_bytes()).unwrap(), SOON).ok()?;
@@ -159,7 +159,7 @@ impl Site {
 }
 
 #[test]
-fn a_crowd_that_owes_munges_word_keeps_nobody_out() {
+fn a_crowd_that_owes_its_credentials_keeps_no_user_out() {
     if !has_room() {
         return;
     }
@@ -175,7 +175,7 @@ fn a_crowd_that_owes_munges_word_keeps_nobody_out() {
 }
 
 #[test]
-fn a_crowd_that_owes_munges_word_keeps_nobody_out_though_there_are_few_descriptors() {
+fn a_crowd_that_owes_its_credentials_keeps_no_user_out_with_few_descriptors() {
     /// Half of the descriptors, and a few of the coordinator's own.
     const DESCRIPTORS: usize = 128 + 60;
     let site = Site::start(Some(256), Duration::ZERO);
@@ -188,7 +188,7 @@ fn a_crowd_that_owes_munges_word_keeps_nobody_out_though_there_are_few_descripto
 }
 
 #[test]
-fn a_crowd_whose_credentials_are_none_has_few_threads_and_keeps_nobody_out() {
+fn a_crowd_with_invalid_credentials_has_few_threads_and_keeps_no_user_out() {
     const MANY: u64 = 200;
     let site = Site::start(None, Duration::from_millis(10));
     site.ask();
@@ -201,12 +201,12 @@ fn a_crowd_whose_credentials_are_none_has_few_threads_and_keeps_nobody_out() {
     assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS_MAX, || site.ask());
     let (asked, at_once) = site.munged.asked();
     println!("{asked} credentials, {at_once} of them at one time");
-    assert!(asked > 1 + HONEST, "nobody's credential was looked at");
+    assert!(asked > 1 + HONEST, "no credential of the crowd was checked");
     assert!(at_once <= QUESTIONS_MAX, "{at_once} questions at one time");
 }
 
 #[test]
-fn a_munge_that_does_not_answer_keeps_nobody_out_who_does_not_need_it() {
+fn a_munge_that_does_not_answer_keeps_out_only_its_users() {
     const MANY: u64 = 100;
     let site = Site::start(None, Duration::from_secs(600));
     let before = site.coordinator.cost();

@@ -32,7 +32,7 @@ fn told(bench: &mut Bench, link: u64, session: SessionId, why: &str) -> Vec<(Cli
 }
 
 #[test]
-fn a_program_hears_why_its_executor_has_ended_and_of_nobody_elses() {
+fn a_program_hears_why_its_own_executors_have_ended() {
     let mut bench = Bench::new();
     for (link, name) in [(1, "h1"), (2, "h2")] {
         bench.give(Input::Register { link: LinkId(link), registration: registration(name) });

@@ -1,5 +1,5 @@
-//! Standard error takes nothing, as a terminal that is held or a collector that stands still: nobody waits for the coordinator because of that,
-//! and what was dropped is told once there is room again.
+//! Standard error takes nothing, as a terminal that is held or a collector that stands still: the coordinator does not
+//! wait for it, and reports what was dropped once there is room again.
 
 #[allow(dead_code)]
 mod crowd;
@@ -21,7 +21,7 @@ const WAITED: usize = 1_000;
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_full_standard_error_holds_up_nobody_and_drops_are_told() {
+fn a_full_standard_error_blocks_no_request_and_drops_are_reported() {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     fcntl_setpipe_size(&to, 4096).unwrap();
     let coordinator = Coordinator::start_logging(Stdio::from(to), "info");

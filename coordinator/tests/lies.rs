@@ -1,5 +1,5 @@
-//! An agent and a program that say everything that there is to say about what is not theirs, in every state of their connection: nobody else
-//! hears of it, and the others' session is as it was.
+//! An agent and a program that claim everything about others' sessions, in every state of their connection: no other
+//! peer hears of it, and the others' session is as it was.
 
 mod bench;
 mod requests;
@@ -93,7 +93,7 @@ fn lies_of_a_program(session: SessionId) -> Vec<Input> {
     let mut lies = vec![
         attach(MADE_UP, ALICE),
         attach(MADE_UP, MALLORY),
-        // Somebody who has found the key is another user still.
+        // A user who has found the key is another user still.
         attach(KEY, MALLORY),
         Input::Uses { client, device: 0 },
         Input::Uses { client, device: u32::MAX },
@@ -135,7 +135,7 @@ fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: 
 }
 
 #[test]
-fn whatever_an_agent_says_of_others_sessions_nobody_else_hears_of_it() {
+fn an_agents_words_about_others_sessions_reach_no_other_peer() {
     for membership in MEMBERSHIPS {
         let (_, session) = cluster(membership);
         let lies = lies_of_an_agent(session);
@@ -153,7 +153,7 @@ fn whatever_an_agent_says_of_others_sessions_nobody_else_hears_of_it() {
 }
 
 #[test]
-fn whatever_a_program_says_of_others_sessions_nobody_else_hears_of_it() {
+fn a_programs_words_about_others_sessions_reach_no_other_peer() {
     for membership in MEMBERSHIPS {
         let (_, session) = cluster(membership);
         let lies = lies_of_a_program(session);

@@ -119,8 +119,8 @@ fn nothing_is_measured_where_a_session_is_nor_right_after() {
     bench.give(Input::Open { client: ClientId(9), request: request("n1"), key: KEY, user: ALICE.into() });
     assert_eq!(tick(&mut bench, 5_000), []);
     let asked = orders(bench.give(Input::MeasureSoon));
-    assert_eq!(asked, [], "not even if somebody waits");
-    assert_eq!(bench.cluster.measuring(), 0, "and nobody waits for that");
+    assert_eq!(asked, [], "not even if a client waits");
+    assert_eq!(bench.cluster.measuring(), 0, "and none is pending");
     tick(&mut bench, 6_000);
     bench.give(Input::ClientGone { client: ClientId(9) });
     assert_eq!(tick(&mut bench, QUIET - 1), []);
@@ -165,11 +165,11 @@ fn a_measurement_that_fails_or_never_comes_is_tried_again_once() {
     let mut bench = Bench::new();
     come(&mut bench, 1..=2);
     let order = tick(&mut bench, QUIET).pop().unwrap();
-    // Somebody else's word for it does not count.
+    // Another agent's word for it does not count.
     let path = Ok(MeasuredPath { times: times(1), transport: "tls".into() });
     bench.give(Input::PathMeasured { link: order.to, measurement: order.measurement, path });
     assert_eq!(bench.cluster.path(NodeId(0), NodeId(1)), None);
-    let failed = Err("nobody there".to_owned());
+    let failed = Err("no agent there".to_owned());
     let again = bench.give(Input::PathMeasured { link: order.from, measurement: order.measurement, path: failed });
     let again = orders(again).pop().unwrap();
     assert_ne!(again.measurement, order.measurement);

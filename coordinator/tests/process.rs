@@ -72,7 +72,7 @@ fn it_says_where_it_listens_and_ends_on_sigterm() {
 }
 
 #[test]
-fn it_ends_with_the_input_of_whoever_started_it() {
+fn it_ends_with_its_standard_input() {
     let (dir, _) = with_certificates();
     let mut command = command(&dir);
     command.arg("--stop-on-stdin-eof").stdin(Stdio::piped());
@@ -137,7 +137,7 @@ fn it_says_that_descriptors_are_too_few_for_it() {
     assert!(listening > 0);
 }
 
-/// It asks the system who somebody is on a thread, which it does not get: they are told, and it goes on.
+/// It asks the system who a user is on a thread, which it does not get: the caller is told, and it goes on.
 #[test]
 fn who_can_not_be_asked_for_for_want_of_a_thread_is_told_so() {
     /// Less than a thread's stack.

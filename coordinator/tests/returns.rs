@@ -40,7 +40,7 @@ fn is_closed_on(effects: &[Effect], link: u64, session: SessionId) -> bool {
 }
 
 #[test]
-fn a_program_has_its_session_again_whoever_comes_back_first() {
+fn a_program_gets_its_session_back_in_either_order_of_returns() {
     for program_first in [true, false] {
         let mut bench = Bench::new();
         if program_first {
@@ -85,8 +85,8 @@ fn a_program_that_comes_back_hears_of_lost_nodes_and_of_its_end() {
 }
 
 #[test]
-fn nobody_takes_a_session_by_coming_first() {
-    // Mallory names a session of Alice's before anybody else is back.
+fn a_first_comer_does_not_take_anothers_session() {
+    // Mallory names a session of Alice's before Alice's program or agent is back.
     for (key, user) in [(OTHER_KEY, "mallory"), (OTHER_KEY, ALICE), (KEY, "mallory")] {
         let mut bench = Bench::new();
         assert_eq!(bench.attach(1, EARLIER, key, user), [ClientPush::Attached]);
@@ -117,7 +117,7 @@ fn a_program_that_comes_back_to_a_full_coordinator_comes_again() {
 }
 
 #[test]
-fn nobody_ends_a_session_by_coming_first() {
+fn a_first_comer_does_not_end_anothers_session() {
     let limits = Limits { session_ms: 10_000, ..Limits::default() };
     for leaves in [true, false] {
         let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
@@ -140,7 +140,7 @@ fn nobody_ends_a_session_by_coming_first() {
 }
 
 #[test]
-fn a_session_that_agents_know_is_nobody_elses() {
+fn a_session_that_agents_know_stays_its_owners() {
     let mut bench = Bench::new();
     bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
     for (client, key, user) in [(1, OTHER_KEY, ALICE), (2, KEY, "mallory")] {
@@ -259,7 +259,7 @@ fn who_asks_while_most_agents_are_coming_back_waits_for_all_of_them() {
     let [ClientPush::Granted(session)] = pushes(&effects, ClientId(2))[..] else { panic!("{effects:?}") };
     assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 6);
 
-    // Whoever is not back in time is waited for no longer.
+    // An agent that is not back in time is no longer waited for.
     for link in [4, 5] {
         bench.give(Input::LinkLost { link: LinkId(link) });
     }

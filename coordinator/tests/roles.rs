@@ -1,7 +1,7 @@
 //! Everybody at every endpoint: what a role may not do is refused in words, and what was read off the wire is of no use.
 
-mod nobody;
 mod requests;
+mod uncertified;
 
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
@@ -18,7 +18,6 @@ use accord_trust::access::{Act, may};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust, explain};
 use accord_types::ErrorCode;
-use nobody::nobody;
 use requests::request;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -29,6 +28,7 @@ use tokio_rustls::rustls;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
+use uncertified::uncertified;
 use v1::agent_message::Body;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -130,7 +130,7 @@ fn every_call_of_every_role_is_answered_as_the_table_says() {
     }
 }
 
-/// Else whoever has a certificate could end jobs while they begin.
+/// Else any holder of a certificate could end jobs while they begin.
 #[test]
 fn jobs_are_joined_by_agents_only_and_in_their_own_names() {
     let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
@@ -150,7 +150,7 @@ fn jobs_are_joined_by_agents_only_and_in_their_own_names() {
     assert_eq!(join(&agent, "h1", VERSION + 1).unwrap_err().code(), Code::FailedPrecondition);
 }
 
-/// Who shows no certificate hears so, gets no session, and costs nobody else one.
+/// A client without a certificate is told so, gets no session, and costs no other client one.
 #[test]
 fn without_a_certificate_nothing_is_answered() {
     let authority = Authority::new("c1", HOUR).unwrap();
@@ -158,7 +158,7 @@ fn without_a_certificate_nothing_is_answered() {
     let open = Message::Open(request("h1")).encode();
     for protocol in [session_endpoint::PROTOCOL.as_bytes(), b"h2"] {
         let name = rustls::pki_types::ServerName::try_from("accord").unwrap();
-        let client = rustls::ClientConnection::new(Arc::new(nobody(protocol)), name).unwrap();
+        let client = rustls::ClientConnection::new(Arc::new(uncertified(protocol)), name).unwrap();
         let tcp = TcpStream::connect(coordinator.address()).unwrap();
         tcp.set_read_timeout(Some(SOON)).unwrap();
         let mut lane = rustls::StreamOwned::new(client, tcp);
@@ -184,7 +184,7 @@ fn only_tenants_open_sessions() {
         let own = authority.identity(role.clone(), HOUR).unwrap();
         let error =
             session_endpoint::open(&PeerAddress::new(coordinator.address()), &own, SOON, &request("h1")).unwrap_err();
-        // Whoever may open one hears that there is no device.
+        // A role that may open one hears that there is no device.
         let refused = error.cause().contains(&format!("{role} may not open sessions"));
         assert_eq!(refused, !may(&role, Act::OpenSession), "{error}");
         assert!(error.remedy_text().is_some(), "{error}");
@@ -215,7 +215,7 @@ fn strangers_are_refused_by_programs_and_agents_endpoints_alike() {
 }
 
 #[test]
-fn nobody_in_the_coordinators_place_is_believed() {
+fn only_a_coordinator_is_believed_in_the_coordinators_place() {
     let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
     for role in roles().into_iter().skip(1) {
         let own = authority.identity(role.clone(), HOUR).unwrap();
@@ -234,7 +234,7 @@ fn nobody_in_the_coordinators_place_is_believed() {
 fn what_was_read_off_the_wire_is_of_no_use() {
     let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
     let coordinator = start(&authority);
-    // Somebody who hears all that an administrator says.
+    // A listener that hears all that an administrator says.
     let (tap, heard) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(Mutex::new(Vec::new())));
     let (address, kept, target) = (tap.local_addr().unwrap().to_string(), heard.clone(), coordinator.address());
     std::thread::spawn(move || {

@@ -224,7 +224,7 @@ fn an_empty_cluster_refuses_with_a_remedy() {
 }
 
 #[test]
-fn nobody_at_the_address_is_an_error_with_a_remedy() {
+fn no_coordinator_at_the_address_is_an_error_with_a_remedy() {
     let fixture = Fixture::new();
     let (address, own) = (fixture.address(), fixture.authority.identity(tenant(), HOUR).unwrap());
     drop(fixture);
@@ -247,7 +247,7 @@ fn another_version_is_refused_by_name() {
 }
 
 #[test]
-fn garbage_harms_nobody() {
+fn garbage_harms_no_other_connection() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
     for garbage in [
@@ -268,7 +268,7 @@ fn garbage_harms_nobody() {
 }
 
 #[test]
-fn those_who_say_nothing_hold_up_nobody() {
+fn silent_connections_block_no_other() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(fixture.coordinator.address()).unwrap()).collect();
@@ -403,7 +403,7 @@ fn a_program_comes_back_to_its_session_at_another_coordinator() {
     let seen =
         |fixture: &Fixture| fixture.describe().sessions.iter().map(|one| (one.id, one.attached)).collect::<Vec<_>>();
     assert_eq!(seen(&fixture), [(lease.session.0, true)]);
-    // Nobody else has it, nor is anybody told that it is over, as long as no agent says whose it is.
+    // No other user has it, and no client is told that it is over, as long as no agent says whose it is.
     assert!(attach(&fixture, "mallory", &claim).is_err());
     assert_eq!(seen(&fixture), [(lease.session.0, true)]);
     drop(back);

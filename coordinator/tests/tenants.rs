@@ -1,4 +1,5 @@
-//! What one tenant asks for makes the coordinator neither large nor slow, and shuts nobody out: long lists and names, many sessions and connections.
+//! What one tenant asks for makes the coordinator neither large nor slow, and shuts no other tenant out: long lists and
+//! names, many sessions and connections.
 
 #[allow(dead_code)]
 mod crowd;
@@ -268,7 +269,7 @@ fn pages_that_a_watcher_does_not_read_are_not_made() {
 }
 
 #[test]
-fn a_user_who_opens_sessions_for_ever_shuts_nobody_out() {
+fn a_user_who_opens_sessions_for_ever_shuts_no_other_user_out() {
     let coordinator = Coordinator::start(Some(256));
     let runtime = runtime();
     let _agent = runtime.block_on(attend(&coordinator.authority, coordinator.address, register("h1"))).unwrap();

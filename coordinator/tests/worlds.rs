@@ -79,7 +79,7 @@ fn a_rank_that_was_taken_for_dead_and_comes_back_alone_is_told() {
 }
 
 #[test]
-fn whom_a_coordinator_does_not_reach_for_a_while_is_told_of_nobody() {
+fn a_rank_out_of_reach_for_a_while_is_told_of_no_loss() {
     let mut bench = Bench::new();
     for link in 1..4 {
         rank(&mut bench, link, &format!("h{link}"), 10);
@@ -128,7 +128,7 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
     // h1 has registered, and h2 dies in MPI's start.
     rank(&mut bench, 11, "h1", 10);
     assert_eq!(lost(&mut bench, 2), [(1, "h2".into()), (3, "h2".into())]);
-    // h1 is told of h3 too, and h3 of nobody: it has gone.
+    // h1 is told of h3 too, and h3 of none: it has gone.
     assert_eq!(lost(&mut bench, 3), [(1, "h3".into())]);
     // When all are in each says so, and later ends are those of nodes.
     assert_eq!(told(bench.give(Input::Goodbye { link: LinkId(1) })), []);
@@ -151,7 +151,7 @@ fn ranks_that_join_are_not_told_of_those_of_another_run() {
 }
 
 #[test]
-fn whoever_joins_twice_or_nothing_or_is_one_too_many_is_refused() {
+fn joining_twice_or_no_job_or_beyond_its_size_is_refused() {
     let cluster = Cluster::new(Limits { nodes_max: 2, ..Limits::default() }, 1_000);
     let mut bench = Bench { cluster, now: 0 };
     let mut join = |link, name: &str, world: &str| {

@@ -130,7 +130,7 @@ impl Turn {
         !self.proven.get() && !self.handshakes.lock().unproven.contains_key(&self.ticket)
     }
 
-    /// The key is proven: nobody takes this place any more.
+    /// The key is proven: this connection keeps its place.
     fn prove(&self) -> Result<()> {
         let mut state = self.handshakes.lock();
         if !state.room.leave(self.ticket) || state.proven >= PROVEN_MAX {

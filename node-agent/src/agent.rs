@@ -154,7 +154,7 @@ pub fn run(config: &Config) -> Result<(), String> {
             None => None,
         };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
-        // Whoever started this reads the port from here. It may not care to.
+        // The process that started this one reads the port from here. It may have closed the pipe.
         let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} listening on {address}");
         if let Some(address) = monitored {
             let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} shows metrics on {address}");
@@ -224,7 +224,7 @@ fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// By a clock that nobody sets, and that goes on while the machine sleeps.
+/// By a clock that can't be set, and that goes on while the machine sleeps.
 fn since_boot_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000

@@ -1,4 +1,4 @@
-//! Questions that a process of its own answers: whatever becomes of that takes nobody along.
+//! Questions that a process of its own answers: if it crashes or hangs, this process goes on.
 
 use crate::process::{self, Spawner};
 use accord_types::threads;
@@ -44,12 +44,12 @@ pub(crate) fn ask(
         if let Some(spawner) = spawner {
             spawner.end_orphans();
         }
-        // Too late, if nobody takes it.
+        // Fails if the caller has given up waiting.
         let _ = send.send((read.unwrap_or(Ok(0)).map(|_| bytes), status));
     };
     threads::spawn("accord-ask", wait).map_err(NoAnswer::Refused)?;
     let Ok((bytes, status)) = answer.recv_timeout(limit) else {
-        // One that hangs inside the kernel doesn't even hear this; the thread waits for it, and nobody else.
+        // A process that hangs inside the kernel doesn't even take this signal; only this thread waits for it.
         let _ = pidfd_send_signal(&process, Signal::KILL);
         return Err(NoAnswer::Late);
     };

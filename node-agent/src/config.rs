@@ -37,8 +37,9 @@ pub struct Config {
     #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER")]
     pub tls: Option<PathBuf>,
 
-    /// Have commands and data of sessions go between machines in clear, where whoever reads the network has them and whoever changes it
-    /// runs code as the sessions' users. The coordinator decides it; an agent without this refuses such sessions.
+    /// Have commands and data of sessions go between machines in clear, where an attacker on the network can read them, and
+    /// by changing them run code as the sessions' users. The coordinator decides it; an agent without this refuses such
+    /// sessions.
     #[arg(long)]
     pub insecure_plain_tcp: bool,
 
@@ -169,7 +170,7 @@ pub enum MpiGpus {
 /// Whether an agent measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Measure {
-    /// While nobody is disturbed.
+    /// While no session is disturbed.
     #[default]
     On,
     /// Never.

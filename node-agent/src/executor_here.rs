@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 pub(crate) struct ExecutorsHere {
     /// How they reach others.
     wanted: Wanted,
-    /// What regions on GPUs print comes by way of this process, whoever's they are.
+    /// What regions on GPUs print comes by way of this process, whichever session prints it.
     printed: Arc<OnceLock<Option<Printed>>>,
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn nobody_elses_executor_is_in_the_agents_process() {
+    fn no_other_users_executor_is_in_the_agents_process() {
         let account =
             Account { name: "bob".to_owned(), uid: 1001, gid: 1001, groups: Vec::new(), home: PathBuf::from("/") };
         let executors = ExecutorsHere::new(Wanted::Auto);

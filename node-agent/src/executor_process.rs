@@ -70,7 +70,7 @@ pub fn become_user() -> ExitCode {
         return failed("executors are started by an agent only".to_owned());
     };
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    // The user last: nobody else may change groups.
+    // The user last: only root may change groups.
     let given_up = setgroups(&groups).and_then(|()| setresgid(gid, gid, gid)).and_then(|()| setresuid(uid, uid, uid));
     if let Err(error) = given_up {
         return failed(format!("cannot become user {uid}: {error}"));

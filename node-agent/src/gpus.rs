@@ -1,4 +1,4 @@
-//! This machine's GPUs, looked for in a process of its own: a driver that hangs or crashes takes nobody along, and the agent
+//! This machine's GPUs, looked for in a process of its own: the agent outlives a driver that hangs or crashes, and
 //! holds no device open, so that a driver can be replaced while it runs.
 
 use crate::ask::{self, NoAnswer};
@@ -114,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_hangs_holds_nobody_up() {
+    fn a_driver_that_hangs_blocks_no_caller() {
         let why = ask_script("exec sleep 600", Duration::from_millis(50)).unwrap_err();
         assert!(why.contains("did not answer"), "{why}");
     }
 
     #[test]
-    fn a_driver_that_crashes_takes_nobody_along() {
+    fn a_driver_that_crashes_ends_only_its_own_process() {
         let why = ask_script("kill -SEGV $$", LOOK_MAX).unwrap_err();
         assert!(why.contains("SIGSEGV"), "{why}");
         let why = ask_script("exit 3", LOOK_MAX).unwrap_err();

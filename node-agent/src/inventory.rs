@@ -19,8 +19,8 @@ pub struct InventoryConfig {
     pub cpu_memory: Option<u64>,
 }
 
-/// The devices of this node by ordinal: `gpus`, and CPU devices where there is none or where somebody asks for them. The
-/// coordinator numbers the node.
+/// Returns the devices of this node by ordinal: `gpus`, and CPU devices where there is none or where settings ask for
+/// them. The coordinator numbers the node.
 pub fn inventory(
     node_name: &str,
     gpus: Vec<DeviceInfo>,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_devices_follow_gpus_when_somebody_asks_for_them() {
+    fn cpu_devices_follow_gpus_when_asked_for() {
         let config = InventoryConfig { cpu_devices: Some(2), cpu_memory: Some(1 << 20) };
         let gpu = |ordinal| {
             let mut info = inventory("h", Vec::new(), &config, &Topology::default()).remove(0);

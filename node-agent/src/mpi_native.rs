@@ -83,7 +83,7 @@ fn ask(program: &Path, object: &Path, shown: Option<&str>, limit: Duration) -> s
 
 /// See [`ARGUMENT`].
 pub fn main() -> ExitCode {
-    // Nobody reads the answer then.
+    // Its parent alone reads the answer.
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         let _ = writeln!(std::io::stderr(), "accord-node-agent {ARGUMENT}: {error}");
         return ExitCode::FAILURE;

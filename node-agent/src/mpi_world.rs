@@ -154,7 +154,7 @@ impl MpiWorld {
         start("accord-accept", move || {
             let why = accept_of_world(&fabric, &lanes_to);
             if !leaving.load(Ordering::Acquire) {
-                // Nobody can be reached any more, and a world that has failed can't be joined again.
+                // No rank can be reached any more, and a world that has failed can't be joined again.
                 let _ = writeln!(io::stderr(), "accord-node-agent: {why}");
                 std::process::exit(1);
             }

@@ -76,7 +76,7 @@ impl Spawner {
         let serve = move || {
             let mut own = Vec::new();
             for request in queue {
-                // Whoever asked waits for the answer.
+                // The caller waits for the answer.
                 match request {
                     Request::Start { mut command, reply } => {
                         let started = start(&mut command).map(|(child, handle, process)| {
@@ -94,7 +94,7 @@ impl Spawner {
         Ok(Self { requests, program })
     }
 
-    /// Starts a process. The child is for whoever waits for its end; the descriptor is readable then.
+    /// Starts a process. The child is for the thread that waits for its end; the descriptor is readable then.
     ///
     /// # Errors
     /// The system's.
@@ -281,7 +281,7 @@ impl ExecutorProcess {
     }
 
     fn kill(&self) {
-        // The handle names this process for good, so that nobody else can be hit.
+        // The handle names this process for good, so that no other process can be hit.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Supervisor {
     began: Instant,
     /// For threads: something has happened.
     changed: Condvar,
-    /// The same for whoever speaks with the coordinator.
+    /// The same for the task that talks to the coordinator.
     news: Notify,
     /// The same for ports, where connections wait for their sessions.
     wakers: ShortLock<Vec<Arc<Waker>>>,
@@ -278,7 +278,7 @@ impl Supervisor {
             drop(account_use);
             supervisor.tell(|node, _, _| node.remains_gone(&user));
         };
-        // Nobody else could tell its end.
+        // Only this thread reports its end.
         let reaper = threads::spawn("accord-reap", reaper);
         let started = reaper
             .map_err(|error| {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_users_are_themselves_and_nobody_is_root() {
+    fn by_default_users_are_themselves_and_never_root() {
         assert_eq!(rules("*"), UserRules::default());
         assert_eq!(decide("*", "alice"), Ok(Treatment::As(account("alice", 1000))));
         for root in ["root", "toor", "0"] {

@@ -203,7 +203,7 @@ fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
     for name in ["ca.crt", "tls.crt", "tls.key"] {
         std::fs::copy(other.join(name), folder.join(name)).unwrap();
     }
-    // These can be used, and nobody believes them.
+    // They can be read, but their authority is not trusted.
     let cluster = cluster.restart_coordinator();
     said.await_line("of another authority");
     assert!(!is_up(&cluster.view()));
@@ -214,7 +214,7 @@ fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
     assert!(agent.wait().success());
 }
 
-/// What somebody says, line by line.
+/// A process's output, line by line.
 struct Said(Receiver<String>);
 
 impl Said {
@@ -237,7 +237,7 @@ impl Said {
             match self.0.recv_timeout(left()) {
                 Ok(line) if line.contains(words) => return,
                 Ok(line) => passed.push(line),
-                Err(error) => panic!("nobody said {words:?}: {error}: {passed:#?}"),
+                Err(error) => panic!("no line has {words:?}: {error}: {passed:#?}"),
             }
         }
     }
@@ -323,7 +323,7 @@ fn garbage_and_wrong_lanes_leave_the_agent_alone() {
 }
 
 #[test]
-fn an_agent_ends_with_the_input_of_whoever_started_it() {
+fn an_agent_ends_with_its_standard_input() {
     let cluster = Cluster::new();
     let mut command = cluster.command("h1");
     command.arg("--stop-on-stdin-eof").stdin(Stdio::piped());

@@ -15,7 +15,7 @@ use support::{Cluster, SOON, command_lane};
 
 /// Addresses that the crowd comes from.
 const ADDRESSES: u64 = 50;
-/// Of the honest sessions, whose ends take a moment. Nobody of a crowd has one.
+/// Of the honest sessions, whose ends take a moment. No connection of a crowd has one.
 const MORE_THREADS_MAX: u64 = 12;
 /// Those of a crowd that have to be there while an honest session opens: half of the agent's places for them.
 const WAITING_MIN: usize = 256;
@@ -23,7 +23,8 @@ const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// What an honest session may take to open.
 const OPENS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Of a crowd of which each says what `words` are, with a session that somebody has. `waits`: until its time is over or another one needs its place.
+/// Of a crowd whose connections each send `words`, for an existing session. `waits`: until its time is over or another
+/// one needs its place.
 fn honest_sessions_open_under(whom: &str, waits: bool, words: impl FnOnce(&Lease) -> Vec<u8>) {
     if !has_room() {
         return;
@@ -83,7 +84,7 @@ fn hello(session: SessionId) -> Vec<u8> {
 }
 
 #[test]
-fn whoever_says_nothing_does_not_wake_an_agent() {
+fn silent_connections_do_not_wake_an_agent() {
     const SILENT: u64 = 400;
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");

@@ -19,7 +19,8 @@ const HEARTBEAT: Duration = Duration::from_millis(100);
 const BEATS: usize = 20;
 const SESSIONS: usize = 12;
 
-/// Holds a lease on the file at the path: whoever starts it waits until it is given back. For the system's 45 s at most.
+/// Holds a lease on the file at the path: starting it blocks until the lease is given back. For the system's 45 s at
+/// most.
 const HOLDER: &str = "
 import fcntl, os, signal, sys
 signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -29,7 +30,7 @@ print('held', flush=True)
 sys.stdin.read()
 ";
 
-/// A program that nobody can start until this is dropped.
+/// A program that can't be started until this is dropped.
 struct Held(Child);
 
 impl Held {
@@ -90,7 +91,7 @@ fn await_beats(cluster: &Cluster, count: usize) {
 }
 
 /// Executors can't be started, and with them the threads that start them or wait for them stand still. Others wait for
-/// sessions that nobody announces.
+/// sessions that are never announced.
 #[test]
 fn an_agent_whose_work_stands_still_goes_on_beating() {
     let limits = Limits { heartbeat_ms: HEARTBEAT.as_millis() as u64, ..Limits::default() };

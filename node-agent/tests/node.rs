@@ -88,7 +88,7 @@ impl Bench {
 }
 
 fn unreachable() -> Disconnect {
-    Disconnect::Unreachable("nobody listens".to_owned())
+    Disconnect::Unreachable("nothing listens".to_owned())
 }
 
 fn connects(effects: &[Effect]) -> Option<Vec<SessionId>> {
@@ -99,7 +99,7 @@ fn connects(effects: &[Effect]) -> Option<Vec<SessionId>> {
 }
 
 #[test]
-fn pauses_grow_for_as_long_as_nobody_takes_the_node_in() {
+fn pauses_grow_until_a_coordinator_registers_the_node() {
     let mut bench = Bench::new();
     let mut pauses = Vec::new();
     for _ in 0..7 {
@@ -208,7 +208,7 @@ fn a_second_command_lane_waits_for_the_end_of_the_first_ones_executor() {
 }
 
 #[test]
-fn an_executor_that_does_not_end_is_in_nobodys_way_for_ever() {
+fn an_executor_that_does_not_end_blocks_no_session_for_ever() {
     let mut bench = Bench::new();
     bench.node.opened(bench.now, grant(A, None));
     bench.run(A);
@@ -300,7 +300,7 @@ fn lanes_for_another_node_or_in_clear_are_refused() {
     assert!(admit(&Hello { secure: true, ..hello }, Way { leaves_machine: true, ..HERE }));
     assert!(admit(&Hello { to: Some(NodeId(3)), ..hello }, HERE));
     assert!(!admit(&Hello { to: Some(NodeId(2)), ..hello }, HERE), "another node is meant");
-    assert!(!admit(&Hello { session: B, ..hello }, HERE), "nobody has told of it");
+    assert!(!admit(&Hello { session: B, ..hello }, HERE), "it was not announced");
 }
 
 /// Something that happens. The number chooses a session, a lane or an executor.
@@ -527,7 +527,7 @@ proptest! {
             around.happen(event);
             around.settle();
         }
-        // All that was begun comes to its end, once nobody wants it any more.
+        // All that was begun comes to its end, once no session wants it any more.
         (0..3).for_each(|index| around.happen(Happens::Closed(index)));
         while !around.starting.is_empty() {
             around.happen(Happens::Started(0));

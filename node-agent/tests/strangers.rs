@@ -26,7 +26,7 @@ const HELLO: usize = 68;
 const CHALLENGE: usize = 16 + 64;
 const PROOF: usize = 32;
 
-/// Nobody with `key` gets a lane of the session, and its executor does not notice.
+/// Asserts that a peer with `key` gets no lane of the session, and its executor does not notice.
 fn assert_kept_out(agent: &Agent, session: SessionId, key: &Key) {
     let (number, executor) = agent.executor();
     for purpose in LANES {
@@ -38,7 +38,7 @@ fn assert_kept_out(agent: &Agent, session: SessionId, key: &Key) {
 }
 
 #[test]
-fn a_key_of_somebodys_own_opens_no_lane_of_a_session() {
+fn an_invented_key_opens_no_lane_of_a_session() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
@@ -203,7 +203,8 @@ fn a_lease_is_of_its_own_session_only() {
     assert!(agent.executors().is_empty());
 }
 
-/// The coordinator's port while it is away is anybody's who comes first: a tenant of the cluster, or somebody with an authority of their own.
+/// The coordinator's port while it is away belongs to the first process that binds it: a tenant of the cluster, or an
+/// attacker with an authority of its own.
 #[test]
 fn who_takes_the_coordinators_place_ends_no_agent_and_no_session() {
     let cluster = Cluster::new();
@@ -281,7 +282,7 @@ fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessi
         }
         assert_eq!(refusal(&agent, &heard[..HELLO], &heard[HELLO..]).as_deref(), Some("the keys differ"));
         tried += 1;
-        // Each byte of what was recorded, changed: nobody waits for the answers, some of which take seconds.
+        // Each byte of what was recorded, changed: the test does not wait for the answers, some of which take seconds.
         let changed: Vec<TcpStream> = (0..HELLO + PROOF)
             .map(|at| {
                 let mut bytes = heard.clone();

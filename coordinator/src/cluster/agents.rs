@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const REASON_MAX: usize = 512;
 /// An agent that has missed so many heartbeats may have lost its machine.
 const HEARTBEATS_MISSED: u64 = 3;
-/// A tick that comes so late says that this process did not run: nobody was silent in that time.
+/// Lateness of a tick from which this process was not running: silence during it does not count.
 const TICK_LATE_MS: u64 = 1_000;
 
 /// So long after a coordinator's start programs of earlier sessions may still be about to come back.
@@ -162,7 +162,7 @@ impl Cluster {
         }
     }
 
-    /// The number that the node had under an earlier coordinator if nobody has it, else a new one.
+    /// The number that the node had under an earlier coordinator if it is free, else a new one.
     fn number_node(&self, previous: Option<NodeId>) -> NodeId {
         // An agent can't make the numbers run out by asking for a huge one.
         let sane = |id: &NodeId| usize::try_from(id.0).is_ok_and(|n| n < self.limits.nodes_max);
@@ -326,15 +326,13 @@ impl Cluster {
         }
     }
 
-    /// How long a node may be silent now. If most are it may be this process that nobody reaches.
+    /// How long a node may be silent now. If most are silent, the coordinator itself may be unreachable.
     fn silence_limit(&mut self, now: Millis) -> u64 {
         let lost_after = self.limits.lost_after_ms;
         let (all, silent) = (self.nodes.up(), self.nodes.silent_for(lost_after, now));
         let doubts = silent >= 2 && 2 * silent > all;
         if doubts && !self.doubts {
-            tracing::warn!(
-                "{silent} of {all} nodes are silent at once: maybe nobody reaches the coordinator; it waits"
-            );
+            tracing::warn!("{silent} of {all} nodes are silent at once: the coordinator may be unreachable; it waits");
         }
         self.doubts = doubts;
         if doubts { lost_after.saturating_mul(DOUBT) } else { lost_after }

@@ -87,7 +87,7 @@ pub enum ClientPush {
     ExecutorEnded(NodeId, String),
     /// For the program's standard error, once.
     Warning(String),
-    /// The session was ended by somebody else than its program.
+    /// The session was ended from outside its program.
     Ended(String),
 }
 

@@ -6,7 +6,7 @@ use super::job::{Held, Opener};
 use super::state::Cluster;
 use super::time::Millis;
 
-/// So long an agent may take to connect again before nobody waits for it. It tries every second.
+/// How long a request waits for lost agents to connect again. They try every second.
 const BACK_WITHIN_MS: u64 = 2_000;
 
 impl Cluster {

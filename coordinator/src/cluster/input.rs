@@ -104,7 +104,7 @@ pub enum Input {
     NodeMeasured { link: LinkId, figures: NodeFigures },
     /// An agent has measured a path, or could not, and why.
     PathMeasured { link: LinkId, measurement: u64, path: Result<MeasuredPath, String> },
-    /// Somebody wants to see figures: what was not measured yet is measured now.
+    /// A client wants to see figures: missing ones are measured now.
     MeasureSoon,
     /// A user or an administrator changes a job, or pauses all starts. It was looked before whether they may.
     Schedule(accord_scheduler::Input),

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const UNDER_WAY_MAX_MS: u64 = 10_000;
 /// So long after it came, and after its last session, a node is left alone.
 const QUIET_MS: u64 = 1_000;
-/// So long after somebody has asked, nobody waits for that.
+/// How long after a question for figures the client may still wait for them.
 const HURRY_MS: u64 = 5_000;
 /// So long after that a question counts as the same one.
 const ASKED_PAUSE_MS: u64 = 200;
@@ -119,7 +119,7 @@ impl Cluster {
         paths + self.paths.without_figures().filter(free).count()
     }
 
-    /// Somebody waits for figures.
+    /// Measures figures soon, as a client waits for them.
     pub(super) fn measure_soon(&mut self, now: Millis, out: &mut Vec<Effect>) {
         // Who asks all the time has no more of it: agents are not told that often.
         if self.paths.hurry_until > now.plus(HURRY_MS - ASKED_PAUSE_MS) {
@@ -150,7 +150,7 @@ impl Cluster {
         if self.hear(now, link, out).is_none() {
             return;
         }
-        // One that came too late, or that nobody has ordered.
+        // A report that came too late, or was not ordered.
         if self.paths.under_way(measurement).is_none_or(|under_way| under_way.link != link) {
             return;
         }

@@ -35,7 +35,7 @@ impl Cluster {
                 session.rank = program.rank;
                 session.order = program.order;
             }
-            // Whoever that was, it was not this session's program.
+            // The caller was not this session's program.
             Some(Session { client: Some(client), .. }) => {
                 self.clients.remove(&client);
                 out.push(Effect::ToClient(client, ClientPush::Refused(not_yours(id))));
@@ -79,7 +79,7 @@ impl Cluster {
         if let Some(session) = self.sessions.get_mut(&id) {
             if session.owner != owner {
                 return out.push(match session.origin {
-                    // Nobody knows yet whose it is. Who is told nothing comes again.
+                    // The owner is not known yet. A client without an answer comes again.
                     Origin::Program => Effect::CloseClient(client),
                     Origin::Own | Origin::Agent => refused(not_yours(id)),
                 });

@@ -287,8 +287,8 @@ impl Cluster {
         }
     }
 
-    /// A session is over as far as its program or the clock say. Of one that only somebody who came back speaks of nobody knows yet
-    /// whether it was theirs: ending it for everybody could end another's.
+    /// A session is over as far as its program or the clock say. The owner of one that only a returned client names is
+    /// not known yet: ending it for all could end another user's.
     fn finish(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
         match self.sessions.get(&id).map(|session| session.origin) {
             Some(Origin::Program) => {

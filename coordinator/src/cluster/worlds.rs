@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 /// How often agents that are ranks say that they live, at least: of a link that is back after 2 s the next word has to come before that.
 const HEARTBEAT_MAX_MS: u64 = 250;
-/// Once a rank has been connected for so long without one that has gone, that one won't come back either: it was no coordinator that nobody
-/// reached.
+/// Once a rank has been connected for so long without one that has gone, that one won't come back either: the
+/// coordinator itself was not unreachable.
 const OVER_MS: u64 = 10_000;
 
 impl Cluster {

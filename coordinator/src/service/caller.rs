@@ -54,10 +54,10 @@ impl Caller {
         self.address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
     }
 
-    /// Whoever makes this call, if they may.
+    /// Returns the caller, if it may make this call.
     pub(super) fn check<T>(request: &Request<T>, act: Act) -> Result<&Self, Status> {
         let caller = request.extensions().get::<Self>();
-        let caller = caller.ok_or_else(|| Status::unauthenticated("nobody knows who calls"))?;
+        let caller = caller.ok_or_else(|| Status::unauthenticated("the caller is unknown"))?;
         if let Some(error) = &caller.refused {
             return Err(over_quota(error));
         }

@@ -101,7 +101,7 @@ struct ClusterAndPeers {
     clients: HashMap<ClientId, mpsc::Sender<Message>>,
     connections: u64,
     effects: Vec<Effect>,
-    /// Somebody should look at the view again.
+    /// Whether watchers should look at the view again.
     changed: bool,
     metrics: Metrics,
     /// Decisions that are not durable yet; none: nothing is kept over a restart.

@@ -1,4 +1,5 @@
-//! The coordinator's UNIX socket in the file system. Everybody of the machine may connect to it; nobody else may take its place.
+//! The coordinator's UNIX socket in the file system. Every user of the machine may connect to it; no other user may
+//! take its place.
 
 use accord_trust::local::check_folder;
 use rustix::process::geteuid;
@@ -12,7 +13,7 @@ use tokio::net::UnixListener;
 /// Listens there. What a coordinator that was killed has left there goes.
 ///
 /// # Errors
-/// In words: if others could listen there, if somebody does, if the system refuses. Has to be called within a runtime.
+/// In words: if others could listen there, if a process does, if the system refuses. Has to be called within a runtime.
 pub fn listen_here(path: &Path) -> std::result::Result<UnixListener, String> {
     let owner = check_folder(path).map_err(|error| error.to_string())?;
     let own = geteuid().as_raw();
@@ -23,7 +24,9 @@ pub fn listen_here(path: &Path) -> std::result::Result<UnixListener, String> {
         ));
     }
     listen(path).map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => format!("somebody listens at {} already; choose another --socket", path.display()),
+        ErrorKind::AddrInUse => {
+            format!("another process listens at {} already; choose another --socket", path.display())
+        }
         _ => format!("cannot listen at {}: {error}; choose another --socket", path.display()),
     })
 }

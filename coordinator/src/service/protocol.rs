@@ -18,7 +18,7 @@ impl Protocol {
     /// The protocol of this name.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if it is nobody's.
+    /// `acc_error_device_unavailable` if there is no such protocol.
     pub(super) fn named(name: &[u8]) -> Result<Self> {
         match name {
             name if name == channel::PROTOCOL => Ok(Self::Grpc),
@@ -32,7 +32,7 @@ impl Protocol {
     }
 }
 
-/// How many bytes are read of a name that is said to be so long: longer ones are nobody's.
+/// How many bytes are read of a name that is said to be so long: no protocol has a longer one.
 pub(super) fn name_len(said: u8) -> usize {
     usize::from(said).min(PROTOCOL_MAX)
 }

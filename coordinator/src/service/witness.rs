@@ -1,5 +1,5 @@
-//! Who somebody is that shows no certificate: the system is asked, or MUNGE. Both may wait, as the system's database of users may, so that it is
-//! done on threads of their own, few at a time.
+//! Who a caller without a certificate is: the system is asked, or MUNGE. Both may block, as the system's database of
+//! users may, so that it is done on threads of their own, few at a time.
 
 use super::caller::Caller;
 use accord_fabric::new_session_key;
@@ -87,7 +87,7 @@ impl Witnesses {
 
     async fn ask(&self, question: impl FnOnce() -> Result<Attested> + Send + 'static) -> Result<Attested> {
         let turn = self.questions.clone().acquire_owned().await;
-        let turn = turn.map_err(|_| refused("nobody could be asked who it is"))?;
+        let turn = turn.map_err(|_| refused("its user could not be asked for"))?;
         on_thread("accord-witness", turn, question).await?
     }
 

@@ -130,7 +130,8 @@ pub(crate) fn measured(attacked: &str, by: &str, figures: &[(&str, f64)]) {
     println!("measured {{\"attacked\": {attacked:?}, \"by\": {by:?}, \"figures\": {{{}}}}}", figures.join(", "));
 }
 
-/// Whoever is silent for 3 s, as `silent` many are, costs the process neither processor time nor a look at each of them.
+/// A peer that is silent for 3 s, as `silent` many are, costs the process neither processor time nor a look at each of
+/// them.
 pub(crate) fn assert_idle(process: u32, attacked: &str, silent: u64) {
     const WATCHED: Duration = Duration::from_secs(3);
     /// A fifth of one processor.

@@ -71,7 +71,7 @@ fn serve(mut stream: UnixStream, counts: &Counts) -> Option<()> {
     let mut body = vec![0; usize::try_from(len).ok()?];
     stream.read_exact(&mut body).ok()?;
     let answer = match kind {
-        // Before what it is to say come its options, whoever may read it, and a length.
+        // The payload follows its options, the users who may read it, and a length.
         ENCODE => [&[0, 0], &data(&[OWN, body.get(20..)?].concat())[..]].concat(),
         DECODE => {
             let asking = counts.asking.fetch_add(1, Ordering::SeqCst) + 1;

@@ -15,9 +15,9 @@
 //! * Requests: [`Input::Ask`] with the attested user and the account's name in the policy. In the same call it is answered by
 //!   [`Effect::Queued`] or [`Effect::Refused`], and by [`Effect::Started`] then or later. [`Input::Connected`] says whether the
 //!   requester can still hear; [`Input::Cancel`] withdraws.
-//! * Ends: [`Input::Ended`] when the job's command or last session has ended; the scheduler ends it itself at its limit. Either way
-//!   [`Effect::Ended`] says why, and [`Effect::Release`] goes to the agent of each of its nodes. The devices are *releasing*, charged and
-//!   given to nobody, until the agent confirms: [`Input::Released`].
+//! * Ends: [`Input::Ended`] when the job's command or last session has ended; the scheduler ends it itself at its
+//!   limit. Either way [`Effect::Ended`] says why, and [`Effect::Release`] goes to the agent of each of its nodes. The
+//!   devices are *releasing*, charged and not granted again, until the agent confirms: [`Input::Released`].
 //! * What a job holds for its sessions is in [`Effect::Started`] and [`Scheduler::job`]; [`Effect::LeaseEnds`] moves its end,
 //!   [`Effect::Warning`] precedes it by the policy's grace.
 //! * Seeing: [`Scheduler::jobs`] and [`Scheduler::explain`] in place; [`Scheduler::forecast`] and [`Scheduler::what_if`] consume a clone that

@@ -61,7 +61,7 @@ pub(crate) struct Identity {
     pub(crate) plain_tcp: bool,
     /// What is measured, and how.
     pub(crate) measures: Arc<Measures>,
-    /// Kept up to date for whoever watches the agent.
+    /// Kept up to date for the agent's monitoring.
     pub(crate) registered: Registered,
     /// The coordinator has taken the node out of new sessions: the next one is told.
     pub(crate) draining: AtomicBool,

@@ -30,7 +30,7 @@ impl Joining {
             };
             match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
                 Ok(Ok(connection)) => {
-                    // Whoever asked waits for it.
+                    // The caller waits for it.
                     let _ = told.send(());
                     listen(connection, completed).await;
                 }

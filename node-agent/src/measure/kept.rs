@@ -113,7 +113,7 @@ mod tests {
         kept("1").write(&figures).unwrap();
         assert_eq!(kept("1").read(), Some(figures));
         assert_eq!(kept("2").read(), None);
-        // Whoever has the same name by chance is told apart all the same.
+        // Another machine of the same name is told apart all the same.
         let other = Kept { file: kept("1").file, ..kept("2") };
         assert_eq!(other.read(), None);
         std::fs::write(&program, "another").unwrap();

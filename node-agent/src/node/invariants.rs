@@ -17,11 +17,11 @@ impl Node {
         self.jobs.check_bounds()?;
         self.check_measuring()?;
         if let Some(session) = self.reasons.keys().find(|session| !self.told.contains(session)) {
-            return Err(format!("why {session} has ended is nobody to be told"));
+            return Err(format!("no client is to be told why {session} has ended"));
         }
         for (session, place) in self.executors.all() {
             if place.stage == Stage::Over && place.successors == 0 {
-                return Err(format!("{session} has a place that nobody wants"));
+                return Err(format!("{session} holds a slot that no session refers to"));
             }
             let ended = self.stopping || self.grants.has_ended(*session);
             if place.stage == Stage::Runs && ended {

@@ -25,7 +25,7 @@ pub(super) struct Measuring {
     pub(super) figures_told: bool,
     /// When the node was last seen with sessions.
     pub(super) busy: Duration,
-    /// Somebody waits for the figures.
+    /// Whether a client waits for the figures.
     pub(super) hurries: bool,
     /// The path that is being measured.
     pub(super) path: Option<u64>,

@@ -1,5 +1,5 @@
-//! What the node measures, and when: within itself once it has been quiet for a while or somebody asks, paths to other nodes when the
-//! coordinator says so, one at a time; and whose measurements it answers.
+//! Decides what the node measures, and when: within itself once it has been quiet for a while or a client asks, paths
+//! to other nodes when the coordinator orders it, one at a time; and whose measurements it answers.
 
 use super::effect::{Effect, Word};
 use super::lanes::Way;
@@ -10,7 +10,7 @@ use accord_types::{Error, ErrorCode, NodeFigures, PathTimes, Result, SessionId, 
 use std::time::Duration;
 
 impl Node {
-    /// Somebody waits for the node's figures.
+    /// Measures the node's figures soon, as a client waits for them.
     pub fn measure_soon(&mut self) {
         match self.measuring.within {
             Within::Never if self.measuring.figures.is_none() => {

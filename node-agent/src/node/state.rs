@@ -100,7 +100,7 @@ impl Node {
         [link, self.grants.next_end().map(|(end, _)| end), measuring].into_iter().flatten().min()
     }
 
-    /// Nobody uses the node.
+    /// Whether no session uses the node.
     pub(super) fn is_quiet(&self) -> bool {
         self.grants.is_empty() && self.is_idle()
     }

@@ -60,12 +60,12 @@ impl Cluster {
         Self { coordinator, authority, dir }
     }
 
-    /// The coordinator, for somebody who may look at the cluster.
+    /// The coordinator, for a user who may look at the cluster.
     fn reach(&self) -> channel::Coordinator {
         self.reach_as(Role::Admin("tests".into()))
     }
 
-    /// The coordinator, for somebody.
+    /// The coordinator, for a role.
     pub(crate) fn reach_as(&self, role: Role) -> channel::Coordinator {
         let own = self.authority.identity(role, HOUR).unwrap();
         channel::Coordinator::new(&self.coordinator.address().to_string(), Arc::new(Trust::fixed(own)), SOON)
@@ -162,7 +162,7 @@ pub(crate) fn lane(address: &PeerAddress, purpose: Purpose, lease: &Lease) -> Re
     lane_with(address, purpose, lease.session, &lease.key.into())
 }
 
-/// A lane of somebody with this key.
+/// A lane of a peer with this key.
 pub(crate) fn lane_with(address: &PeerAddress, purpose: Purpose, session: SessionId, key: &Key) -> Result<SharedLane> {
     handshake::connect(address, &Hello::new(purpose, session, 0, PeerId::PROGRAM), key, SOON)
 }
@@ -239,7 +239,7 @@ pub(crate) fn pid(raw: u32) -> Pid {
     Pid::from_raw(i32::try_from(raw).unwrap()).unwrap()
 }
 
-/// A handle that stays this process's, whoever gets its number later.
+/// A handle that stays this process's, whichever process gets its number later.
 pub(crate) fn handle(raw: u32) -> Option<OwnedFd> {
     pidfd_open(pid(raw), PidfdFlags::empty()).ok()
 }

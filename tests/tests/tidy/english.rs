@@ -9,7 +9,7 @@ use std::path::Path;
 const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 
 /// Most lines of Rust with a pronoun in the place of a noun. The number may only fall.
-const PRONOUNS_MAX: usize = 157;
+const PRONOUNS_MAX: usize = 8;
 
 /// Most public items whose documentation begins with neither a verb in the third person nor a noun. The number may only fall.
 const SUMMARIES_MAX: usize = 178;

@@ -189,7 +189,7 @@ mod tests {
         for number in 1..=1_000 {
             history.add(job(number, if number % 3 == 0 { "eva" } else { "tom" }, 1));
         }
-        for (user, count) in [(None, 1_000), (Some("eva"), 333), (Some("nobody"), 0)] {
+        for (user, count) in [(None, 1_000), (Some("eva"), 333), (Some("ida"), 0)] {
             let (mut found, mut before) = (Vec::new(), None);
             loop {
                 let page = history.page(user, before);

@@ -76,7 +76,7 @@ pub(crate) struct Vacancies<'a> {
     pub(crate) origin: Option<usize>,
     pub(crate) allowed: BTreeSet<usize>,
     pub(crate) sharers_max: usize,
-    /// Devices that nobody holds, set aside or not.
+    /// Devices without a holder, set aside or not.
     pub(crate) all_whole: BTreeSet<At>,
     pub(crate) with_bounded: bool,
 }

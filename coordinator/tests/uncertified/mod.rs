@@ -1,11 +1,11 @@
-//! Who has no certificate.
+//! A TLS client without a certificate.
 
 use accord_trust::provider;
 use std::sync::Arc;
 use tokio_rustls::rustls;
 
-/// A client of TLS without a certificate, which believes everybody.
-pub(crate) fn nobody(protocol: &[u8]) -> rustls::ClientConfig {
+/// A client of TLS without a certificate, which accepts every server.
+pub(crate) fn uncertified(protocol: &[u8]) -> rustls::ClientConfig {
     #[derive(Debug)]
     struct BelievesAll;
     impl rustls::client::danger::ServerCertVerifier for BelievesAll {
