@@ -10,7 +10,7 @@ const MEMORY_SHARE: u64 = 80;
 /// Where a control group says how much memory it may use.
 const CGROUP: &str = "/sys/fs/cgroup";
 
-/// How this node's devices are made.
+/// The configuration of this node's devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InventoryConfig {
     /// Number of CPU devices; if not given, one per NUMA node, and none beside GPUs.

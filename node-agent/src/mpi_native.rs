@@ -81,7 +81,7 @@ fn ask(program: &Path, object: &Path, shown: Option<&str>, limit: Duration) -> s
     }
 }
 
-/// See [`ARGUMENT`].
+/// Runs the process that is started with [`ARGUMENT`].
 pub fn main() -> ExitCode {
     // Its parent alone reads the answer.
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {

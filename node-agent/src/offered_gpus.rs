@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// What `--gpus` says.
+/// The choice of `--gpus`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Gpus {
     /// All that the driver shows.

@@ -13,7 +13,7 @@ use hwloc2::{ObjectType, TopologyObject};
 /// Cores, NUMA nodes, caches and the devices near them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Topology {
-    /// What others are told.
+    /// The description for other nodes.
     pub hardware: Hardware,
     /// Caches from the largest on.
     pub caches: Vec<Cache>,

@@ -5,7 +5,7 @@ use super::session_end::SessionEnd;
 use accord_types::{Error, HeldJob, JobGrant, NodeId, QueuedJob, SessionGrant, SessionId, SessionKey};
 use std::fmt;
 
-/// Something to do, in this order.
+/// An action for the driver; several are in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Send to an agent.
@@ -29,13 +29,13 @@ pub enum Effect {
 pub struct PathOrder {
     /// Its number.
     pub measurement: u64,
-    /// Who measures.
+    /// The measuring agent.
     pub from: LinkId,
-    /// Who answers.
+    /// The answering agent.
     pub to: LinkId,
-    /// That one's node.
+    /// Node of the answering agent.
     pub to_node: NodeId,
-    /// That one's `host:port`.
+    /// Address of the answering agent, as `host:port`.
     pub address: String,
 }
 
@@ -91,7 +91,7 @@ pub enum ClientPush {
     Ended(String),
 }
 
-/// Why an agent may not take part.
+/// The reason why an agent may not take part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// An agent that started later has the node's name.

@@ -14,18 +14,18 @@ pub struct LinkId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId(pub u64);
 
-/// Which limits of a session the kernel enforces on a node, whatever the session's regions do to their executor.
+/// The limits of a session that the kernel enforces on a node, whatever the session's regions do to their executor.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelLimits {
     /// Host memory of its processes.
     pub memory: bool,
     /// Number of its processes and threads.
     pub processes: bool,
-    /// Why a limit is not among them.
+    /// The reason for a missing limit.
     pub why_not: String,
 }
 
-/// What an agent says when it registers.
+/// The registration of an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registration {
     /// Its node's name: what makes it the same node after a restart.
@@ -38,7 +38,7 @@ pub struct Registration {
     pub devices: Vec<DeviceInfo>,
     /// Its machine.
     pub hardware: Hardware,
-    /// Which limits of sessions its kernel enforces.
+    /// The limits of sessions that its kernel enforces.
     pub kernel_limits: KernelLimits,
     /// The number that an earlier coordinator gave it.
     pub previous: Option<NodeId>,
@@ -61,11 +61,11 @@ pub struct Joiner {
     pub node_name: String,
     /// The world.
     pub world: String,
-    /// Which run of it: worlds are run again with the same name. 0 if its launcher does not tell.
+    /// Number of its run: worlds are run again with the same name. 0 if its launcher does not tell.
     pub run: u64,
 }
 
-/// Something happened.
+/// An event for the cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
     /// An agent joins an MPI world, on a connection of its own. It says goodbye there when all ranks have registered.

@@ -2,11 +2,11 @@
 
 use accord_types::PathTimes;
 
-/// What was measured between two nodes.
+/// A measurement between two nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MeasuredPath {
     /// One way.
     pub times: PathTimes,
-    /// What carried the bytes.
+    /// The transport of the bytes.
     pub transport: String,
 }

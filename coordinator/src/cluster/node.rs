@@ -28,7 +28,7 @@ pub struct Node {
     pub name: String,
     /// State of its agent.
     pub state: NodeState,
-    /// Which start of its agent.
+    /// The start of its agent.
     pub incarnation: u64,
     /// `host:port` of its agent.
     pub address: String,
@@ -36,15 +36,15 @@ pub struct Node {
     pub devices: Vec<DeviceInfo>,
     /// Its machine.
     pub hardware: Hardware,
-    /// Which limits of sessions its kernel enforces.
+    /// The limits of sessions that its kernel enforces.
     pub kernel_limits: KernelLimits,
-    /// When its agent was heard last.
+    /// Time of the last message of its agent.
     pub heard: Millis,
     /// New sessions leave it out.
     pub draining: bool,
     /// The MPI world that its agent is a rank of; empty: none.
     pub world: String,
-    /// When its agent's connection broke last.
+    /// Time when its agent's connection broke last.
     pub unlinked: Option<Millis>,
     /// When this start of its agent came first.
     pub(super) began: Millis,

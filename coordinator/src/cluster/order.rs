@@ -3,14 +3,14 @@
 use super::node::Node;
 use accord_types::{DeviceId, DeviceKind, OrderPolicy, Rank, natural_order};
 
-/// Whose numbers.
+/// The process for which devices are numbered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Viewer<'a> {
     /// The program's machine.
     pub node_name: &'a str,
     /// Its rank.
     pub rank: Option<Rank>,
-    /// Only devices of this kind.
+    /// The kind of devices that count.
     pub kind: Option<DeviceKind>,
     /// The policy.
     pub order: OrderPolicy,

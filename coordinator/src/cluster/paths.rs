@@ -59,7 +59,8 @@ impl PathKind {
 }
 
 impl Cluster {
-    /// What a path takes: as it was measured, else as others of its kind. None if none of its kind was.
+    /// Returns the times of a path: as it was measured, else those of others of its kind. `None` if none of its kind
+    /// was.
     pub fn path(&self, a: NodeId, b: NodeId) -> Option<(MeasuredPath, Source)> {
         self.path_or(a, b, &LazyCell::new(|| self.estimates()))
     }
@@ -107,12 +108,12 @@ impl Cluster {
         self.paths.all_measured()
     }
 
-    /// What a node has measured within itself.
+    /// Returns a node's measurements within itself.
     pub fn figures(&self, node: NodeId) -> Option<&NodeFigures> {
         self.paths.figures(node)
     }
 
-    /// How much is still to be measured that can be: nodes are up, and no session uses them.
+    /// Returns the number of measurements that are possible and missing: of nodes that are up and that no session uses.
     pub fn measuring(&self) -> usize {
         let free = |id: &NodeId| !self.sessions.has_node(*id);
         let paths = self.paths.wanted_from(FIRST).filter(|(a, b)| free(a) && free(b)).count();

@@ -84,12 +84,12 @@ impl Cluster {
         self.allocations.in_effect.version
     }
 
-    /// What users see of others' jobs.
+    /// Returns which of others' jobs users see.
     pub fn others_jobs(&self) -> OthersJobs {
         self.allocations.in_effect.policy.others_jobs
     }
 
-    /// What another policy would change for waiting and running jobs.
+    /// Returns the changes that another policy would make for waiting and running jobs.
     pub fn policy_changes(&self, policy: &SitePolicy) -> Vec<Change> {
         changes(&self.allocations.in_effect.policy, policy, &self.allocations.summaries())
     }

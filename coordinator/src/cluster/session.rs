@@ -5,7 +5,7 @@ use super::time::Millis;
 use accord_types::{DeviceId, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionKey, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a lease allows. Devices are shared: several leases may name one.
+/// The terms of a lease. Devices are shared: several leases may name one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseTerms {
     /// The devices in the order of their device numbers.
@@ -21,10 +21,10 @@ pub struct LeaseTerms {
 /// What the ranks of one MPI program have in common: its name, the number of ranks, and what the launcher calls their job.
 pub(super) type Ranks = (String, u32, u64);
 
-/// Whose a session is.
+/// The owner of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// What its processes prove to each other.
+    /// The key that its processes prove to each other.
     pub key: SessionKey,
     /// The user, as attested.
     pub user: String,
@@ -34,7 +34,7 @@ pub struct Owner {
 /// end. Without a coordinator the agent does it alone.
 const AGENT_GRACE_MS: u64 = 500;
 
-/// Who says that there is a session.
+/// The source from which a session is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// This coordinator, which has opened it.
@@ -50,11 +50,11 @@ pub enum Origin {
 pub struct Session {
     /// Its id.
     pub id: SessionId,
-    /// Who says that it is there.
+    /// The source from which it is known.
     pub origin: Origin,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// When its time is over.
+    /// Time of its end.
     pub ends: Option<Millis>,
     /// The program's connection; absent if an earlier coordinator opened the session and the program has not come back yet.
     pub client: Option<ClientId>,
@@ -66,7 +66,7 @@ pub struct Session {
     pub pid: u32,
     /// The program's rank.
     pub rank: Option<Rank>,
-    /// How its devices are numbered.
+    /// The order of its devices' numbers.
     pub order: OrderPolicy,
     /// Its right to devices.
     pub lease: LeaseTerms,
@@ -76,9 +76,9 @@ pub struct Session {
     pub executors: BTreeSet<NodeId>,
     /// Nodes of the lease that were lost since.
     pub lost: BTreeSet<NodeId>,
-    /// When it was opened, or when this coordinator learned of it.
+    /// Time of its opening, or when this coordinator learned of it.
     pub since: Millis,
-    /// When it was opened, by the coordinator's clock.
+    /// Time of its opening, by the coordinator's clock.
     pub opened_unix_ms: u64,
     /// The device that its program said it uses first.
     pub uses: Option<DeviceId>,

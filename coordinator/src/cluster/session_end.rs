@@ -5,7 +5,7 @@ use accord_types::texts::{closed_by_administrator, time_is_over};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the module.
+/// The reason for a session's end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SessionEnd {
     /// An administrator has closed it.
@@ -17,7 +17,7 @@ pub enum SessionEnd {
 }
 
 impl SessionEnd {
-    /// What its program is told. The remedy stands behind a semicolon.
+    /// Returns the text for its program. The remedy follows a semicolon.
     pub fn text(&self, session: SessionId) -> String {
         match self {
             Self::Administrator => closed_by_administrator(session),

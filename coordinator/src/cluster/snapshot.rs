@@ -6,7 +6,7 @@ use accord_scheduler::ledger::{Clock, HistoryPage, Totals, UsageView};
 use accord_scheduler::policy::{Account, NoAccount, OthersJobs};
 use accord_scheduler::{JobId, Scheduler};
 
-/// See the module. Later inputs don't change it.
+/// A copy of the cluster's jobs and history. Later inputs don't change it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Differs from that of an earlier one if anything has changed.
@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub clock: Clock,
     /// The scheduler.
     pub scheduler: Scheduler,
-    /// What users see of others' jobs.
+    /// The part of others' jobs that users see.
     pub others_jobs: OthersJobs,
 }
 
@@ -37,7 +37,7 @@ impl Cluster {
         Snapshot { stamp: books.stamp(), clock: books.clock(now), scheduler: books.scheduler().clone(), others_jobs }
     }
 
-    /// What was used until now.
+    /// Returns the usage until now.
     pub fn usage(&mut self, now: Millis) -> UsageView {
         let books = self.allocations.books_mut();
         let clock = books.clock(now);
@@ -61,7 +61,7 @@ impl Cluster {
         self.allocations.books().ledger().program(job)
     }
 
-    /// How many jobs have started and ended.
+    /// Returns the numbers of jobs that have started and ended.
     pub fn job_totals(&self) -> Totals {
         self.allocations.books().ledger().totals()
     }
@@ -72,7 +72,7 @@ impl Cluster {
         books.ledger().history(books.clock(now), user, before)
     }
 
-    /// Since when ended jobs are kept, by the wall clock.
+    /// Returns the time since which ended jobs are kept, by the wall clock.
     pub fn history_since(&self) -> u64 {
         self.allocations.books().ledger().since_unix_ms()
     }

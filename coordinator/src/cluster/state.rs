@@ -25,7 +25,7 @@ pub(super) const DOUBT: u64 = 6;
 /// Every bound and period of the core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// How often agents say that they live.
+    /// The interval of agents' heartbeats.
     pub heartbeat_ms: u64,
     /// Silence after which a node is lost.
     pub lost_after_ms: u64,
@@ -45,7 +45,7 @@ pub struct Limits {
     pub memory_quota: u64,
     /// Streams per device that a lease allows.
     pub stream_quota: u32,
-    /// How long a session may last; 0 means no limit.
+    /// Longest time of a session; 0 means no limit.
     pub session_ms: u64,
     /// Sessions' lanes may leave a machine in clear.
     pub plain_tcp: bool,
@@ -199,7 +199,8 @@ impl Cluster {
         self.record();
     }
 
-    /// When [`Input::Tick`] is due: the time at which the next node would be lost, or the next session's time is over.
+    /// Returns when [`Input::Tick`] is due: the time at which the next node would be lost, or the next session's time
+    /// is over.
     pub fn next_deadline(&self) -> Option<Millis> {
         let lost_after = self.limits.lost_after_ms;
         let lost = self.nodes.heard().next().map(|(at, _)| at.plus(lost_after));
@@ -225,12 +226,12 @@ impl Cluster {
         &self.limits
     }
 
-    /// How many nodes are up.
+    /// Returns the number of nodes that are up.
     pub fn nodes_up(&self) -> usize {
         self.nodes.up()
     }
 
-    /// How many devices of a kind nodes have that are up.
+    /// Returns the number of devices of a kind on nodes that are up.
     pub fn devices_up(&self, kind: DeviceKind) -> usize {
         self.nodes.devices_of(kind)
     }
@@ -255,7 +256,7 @@ impl Cluster {
         self.sessions.values()
     }
 
-    /// How many sessions are open.
+    /// Returns the number of open sessions.
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
@@ -280,13 +281,13 @@ impl Cluster {
         self.sessions.get(&id)
     }
 
-    /// How a process would number the devices if it opened a session now.
+    /// Returns the devices as a process would number them if it opened a session now.
     pub fn numbering(&self, viewer: &Viewer<'_>) -> Vec<DeviceId> {
         let usable = self.nodes.values().filter(|node| node.takes_sessions());
         number_devices(usable, viewer, |device| self.allocations.is_shared(device))
     }
 
-    /// What the program of a session is told.
+    /// Returns the lease for a session's program.
     pub fn lease(&self, id: SessionId) -> Option<Lease> {
         let session = self.sessions.get(&id)?;
         let devices = session.lease.devices.iter().filter_map(|device| {

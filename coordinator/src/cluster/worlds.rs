@@ -13,7 +13,7 @@ const HEARTBEAT_MAX_MS: u64 = 250;
 const OVER_MS: u64 = 10_000;
 
 impl Cluster {
-    /// How often the agent of a node is to say that it lives.
+    /// Returns the interval of heartbeats of a node's agent.
     pub fn heartbeat_ms(&self, id: NodeId) -> u64 {
         let of_all = self.limits.heartbeat_ms;
         match self.nodes.get(&id) {

@@ -43,12 +43,12 @@ enum Sent {
 /// To one agent.
 pub(super) type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
 
-/// What a driver is started with.
+/// The parameters of a driver's start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DriverSettings {
     /// The core's bounds.
     pub limits: Limits,
-    /// Which of them flags set that a policy may set, too.
+    /// The settings made by flags that a policy may make, too.
     pub flags: QuotaFlags,
     /// Devices are counted for metrics.
     pub counts_devices: bool,

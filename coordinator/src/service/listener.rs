@@ -33,13 +33,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// [`Listeners::program_lost_after`] where nothing else is said.
 pub const PROGRAM_LOST_AFTER: Duration = Duration::from_secs(30);
 
-/// Where it listens.
+/// The listening sockets.
 pub struct Listeners {
-    /// For everybody, with the certificates that are shown and believed.
+    /// The listener for all machines, and the identity towards their certificates.
     pub tcp: Option<(TcpListener, Arc<Trust>)>,
-    /// For processes of this machine.
+    /// The listener for processes of this machine.
     pub local: Option<UnixListener>,
-    /// How long the machine of a program that has come by TCP may be silent before its session ends.
+    /// The longest silence of the machine of a program that has come by TCP, before its session ends.
     pub program_lost_after: Duration,
 }
 

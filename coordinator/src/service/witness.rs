@@ -19,12 +19,12 @@ use tokio::sync::Semaphore;
 /// Questions at one time.
 const QUESTIONS_MAX: usize = 8;
 
-/// Whose word counts besides that of certificates.
+/// The witnesses that count besides certificates.
 #[derive(Clone, Debug, Default)]
 pub struct Attestation {
     /// MUNGE's daemon; none: its word does not count.
     pub munge: Option<PathBuf>,
-    /// Which users are taken that the system or MUNGE names, and as whom.
+    /// Rules for the users that the system or MUNGE names.
     pub users: UserRules,
 }
 

@@ -47,7 +47,7 @@ fn times(value: u64, factor: u64) -> u64 {
     u64::try_from((u128::from(value) * u128::from(factor)) >> 64).unwrap_or(u64::MAX)
 }
 
-/// What is left of usage after some time.
+/// The remainder of usage after some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decay {
     halvings: u64,

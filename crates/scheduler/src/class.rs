@@ -2,7 +2,7 @@
 
 use accord_types::DeviceType;
 
-/// What makes devices interchangeable. An instance of a divided GPU (MIG) has a model of its own.
+/// The properties that make devices interchangeable. An instance of a divided GPU (MIG) has a model of its own.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct DeviceClass {
     /// The device type as programs name it.

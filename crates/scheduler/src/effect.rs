@@ -12,7 +12,7 @@ use std::fmt;
 pub struct LeasedDevice {
     /// The device.
     pub device: DeviceId,
-    /// How much of it.
+    /// Share of it.
     pub amount: Amount,
     /// Whether no other job has any of it.
     pub exclusive: bool,
@@ -105,7 +105,7 @@ pub enum EndCause {
     Lost,
 }
 
-/// Why a reserved start is later than before.
+/// The reason why a reserved start is later than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlipCause {
     /// Devices were lost, drained, quarantined or set aside.
@@ -118,7 +118,7 @@ pub enum SlipCause {
     Policy,
 }
 
-/// Something to do, in this order.
+/// An action for the driver; several are in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// The request of [`crate::Input::Ask`] has this number and waits.

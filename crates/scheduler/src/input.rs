@@ -25,7 +25,7 @@ pub struct Reservation {
     pub accounts: Vec<String>,
 }
 
-/// What a drain takes out.
+/// The target of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DrainTarget {
     /// All devices of a node.
@@ -45,11 +45,11 @@ pub struct EarlierJob {
     pub account: String,
     /// Its devices of one node.
     pub devices: Vec<LeasedDevice>,
-    /// What is left of its time limit, in milliseconds; none: it has none.
+    /// Rest of its time limit, in milliseconds; `None`: it has none.
     pub limit_ms: Option<u64>,
 }
 
-/// Something happened.
+/// An event for the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
     /// A node joins, returns, or has changed. With another incarnation than before it holds nothing of earlier leases.

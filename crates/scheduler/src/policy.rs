@@ -35,7 +35,7 @@ pub const WAITING_MAX: usize = 65_536;
 pub struct Quota {
     /// The classes.
     pub class: ClassFilter,
-    /// How many of them.
+    /// Number of devices.
     pub devices: u32,
 }
 
@@ -103,7 +103,7 @@ pub struct Policy {
     pub default_limit_ms: Option<u64>,
     /// The longest wait of a request in milliseconds; none: without end.
     pub longest_wait_ms: Option<u64>,
-    /// How long a waiting request keeps its place without a connection, in milliseconds.
+    /// The time for which a waiting request keeps its place without a connection, in milliseconds.
     pub keep_ms: u64,
     /// Reserved starts at one time.
     pub backfill_depth: usize,

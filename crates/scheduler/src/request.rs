@@ -16,12 +16,12 @@ pub use alone::AloneError;
 use crate::amount::Amount;
 use crate::class::ClassFilter;
 
-/// How many devices.
+/// A number of devices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Count {
-    /// At least; never 0.
+    /// Least number; never 0.
     pub least: u32,
-    /// At most; more than `least` for a range, which takes what is free at the start.
+    /// Largest number; more than `least` for a range, which takes the devices that are free at the start.
     pub most: u32,
 }
 
@@ -33,7 +33,7 @@ impl Count {
     }
 }
 
-/// How much of each device.
+/// A share of each device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Take {
     /// The whole device, without other holders.
@@ -45,11 +45,11 @@ pub enum Take {
 /// Devices of one kind: `4:nvidia/h200:20G`. All of them are taken from one class.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Part {
-    /// How many.
+    /// The number of devices.
     pub count: Count,
-    /// Of which classes.
+    /// The allowed classes.
     pub class: ClassFilter,
-    /// How much of each.
+    /// The share of each.
     pub take: Take,
     /// Thousandths of CPU cores of the device's node, for each device.
     pub cores: u64,
@@ -64,7 +64,7 @@ pub struct Alternative {
     pub parts: Vec<Part>,
 }
 
-/// Where devices are taken, as seen from the program.
+/// The place of devices, as seen from the program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Locality {
     /// The program's own node first, then the fewest nodes.
@@ -85,9 +85,9 @@ pub enum Locality {
 pub struct Request {
     /// Tried in this order: `A else B`. At least one.
     pub alternatives: Vec<Alternative>,
-    /// Where.
+    /// The place of the devices.
     pub locality: Locality,
-    /// On exactly so many nodes, each with an equal number of devices of each part; none for a gang's own choice.
+    /// Number of nodes, each with an equal number of devices of each part; `None` for a gang's own choice.
     pub nodes: Option<u32>,
     /// Labels that nodes must have, with their values.
     pub labels: Vec<(String, String)>,
@@ -97,7 +97,7 @@ pub struct Request {
     pub avoid_nodes: Vec<String>,
     /// The time limit in milliseconds; none: the policy's default.
     pub limit_ms: Option<u64>,
-    /// How long the request waits, in milliseconds; none: without end.
+    /// Longest wait of the request, in milliseconds; `None`: without end.
     pub wait_ms: Option<u64>,
     /// Its priority among those that the account may use.
     pub priority: i32,

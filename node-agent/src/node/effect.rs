@@ -2,7 +2,7 @@
 
 use accord_types::{JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey};
 
-/// Something to do, in this order.
+/// An action for the driver; several are in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Connect to the coordinator, and register as the node that it called `previous`, with executors of these sessions.
@@ -22,7 +22,7 @@ pub enum Effect {
     Leave(Ending),
 }
 
-/// What the coordinator is told.
+/// A message to the coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
     /// The agent lives, and these sessions have an executor.
@@ -44,7 +44,7 @@ pub enum Word {
     },
 }
 
-/// Why an agent ends.
+/// The reason for an agent's end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
     /// It was told to.
@@ -57,7 +57,7 @@ pub enum Ending {
     Refused(String),
 }
 
-/// Why there is no connection to the coordinator, or no more.
+/// The reason why there is no connection to the coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Disconnect {
     /// Another agent that was started later has this node's name.

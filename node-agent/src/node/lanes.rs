@@ -12,10 +12,10 @@ const ANNOUNCEMENT_WAIT: Duration = Duration::from_secs(3);
 /// than a program waits for such a lane.
 const REPLACE_MAX: Duration = Duration::from_secs(8);
 
-/// On which way a lane came.
+/// The way by which a lane came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Way {
-    /// From another machine.
+    /// Whether it came from another machine.
     pub leaves_machine: bool,
     /// Over the MPI of the agent's own world.
     pub is_of_world: bool,
@@ -38,8 +38,9 @@ impl CommandLane {
 }
 
 impl Node {
-    /// What a connection with this purpose has to prove, of `session` or the measurement with that number, which has come at `since`. It may
-    /// be earlier than the coordinator's word: none as long as it has to wait for that, [`Node::key_within`] at most.
+    /// Returns the proof that a connection with this purpose owes, of `session` or the measurement with that number,
+    /// which has come at `since`. It may be earlier than the coordinator's word: `None` as long as it has to wait for
+    /// that, [`Node::key_within`] at most.
     ///
     /// # Errors
     /// If the session or measurement was not announced to this agent, or has ended. Anybody may ask, so that the text tells nothing of others.
@@ -67,7 +68,7 @@ impl Node {
         Ok(Some(self.grant(now, session)?.key))
     }
 
-    /// When there is an answer in any case.
+    /// Returns the time until there is an answer in any case.
     pub fn key_within(since: Duration) -> Duration {
         since + ANNOUNCEMENT_WAIT
     }
@@ -133,7 +134,7 @@ impl Node {
         answer
     }
 
-    /// When there is an answer in any case.
+    /// Returns the time until there is an answer in any case.
     pub fn begun_within(lane: &CommandLane) -> Duration {
         lane.since + REPLACE_MAX
     }
@@ -204,7 +205,7 @@ impl Node {
         })
     }
 
-    /// What the session's lease lets it have here, until it ends.
+    /// Returns the limits of the session's lease here, until it ends.
     ///
     /// # Errors
     /// If it has ended, or the agent was not told of it.

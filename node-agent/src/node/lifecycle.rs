@@ -17,12 +17,12 @@ impl Node {
         }
     }
 
-    /// It could not be started.
+    /// Records that an executor could not be started.
     pub fn not_started(&mut self, session: SessionId, executor: ExecutorId) {
         self.executors.over(session, executor);
     }
 
-    /// It has ended; why, if that was no orderly end. Whether that was to be expected.
+    /// Records that an executor has ended, and why, if that was no orderly end. Returns whether the end was expected.
     pub fn ended(&mut self, session: SessionId, executor: ExecutorId, why: &str) -> bool {
         let is_expected = self.executors.over(session, executor) == Some(Stage::Ending);
         self.grants.note_end(session, if is_expected { "" } else { why });
@@ -32,24 +32,24 @@ impl Node {
         is_expected
     }
 
-    /// It takes no lanes: it is given up.
+    /// Gives up an executor that takes no lanes.
     pub fn unreachable(&mut self, session: SessionId, executor: ExecutorId, ends: &mut Vec<ExecutorId>) {
         if let Some(place) = self.executors.of_executor(session, executor) {
             place.end(ends);
         }
     }
 
-    /// Why an executor was told to end, if its program shall learn that from it, and not from the coordinator.
+    /// Returns why an executor was told to end, if its program shall learn that from it, and not from the coordinator.
     pub fn ending(&self, executor: ExecutorId) -> Option<&ExecutorEnding> {
         self.executors.ending(executor)
     }
 
-    /// How many there are.
+    /// Returns the number of executors.
     pub fn executors(&self) -> usize {
         self.executors.count()
     }
 
-    /// No executor runs any more.
+    /// Whether no executor runs any more.
     pub fn is_idle(&self) -> bool {
         self.executors.is_empty()
     }
@@ -70,7 +70,7 @@ impl Node {
         self.executors.end_all(&ExecutorEnding::AgentStopped, ends);
     }
 
-    /// It is about to end: it takes nothing any more.
+    /// Whether the agent is about to end: it takes nothing any more.
     pub fn is_stopping(&self) -> bool {
         self.stopping
     }

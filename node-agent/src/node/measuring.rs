@@ -24,14 +24,14 @@ impl Node {
         }
     }
 
-    /// What was found within the node.
+    /// Records the measurements within the node.
     pub fn measured(&mut self, figures: NodeFigures) {
         self.measuring.within = Within::Done;
         self.measuring.figures = Some(NodeFigures { agent_version: VERSION.to_owned(), ..figures });
         self.measuring.figures_told = false;
     }
 
-    /// What was found within the node, if something was.
+    /// Returns the measurements within the node, if there are any.
     pub fn figures(&self) -> Option<&NodeFigures> {
         self.measuring.figures.as_ref()
     }
@@ -47,7 +47,7 @@ impl Node {
         true
     }
 
-    /// What came of it: one way, and what carried the bytes.
+    /// Records the outcome of a path's measurement: its times one way, and its transport.
     pub fn path_measured(&mut self, measurement: u64, path: Result<(PathTimes, String), String>) {
         if self.measuring.path == Some(measurement) {
             self.measuring.path = None;

@@ -8,7 +8,7 @@ const EXECUTORS_RESERVE: usize = 128;
 /// How many such a user may have at most.
 const EXECUTORS_FEW: usize = 8;
 
-/// How executors are divided among users.
+/// The division of executors among users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quota {
     /// One user's at one time.
@@ -18,7 +18,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// So many for one user.
+    /// Allows so many for one user.
     pub const fn of_user(of_user: usize) -> Self {
         Self { of_user, reserve: EXECUTORS_RESERVE }
     }

@@ -28,7 +28,7 @@ pub(super) enum Membership {
     Left,
 }
 
-/// See the module above.
+/// The state of an agent's node.
 #[derive(Debug)]
 pub struct Node {
     pub(super) name: String,
@@ -56,7 +56,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Of an agent that has just been started, and `measures` its node and paths or does not.
+    /// Creates the state of an agent that has just been started, and `measures` its node and paths or does not.
     pub fn new(name: String, plain_tcp: bool, measures: bool) -> Self {
         Self {
             name,
@@ -89,7 +89,7 @@ impl Node {
         self.endpoint.as_ref()
     }
 
-    /// When it has to be polled at the latest.
+    /// Returns the latest time of its next poll.
     pub fn next(&self) -> Option<Duration> {
         let link = match self.link {
             Membership::Away { again } => Some(again),

@@ -27,25 +27,25 @@ pub struct EndedJob {
     pub user: String,
     /// Its account, without the user.
     pub account: String,
-    /// What it asked for.
+    /// Its request.
     pub request: Arc<Request>,
     /// The program that asked.
     pub program: String,
-    /// When it asked, by the wall clock.
+    /// Time of its request, by the wall clock.
     pub asked_unix_ms: u64,
-    /// When it started, by the wall clock; none if it never did.
+    /// Time of its start, by the wall clock; `None` if it never started.
     pub started_unix_ms: Option<u64>,
-    /// When it ended, by the wall clock.
+    /// Time of its end, by the wall clock.
     pub ended_unix_ms: u64,
-    /// How long it waited.
+    /// Duration of its wait.
     pub waited_ms: u64,
-    /// How long it ran.
+    /// Duration of its run.
     pub ran_ms: u64,
     /// The devices that it had.
     pub devices: Vec<DevicesOnNode>,
-    /// What it is charged for.
+    /// The usage that it is charged for.
     pub used: Usage,
-    /// Why it ended.
+    /// The reason for its end.
     pub cause: EndCause,
 }
 
@@ -69,7 +69,7 @@ impl EndedJob {
 pub struct HistoryPage {
     /// Ended jobs, the last first.
     pub jobs: Vec<EndedJob>,
-    /// Where the next page begins: `before` of its question. None: there is no more.
+    /// The start of the next page: `before` of its question. `None`: there is no more.
     pub next: Option<u64>,
 }
 

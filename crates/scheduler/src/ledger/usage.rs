@@ -25,7 +25,7 @@ pub struct Owner {
     pub user: String,
 }
 
-/// What an account's user used on a day.
+/// The usage of an account's user on a day.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Row {
     /// Device time.
@@ -34,7 +34,7 @@ pub struct Row {
     pub jobs: u64,
 }
 
-/// By what usage is summed up.
+/// The key by which usage is summed up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UsageBy {
     /// User.
@@ -50,7 +50,7 @@ pub enum UsageBy {
 pub struct UsageLine {
     /// The user, the account, or the day as `2026-11-29`.
     pub name: String,
-    /// What was used.
+    /// The usage.
     pub row: Row,
 }
 
@@ -200,10 +200,10 @@ impl UsageTable {
     }
 }
 
-/// What was used until a moment.
+/// The usage until a moment.
 #[derive(Clone, Debug)]
 pub struct UsageView {
-    /// Since when it is counted, by the wall clock.
+    /// The start of counting, by the wall clock.
     pub since_unix_ms: u64,
     days: BTreeMap<u64, Arc<Day>>,
 }

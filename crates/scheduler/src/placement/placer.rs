@@ -13,7 +13,7 @@ const RANKINGS_MAX: usize = 512;
 /// Entries of all rankings together.
 const RANKED_MAX: usize = 1 << 20;
 
-/// What a placer keeps to be fast. Less costs time and changes no decision.
+/// The sizes of a placer's caches. Smaller ones cost time and change no decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Potentials in each of two generations.
@@ -30,14 +30,15 @@ impl Default for Bounds {
     }
 }
 
-/// Where a task goes.
+/// The place of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// The node.
     pub node: u32,
-    /// Of its devices the task takes those with least free that have at least this, in milli.
+    /// The least free share, in milli, of the devices to take: of those with at least this much, the task takes the
+    /// ones with least free.
     pub from: u16,
-    /// Why it is the best.
+    /// The score of the best place.
     pub score: Score,
 }
 

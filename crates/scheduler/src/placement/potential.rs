@@ -21,11 +21,11 @@ const GRAIN: u64 = 4;
 /// The terms of a potential, weighted, in 1/1,024 milli.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
-    /// What the average task cannot use.
+    /// The capacity that the average task cannot use.
     pub fragments: i64,
-    /// What a choosy scheduler would leave free.
+    /// The capacity that a choosy scheduler would leave free.
     pub pool: i64,
-    /// What is kept for tasks that must have the model. It is subtracted.
+    /// The capacity kept for tasks that must have the model. It is subtracted.
     pub scarcity: i64,
 }
 

@@ -4,12 +4,12 @@ use crate::placement::states::{StateRef, States};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How good a state is for a task: the smaller the better.
+/// The rank of a state for a task: the smaller the better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Score {
     /// Change of the node's potential, in 1/128 milli.
     pub potential: i64,
-    /// What stays free of the node, which decides between equal changes: 96 cores weigh as 8 devices do.
+    /// The free rest of the node, which decides between equal changes: 96 cores weigh as 8 devices do.
     pub left: u64,
     /// Settles what is equal otherwise.
     pub(crate) digest: u64,

@@ -177,10 +177,10 @@ pub struct Models(u64);
 impl Models {
     /// Most models of a cluster.
     pub const MAX: usize = 64;
-    /// Any model.
+    /// The set of all models.
     pub const ANY: Self = Self(0);
 
-    /// These models only. An empty list means any; a model beyond [`Self::MAX`] is left out.
+    /// Creates the set of these models. An empty list means all; a model beyond [`Self::MAX`] is left out.
     #[must_use]
     pub fn only(models: impl IntoIterator<Item = u8>) -> Self {
         let within = models.into_iter().filter(|model| usize::from(*model) < Self::MAX);
@@ -200,7 +200,7 @@ impl Models {
     }
 }
 
-/// What one task takes of one node.
+/// The demand of one task on one node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Task {
     /// Devices of one node. 0: host cores and memory only.

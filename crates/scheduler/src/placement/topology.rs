@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// How chunks are laid over nodes.
+/// The layout of chunks over nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Shape {
     /// On the fewest nodes.
@@ -19,7 +19,7 @@ pub enum Shape {
     Nodes(u32),
 }
 
-/// What one node has for a request.
+/// The offer of one node for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// The node.
@@ -30,7 +30,7 @@ pub struct Offer {
     pub switch: Option<u32>,
     /// Chunks that fit.
     pub room: u32,
-    /// What a chunk costs there: the change of the node's potential. The least is the best.
+    /// The cost of a chunk there: the change of the node's potential. The least is the best.
     pub cost: i64,
 }
 

@@ -21,7 +21,7 @@ pub struct JobSummary {
     pub groups: Vec<String>,
     /// Its account, without the user.
     pub account: String,
-    /// What it asks for.
+    /// Its request.
     pub request: Request,
     /// The devices that it has, by class; empty while it waits.
     pub held: Vec<(DeviceClass, u32)>,

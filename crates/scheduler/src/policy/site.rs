@@ -44,7 +44,7 @@ impl fmt::Display for Member {
     }
 }
 
-/// What one user of an account may have. Absent fields set no limit.
+/// The limits of one user of an account. Absent fields set no limit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UserLimits {
     /// The user's part of the account's share, beside the other users' weights; none: 1.
@@ -61,10 +61,10 @@ pub struct UserLimits {
     pub waiting_max: Option<u32>,
 }
 
-/// What the coordinator knows of an account beside [`Account`].
+/// The coordinator's rules for an account beside [`Account`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AccountRules {
-    /// Who may use the account.
+    /// The users who may use the account.
     pub users: Vec<Member>,
     /// Entries of `users` whose default account it is, where they are in several.
     pub default_for: Vec<Member>,
@@ -72,13 +72,13 @@ pub struct AccountRules {
     pub default: Option<Request>,
     /// The time limit of jobs that name none, in milliseconds; none: the parent's.
     pub default_limit_ms: Option<u64>,
-    /// What each user may have.
+    /// Limits of each user.
     pub each_user: UserLimits,
-    /// What single users may have, in place of `each_user`.
+    /// Limits of single users, in place of `each_user`.
     pub user: BTreeMap<String, UserLimits>,
 }
 
-/// What users see of others' jobs.
+/// The part of others' jobs that users see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OthersJobs {
     /// How many there are.
@@ -109,15 +109,15 @@ pub struct SitePolicy {
     pub core: Policy,
     /// The rest of each account, in the order of `core.accounts`.
     pub rules: Vec<AccountRules>,
-    /// What users see of others' jobs.
+    /// The part of others' jobs that users see.
     pub others_jobs: OthersJobs,
     /// Bytes that a session may hold on each device; none: no limit.
     pub memory_quota: Option<u64>,
     /// Streams that a session may use on each device; none: the coordinator's default.
     pub stream_quota: Option<u32>,
-    /// How long a session may last, in milliseconds; none: no limit.
+    /// Longest time of a session, in milliseconds; `None`: no limit.
     pub session_time_ms: Option<u64>,
-    /// How long a job that ranks or programs have asked for goes on without a session, in milliseconds.
+    /// The time for which a job of ranks or programs goes on without a session, in milliseconds.
     pub linger_ms: u64,
 }
 
@@ -136,7 +136,7 @@ impl Default for SitePolicy {
     }
 }
 
-/// Why a user may not use an account.
+/// The reason why a user may not use an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoAccount {
     /// The user is in no account.

@@ -5,7 +5,7 @@ use super::{Account, AccountId, SITE};
 use crate::request::words::PRIORITY_MAX;
 use crate::scheduler::SETTLE_MS;
 
-/// How long the devices of an ended job take to be free at most, in milliseconds, where no node is lost.
+/// Longest time until the devices of an ended job are free, in milliseconds, where no node is lost.
 pub const RELEASE_MS: u64 = 60_000;
 
 /// The longest waits of an account's jobs.
@@ -13,9 +13,10 @@ pub const RELEASE_MS: u64 = 60_000;
 pub struct LongestWait {
     /// The account.
     pub account: String,
-    /// Of a job within the account's guarantee or that of one above, in milliseconds; none: nothing is guaranteed.
+    /// Wait of a job within the account's guarantee or that of one above, in milliseconds; `None`: nothing is
+    /// guaranteed.
     pub guaranteed_ms: Option<u64>,
-    /// Of the first waiting job of a user.
+    /// Wait of a user's first waiting job.
     pub first: Bound,
     /// Users and accounts whose first jobs may be ahead of it, as far as the file names them.
     pub others: usize,

@@ -8,7 +8,7 @@ use crate::class::DeviceClass;
 use accord_types::{Count, DeviceType};
 use std::fmt;
 
-/// Why a machine alone can't give what a request asks for.
+/// The reason why a machine alone can't give what a request asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AloneError {
     /// It takes a scheduler.

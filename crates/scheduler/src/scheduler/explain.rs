@@ -11,7 +11,7 @@ use crate::search::{Layout, PartDemand};
 use crate::time::Millis;
 use std::cmp::Ordering;
 
-/// Why a job waits.
+/// The reason for a job's wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WaitReason {
     /// It is on hold.
@@ -52,13 +52,13 @@ pub struct JobView {
     pub user: String,
     /// Its account.
     pub account: String,
-    /// Where it is on its way.
+    /// Its stage.
     pub phase: Phase,
-    /// When it was asked for.
+    /// Time of its request.
     pub submitted: Millis,
-    /// When it started.
+    /// Time of its start.
     pub started: Option<Millis>,
-    /// When its lease ends.
+    /// Time of its lease's end.
     pub ends: Option<Millis>,
     /// Its devices.
     pub devices: Vec<LeasedDevice>,
@@ -69,9 +69,9 @@ pub struct JobView {
 pub struct Explanation {
     /// The job.
     pub view: JobView,
-    /// Why it waits; none if it does not.
+    /// The reason for its wait; `None` if it does not wait.
     pub reason: Option<WaitReason>,
-    /// How many jobs are before it in order.
+    /// Number of jobs before it in order.
     pub position: usize,
     /// Its reserved start.
     pub starts: Option<Millis>,

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Events that a forecast looks ahead.
 pub const FORECAST_EVENTS_MAX: usize = 20_000;
 
-/// When a job starts, as far as is known.
+/// The start of a job, as far as is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Forecast {
     /// It is refused.

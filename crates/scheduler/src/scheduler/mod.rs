@@ -33,7 +33,7 @@ pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use std::collections::{BTreeMap, BTreeSet};
 pub use view::DeviceState;
 
-/// How often the order of accounts takes over what they used meanwhile.
+/// The interval at which the order of accounts takes over their usage meanwhile.
 pub const SETTLE_MS: u64 = 60_000;
 
 /// What is to happen at a time. At one time they happen in this order.
