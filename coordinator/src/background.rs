@@ -23,7 +23,7 @@ impl Background {
     /// Starts a coordinator that listens on `listen`; port 0 takes a free one.
     ///
     /// # Errors
-    /// When the address can't be had or the system is out of threads.
+    /// Returns an error if the address can't be had or the system is out of threads.
     pub fn start(listen: SocketAddr, identity: Identity, limits: Limits) -> std::io::Result<Self> {
         Self::start_with(listen, identity, limits, Attestation::default())
     }
@@ -31,7 +31,7 @@ impl Background {
     /// The same, where others' word counts besides that of certificates.
     ///
     /// # Errors
-    /// As for [`Background::start`].
+    /// Returns the errors of [`Background::start`].
     pub fn start_with(
         listen: SocketAddr,
         identity: Identity,

@@ -99,7 +99,7 @@ pub(crate) fn refused(name: &str, why: &Error) {
 /// Whether anything here is for it.
 ///
 /// # Errors
-/// If not.
+/// Returns an error if not.
 pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
     match hello.purpose {
         Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Control | Purpose::Measure | Purpose::Memory => {
@@ -115,7 +115,7 @@ pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
 /// Lets a lane in that has proven its key: to which executor, or to none if the agent itself answers.
 ///
 /// # Errors
-/// With the reason for the client.
+/// Returns an error with the reason for the client.
 pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Supervisor>) -> Result<Option<ExecutorId>> {
     if hello.purpose == Purpose::Measure {
         supervisor.admit_measurement(hello, &**lane)?;
@@ -131,7 +131,7 @@ pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Superviso
 /// Hands a lane that was let in to its executor.
 ///
 /// # Errors
-/// If that is gone, or the lane fails.
+/// Returns an error if that is gone, or the lane fails.
 pub(crate) fn hand_over(
     lane: &SharedLane,
     client: Introduced,

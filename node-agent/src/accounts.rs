@@ -38,7 +38,8 @@ impl Accounts {
     /// As whom this process runs a session of `user` that begins now.
     ///
     /// # Errors
-    /// Those of [`treatment`]; `acc_error_device_unavailable` if the account, or each of the range, is another user's at this time.
+    /// Returns the errors of [`treatment`]; `acc_error_device_unavailable` if the account, or each of the range, is
+    /// another user's at this time.
     pub(crate) fn take(self: &Arc<Self>, rules: &UserRules, user: &str) -> Result<(RunsAs, Option<AccountUse>)> {
         self.assign(treatment(rules, user)?, user, &person(user), &|uid| find_account(&uid.to_string()).is_some())
     }
@@ -120,7 +121,7 @@ impl Accounts {
     /// the user has here. Root may be any user.
     ///
     /// # Errors
-    /// If this process does not serve the user.
+    /// Returns an error if this process does not serve the user.
     pub(crate) fn may_be(&self, rules: &UserRules, user: &str, uid: u32) -> Result<bool> {
         let account = match treatment(rules, user)? {
             Treatment::Agent => Some(geteuid().as_raw()),

@@ -45,7 +45,7 @@ fn listen_address(config: &Config) -> Result<ListenAddress> {
 /// Runs an agent until it is told to stop.
 ///
 /// # Errors
-/// What failed, and what to do about it, in one line.
+/// Returns the failure and its remedy in one line.
 pub fn run(config: &Config) -> Result<(), String> {
     let node_name = config.node.clone().unwrap_or_else(host_name);
     let trust = trust(config, &node_name).map_err(|error| error.to_string())?;

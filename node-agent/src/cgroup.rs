@@ -97,7 +97,7 @@ impl SessionCgroup {
     /// Puts a process into it.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Returns an error if the system refuses.
     pub(crate) fn add(&self, process: u32) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), process.to_string())
     }

@@ -105,7 +105,7 @@ impl DeviceMemory {
     /// Opens an account of a session.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if there are too many.
+    /// Returns `acc_error_device_unavailable` if there are too many.
     pub(crate) fn open(self: &Arc<Self>, grant: &SessionGrant) -> Result<Account> {
         let number = self.0.lock().open(grant).ok_or_else(|| {
             let cause = format!("session {} has too many connections that count device memory", grant.session);

@@ -31,7 +31,7 @@ impl ExecutorsHere {
     /// Starts one, whose device memory `memory` counts.
     ///
     /// # Errors
-    /// If it is to be another user's; `acc_error_system` if there is no thread.
+    /// Returns an error if it is to be another user's; `acc_error_system` if there is no thread.
     pub(crate) fn start(
         &self,
         start: ExecutorStart,
@@ -63,7 +63,7 @@ impl ExecutorHere {
     /// Hands it a connection.
     ///
     /// # Errors
-    /// `acc_error_system` if it is gone.
+    /// Returns `acc_error_system` if it is gone.
     pub(crate) fn send(&self, lane: SharedLane, client: Introduced) -> Result<()> {
         let (lane, client) = Handover::within_process(lane, client)?;
         self.lanes.send(lane, client)

@@ -82,7 +82,7 @@ impl Hosting {
     /// Starts an executor, whose device memory `memory` counts. The returned `HostEnd` is for waiting for its end.
     ///
     /// # Errors
-    /// `acc_error_system` if it can't be started; those of [`ExecutorsHere::start`].
+    /// Returns `acc_error_system` if it can't be started; those of [`ExecutorsHere::start`].
     pub(crate) fn start(
         &self,
         start: ExecutorStart,
@@ -149,7 +149,7 @@ impl Host {
     /// Hands it a connection.
     ///
     /// # Errors
-    /// `acc_error_system` if it is gone or stuck.
+    /// Returns `acc_error_system` if it is gone or stuck.
     pub(crate) fn send(&self, lane: SharedLane, client: Introduced) -> Result<()> {
         match self {
             Self::Process(process) => process.send(&*lane, &client),

@@ -156,7 +156,7 @@ pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
 /// Reads one of the two numbers that a keeper writes to its standard output: its executor's process number, and that one's status when it has ended.
 ///
 /// # Errors
-/// The system's; `UnexpectedEof` if the keeper has ended before.
+/// Returns the system's error; `UnexpectedEof` if the keeper has ended before.
 pub(crate) fn read_word(from: &mut (impl Read + AsFd), limit: Option<Duration>) -> io::Result<i32> {
     let timeout = limit.and_then(|limit| Timespec::try_from(limit).ok());
     let ready = loop {

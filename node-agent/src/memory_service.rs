@@ -28,7 +28,7 @@ impl MemoryService {
     /// Starts a thread that answers. Returns the executor's end, too.
     ///
     /// # Errors
-    /// `acc_error_system` if the system has no socket or thread.
+    /// Returns `acc_error_system` if the system has no socket or thread.
     pub(crate) fn start(account: Account) -> Result<(Self, SharedLane)> {
         let failed = |error: io::Error| {
             let cause = format!("cannot count an executor's device memory: {error}");
@@ -68,7 +68,7 @@ pub(crate) fn serve_program(lane: SharedLane, account: &Account, goes_on: impl F
 /// Sends a new executor its end of the lane to its account.
 ///
 /// # Errors
-/// `BrokenPipe` if it is gone.
+/// Returns `BrokenPipe` if it is gone.
 pub(crate) fn send_account(control: &Handover, lane: &dyn Lane, session: SessionId) -> io::Result<()> {
     let hello = Hello::new(Purpose::Memory, session, 0, PeerId::PROGRAM);
     control.send(lane, &hello.into()).map_err(|_| io::ErrorKind::BrokenPipe.into())
@@ -84,7 +84,7 @@ impl AgentAccount {
     /// Takes the lane that the agent sends behind the start message.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if the agent has ended, `acc_error_system` if it sends another lane.
+    /// Returns `acc_error_device_unavailable` if the agent has ended, `acc_error_system` if it sends another lane.
     pub(crate) fn receive(control: &Handover) -> Result<Self> {
         let none =
             |why: &dyn std::fmt::Display| Error::new(ErrorCode::System, format!("no account of device memory: {why}"));

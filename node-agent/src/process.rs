@@ -67,7 +67,7 @@ impl Spawner {
     /// Starts the thread that starts `program`. From now on the calling process is the parent of what its children leave behind.
     ///
     /// # Errors
-    /// `acc_error_system` if there are no more threads.
+    /// Returns `acc_error_system` if there are no more threads.
     pub(crate) fn new(program: PathBuf) -> Result<Self> {
         if let Err(error) = set_child_subreaper(Some(getpid())) {
             tracing::warn!("what regions fork may stay when their session has ended: {error}");
@@ -97,7 +97,7 @@ impl Spawner {
     /// Starts a process. The child is for the thread that waits for its end; the descriptor is readable then.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub(crate) fn spawn(&self, command: Command) -> io::Result<(Child, OwnedFd)> {
         let (reply, answer) = mpsc::channel();
         let gone = || io::Error::other("the thread that starts processes is gone");
@@ -121,7 +121,7 @@ impl Spawner {
     /// Starts an executor, in `cgroup` if there is one. By `memory` it claims device memory.
     ///
     /// # Errors
-    /// `acc_error_system` if the process can't be started.
+    /// Returns `acc_error_system` if the process can't be started.
     pub(crate) fn start(
         &self,
         start: &ExecutorStart,
@@ -185,7 +185,7 @@ impl KeeperProcess {
     /// How the executor, which has ended, did so.
     ///
     /// # Errors
-    /// If the keeper was killed before.
+    /// Returns an error if the keeper was killed before.
     pub(crate) fn status(&mut self) -> io::Result<ExitStatus> {
         keeper::read_word(&mut self.words, None).map(ExitStatus::from_raw)
     }
@@ -205,7 +205,7 @@ impl KeeperProcess {
 /// Starts a child: a descriptor of it is readable once it has ended.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub(crate) fn start(command: &mut Command) -> io::Result<(Child, OwnedFd, Process)> {
     let mut child = command.spawn()?;
     let opened = Pid::from_raw(child.id().cast_signed()).ok_or(io::ErrorKind::NotFound.into()).and_then(|pid| {
@@ -251,7 +251,7 @@ impl ExecutorProcess {
     /// Hands it a connection.
     ///
     /// # Errors
-    /// `acc_error_system` if it is gone or stuck.
+    /// Returns `acc_error_system` if it is gone or stuck.
     pub(crate) fn send(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
         let _turn = self.turn.take();
         self.control.send(lane, client)

@@ -25,7 +25,7 @@ impl Remains {
     /// How the executor, which has ended, did so.
     ///
     /// # Errors
-    /// If that is not known: its keeper was killed.
+    /// Returns an error if that is not known: its keeper was killed.
     pub(crate) fn status(&mut self) -> io::Result<ExitStatus> {
         self.keeper.status()
     }

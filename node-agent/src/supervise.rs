@@ -122,7 +122,7 @@ impl Supervisor {
     /// What a connection with this hello, which has come at `since`, has to prove, or until when it may wait for the coordinator's word.
     ///
     /// # Errors
-    /// Those of [`Node::key_of`].
+    /// Returns the errors of [`Node::key_of`].
     pub(crate) fn key_or_wait(&self, hello: &Hello, since: Instant) -> Result<Asked> {
         let since = since.saturating_duration_since(self.began);
         let key = self.look(|node, now| node.key_of(now, hello.purpose, hello.session, since))?;
@@ -132,7 +132,7 @@ impl Supervisor {
     /// As [`Supervisor::key_or_wait`], and waits.
     ///
     /// # Errors
-    /// Those of [`Node::key_of`]; soon if it `has_to_go`.
+    /// Returns the errors of [`Node::key_of`]; soon if it `has_to_go`.
     pub(crate) fn key_of(&self, hello: &Hello, has_to_go: &dyn Fn() -> bool) -> Result<Key> {
         let since = self.now();
         let look = |node: &Node, now| node.key_of(now, hello.purpose, hello.session, since);
@@ -152,7 +152,7 @@ impl Supervisor {
     /// Lets a connection with this hello in: a command lane gets a new executor, all others have to find one. Which one it gets.
     ///
     /// # Errors
-    /// With the reason for the client.
+    /// Returns an error with the reason for the client.
     pub(crate) fn admit(self: &Arc<Self>, hello: &Hello, lane: &dyn Lane) -> Result<ExecutorId> {
         let session = hello.session;
         let grant = self.granted(hello, lane)?;
@@ -170,7 +170,7 @@ impl Supervisor {
     /// What the session of a lane with this hello may use here.
     ///
     /// # Errors
-    /// With the reason for the client.
+    /// Returns an error with the reason for the client.
     pub(crate) fn granted(&self, hello: &Hello, lane: &dyn Lane) -> Result<SessionGrant> {
         let way = way_of(lane);
         let grant = self.look(|node, now| node.admit(now, hello, way))?;
@@ -183,7 +183,7 @@ impl Supervisor {
     /// Counts the device memory of a program that drives the node's devices itself, on a thread of its own, as long as its session and this lane last.
     ///
     /// # Errors
-    /// If the session has too many such lanes, or there is no thread.
+    /// Returns an error if the session has too many such lanes, or there is no thread.
     pub(crate) fn count_memory(self: &Arc<Self>, lane: SharedLane, client: Introduced) -> Result<()> {
         let session = client.hello.session;
         let grant = move |node: &Node, now| node.grant(now, session);
@@ -206,7 +206,7 @@ impl Supervisor {
     /// Answers the measurement of another agent, whose lane has come with this hello and proven its key.
     ///
     /// # Errors
-    /// If it is not expected, or the lane fails.
+    /// Returns an error if it is not expected, or the lane fails.
     pub(crate) fn answer_measurement(lane: SharedLane, client: Introduced) -> Result<()> {
         let (lane, client) = Handover::within_process(lane, client)?;
         measurement::answer(&*client.secure(lane)?)
@@ -215,7 +215,7 @@ impl Supervisor {
     /// Lets a measurement's lane in.
     ///
     /// # Errors
-    /// With the reason for the client.
+    /// Returns an error with the reason for the client.
     pub(crate) fn admit_measurement(&self, hello: &Hello, lane: &dyn Lane) -> Result<()> {
         let way = way_of(lane);
         self.tell(|node, now, _| node.admit_measurement(now, hello, way))
@@ -236,7 +236,7 @@ impl Supervisor {
     /// Hands a connection that was admitted to its executor.
     ///
     /// # Errors
-    /// If that is gone.
+    /// Returns an error if that is gone.
     pub(crate) fn deliver(&self, executor: ExecutorId, lane: SharedLane, client: Introduced) -> Result<()> {
         let session = client.hello.session;
         let host = self.lock().hosts.get(&executor).cloned().ok_or_else(|| {

@@ -49,7 +49,7 @@ pub(crate) enum Treatment {
 /// As whom this process runs sessions of `user`.
 ///
 /// # Errors
-/// If it does not serve them, with what to do about it.
+/// Returns an error if it does not serve them, with what to do about it.
 pub(crate) fn treatment(rules: &UserRules, user: &str) -> Result<Treatment> {
     decide(rules, user, geteuid().as_raw(), &find_account)
 }

@@ -9,7 +9,7 @@ impl Cluster {
     /// Checks the whole state. For tests and the simulation.
     ///
     /// # Errors
-    /// Names the rule that is broken, and by what.
+    /// Returns the broken rule and the state that breaks it.
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_bounds()?;
         self.check_paths()?;

@@ -80,7 +80,7 @@ impl Cluster {
     /// The leaf account that a user's request is charged to, which the scheduler may not know yet.
     ///
     /// # Errors
-    /// Says why the user may not use the account.
+    /// Returns the reason why the user may not use the account.
     pub fn account_for(&self, user: &str, wanted: Option<&str>) -> Result<Account, String> {
         let account = self.allocations.account_of(user, wanted).map_err(|why| why.to_string())?;
         let leaf = self.allocations.in_effect.policy.user_account(&account, user);

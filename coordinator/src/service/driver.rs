@@ -69,7 +69,7 @@ impl QuotaFlags {
     /// Returns why a policy can't be put into effect beside these flags.
     ///
     /// # Errors
-    /// Names the flags that the policy also sets.
+    /// Returns the flags that the policy also sets.
     pub fn check(self, policy: &SitePolicy) -> Result<(), String> {
         let twice = policy.set_twice(self.memory, self.stream, self.session_time);
         if twice.is_empty() {
@@ -287,7 +287,7 @@ impl Driver {
     /// Puts a policy into effect that the coordinator is started with.
     ///
     /// # Errors
-    /// Names the flags that the policy also sets.
+    /// Returns the flags that the policy also sets.
     pub fn begin_with(&self, policy: SitePolicy) -> Result<(), String> {
         self.flags.check(&policy)?;
         self.input(Input::StartPolicy { policy: Box::new(policy), by: "the coordinator's --policy".to_owned() });

@@ -13,7 +13,8 @@ use tokio::net::UnixListener;
 /// Listens there. What a coordinator that was killed has left there goes.
 ///
 /// # Errors
-/// In words: if others could listen there, if a process does, if the system refuses. Has to be called within a runtime.
+/// Returns the reason in words if others could listen there, if a process does, or if the system refuses. Has to be
+/// called within a runtime.
 pub fn listen_here(path: &Path) -> std::result::Result<UnixListener, String> {
     let owner = check_folder(path).map_err(|error| error.to_string())?;
     let own = geteuid().as_raw();

@@ -57,7 +57,7 @@ const CALLS_MAX: u32 = 8;
 /// dropped then: agents and programs go on without a coordinator.
 ///
 /// # Errors
-/// When a port fails.
+/// Returns an error if a port fails.
 pub async fn serve(
     listeners: Listeners,
     attestation: Attestation,

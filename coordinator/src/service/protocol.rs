@@ -18,7 +18,7 @@ impl Protocol {
     /// The protocol of this name.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if there is no such protocol.
+    /// Returns `acc_error_device_unavailable` if there is no such protocol.
     pub(super) fn named(name: &[u8]) -> Result<Self> {
         match name {
             name if name == channel::PROTOCOL => Ok(Self::Grpc),

@@ -74,7 +74,7 @@ impl Tenants {
     /// A place for a connection.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if the caller, or all users together, have as many as they may.
+    /// Returns `acc_error_device_unavailable` if the caller, or all users together, have as many as they may.
     pub(super) fn connect(self: &Arc<Self>, who: Who, protocol: Protocol) -> Result<TenantSlot> {
         self.enter(who, if protocol == Protocol::Grpc { Use::Tool } else { Use::Program })
     }
@@ -82,7 +82,7 @@ impl Tenants {
     /// A place for a call of Watch.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if the caller has as many as they may.
+    /// Returns `acc_error_device_unavailable` if the caller has as many as they may.
     pub(super) fn watch(self: &Arc<Self>, who: Who) -> Result<TenantSlot> {
         self.enter(who, Use::Watch)
     }

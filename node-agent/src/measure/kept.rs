@@ -60,7 +60,7 @@ impl Kept {
     /// Keeps it, whole or not at all.
     ///
     /// # Errors
-    /// If the file can't be written.
+    /// Returns an error if the file can't be written.
     pub(super) fn write(&self, figures: &NodeFigures) -> io::Result<()> {
         let folder = self.file.parent().unwrap_or(Path::new("/"));
         std::fs::create_dir_all(folder)?;

@@ -129,7 +129,7 @@ impl Measures {
     /// What the path to another agent takes, over a lane as sessions have them.
     ///
     /// # Errors
-    /// If there is no such lane.
+    /// Returns an error if there is no such lane.
     pub(crate) fn path(&self, order: MeasurePath) -> Result<(PathTimes, String)> {
         let to = Endpoint::new(NodeId(order.to), order.address);
         let route = route(&to, LaneTerms { wanted: self.wanted, plain_tcp: self.plain_tcp });

@@ -94,7 +94,7 @@ impl Grants {
     }
 
     /// # Errors
-    /// If there are more than there may be.
+    /// Returns an error if there are more than there may be.
     pub(super) fn check_bounds(&self) -> Result<(), String> {
         let counts = (self.known.len(), self.ended.len());
         let is_bounded = counts.0 <= GRANTS_MAX && counts.1 <= ENDED_MAX;

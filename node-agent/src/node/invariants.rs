@@ -8,7 +8,7 @@ impl Node {
     /// Looks for what must never be.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns the broken rule.
     pub fn check_invariants(&self, now: Duration) -> Result<(), String> {
         if self.executors.count() > EXECUTORS_MAX || self.told.len() > EXECUTORS_MAX {
             return Err(format!("{} executors, {} told of", self.executors.count(), self.told.len()));

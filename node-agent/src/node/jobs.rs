@@ -62,7 +62,7 @@ impl Jobs {
     }
 
     /// # Errors
-    /// If there are more than there may be.
+    /// Returns an error if there are more than there may be.
     pub(super) fn check_bounds(&self) -> Result<(), String> {
         let counts = (self.known.len(), self.releasing.len());
         let is_bounded = counts.0 <= JOBS_MAX && counts.1 <= JOBS_MAX;

@@ -43,7 +43,8 @@ impl Node {
     /// that, [`Node::key_within`] at most.
     ///
     /// # Errors
-    /// If the session or measurement was not announced to this agent, or has ended. Anybody may ask, so that the text tells nothing of others.
+    /// Returns an error if the session or measurement was not announced to this agent, or has ended. Anybody may ask,
+    /// so that the text tells nothing of others.
     pub fn key_of(
         &self,
         now: Duration,
@@ -77,7 +78,7 @@ impl Node {
     /// session may use here.
     ///
     /// # Errors
-    /// With the reason for the client.
+    /// Returns an error with the reason for the client.
     pub fn admit(&self, now: Duration, hello: &Hello, way: Way) -> Result<SessionGrant> {
         self.check(hello.session)?;
         let grant = self.grant(now, hello.session)?;
@@ -96,7 +97,7 @@ impl Node {
     /// The executor for a lane that is no command lane.
     ///
     /// # Errors
-    /// If there is none.
+    /// Returns an error if there is none.
     pub fn executor_of(&self, now: Duration, session: SessionId) -> Result<ExecutorId> {
         self.check(session)?;
         self.grant(now, session)?;
@@ -115,7 +116,7 @@ impl Node {
     /// [`Node::begun_within`]; who does not leaves the place of its executor taken.
     ///
     /// # Errors
-    /// With the reason for the client.
+    /// Returns an error with the reason for the client.
     pub fn begin(
         &mut self,
         now: Duration,
@@ -208,7 +209,7 @@ impl Node {
     /// Returns the limits of the session's lease here, until it ends.
     ///
     /// # Errors
-    /// If it has ended, or the agent was not told of it.
+    /// Returns an error if it has ended, or the agent was not told of it.
     pub fn grant(&self, now: Duration, session: SessionId) -> Result<SessionGrant> {
         self.grants.find(now, session).ok_or_else(|| {
             refused(format!("the coordinator has not told node {} of session {session}", self.name))

@@ -79,7 +79,7 @@ impl Node {
     /// Lets the lane of a measurement in, whose key is proven: once, and as a session's would be.
     ///
     /// # Errors
-    /// With the reason for the client.
+    /// Returns an error with the reason for the client.
     pub fn admit_measurement(&mut self, now: Duration, hello: &Hello, way: Way) -> Result<()> {
         if self.endpoint.as_ref().map(|endpoint| endpoint.node) != hello.to {
             let why = format!("this is node {}, and another one is meant", self.name);

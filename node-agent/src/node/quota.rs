@@ -31,7 +31,7 @@ impl Quota {
     /// Whether a user that has `own` of `all` executors may have one more.
     ///
     /// # Errors
-    /// What it exceeds, and what to do about it.
+    /// Returns the exceeded limit, and the remedy.
     pub(super) fn check(self, user: &str, own: usize, all: usize) -> Result<(), (String, &'static str)> {
         if own >= self.of_user {
             let many = Count(own, "session");

@@ -25,7 +25,7 @@ fn entries() -> Vec<PathBuf> {
     found
 }
 
-fn documents() -> Vec<PathBuf> {
+pub(crate) fn documents() -> Vec<PathBuf> {
     entries().into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Comments and names are in the field's English: their subjects are nouns, and a public item's documentation begins with what it is or does.
 
+use crate::documents::documents;
 use crate::panics::is_shipped;
 use crate::sources::{is_tests, sources, text};
 use regex_lite::Regex;
@@ -15,7 +16,7 @@ const PRONOUNS_MAX: usize = 8;
 const SUMMARIES_MAX: usize = 9;
 
 /// Most sections on errors that do not name them in a sentence. The number may only fall.
-const ERRORS_MAX: usize = 57;
+const ERRORS_MAX: usize = 0;
 
 /// First words of a summary that leave open what it is about. A summary of a boolean begins with "Whether".
 const OPEN: &str = "Also And Any Anything As At But By Else Everything For From How If In It No Not Nothing Of \
@@ -42,6 +43,13 @@ fn subjects_are_nouns() {
         all <= PRONOUNS_MAX,
         "{all} lines have one of {PRONOUNS:?}, {PRONOUNS_MAX} may: name the thing. {found:#?}"
     );
+}
+
+#[test]
+fn subjects_of_documents_are_nouns() {
+    let named = documents().into_iter().filter(|path| path != Path::new("CHANGELOG.md"));
+    let found: Vec<_> = named.filter(|path| pronouns(path) > 0).collect();
+    assert!(found.is_empty(), "these have one of {PRONOUNS:?}; name the thing: {found:?}");
 }
 
 /// The public items of a file whose summaries begin with a word of [`OPEN`].

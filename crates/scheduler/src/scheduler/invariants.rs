@@ -12,7 +12,7 @@ impl Scheduler {
     /// Checks the whole state. For tests and the simulation.
     ///
     /// # Errors
-    /// Names the rule that is broken, and by what.
+    /// Returns the broken rule and the state that breaks it.
     pub fn check_invariants(&self) -> Result<(), String> {
         let mut held: BTreeSet<(Spot, JobId)> = BTreeSet::new();
         for job in self.jobs.values() {
