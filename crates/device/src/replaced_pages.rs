@@ -33,7 +33,7 @@ pub(crate) struct Ranges {
     any: AtomicBool,
 }
 
-/// Those of this process.
+/// The ranges of this process.
 pub(crate) static RANGES: Ranges = Ranges::new();
 
 /// A range of the program's memory has other pages from now on, or none. Safe in signal handlers.
@@ -74,7 +74,7 @@ impl Ranges {
         replaced.map(|slot| slot.start.load(Ordering::Relaxed)).filter(|start| *start != 0).collect()
     }
 
-    /// From now on the ranges are these, each with a ticket of its own: no more than [`RANGES_MAX`].
+    /// Replaces the ranges, each with a ticket of its own: no more than [`RANGES_MAX`].
     pub(crate) fn set(&self, ranges: impl Iterator<Item = (HostRange, u64)> + Clone) {
         let ticket = |slot: &Slot| slot.ticket.load(Ordering::Relaxed);
         for slot in self.used() {

@@ -47,7 +47,7 @@ unsafe impl Send for Arena {}
 // SAFETY: as for Send.
 unsafe impl Sync for Arena {}
 
-/// How many addresses a device likes to have.
+/// Returns how many addresses a device likes to have.
 pub(crate) fn addresses_wanted(info: &DeviceInfo) -> u64 {
     // Twice the memory leaves room for fragments, and addresses cost little. A process may have few of them (ulimit -v).
     let small = info.memory.saturating_mul(8).min(1 << 30);
@@ -268,7 +268,7 @@ impl Arena {
         control.header().memory_changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Where `[start, start + len)` of the device is in this process.
+    /// Translates `[start, start + len)` of the device to an address of this process.
     pub(crate) fn translate(&self, start: DevicePtr, len: u64) -> Result<*mut u8> {
         if self.is_inside(start.0, len) {
             // SAFETY: inside the mapping, as just checked.

@@ -6,7 +6,7 @@ use crate::backend::{Backend, Found};
 use crate::program::ProgramSpec;
 use accord_types::DeviceKind;
 
-/// See [`crate::registry`].
+/// The backend's entry in [`crate::registry`].
 pub(crate) static BACKEND: Backend = Backend {
     kind: DeviceKind::CPU,
     name: "cpu",

@@ -7,7 +7,7 @@ use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
 pub const WORKER_ENV: &str = "ACCORD_WORKER";
 /// The variable by which a worker learns of the program's folder if it is started in another one.
 pub const WORKER_FOLDER_ENV: &str = "ACCORD_WORKER_FOLDER";
-/// How a worker that can not be one begins its last words.
+/// The beginning of the last words of a worker that can't start.
 pub(crate) const WORKER_SAYS: &str = "accord: worker: ";
 
 /// The division of a machine's cores and memory into CPU devices.

@@ -15,7 +15,7 @@ use std::ptr::{null, null_mut};
 /// time.
 const CHILD_LASTS_MS: libc::c_int = 60_000;
 
-/// What to start.
+/// A process to start.
 pub(crate) struct Detached<'a> {
     /// The executable.
     pub(crate) exe: &'a OsStr,
@@ -25,7 +25,7 @@ pub(crate) struct Detached<'a> {
     pub(crate) env: Vec<Vec<u8>>,
     /// Its working directory, if not this process's; `/` if there is no such directory here.
     pub(crate) cwd: Option<&'a OsStr>,
-    /// What becomes its standard input, output and error; -1 inherits.
+    /// Descriptors for its standard input, output and error; -1 inherits.
     pub(crate) stdio: [RawFd; 3],
     /// Descriptors above 2 that it keeps under their numbers.
     pub(crate) keep: &'a [RawFd],
@@ -63,7 +63,7 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Why it can't run its executable, once that is known: to be called when `report` is readable.
+    /// Returns the reason why it can't run its executable, once that is known: to be called when `report` is readable.
     pub(crate) fn refused(&self) -> Option<Error> {
         match receive(&self.report) {
             Ok(Some(Report { errno, .. })) if errno != 0 => Some(Error::from_raw_os_error(errno)),

@@ -16,10 +16,10 @@ pub(crate) const TRACE_ENTRIES: usize = 4096;
 /// Where the streams begin, and the distance from one to the next.
 const STREAMS_OFFSET: usize = 4096;
 const STREAM_STRIDE: usize = 4096 + RING_BYTES + (TRACE_ENTRIES * size_of::<TraceEntry>()).next_multiple_of(4096);
-/// Where pages of `declare` variables begin, and how many bytes there are for them.
+/// Offset and number of bytes of the pages of `declare` variables.
 pub(crate) const GLOBALS_OFFSET: u64 = 1 << 30;
 pub(crate) const GLOBALS_BYTES: u64 = 63 << 30;
-/// Where the arena begins.
+/// Offset of the arena.
 pub(crate) const ARENA_OFFSET: u64 = GLOBALS_OFFSET + GLOBALS_BYTES;
 /// Where the bits of mapped memory begin, one for each granule of the arena.
 const MAPPED_OFFSET: usize = STREAMS_OFFSET + STREAMS_MAX as usize * STREAM_STRIDE;
@@ -37,7 +37,7 @@ const _: () = assert!(size_of::<Header>() <= STREAMS_OFFSET);
 const _: () = assert!(size_of::<StreamShared>() <= 4096);
 const _: () = assert!(RING_BYTES.is_power_of_two() && TRACE_ENTRIES.is_power_of_two());
 
-/// Of a crash at what is no address on this processor.
+/// The address of a crash without an address on this processor.
 pub(crate) const NO_ADDRESS: u64 = u64::MAX;
 
 /// The start of the file.
@@ -55,7 +55,7 @@ pub(crate) struct Header {
     /// The signal's `si_code`.
     pub(crate) crash_code: AtomicI32,
     pub(crate) crash_ip: AtomicU64,
-    /// Not 0 if the instruction is a call of the address.
+    /// Whether the instruction is a call of the address, as a number.
     pub(crate) crash_call: AtomicU32,
     /// Or [`NO_ADDRESS`].
     pub(crate) crash_address: AtomicU64,
@@ -115,7 +115,7 @@ pub(crate) struct TraceEntry {
 }
 
 impl StreamShared {
-    /// Everything up to this position is done, as a worker sees it; `Progress::reached` is the owner's.
+    /// Returns the position up to which everything is done, as a worker sees it; `Progress::reached` is the owner's.
     pub(crate) fn reached(&self) -> u64 {
         self.worker_done.load(Ordering::Acquire).max(self.owner_done.load(Ordering::Acquire))
     }

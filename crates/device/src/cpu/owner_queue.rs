@@ -5,7 +5,7 @@ use crate::any_end::{CopySink, CopySource};
 use accord_types::{DevicePtr, Error, Result};
 use std::collections::VecDeque;
 
-/// What an operation of the owner queue does.
+/// The work of an operation of the owner queue.
 pub(crate) enum Op {
     CopyIn { dst: DevicePtr, len: u64, source: CopySource },
     CopyOut { src: DevicePtr, len: u64, sink: CopySink },
@@ -40,13 +40,13 @@ impl OwnerQueue {
         [op, notify, waiter].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// How far the worker gets while no operation of the owner's is under way.
+    /// Returns how far the worker gets while no operation of the owner's is in flight.
     pub(crate) fn worker_may(&self) -> u64 {
         self.ops.front().map_or(self.last, |(next, _)| next - 1)
     }
 }
 
-/// What the owner's worker shall do.
+/// The next work of the owner's worker.
 pub(crate) enum Work {
     Run(u64, Op),
     Notify(Vec<Done>, Result<()>),

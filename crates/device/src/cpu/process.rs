@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// How often a thread that waits for a process checks other conditions.
+/// The interval at which a thread that waits for a process checks other conditions.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(250);
 
 /// Makes the calling process the parent of all below it that lose theirs, so that none leaves it, and has the kernel collect its children
@@ -37,7 +37,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Of the process with this number, which has the other end of `socket`.
+    /// Opens the process with this number, which has the other end of `socket`.
     ///
     /// # Errors
     /// Returns an error if there is no such process.
@@ -49,7 +49,7 @@ impl Handle {
         }
     }
 
-    /// Of no process: a descriptor that is no process's.
+    /// Creates a handle of no process.
     #[cfg(test)]
     pub(crate) fn of_no_process() -> Self {
         Self { fd: std::fs::File::open("/dev/null").expect("it is always there").into(), pid: None }
@@ -104,7 +104,8 @@ pub(crate) fn readable(fd: &impl AsRawFd, limit: Option<Duration>) -> bool {
     poll([fd.as_raw_fd()], limit)[0]
 }
 
-/// Which of some descriptors can be read, or have ended; those below 0 don't count. Waits for one, `limit` at most.
+/// Waits until one of some descriptors can be read or has ended, `limit` at most, and returns which. Descriptors below
+/// 0 don't count.
 pub(crate) fn poll<const N: usize>(fds: [RawFd; N], limit: Option<Duration>) -> [bool; N] {
     poll_for(fds.map(|fd| (fd, libc::POLLIN)), limit)
 }

@@ -20,8 +20,8 @@ impl Progress {
         Self { owner_done: AtomicU64::new(0), worker_may: AtomicU64::new(0), want: AtomicU64::new(u64::MAX) }
     }
 
-    /// Everything up to this position is done: an operation only starts once the other half has
-    /// got past what came before it, so the further half speaks for both.
+    /// Returns the position up to which everything is done: an operation only starts once the other half has got past
+    /// what came before it, so the further half speaks for both.
     ///
     /// # Errors
     /// Returns an error if the worker says what can't be.
@@ -44,7 +44,8 @@ impl Progress {
         self.worker_may.load(Ordering::Acquire)
     }
 
-    /// To be said before the worker is given anything that it may do now. The caller holds the stream's lock.
+    /// Lets the worker do everything up to a position. Called before the worker is given it, with the stream's lock
+    /// held.
     pub(crate) fn let_worker(&self, up_to: u64) {
         self.worker_may.store(up_to, Ordering::Release);
     }

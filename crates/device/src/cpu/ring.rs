@@ -45,7 +45,7 @@ const _: () = assert!(HEAD == 48);
 const _: () = assert!(RING_BYTES >= 8 * (HEAD + STORE_BYTES_MAX));
 const _: () = assert!(STORE_BYTES_MAX > 2 * ArgBlock::BYTES_MAX);
 
-/// What stands in shared memory, and can't be true: the other process may write there what it likes, by mistake too.
+/// An impossible value in shared memory: the other process may write any bytes there, by mistake too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 
@@ -120,7 +120,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Something stands in the ring.
+    /// Whether the ring has an operation.
     pub(crate) fn has_more(&self, control: &Control, stream: u32) -> bool {
         control.stream(stream).head.load(Ordering::Acquire) != self.taken
     }

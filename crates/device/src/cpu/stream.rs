@@ -23,7 +23,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// bounded by their number, see `accord_fabric::transfer`; more than an executor lets into a stream.
 const OWNER_OPS_MAX: usize = 1_024;
 
-/// What the streams of one device share.
+/// The state that the streams of one device share.
 pub(crate) struct Shared {
     pub(crate) arena: Arc<Arena>,
     pub(crate) control: Control,
@@ -81,7 +81,7 @@ impl Stream {
         self.shared.control.stream(self.index)
     }
 
-    /// Everything up to this position is done.
+    /// Returns the position up to which everything is done.
     pub(crate) fn reached(&self) -> u64 {
         self.progress.reached(self.block()).unwrap_or_else(|lie| {
             self.shared.distrust(lie);
@@ -406,7 +406,7 @@ impl Stream {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// What the owner's worker shall do next; `None` ends it.
+    /// Returns the next work of the owner's worker; `None` ends it.
     pub(crate) fn next_work(&self) -> Option<Work> {
         let mut state = self.lock();
         let failure = self.shared.failure.check().err().or_else(|| state.failure.clone());

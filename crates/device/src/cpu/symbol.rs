@@ -30,7 +30,8 @@ fn float_exception(code: i32) -> Option<&'static str> {
     NAMES.get(usize::try_from(code.checked_sub(FIRST)?).ok()?).copied()
 }
 
-/// What to do about a region that a signal has ended, by an access to `address` if it is one for that. `code` is the signal's `si_code`.
+/// Returns the remedy for a region that a signal has ended, by an access to `address` if it is a signal for that.
+/// `code` is the signal's `si_code`.
 pub(crate) fn remedy(signal: i32, code: i32, address: u64) -> &'static str {
     /// Null pointers, and elements near one.
     const NEAR_NULL: u64 = 4096;

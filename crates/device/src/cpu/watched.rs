@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long a worker may take for the program's constructors.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What the owner knows of its worker's life.
+/// The signs of life of a worker, for its owner.
 pub(crate) struct Watched {
     /// `None` if the caller checks the worker's liveness itself.
     silence_limit: Option<SilenceLimit>,

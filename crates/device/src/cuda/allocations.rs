@@ -70,7 +70,7 @@ impl Allocations {
         Ok(())
     }
 
-    /// Nothing runs on the device any more.
+    /// Forgets all allocations, as nothing runs on the device any more.
     pub(super) fn clear(&self) {
         let mut state = self.lock();
         let (gone, exporters) = (std::mem::take(&mut state.allocations), state.exporters.clone());
@@ -88,7 +88,7 @@ impl Allocations {
         }
     }
 
-    /// See [`crate::ipc::ExportMemory::handle`]. What lies in two allocations is not offered.
+    /// Returns a handle as [`crate::ipc::ExportMemory::handle`]. A range that spans two allocations is not offered.
     pub(super) fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
         let mut state = self.lock();
         let (first, known) = state.allocations.range(..=start.0).next_back().filter(|_| self.ipc && len > 0)?;
@@ -102,7 +102,7 @@ impl Allocations {
         Some(MemoryHandle::CudaIpc(IpcHandle { range, range_len, offset, len, first: 0, pieces }))
     }
 
-    /// See [`crate::ipc::ExportMemory::export`]. Calls `give` unless there is no such allocation.
+    /// Exports as [`crate::ipc::ExportMemory::export`]. Calls `give` unless there is no such allocation.
     pub(super) fn export(&self, id: u64, give: &mut dyn FnMut(PieceKey, Keep)) {
         let Some(allocation) = self.lock().find(id) else { return };
         let Ok(_current) = self.context.enter() else { return };

@@ -34,7 +34,7 @@ pub(crate) struct Cache {
     folder: PathBuf,
 }
 
-/// What machine code depends on.
+/// The inputs of machine code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) image: ImageId,

@@ -14,7 +14,7 @@ impl Stream {
         self.complete_from(self.lock(), seq, wait)
     }
 
-    /// As `complete`, for a caller that has the lock.
+    /// Completes operations as `complete`, for a caller that has the lock.
     pub(super) fn complete_from<'a>(
         &'a self,
         mut state: MutexGuard<'a, StreamProgress>,
@@ -135,7 +135,7 @@ impl Stream {
         }
     }
 
-    /// Something is left to do on the host for the operation at `seq`.
+    /// Adds work on the host for the operation at `seq`.
     pub(crate) fn add_completion(&self, seq: u64, completion: Completion<Self>) {
         self.lock().completions.push_back((seq, completion));
     }
@@ -155,7 +155,7 @@ impl StreamProgress {
         completing || self.rows.will_write(range)
     }
 
-    /// For the operation that is put in now.
+    /// Adds work on the host for the operation being enqueued.
     pub(crate) fn push_completion(&mut self, completion: Completion<Stream>) {
         let seq = self.next();
         self.completions.push_back((seq, completion));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// streams, which never wait for the host.
 pub const COMPLETIONS_MAX: usize = 4096;
 
-/// What is left to do on the host when the device has got to a position.
+/// Work on the host once the device has got to a position.
 pub(crate) enum Completion<S> {
     /// Bytes go from a slot to their sink, on whichever thread waits for them first.
     Small { slot: Slot, len: usize, sink: CopySink },

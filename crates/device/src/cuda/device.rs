@@ -146,7 +146,7 @@ impl CudaDevice {
             .collect()
     }
 
-    /// See [`crate::Device::shutdown`].
+    /// Ends the device, see [`crate::Device::shutdown`].
     pub(super) fn end(&self) {
         let lost = self.shared.failure.check().is_err();
         self.shared.failure.set(shut_down());

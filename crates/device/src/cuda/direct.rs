@@ -11,7 +11,7 @@ use crate::any_end::CopySink;
 use crate::copy_ends::Sink;
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
-/// When the driver has read what a copy in was given.
+/// The time when the driver has read the bytes of a copy in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
     /// At once.
@@ -27,17 +27,17 @@ pub(crate) struct Asked<'a> {
     state: Option<&'a StreamProgress>,
     seq: u64,
     range: HostRange,
-    /// What of it is page-locked, if the route has asked.
+    /// The page-locked part, if the route has asked.
     pub(crate) middle: Option<RegisteredPart>,
 }
 
 impl<'a> Asked<'a> {
-    /// For a copy that is put in now. `state` is the stream's.
+    /// Asks for a copy that is enqueued now. `state` is the stream's.
     pub(crate) fn at_call(stream: &'a Stream, state: &'a StreamProgress, range: HostRange) -> Self {
         Self { stream, state: Some(state), seq: state.next(), range, middle: None }
     }
 
-    /// For the copy at `seq`, whose turn it is.
+    /// Asks for the copy at `seq`, whose turn it is.
     pub(crate) fn in_turn(stream: &'a Stream, seq: u64, range: HostRange) -> Self {
         Self { stream, state: None, seq, range, middle: None }
     }

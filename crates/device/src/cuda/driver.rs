@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Why there is no driver to use.
+/// The reason why there is no usable driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NoDriver {
     /// `libcuda.so.1` is not there, or can't be loaded.
@@ -257,7 +257,7 @@ impl DriverError {
         matches!(self.code, 4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999)
     }
 
-    /// As an error with a condition of the specification.
+    /// Converts to an error with a condition of the specification.
     pub(crate) fn into_error(self, code: ErrorCode) -> Error {
         let code = if self.code == Self::OUT_OF_MEMORY { ErrorCode::OutOfMemory } else { code };
         let error = Error::new(code, self.to_string());

@@ -52,7 +52,7 @@ impl Fence {
         true
     }
 
-    /// How often it was set.
+    /// Returns how often it was set.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Acquire)

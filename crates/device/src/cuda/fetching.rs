@@ -13,7 +13,7 @@ use crate::{CopySink, FetchTo};
 use accord_types::{DevicePtr, Result, Seq, SpanKind};
 use std::sync::Arc;
 
-/// Where the bytes of a copy out are fetched to, if they may be.
+/// Returns the place to fetch the bytes of a copy out to, if there may be one.
 pub(crate) fn place(sink: &CopySink, len: u64) -> Option<FetchedPlace> {
     match sink.fetch_to() {
         FetchTo::Host if (1..=SMALL_SLOT as u64).contains(&len) => Some(FetchedPlace::Host),

@@ -10,21 +10,22 @@ use cudarc::driver::sys::CUfunction;
 pub(crate) struct Function {
     /// Its name for people.
     pub(crate) name: String,
-    /// Where its host version is: object and offset.
+    /// The place of its host version: object and offset.
     pub(crate) place: (String, u64),
     pub(crate) raw: CUfunction,
-    /// How its parameter is laid out, if it takes its block so.
+    /// The layout of its parameter, if it takes its block so.
     pub(crate) layout: Option<BlockLayout>,
-    /// What the compiler has fixed; 0 is open.
+    /// Dimensions fixed by the compiler; 0 is open.
     pub(crate) dims: [u32; 3],
-    /// What the code counts on, where the image can't say it.
+    /// The number of gangs that the code counts on, where the image can't say it.
     pub(crate) count: GangCount,
     /// Largest number of threads of a gang.
     pub(crate) threads_max: u32,
     pub(crate) occupancy: Occupancy,
-    /// How gangs fill the device if several share a thread block; none where they can't, or where that is no more of them.
+    /// The blocks that fill the device if several gangs share one; `None` where they can't, or where that is no more
+    /// gangs.
     pub(crate) blocks: Option<GangBlocks>,
-    /// How many, where that is open.
+    /// The number of gangs, where it is open.
     pub(crate) gangs: Gangs,
 }
 
@@ -42,7 +43,7 @@ impl Function {
     }
 }
 
-/// What fills the device, as the driver says.
+/// The launch that fills the device, as the driver says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Occupancy {
     /// Gangs, and threads of each.
@@ -71,7 +72,7 @@ impl GangBlocks {
         (each > 1).then_some(Self { each, places: most * multiprocessors })
     }
 
-    /// How many gangs a block gets if there are to be this many, which is a multiple of it.
+    /// Returns the number of gangs in a block if there are to be this many in all, which is a multiple of it.
     pub(crate) fn of(&self, gangs: u32) -> u32 {
         self.each.min(1 << gangs.trailing_zeros().min(31))
     }

@@ -46,12 +46,12 @@ const EVERY: u32 = 61;
 pub(crate) struct Way {
     /// Gangs for each 8 that the device has room for, if their number is open.
     eighths: u32,
-    /// They share thread blocks, if they can.
+    /// Whether they share thread blocks, if they can.
     pub(crate) together: bool,
 }
 
 impl Way {
-    /// How many gangs there are if the device has room for so many at a time, and their number is open.
+    /// Returns the number of gangs if the device has room for so many at a time, and their number is open.
     pub(crate) fn gangs(self, places: u32) -> u32 {
         u32::try_from(u64::from(places) * u64::from(self.eighths) / 8).unwrap_or(u32::MAX).max(1)
     }
@@ -171,14 +171,15 @@ impl Gangs {
         Self { length, best: Default::default(), launches: AtomicU32::new(0), meter: None }
     }
 
-    /// As the region's launches turn out. Until that is known it is taken for a long one, whose launches may be as few as one.
+    /// Creates a number of gangs that follows the region's launches. Until they are measured the region counts as a
+    /// long one, whose launches may be as few as one.
     pub(crate) fn measured(context: &Arc<Context>) -> Self {
         let (pace, trials) = (Pace::default(), Default::default());
         let meter = Meter { context: Arc::clone(context), pace, trials, events: None, under_way: None };
         Self { length: AtomicU8::new(Length::Long as u8), meter: Some(TurnLock::new(meter)), ..Self::few() }
     }
 
-    /// How a launch is made that is not there to find something out.
+    /// Returns the way of a launch that measures nothing.
     pub(crate) fn usual(&self, open: bool, can_share: bool) -> Way {
         self.best_of(Kind::of(open, can_share, self.length()))
     }

@@ -24,7 +24,7 @@ impl Stream {
         })
     }
 
-    /// As `hold_in`, for bytes that the caller provides.
+    /// Holds a copy back as `hold_in`, of bytes that the caller provides.
     pub(crate) fn hold_store(&self, dst: DevicePtr, bytes: &[u8]) -> Result<Option<Seq>> {
         let handed = End::Handed { detached: false };
         let facts = direct::facts(self, Direction::In, At::Call, bytes.len(), handed, false);

@@ -22,7 +22,7 @@ const PIECES_MAX: usize = 1 << 16;
 /// The importer that brings a range's pieces, and the range.
 type Key = (u64, u64);
 
-/// What one device has of other processes' memory.
+/// One device's imports of other processes' memory.
 pub(crate) struct Imports {
     context: Arc<Context>,
     state: TurnLock<Mirrors>,

@@ -39,7 +39,7 @@ fn tell(
     }
 }
 
-/// Why no context can be made in this process, if a fault took the ones that there were.
+/// Returns the reason why no context can be made in this process, if a fault has destroyed the previous ones.
 pub(crate) fn error() -> Option<Error> {
     let (gpu, cause) = FIRST.get()?;
     Some(no_more(&format!("GPU {gpu} of the driver's numbers has lost its own: {cause}")))

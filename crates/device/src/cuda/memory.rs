@@ -63,12 +63,12 @@ struct Piece {
     idle: BTreeMap<u64, u64>,
 }
 
-/// How many addresses a device likes to have.
+/// Returns how many addresses a device likes to have.
 pub(crate) fn addresses_wanted(info: &DeviceInfo) -> u64 {
     info.memory.next_multiple_of(PAGE).saturating_mul(ADDRESSES_PER_BYTE)
 }
 
-/// As many at a place of the driver's choice.
+/// Returns as many addresses at a place of the driver's choice.
 pub(crate) fn anywhere(info: &DeviceInfo) -> AddressRange {
     AddressRange { start: DevicePtr(0), len: addresses_wanted(info) }
 }
@@ -102,7 +102,7 @@ impl Memory {
         Self { context, start: 0, len: 0, id: next_id(), scrubber: None, pending, allocations, state }
     }
 
-    /// See [`crate::Device::allocate`]. The context is current.
+    /// Allocates as [`crate::Device::allocate`]. The context is current.
     pub(crate) fn allocate(&self, len: u64) -> Result<DevicePtr> {
         let mapped = || Error::new(ErrorCode::ImplementationDefined, "memory is mapped on this device");
         let allocations = self.allocations.as_ref().ok_or_else(mapped)?;
@@ -116,7 +116,7 @@ impl Memory {
         taken.map_err(|error| error.into_error(ErrorCode::System))
     }
 
-    /// How often memory was cleared: a stream that has not waited since has to be held up.
+    /// Returns how often memory was cleared: a stream that has not waited since has to be held up.
     #[inline]
     pub(crate) fn scrubs(&self) -> u64 {
         self.scrubber.as_ref().map_or(0, Scrubber::count)
@@ -153,7 +153,7 @@ impl Memory {
         if inside || len == 0 { Ok(()) } else { Err(outside(start, len)) }
     }
 
-    /// See [`crate::Device::map`].
+    /// Maps as [`crate::Device::map`].
     pub(crate) fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check(start, len)?;
         if !start.0.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {

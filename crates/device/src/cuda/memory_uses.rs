@@ -8,7 +8,7 @@ use accord_types::Result;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::sync::Condvar;
 
-/// See the module.
+/// The uses of a device's memory by calls of the driver without a stream's lock.
 #[derive(Default)]
 pub(crate) struct MemoryUses {
     state: ShortLock<UnderWay>,

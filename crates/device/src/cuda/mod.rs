@@ -62,7 +62,7 @@ use accord_types::DeviceKind;
 /// The driver's own variable: the GPUs that a process sees, by number or name, in its order.
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// See [`crate::registry`].
+/// The backend's entry in [`crate::registry`].
 pub(crate) static BACKEND: Backend = Backend {
     kind: DeviceKind::CUDA,
     name: "cuda",

@@ -118,7 +118,7 @@ impl Module {
         Ok(module)
     }
 
-    /// How each kernel gets its argument block.
+    /// Returns the way in which each kernel gets its argument block.
     pub(crate) fn kernels(&self) -> impl Iterator<Item = (&str, &BlockPath)> {
         self.kernels.iter().map(|(name, block)| (name.as_str(), block))
     }

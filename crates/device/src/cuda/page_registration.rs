@@ -88,8 +88,8 @@ fn process() -> &'static Process {
     })
 }
 
-/// What may be done with the program's memory at `range`. Called with the lock of the `stream` of `device` held, or on its turn; the copy with
-/// position `seq` uses the memory directly if it can.
+/// Returns the usable state of the program's memory at `range`. Called with the lock of the `stream` of `device` held,
+/// or on its turn; the copy with position `seq` uses the memory directly if it can.
 pub(crate) fn look(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange) -> Pages {
     let process = process();
     if process.count.load(Ordering::Acquire) == 0 {
@@ -161,7 +161,7 @@ fn number(shared: &Shared) -> u32 {
 }
 
 impl Unregistration {
-    /// Where copies with the memory may be under way, and the last of them.
+    /// Returns the streams with copies of the memory in flight, and the last copy of each.
     pub(crate) fn streams(&self) -> impl Iterator<Item = (Arc<dyn DeviceStream>, u64)> {
         let uses = self.0.iter().flat_map(|unlock| &unlock.uses);
         uses.filter_map(|(user, seq)| Some((user.stream()?, *seq)))

@@ -49,7 +49,7 @@ enum Stage {
     Unregistering,
 }
 
-/// What is known of a range that is about to be copied.
+/// The state of a range that is about to be copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pages {
     /// None of it is locked, nor is about to be.
@@ -64,11 +64,11 @@ pub(crate) enum Pages {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegisteredPart {
     pub(crate) range: HostRange,
-    /// Where the lock begins, and with it the first piece.
+    /// Offset of the lock's beginning, and with it of the first piece.
     pub(crate) first: usize,
 }
 
-/// What to do after a device has given a range up.
+/// The step after a device has given a range up.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Release<O, U> {
     /// Nothing: others hold it, or it was never locked.
@@ -180,7 +180,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         }
     }
 
-    /// Something whose pages were replaced, to be unlocked.
+    /// Takes a registration whose pages were replaced, to be unlocked.
     pub(crate) fn pick_replaced(&mut self) -> Option<Unregistration<O, U>> {
         let replaced = |(_, registration): &(&usize, &mut Registration<O, U>)| registration.stage == Stage::Replaced;
         let (start, registration) = self.known.iter_mut().find(replaced)?;
@@ -210,7 +210,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         self.settle(start)
     }
 
-    /// What to do with the lock that begins at `start` as its holders are now.
+    /// Decides on the lock that begins at `start`, by its present holders.
     pub(crate) fn settle(&mut self, start: usize) -> Release<O, U> {
         let Some(registration) = self.known.get_mut(&start) else { return Release::Keep };
         if !registration.holders.is_empty() {
@@ -273,7 +273,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         locked.map(|(start, registration)| registration.unregister(*start)).collect()
     }
 
-    /// What may be done with a range. If it is locked, `user` names a copy that uses it directly from now on.
+    /// Returns the usable state of a range. If it is locked, `user` names a copy that uses it directly from now on.
     pub(crate) fn look(&self, range: HostRange, user: Option<(U, u64)>) -> Pages {
         let end = range.start.saturating_add(range.len);
         let mut inside =
@@ -323,7 +323,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
 }
 
 impl RegisteredPart {
-    /// What a copy may use at a time.
+    /// Returns the pieces that a copy may use at a time.
     pub(crate) fn pieces(self) -> impl Iterator<Item = HostRange> {
         let Self { range: HostRange { mut start, len }, first } = self;
         let end = start + len;

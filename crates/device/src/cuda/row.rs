@@ -6,7 +6,7 @@ use crate::sent_row::{ROW_MAX, end_in_order};
 use accord_types::Result;
 use std::cell::Cell;
 
-/// How copies of a kind go on, as in [`end_in_order`].
+/// A batch of copies of one kind, as in [`end_in_order`].
 pub(super) struct Row<'a, Next, End> {
     pub(super) stream: &'a Stream,
     pub(super) next: Next,

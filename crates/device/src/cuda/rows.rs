@@ -15,7 +15,7 @@ use accord_types::HostRange;
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUmemorytype, CUstream};
 use std::ptr::{null, null_mut};
 
-/// Which copy of a run is the first to be held back: one or two are none.
+/// The first copy of a run that is held back, by its number: one or two copies are no run.
 pub(super) const HELD_FROM: u32 = 3;
 /// The largest distance that every driver takes.
 const DISTANCE_MAX: u64 = i32::MAX as u64;
@@ -25,17 +25,17 @@ const DISTANCE_MAX: u64 = i32::MAX as u64;
 pub(crate) struct Run {
     pub(super) direction: Direction,
     pub(super) len: usize,
-    /// Where the last one is on the device.
+    /// Address of the last one on the device.
     pub(super) at: u64,
     /// Its position in the stream.
     seq: u64,
-    /// From one to the next; 0 while there is one.
+    /// Distance from one to the next; 0 while there is one.
     pub(super) distance: u64,
     pub(super) rows: u32,
 }
 
 impl Run {
-    /// What a copy makes of the run before it: a longer one, or one of its own.
+    /// Continues the run before a copy, or begins a new one.
     pub(super) fn with(before: Option<Self>, direction: Direction, at: u64, len: usize, seq: u64) -> Self {
         let alone = Self { direction, len, at, seq, distance: 0, rows: 1 };
         let Some(run) = before else { return alone };
@@ -69,7 +69,7 @@ pub(crate) struct Held {
     pub(super) distance: u64,
     pub(super) rows: usize,
     pub(super) slot: Slot,
-    /// Of copies out, in their order.
+    /// Sinks of copies out, in their order.
     pub(super) sinks: Vec<CopySink>,
 }
 

@@ -71,7 +71,7 @@ impl Scrubber {
         Ok(self.tools.get_or_init(|| Tools { stream, event }))
     }
 
-    /// How often memory was cleared.
+    /// Returns how often memory was cleared.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Acquire)

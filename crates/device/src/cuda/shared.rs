@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) native: Arc<SlotPool>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) memory_uses: Arc<MemoryUses>,
-    /// What all streams come after.
+    /// The fence that all streams come after.
     pub(crate) fence: Fence,
     /// Memory of other processes.
     pub(crate) imports: Arc<Imports>,
@@ -43,9 +43,9 @@ pub(crate) struct Shared {
     pub(crate) failure: Failure,
     pub(crate) tracer: Tracer,
     pub(crate) streams: ShortLock<Vec<Weak<dyn DeviceStream>>>,
-    /// How many of them hold copies back.
+    /// Number of streams that hold copies back.
     pub(crate) streams_holding: AtomicU32,
-    /// See [`super::CudaConfig::company`].
+    /// Whether other code of the process uses the driver, see [`super::CudaConfig::company`].
     pub(crate) company: Option<fn() -> bool>,
     /// A region may print: the driver passes that on when it is waited for, not when it is asked.
     pub(crate) prints: AtomicBool,

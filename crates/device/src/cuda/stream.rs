@@ -70,7 +70,7 @@ unsafe impl Sync for Stream {}
 pub(crate) struct StreamProgress {
     /// The last position given out.
     pub(super) last: u64,
-    /// Everything up to here is in the driver's stream or done.
+    /// Position up to which everything is in the driver's stream or done.
     pub(super) issued: u64,
     /// Everything up to here is known to be done on the device.
     reached: u64,
@@ -93,7 +93,7 @@ pub(crate) struct StreamProgress {
     scrubs: u64,
     /// Which setting of the device's fence.
     fences: u64,
-    /// Where a launch's parameter is put together.
+    /// The buffer in which a launch's parameter is put together.
     pub(crate) parameter: Vec<u8>,
     /// Small copies that follow each other; some may be held back.
     pub(super) rows: Rows,
@@ -503,7 +503,7 @@ impl Stream {
         self.flush_held_back();
     }
 
-    /// Where argument blocks of this stream are put. Called with the lock held.
+    /// Returns the address of this stream's argument blocks. Called with the lock held.
     pub(crate) fn block(&self) -> Result<CUdeviceptr, DriverError> {
         if let Some(&block) = self.block.get() {
             return Ok(block);

@@ -46,7 +46,7 @@ impl Tracer {
         Self { device, context, on: OnceLock::new(), under_way: TurnLock::default() }
     }
 
-    /// From now on reports to `sink`; the first one stays. The context is current.
+    /// Reports to `sink` from now on; the first one stays. The context is current.
     pub(crate) fn start(&self, sink: Arc<dyn SpanSink>) -> Result<(), DriverError> {
         let base = self.record(null_mut())?;
         // SAFETY: the event was just recorded.
@@ -67,7 +67,7 @@ impl Tracer {
         Start(self.on.get().and_then(|_| self.record(stream).ok()))
     }
 
-    /// It is in the stream.
+    /// Records the end of an operation that is in the stream.
     #[inline]
     pub(crate) fn end(
         &self,

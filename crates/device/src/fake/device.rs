@@ -23,7 +23,7 @@ const STRIDE: u64 = 1 << 40;
 /// Most bytes of a store, as everywhere.
 const STORE_MAX: usize = 4096;
 
-/// No number that the vocabulary gives to a kind of its own: no node offers such devices.
+/// A number that the vocabulary gives to no kind: no node offers such devices.
 pub(super) const KIND: DeviceKind = DeviceKind::from_number(255);
 
 pub(super) static CAPABILITIES: Capabilities = Capabilities {

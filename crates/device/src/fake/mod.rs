@@ -10,7 +10,7 @@ pub use memory::FakeMemory;
 
 use crate::backend::{Backend, Found};
 
-/// See [`crate::registry`].
+/// The backend's entry in [`crate::registry`].
 pub(crate) static BACKEND: Backend = Backend {
     kind: device::KIND,
     name: "fake",

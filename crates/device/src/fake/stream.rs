@@ -6,7 +6,7 @@ use accord_types::{Error, ErrorCode, QueueId, Result, Seq};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar};
 
-/// What an operation does in its turn.
+/// The work of an operation in its turn.
 pub(super) type HostOp = Box<dyn FnOnce() -> Result<()> + Send>;
 
 type Done = Box<dyn FnOnce(Result<()>) + Send>;

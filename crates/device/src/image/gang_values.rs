@@ -1,6 +1,6 @@
 //! What registers hold that follows from the gang's number, as far as loops over gangs need it.
 
-/// What is known of a register.
+/// The known value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Value {
     Constant(i64),
@@ -21,7 +21,7 @@ pub(super) enum Value {
     },
 }
 
-/// So many times the gang's number (times a share), and what is added to that.
+/// A multiple of the gang's number (times a share), and an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Gang {
     pub(super) times: i64,
@@ -32,7 +32,7 @@ pub(super) struct Gang {
     pub(super) rest: Rest,
 }
 
-/// What is added to a multiple of the gang's number, besides the numbers of its threads.
+/// The offset of a multiple of the gang's number, besides the numbers of its threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rest {
     Constant(i64),
@@ -44,7 +44,7 @@ pub(super) enum Rest {
 impl Gang {
     pub(super) const NUMBER: Self = Self { times: 1, share: None, thread: false, rest: Rest::Constant(0) };
 
-    /// Where this share begins if `self` is where it ends, which is where the next gang's begins.
+    /// Returns the beginning of this share if `self` is its end, which is where the next gang's begins.
     pub(super) fn begin(self) -> Option<Self> {
         let next = match self.share {
             None => Rest::Constant(self.times),

@@ -19,7 +19,7 @@ pub(super) enum Line<'a> {
 pub(super) struct Instruction<'a> {
     /// The predicate that it depends on, either way.
     pub(super) guard: Option<&'a str>,
-    /// It happens where the predicate is false.
+    /// Whether it is executed where the predicate is false.
     pub(super) unless: bool,
     pub(super) name: &'a str,
     pub(super) operands: Vec<&'a str>,
@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
 }
 
 impl<'a> Instruction<'a> {
-    /// Where it goes, if it is a branch.
+    /// Returns the target, if it is a branch.
     pub(super) fn target(&self) -> Option<&'a str> {
         match (self.name, &self.operands[..]) {
             ("bra" | "bra.uni", [target]) => Some(target),
@@ -70,7 +70,7 @@ impl<'a> Instruction<'a> {
         }
     }
 
-    /// What it calls, if that is a call: a function's name, or a register with its address.
+    /// Returns the callee, if it is a call: a function's name, or a register with its address.
     pub(super) fn called(&self) -> Option<&'a str> {
         let is_call = self.name == "call" || self.name.starts_with("call.");
         self.operands.iter().copied().find(|operand| is_call && !operand.starts_with('('))

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 
 const LOAD: &str = "ld.param.u64 %ar0,[%in_ar0];";
 
-/// How a kernel reads its slots.
+/// A kernel's reads of its slots.
 pub(super) struct Slots {
     /// Line of the instruction that loads the parameter.
     pub(super) load: usize,
@@ -194,7 +194,7 @@ impl Read {
     }
 }
 
-/// What stands in place of the instruction that loads the parameter.
+/// Writes the replacement of the instruction that loads the parameter.
 pub(super) fn write_prologue(out: &mut String, layout: &BlockLayout, direct: bool) {
     if layout.slots == 0 {
         out.push_str("mov.u64 %ar0,0;");

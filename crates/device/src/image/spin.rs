@@ -11,7 +11,7 @@ pub(super) struct Body<'a> {
 
 /// `atom.cas.b64 found,[address],expected,new;`
 pub(super) struct Swap<'a> {
-    /// Of the address: empty, `.global` or `.shared`.
+    /// The state space of the address: empty, `.global` or `.shared`.
     pub(super) space: &'a str,
     pub(super) width: u32,
     pub(super) found: &'a str,

@@ -18,7 +18,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// Stack of a stream's thread: regions keep private arrays there. Touched pages only are used.
 const STACK_BYTES: usize = 64 << 20;
 
-/// How many regions may run at once: as many as the device has cores.
+/// A bound on concurrent regions: the device's number of cores.
 pub(super) struct Slots {
     total: u32,
     free: ShortLock<u32>,

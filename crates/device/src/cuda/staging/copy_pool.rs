@@ -129,7 +129,7 @@ impl CopyPool {
         self.wait(&tracker)
     }
 
-    /// For downloads of these lengths.
+    /// Creates a tracker for downloads of these lengths.
     pub(crate) fn tracker(lengths: impl Iterator<Item = usize>) -> Arc<Tracker> {
         Tracker::new(lengths.map(|len| len.div_ceil(PART_MAX)).sum())
     }

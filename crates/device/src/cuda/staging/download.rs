@@ -38,7 +38,7 @@ pub(crate) struct Question {
     probe: Probe,
 }
 
-/// Of a stream: what is known of its next slot.
+/// The driver's answer about a stream's next slot.
 pub(crate) type Answer = (usize, Result<(), DriverError>);
 
 impl Downloads {
@@ -54,7 +54,7 @@ impl Downloads {
         }
     }
 
-    /// What to ask the driver.
+    /// Returns the questions for the driver.
     pub(crate) fn questions(&self) -> Vec<Question> {
         let of_stream = |known: &OfStream| {
             let (stream, asked) = (known.stream, known.filled.len());

@@ -9,7 +9,7 @@ pub(crate) struct Fetched {
     place: FetchedPlace,
 }
 
-/// What the slot is.
+/// The place of fetched bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FetchedPlace {
     /// Memory of the host.

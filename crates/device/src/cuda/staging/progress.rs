@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) const PART_MIN: usize = 64 << 10;
 pub(crate) const PART_MAX: usize = 256 << 10;
 
-/// Why a copy did not come to its end.
+/// The reason why a copy was not completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CopyError {
     /// A call of the driver failed.

@@ -32,7 +32,7 @@ const PAUSE_SHARE: u32 = 64;
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
-/// What slots are.
+/// The kind of a slot's memory.
 pub(crate) enum SlotMemory {
     /// Page-locked memory of the host, on these nodes of it.
     Host(NumaAffinity),
@@ -248,7 +248,7 @@ impl Drop for SlotPool {
 }
 
 impl Slot {
-    /// Where it is in the device's memory, of which it is.
+    /// Returns the address of a slot in device memory.
     pub(crate) fn address(&self) -> DevicePtr {
         DevicePtr(self.raw.memory as u64)
     }
@@ -299,7 +299,7 @@ impl Slot {
     }
 }
 
-/// See [`Slot::probe`].
+/// A query whether the device is done with a slot, of [`Slot::probe`].
 pub(crate) struct Probe {
     event: CUevent,
     /// Keeps the event.

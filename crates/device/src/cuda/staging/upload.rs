@@ -16,7 +16,7 @@ const TRANSFER_MIN: usize = 512 << 10;
 /// At least so many transfers, so that the first begins early.
 const TRANSFERS_MIN: usize = 8;
 
-/// What of a copy is not in slots yet.
+/// The part of a copy that is not in slots yet.
 pub(crate) struct Upload {
     rest: Piece,
     /// Length of a transfer, and of the parts of one.
@@ -63,7 +63,7 @@ pub(crate) struct Filling {
 }
 
 impl Upload {
-    /// For `width` threads at a time.
+    /// Creates an upload for `width` threads at a time.
     pub(crate) fn new(
         from: usize,
         len: usize,
@@ -127,7 +127,7 @@ impl SlotRequest {
 }
 
 impl Filling {
-    /// Where its parts begin.
+    /// Returns the offsets of its parts.
     pub(crate) fn parts(&self) -> impl Iterator<Item = usize> + use<> {
         (0..self.piece.len).step_by(self.part)
     }
