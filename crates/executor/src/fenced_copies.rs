@@ -4,7 +4,7 @@
 use accord_types::short_lock::ShortLock;
 use accord_types::{AddressRange, Seq, StreamId};
 
-/// Of one device.
+/// The fenced copies of one device.
 #[derive(Default)]
 pub(crate) struct FencedCopies(ShortLock<Option<Open>>);
 

@@ -71,7 +71,7 @@ impl HandedLanes {
     }
 }
 
-/// See the module.
+/// The source of a session's lanes.
 pub(crate) enum LaneSource {
     /// The agent is another process.
     Agent(Handover),

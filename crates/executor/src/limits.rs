@@ -59,7 +59,7 @@ struct Leaving {
 }
 
 impl MappedRanges {
-    /// Nothing is mapped; `limit` as in [`Limits::memory`].
+    /// Creates the ranges of a device without mapped memory; `limit` as in [`Limits::memory`].
     pub(crate) fn new(limit: u64) -> Self {
         Self { limit: (limit > 0).then_some(limit), bytes: 0, ranges: BTreeMap::new(), leaving: Vec::new() }
     }

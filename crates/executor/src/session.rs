@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Session {
     pub(crate) config: ExecutorConfig,
     pub(crate) events: Arc<Events>,
-    /// To the program.
+    /// The link to the program.
     pub(crate) link: Arc<Link>,
     pub(crate) exchange: Arc<Exchange>,
     /// Copies in whose bytes the program has.
@@ -40,7 +40,7 @@ pub(crate) struct Session {
     pub(crate) local: Option<Arc<Local>>,
     /// Positions of streams for which the program waits.
     pub(crate) positions_waited: AtomicUsize,
-    /// How long it waited lately.
+    /// The recent durations of its waits.
     pub(crate) wait_policy: ShortLock<SpinPolicy>,
     /// Wakes the thread that receives lanes.
     control: LaneSource,
@@ -261,7 +261,7 @@ impl Session {
         Ok(start)
     }
 
-    /// It has started, or never will.
+    /// Records that a device has started, or never will.
     pub(crate) fn end_start(&self, start: &Arc<WorkerStart>) {
         self.lock().starting.take_if(|(_, known)| Arc::ptr_eq(known, start));
     }
@@ -338,7 +338,7 @@ impl Session {
     }
 }
 
-/// Nothing more is done in a session that has ended.
+/// Returns the error of a session that has ended.
 pub(crate) fn over() -> Error {
     Error::new(ErrorCode::DeviceShutdown, "the session is over")
 }

@@ -51,7 +51,7 @@ impl Drop for Waited {
     }
 }
 
-/// What a program waits for.
+/// A wait of the program's.
 pub(crate) struct Wait {
     ticket: u64,
     since: Instant,

@@ -9,10 +9,10 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
-/// How long the coordinator may take to answer, each time that it is asked.
+/// The limit of each wait for the coordinator's answer.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The program's connection to the coordinator.
 pub(crate) struct CoordinatorLink {
     coordinator: Coordinator,
     claim: Claim,

@@ -12,7 +12,7 @@ const WORD_MAX: Duration = Duration::from_millis(500);
 /// For so long it is about the executor whose lane has ended, and not about one before.
 const COUNTS: Duration = Duration::from_secs(2);
 
-/// Why a lane has ended.
+/// The reason for a lane's end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum LaneEnd {
     /// The session is over: why, and a remedy behind a semicolon.
@@ -41,7 +41,7 @@ impl LaneEnd {
     }
 }
 
-/// See the module.
+/// The ends of executors, as the coordinator reports them.
 #[derive(Debug, Default)]
 pub(crate) struct ExecutorEnds {
     told: ShortLock<Told>,
@@ -85,14 +85,15 @@ impl ExecutorEnds {
         self.changed.notify_all();
     }
 
-    /// Why a lane to a node's executor has ended. Waits for the word.
+    /// Waits for the reason why a lane to a node's executor has ended, and returns it.
     pub(crate) fn of(&self, node: NodeId) -> Option<LaneEnd> {
         let unknown = |told: &mut Told| told.of(node).is_none();
         let (told, _) = ShortGuard::wait_timeout_while(self.told.lock(), &self.changed, WORD_MAX, unknown);
         told.of(node)
     }
 
-    /// Why lanes between executors have ended, if that is the session's end. Waits for the word, but not again if that did not come.
+    /// Waits for the reason why lanes between executors have ended, and returns it if that is the session's end. Does
+    /// not wait again if the word did not come.
     pub(crate) fn of_session(&self) -> Option<LaneEnd> {
         let mut told = self.told.lock();
         let awaited = told.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);

@@ -70,7 +70,7 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 /// How often they were written.
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// How often a [`Changed`] copy has written.
+/// Returns how often a [`Changed`] copy has written.
 pub(crate) fn changes() -> Changes {
     // What was read before this stays before it.
     fence(Ordering::Acquire);

@@ -42,7 +42,7 @@ pub struct InProcess {
     account: OnceLock<Arc<dyn MemoryAccount>>,
 }
 
-/// What there is between start and shutdown.
+/// State that lives from start to shutdown.
 pub(crate) struct Running {
     hosted: Arc<Hosted>,
     functions: ShortRwLock<HashMap<u64, FunctionHandle, ByNumber>>,

@@ -22,7 +22,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// When an agent that opened no lane, or did not answer, is asked again.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The program's account of its node's memory.
 pub(crate) struct NodeMemory {
     agent: Endpoint,
     terms: LaneTerms,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Something that may have to be waited for.
+/// A connection that the watchdog checks.
 pub(crate) trait Watched: Send + Sync {
     /// Whether a thread can't go on, as the peer does not take its bytes.
     fn is_stalled(&self) -> bool;

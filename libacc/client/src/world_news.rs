@@ -10,7 +10,7 @@ const WORD_MAX: Duration = Duration::from_millis(500);
 /// For so long the first node that died is the one that took the others along.
 const COUNTS: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The dead nodes of the program's MPI job, as the coordinator reports them.
 #[derive(Debug, Default)]
 pub(crate) struct WorldNews {
     word: ShortLock<Word>,
@@ -41,7 +41,8 @@ impl WorldNews {
         self.changed.notify_all();
     }
 
-    /// What is to be said of a lane that has ended, and that went over MPI. Waits for the coordinator's word, but not again if that did not come.
+    /// Waits for the coordinator's word on a lane over MPI that has ended, and returns the message. Does not wait again
+    /// if the word did not come.
     pub(crate) fn of_a_lane_that_ended(&self) -> Option<String> {
         let mut word = self.word.lock();
         let awaited = word.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);

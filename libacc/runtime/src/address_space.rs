@@ -17,7 +17,7 @@ const PLACES: u64 = 512;
 /// A device gets no more than this part of the addresses that are left, unless its memory needs more.
 const SHARE: u64 = 64;
 
-/// See the module.
+/// The device addresses of a session.
 pub(crate) struct AddressSpace {
     state: ShortLock<Places>,
     /// All ranges lie in it.
@@ -53,9 +53,10 @@ struct Owned {
 }
 
 impl AddressSpace {
-    /// For a session of so many devices. Ranks of a job begin to search at different places: their executors may be in one process,
-    /// whose driver gives an address to one of them only. Where addresses were refused, the next search begins anywhere, as `seed` says: programs
-    /// of other jobs in that process search too, and are to have other seeds.
+    /// Creates the space of a session of so many devices. Ranks of a job begin to search at different places: their
+    /// executors may be in one process, whose driver gives an address to one of them only. Where addresses were
+    /// refused, the next search begins anywhere, as `seed` says: programs of other jobs in that process search too, and
+    /// are to have other seeds.
     pub(crate) fn new(devices: usize, rank: Option<Rank>, seed: u64, window: AddressRange) -> Self {
         let (rank, ranks) = rank.map_or((0, 1), |rank| (u64::from(rank.rank), u64::from(rank.size).max(1)));
         let step = (window.len / PLACES).next_power_of_two().clamp(AddressRange::PAGE, STEP_MAX);
@@ -74,8 +75,8 @@ impl AddressSpace {
         space
     }
 
-    /// Where a device that starts is to have its memory: where it was before, if it was and may be asked to lie there. It likes to have `wanted`
-    /// addresses and needs `memory`.
+    /// Returns the place for the memory of a device that starts: the previous one, if there is one that may be asked
+    /// for. The device likes to have `wanted` addresses and needs `memory`.
     ///
     /// # Errors
     /// Returns `acc_error_device_init` if there are no addresses left.

@@ -16,11 +16,11 @@ const POINTERS_MAX: usize = 4;
 /// Addresses below are none.
 const FIRST_ADDRESS: usize = 4096;
 
-/// Where the program has such a pointer.
+/// The place of such a pointer in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BarePointer {
     pub(crate) address: usize,
-    /// What it holds.
+    /// Its value.
     pub(crate) value: usize,
     /// All that a clause named is this pointer.
     pub(crate) is_variable: bool,

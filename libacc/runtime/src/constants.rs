@@ -48,7 +48,7 @@ impl Constants {
         self.present.lock().len() < CONSTANTS_MAX
     }
 
-    /// Nothing is present any more. Returns what was.
+    /// Forgets all constants, as nothing is present any more. Returns their ranges.
     pub(crate) fn forget(&self) -> Vec<HostRange> {
         self.regions.iter().for_each(|region| region.store(0, Ordering::Release));
         std::mem::take(&mut *self.present.lock())

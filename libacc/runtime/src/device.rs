@@ -23,7 +23,7 @@ use accord_types::{
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
 
-/// How many places a device is asked to have its memory at, should drivers refuse them.
+/// Most places that a device is asked to have its memory at, should drivers refuse them.
 pub(crate) const PLACES_MAX: usize = 4;
 
 /// A device of the session. `state` is locked before `queues` where both are; neither is held while a call
@@ -37,9 +37,9 @@ pub(crate) struct Device {
     num: AtomicU32,
     /// The type under which the program sees it.
     pub(crate) device_type: DeviceType,
-    /// What queues of all devices still bring to the program.
+    /// The pending copies of all devices' queues to the program.
     pub(crate) copies_out: Arc<PendingCopiesOut>,
-    /// Whose an address is.
+    /// The owners of addresses.
     pub(crate) space: Arc<AddressSpace>,
     in_turn: Arc<WaitsInTurn>,
     /// Who wants to know what happens here.
@@ -50,7 +50,7 @@ pub(crate) struct Device {
     pub(crate) maps_unmapped: bool,
     /// Its regions reach the program's memory themselves; known once it has started.
     reaches_program_memory: AtomicBool,
-    /// What regions got without a clause.
+    /// The pointers that regions got without a clause.
     pub(crate) given: Given,
     /// Constants of the program that it has itself.
     pub(crate) constants: Constants,
@@ -66,7 +66,7 @@ pub(crate) struct Device {
     queues: ShortLock<Queues>,
 }
 
-/// What all devices of a session have together.
+/// The state that all devices of a session share.
 pub(crate) struct Shared {
     pub(crate) copies_out: Arc<PendingCopiesOut>,
     pub(crate) space: Arc<AddressSpace>,
@@ -74,7 +74,7 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
 }
 
-/// What a device's lock protects.
+/// The state that a device's lock protects.
 #[derive(Default)]
 pub(crate) struct DeviceData {
     /// The present table.
@@ -83,11 +83,11 @@ pub(crate) struct DeviceData {
     pub(crate) memory: Allocator,
     /// Variables with a `link` clause: absent until something maps them.
     pub(crate) links: Vec<LinkVariable>,
-    /// Where `declare` variables are that may be pointers, by their size.
+    /// Addresses of `declare` variables that may be pointers, by their size.
     pub(crate) pointers: Vec<usize>,
     /// Small variables of queued constructs.
     pub(crate) write_backs: WriteBacks,
-    /// What regions do to such.
+    /// The effects of regions on such variables.
     pub(crate) effects: KnownEffects,
     tickets: u64,
     /// Threads in [`Device::wait_for_arrival`].
@@ -97,11 +97,11 @@ pub(crate) struct DeviceData {
 /// A `declare link` variable on one device.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkVariable {
-    /// Where it is in the program.
+    /// Range in the program.
     pub(crate) range: HostRange,
-    /// How the device finds it.
+    /// The name by which the device finds it.
     pub(crate) spec: Arc<GlobalSpec>,
-    /// Where the device has it, once asked for. On a CPU device the variable itself: regions there name it directly.
+    /// Its address on the device, once asked for. On a CPU device the variable itself: regions there name it directly.
     /// On a GPU a pointer variable that regions read.
     pub(crate) device: Option<DevicePtr>,
 }
@@ -145,7 +145,7 @@ impl Device {
         DeviceNum(self.num.load(Ordering::Relaxed))
     }
 
-    /// It has another number from now on. Comes before its first use.
+    /// Changes its number. Comes before its first use.
     pub(crate) fn renumber(&self, num: DeviceNum) {
         self.num.store(num.0, Ordering::Relaxed);
         self.client.renumber(num);
@@ -220,7 +220,7 @@ impl Device {
         Ok(self.space.settle(self.index, AddressRange { start, len }, name))
     }
 
-    /// See [`Device::start`].
+    /// Records that it has started, see [`Device::start`].
     pub(crate) fn set_started(&self) {
         self.started.store(true, Ordering::Release);
     }
@@ -265,27 +265,27 @@ impl Device {
         WaitingCalls(&*self.client)
     }
 
-    /// See [`crate::Runtime::clients`].
+    /// Returns the client as [`crate::Runtime::clients`] shows it.
     pub(crate) fn shown_client(&self) -> &dyn DeviceClient {
         &*self.client
     }
 
-    /// What the device is.
+    /// Returns the description of the device.
     pub(crate) fn info(&self) -> &DeviceInfo {
         self.client.info()
     }
 
-    /// See [`DeviceClient::cuda`].
+    /// Returns the objects of [`DeviceClient::cuda`].
     pub(crate) fn cuda(&self) -> Option<&dyn CudaObjects> {
         self.client.cuda()
     }
 
-    /// See [`DeviceClient::changes`].
+    /// Returns the count of [`DeviceClient::changes`].
     pub(crate) fn changes(&self) -> Changes {
         self.client.changes()
     }
 
-    /// See [`DeviceClient::register_pages`], which never waits.
+    /// Registers pages as [`DeviceClient::register_pages`], which never waits.
     pub(crate) fn register_pages(&self, range: HostRange) {
         self.client.register_pages(range);
     }
@@ -545,7 +545,8 @@ impl DeviceData {
         self.tickets
     }
 
-    /// Where the device has `bytes` at `host`, if that can be said at once: present there, or an address of its own.
+    /// Returns the device's address of `bytes` at `host`, if that can be said at once: present there, or an address of
+    /// its own.
     pub(crate) fn located(&self, host: usize, bytes: usize) -> Option<DevicePtr> {
         match self.table.find(host, bytes) {
             Found::Whole(id) => {

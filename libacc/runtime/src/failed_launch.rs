@@ -7,12 +7,12 @@ use accord_types::{DevicePtr, HostRange};
 /// Ranges of one launch that are kept.
 const RANGES_MAX: usize = 64;
 
-/// Where the data of the last failed launch was: it is not present any more when the error is explained.
+/// The data of the last failed launch: it is not present any more when the error is explained.
 #[derive(Default)]
 pub(crate) struct FailedLaunch(ShortLock<Vec<(DevicePtr, HostRange)>>);
 
 impl FailedLaunch {
-    /// Where the device and the program have the data.
+    /// Returns the data's addresses on the device and ranges in the program.
     pub(crate) fn ranges(&self) -> Vec<(DevicePtr, HostRange)> {
         self.0.lock().clone()
     }

@@ -23,11 +23,11 @@ pub(crate) struct GivenRegion {
     pub(crate) pointers: [usize; POINTERS_MAX],
     /// The region got copies of the blocks.
     pub(crate) lent: bool,
-    /// What the first of them is.
+    /// The meaning of the first of them.
     pub(crate) means: Means,
 }
 
-/// What a pointer without a clause is in the program.
+/// The meaning of a pointer without a clause in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Means {
     /// The address of an array.
@@ -55,7 +55,7 @@ impl Given {
         list.regions[at] = Some(region);
     }
 
-    /// Those that are remembered.
+    /// Returns the remembered regions.
     pub(crate) fn regions(&self) -> Vec<GivenRegion> {
         let list = self.0.lock();
         list.regions.iter().flatten().copied().collect()

@@ -169,7 +169,7 @@ impl Runtime {
         })
     }
 
-    /// How many devices a concrete type has. The host is one.
+    /// Returns the number of devices of a concrete type. The host is one.
     pub(crate) fn count(&self, device_type: DeviceType) -> u32 {
         match device_type {
             DeviceType::Host => 1,

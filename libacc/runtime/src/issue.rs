@@ -118,8 +118,8 @@ impl Issue<'_> {
         queues.now()
     }
 
-    /// Everything after the commands went in, or failed to: others may use what arrived, blocks become free.
-    /// `tell`: the observer was not told yet what ended.
+    /// Ends the issue once the commands went in, or failed to: others may use what arrived, blocks become free. `tell`:
+    /// the observer was not told yet what ended.
     pub(crate) fn settle(&self, plan: &Plan, after_queue: Option<QueueId>, tell: bool) -> Result<()> {
         if tell && plan.watched {
             self.tell(&plan.ends);

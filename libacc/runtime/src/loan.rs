@@ -116,7 +116,7 @@ impl<'a> Buffers<'a> {
         })
     }
 
-    /// When the queue was waited for: writes back what the region has changed, but for the pointers at `kept`.
+    /// Writes back the region's changes after the queue was waited for, but for the pointers at `kept`.
     pub(crate) fn merge(mut self, kept: &[usize]) {
         for Lent { loan: Loan { block, .. }, buffer, .. } in &self.lent {
             for (from, to) in between(*block, kept) {

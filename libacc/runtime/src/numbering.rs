@@ -9,11 +9,11 @@ use accord_types::Rank;
 /// The devices of one type, in local order: the own node's, then the other nodes' in the global order, which goes round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Devices {
-    /// How many.
+    /// Number of devices.
     pub(crate) count: u32,
-    /// How many of them are the own node's.
+    /// Number of devices of the own node.
     pub(crate) own: u32,
-    /// Where the global order begins.
+    /// The start of the global order.
     pub(crate) global: u32,
 }
 

@@ -6,7 +6,7 @@ use accord_types::{DevicePtr, HostRange};
 /// Data near an address where there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Near {
-    /// Where the program has the data.
+    /// Range of the data in the program.
     pub(crate) host: HostRange,
     /// Bytes from the data to the address.
     pub(crate) distance: u64,

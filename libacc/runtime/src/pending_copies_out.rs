@@ -45,7 +45,7 @@ pub(crate) struct PendingCopyOut {
     pub(crate) moment: Moment,
     /// Or it may: there are too many copies to know.
     pub(crate) unknown: bool,
-    /// It writes nothing there but small variables that regions have changed.
+    /// Whether it writes nothing there but small variables that regions have changed.
     pub(crate) only_variables: bool,
 }
 
@@ -54,7 +54,7 @@ impl PendingCopiesOut {
         Self { devices: (0..devices).map(|_| OfDevice::default()).collect(), busy: AtomicUsize::new(0) }
     }
 
-    /// What was put into `queue` at `moment` copies to `range`.
+    /// Records that the operation put into `queue` at `moment` copies to `range`.
     pub(crate) fn add(&self, device: usize, queue: QueueId, range: HostRange, moment: Moment) {
         let mut queues = self.lock(device);
         let of = OfQueue::of(&mut queues, queue);
@@ -73,7 +73,7 @@ impl PendingCopiesOut {
         self.set_busy(device, true);
     }
 
-    /// Everything put into `queue` up to `moment` is done.
+    /// Records that everything put into `queue` up to `moment` is done.
     pub(crate) fn done(&self, device: usize, queue: QueueId, moment: Moment) {
         let mut queues = self.lock(device);
         if let Some(of) = queues.iter_mut().find(|of| of.queue == queue) {

@@ -70,7 +70,8 @@ pub(crate) struct Loan {
 pub(crate) struct Plan {
     /// Marks the entries that arrive with this construct.
     pub(crate) ticket: u64,
-    /// What its queue has to come after of the synchronous one, as [`crate::queues::Queues::due`] says.
+    /// The operations of the synchronous queue that its queue has to come after, as [`crate::queues::Queues::due`]
+    /// says.
     pub(crate) due: Option<Due>,
     /// The queue waits for these first: they may still use memory that was given to this construct.
     pub(crate) waits: Vec<QueueId>,
@@ -92,9 +93,9 @@ pub(crate) struct Plan {
     pub(crate) copied_used_by: QueueSet,
     /// Whether an observer watches the plan.
     pub(crate) watched: bool,
-    /// What becomes present, and device memory that is taken; filled if watched.
+    /// Data that becomes present, and device memory that is taken; filled if watched.
     pub(crate) begins: Vec<Happened>,
-    /// What stops being present, likewise.
+    /// Data that stops being present, and device memory that is given back; filled if watched.
     pub(crate) ends: Vec<Happened>,
     /// Arrays whose pages may be locked and need not be any more, and whether the commands copy to them.
     pub(crate) unlocks: Vec<(HostRange, bool)>,
@@ -102,7 +103,7 @@ pub(crate) struct Plan {
     pub(crate) arrivals: Vec<EntryId>,
     /// Blocks that the launch gets a copy of.
     pub(crate) loans: Vec<Loan>,
-    /// Where pointers in them are that hold device addresses in the copy.
+    /// Places of pointers in them that hold device addresses in the copy.
     pub(crate) lent_pointers: Vec<usize>,
 }
 
@@ -171,9 +172,9 @@ impl Plan {
 /// The largest frame of the caller that is treated as one.
 pub(crate) const FRAME_MAX: usize = 1 << 20;
 
-/// When a copy of `src` has to have read it, in an asynchronous construct whose arrays of entries lie at
-/// `near`: what lies close to them is in the caller's frame, and may be a compiler temporary that its next construct
-/// uses again. What queued copies will still write can only be read in order.
+/// Returns when a copy of `src` has to have read it, in an asynchronous construct whose arrays of entries lie at
+/// `near`: memory close to them is in the caller's frame, and may be a compiler temporary that its next construct uses
+/// again. Memory that queued copies will still write can only be read in order.
 pub(crate) fn read_when(src: HostRange, near: usize, arriving: bool) -> ReadWhen {
     /// GCC passes large `firstprivate` aggregates by their own address, like `copyin`; the program may change them
     /// at once. Up to this size taking them along costs less than most launches.

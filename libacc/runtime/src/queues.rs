@@ -50,7 +50,7 @@ impl QueueSet {
 }
 
 impl After {
-    /// Nothing has to happen first.
+    /// The empty condition: nothing has to happen first.
     pub(crate) const NOTHING: Self = Self { queue: None, moment: Moment(0) };
 }
 
@@ -80,7 +80,7 @@ struct QueueProgress {
     shared: bool,
 }
 
-/// What was left behind in the synchronous queue, and when that was asked.
+/// The operations left behind in the synchronous queue, and the time of that question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Due {
     left: Moment,
@@ -109,8 +109,8 @@ impl Queues {
         self.now
     }
 
-    /// Something was put into `queue`. `left_behind`: its caller will not wait for it, yet what
-    /// the program does later in other queues has to come after it.
+    /// Records an operation in `queue`. `left_behind`: its caller will not wait for it, yet what the program does later
+    /// in other queues has to come after it.
     pub(crate) fn filled(&mut self, queue: QueueId, left_behind: bool) {
         self.now.0 += 1;
         let now = self.now;
@@ -161,7 +161,8 @@ impl Queues {
         queue == other || self.find(queue).is_ok_and(follows)
     }
 
-    /// What is done when `queue` has done all that it was given up to `moment`, as it has waited for it.
+    /// Calls `each` for the moments that are passed when `queue` has done everything up to `moment`, as it has waited
+    /// for them.
     pub(crate) fn passed_with(&self, queue: QueueId, moment: Moment, mut each: impl FnMut(QueueId, Moment)) {
         let Ok(at) = self.find(queue) else { return };
         for follow in self.queues[at].follows.iter().filter(|follow| follow.since <= moment) {
@@ -169,13 +170,13 @@ impl Queues {
         }
     }
 
-    /// From now on the program may put work of its own into `queue`.
+    /// Marks a queue into which the program may put work of its own from now on.
     pub(crate) fn share(&mut self, queue: QueueId) {
         self.filled(queue, false);
         self.queue(queue).shared = true;
     }
 
-    /// Everything put into `queues` up to `moment` is done.
+    /// Records that everything put into `queues` up to `moment` is done.
     pub(crate) fn done(&mut self, queues: &[QueueId], moment: Moment) {
         for id in queues {
             let queue = self.queue(*id);
@@ -193,8 +194,9 @@ impl Queues {
         }
     }
 
-    /// What `queue` still has to come after of the synchronous queue. The caller makes it wait before it puts anything
-    /// in, and says so with [`Queues::joined`]; another caller that asks before that does the same.
+    /// Returns the operations of the synchronous queue that `queue` still has to come after. The caller makes it wait
+    /// before it puts anything in, and says so with [`Queues::joined`]; another caller that asks before that does the
+    /// same.
     pub(crate) fn due(&mut self, queue: QueueId) -> Option<Due> {
         let left = self.left_behind;
         if queue == QueueId::SYNC || left.0 == 0 || self.queue(QueueId::SYNC).done >= left {

@@ -28,10 +28,10 @@ pub struct Runtime {
     pub(crate) first: OnceLock<usize>,
     /// GCC's number of the type that some thread set last.
     pub(crate) last_type: AtomicI32,
-    /// Whose an address is.
+    /// The owners of addresses.
     pub(crate) space: Arc<AddressSpace>,
     globals: ShortLock<Vec<(u64, Vec<Global>)>>,
-    /// For blocks that are lent.
+    /// Spare buffers for blocks that are lent.
     pub(crate) spare: SpareBuffers,
     watch: Arc<Watch>,
 }

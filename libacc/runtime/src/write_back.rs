@@ -15,7 +15,7 @@ pub(crate) const WRITE_BACK_BYTES_MAX: usize = CHAIN_BYTES_MAX;
 /// A value as the program had it.
 pub(crate) type Value = [u8; WRITE_BACK_BYTES_MAX];
 
-/// Where the value is that counts for what comes next.
+/// The place of the value that counts for what comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counts {
     /// In the place on the device.
@@ -33,25 +33,25 @@ pub(crate) struct WriteBack {
     pub(crate) queue: QueueId,
     pub(crate) range: HostRange,
     pub(crate) device: DevicePtr,
-    /// What the program had at its last call.
+    /// The program's value at its last call.
     pub(crate) sent: Value,
     /// [`crate::ports::DeviceClient::changes`] then.
     pub(crate) changes: Changes,
-    /// When its last region was put in, if it was already.
+    /// The moment when its last region was put in, if it was already.
     pub(crate) moment: Option<Moment>,
     pub(crate) counts: Counts,
     /// Queues that were made to wait for what was done to it last.
     pub(crate) followers: Vec<QueueId>,
-    /// Of the regions that go on from what the last one left.
+    /// The chain of the regions that go on from the last one's values.
     pub(crate) chain: Arc<Chain>,
-    /// Of the last one.
+    /// The effect of the last region.
     pub(crate) effect: Arc<RegionEffect>,
 }
 
 /// Regions and entries of which it is remembered what they do.
 pub(crate) const EFFECTS_MAX: usize = 4_096;
 
-/// What regions do to their small variables, by the region's address and the entry's number.
+/// The effects of regions on their small variables, by the region's address and the entry's number.
 #[derive(Default)]
 pub(crate) struct KnownEffects(HashMap<(usize, usize), Arc<RegionEffect>>);
 

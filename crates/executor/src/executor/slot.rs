@@ -26,7 +26,7 @@ pub(super) struct Slot {
     queues: QueueTable,
     /// What of its operations is not done.
     windows: HashMap<StreamId, Window, ByNumber>,
-    /// What the program has mapped.
+    /// The ranges that the program has mapped.
     pub(super) memory: MappedRanges,
     functions: HashMap<u32, Result<FunctionHandle>, ByNumber>,
     /// Bytes of what was said of them.
@@ -117,7 +117,7 @@ impl Slot {
         Ok(())
     }
 
-    /// See [`QueueTable::position`].
+    /// Returns the position, see [`QueueTable::position`].
     ///
     /// # Errors
     /// Returns the errors of [`QueueTable::position`].

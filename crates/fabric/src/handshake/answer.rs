@@ -6,7 +6,7 @@ use accord_types::Error;
 
 /// Bytes of an answer's beginning, which no version changes.
 pub(super) const ANSWER_LEN: usize = 16;
-/// What follows in the first answer: nonce and proof.
+/// Length of the rest of the first answer: nonce and proof.
 pub(super) const CHALLENGE_LEN: usize = NONCE_LEN + MAC_LEN;
 /// Longest text of a refusal.
 pub(super) const REFUSAL_MAX: usize = 1024;

@@ -82,7 +82,7 @@ impl Purpose {
         matches!(self, Self::Command | Self::Peer | Self::Control)
     }
 
-    /// Who serves such connections, for messages.
+    /// Returns the server of such connections, for messages.
     pub(super) fn server(self) -> &'static str {
         match self {
             Self::Session => "coordinator",

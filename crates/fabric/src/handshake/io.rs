@@ -17,7 +17,7 @@ impl Deadline {
         Self(Instant::now() + timeout)
     }
 
-    /// How long that is from now.
+    /// Returns the time left from now.
     ///
     /// # Errors
     /// Returns an error if it is over.

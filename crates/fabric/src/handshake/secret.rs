@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What lanes are called in their TLS. Its number is the handshake's.
 const PROTOCOL: &str = "accord-lane/2";
-/// How long the other side may take by default. It may be a process that is just being started, on a machine that is
+/// The default limit on the peer's answer. The peer may be a process that is just being started, on a machine that is
 /// busy.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const LANE: &[u8] = b"accord lane";
@@ -25,7 +25,7 @@ const SERVER: &[u8] = b"accord lane server";
 pub struct LaneSecret([u8; MAC_LEN]);
 
 impl LaneSecret {
-    /// Of the lane with this hello, to which this nonce was answered.
+    /// Derives the secret of the lane with this hello, to which this nonce was answered.
     pub(super) fn new(key: &Key, hello: &[u8], nonce: &[u8]) -> Self {
         Self(key.prove(&[LANE, hello, nonce]))
     }
@@ -87,12 +87,12 @@ impl Introduced {
         }
     }
 
-    /// As one message: the secret has the nonce's place.
+    /// Encodes it as one message: the secret has the nonce's place.
     pub(crate) fn encode(&self) -> [u8; HELLO_LEN] {
         self.hello.encode(self.secret.as_ref().map_or(&[0; NONCE_LEN], |secret| &secret.0))
     }
 
-    /// What [`Introduced::encode`] wrote.
+    /// Decodes the output of [`Introduced::encode`].
     pub(crate) fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Self> {
         let hello = Hello::decode(bytes)?;
         let secret = LaneSecret(io::take(bytes, HELLO_LEN - MAC_LEN));

@@ -10,7 +10,7 @@ use super::secret::LaneSecret;
 use crate::key::{self, Key, MAC_LEN};
 use accord_types::Result;
 
-/// Whose proof it is.
+/// The label of the client's proof.
 pub(super) const CLIENT: &[u8] = b"accord client";
 pub(super) const SERVER: &[u8] = b"accord server";
 
@@ -28,13 +28,14 @@ impl Default for Greeting {
 }
 
 impl Greeting {
-    /// Where the next bytes go. Magic and version come first: another version's hello may be shorter than ours.
+    /// Returns the buffer for the next bytes. Magic and version come first: another version's hello may be shorter than
+    /// ours.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let end = if self.has_begun() { HELLO_LEN } else { HELLO_BEGINNING_LEN };
         &mut self.bytes[self.come..end]
     }
 
-    /// So many have come there. The hello, once that is whole.
+    /// Records that so many bytes have come there. Returns the hello once it is whole.
     ///
     /// # Errors
     /// Returns an error if it is none, or of another version.
@@ -83,12 +84,12 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// Where the next bytes go.
+    /// Returns the buffer for the next bytes.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.proof[self.come..]
     }
 
-    /// So many have come there. Who it is, once the proof is whole.
+    /// Records that so many bytes have come there. Returns the client once the proof is whole.
     ///
     /// # Errors
     /// Returns an error if it proves nothing.

@@ -62,7 +62,7 @@ pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls)
     stalls.write_all(lane, &mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
 }
 
-/// As [`write_chunk`], with bytes in device memory, over a lane that can send from there.
+/// Writes a chunk as [`write_chunk`], with bytes in device memory, over a lane that can send from there.
 ///
 /// # Errors
 /// Returns the errors of [`write_chunk`].

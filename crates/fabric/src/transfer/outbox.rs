@@ -159,7 +159,7 @@ impl Outbox {
         self.begin_behind(transfer, len, None)
     }
 
-    /// As [`Outbox::begin`], for a transfer that must not overtake its stream's bytes [in flight](Outgoing::sent).
+    /// Begins a transfer as [`Outbox::begin`] that must not overtake its stream's bytes [in flight](Outgoing::sent).
     ///
     /// # Errors
     /// Returns the errors of [`Outbox::begin`].

@@ -200,7 +200,7 @@ impl Pushes {
         self.over
     }
 
-    /// As [`Pushes::over`], and resets the count.
+    /// Returns the count of [`Pushes::over`] and resets it.
     pub(super) fn take_over(&mut self) -> u32 {
         std::mem::take(&mut self.over)
     }
@@ -375,7 +375,7 @@ impl Expects {
         self.over
     }
 
-    /// As [`Expects::over`], and resets the count.
+    /// Returns the count of [`Expects::over`] and resets it.
     pub(super) fn take_over(&mut self) -> u32 {
         std::mem::take(&mut self.over)
     }

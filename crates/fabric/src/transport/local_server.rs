@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why there is no lane.
+/// The reason why there is no lane.
 pub(crate) enum Refused {
     /// No server listens at the time.
     Absent(Error),

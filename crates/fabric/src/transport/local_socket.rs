@@ -30,12 +30,13 @@ const NAME: &[u8] = b"accord agent on this machine";
 /// What comes with the memory.
 const OFFER: &[u8] = &[1];
 
-/// Where an agent is met by processes of its machine.
+/// The name at which processes of a machine reach an agent.
 #[derive(Clone, Debug)]
 pub(super) struct LocalName(SocketAddrUnix);
 
 impl LocalName {
-    /// Of this agent. Clusters on one machine may have the same numbers of nodes, but no address twice.
+    /// Returns the name of this agent. Clusters on one machine may have the same numbers of nodes, but no address
+    /// twice.
     pub(super) fn new(agent: &Endpoint) -> io::Result<Self> {
         let mut hash = Sha256::new();
         hash.update(NAME);
@@ -45,7 +46,7 @@ impl LocalName {
         Ok(Self(SocketAddrUnix::new_abstract_name(format!("accord-agent-{digits}").as_bytes())?))
     }
 
-    /// Of the gateway with this name.
+    /// Returns the name of a gateway.
     pub(super) fn of_gateway(gateway: &GatewayName) -> io::Result<Self> {
         Ok(Self(SocketAddrUnix::new_abstract_name(format!("accord-gateway-{gateway}").as_bytes())?))
     }
@@ -105,7 +106,7 @@ pub(super) fn offer(socket: Socket) -> io::Result<SharedLane> {
     Ok(Arc::new(lane))
 }
 
-/// Why this process can have no lane of shared memory; `None` if it can.
+/// Returns the reason why this process can have no lane of shared memory; `None` if it can.
 pub(super) fn refusal() -> Option<&'static str> {
     let why = |error: &io::Error, call| match error.raw_os_error() {
         Some(libc::EFBIG) => "same machine, but ulimit -f is below what shared memory takes",

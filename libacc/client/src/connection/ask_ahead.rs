@@ -6,7 +6,8 @@ use accord_types::QueueId;
 /// Questions that an executor may owe the answers to. Beyond that nothing is asked ahead.
 const QUESTIONS_MAX: usize = 1 << 10;
 
-/// What was asked ahead, and not answered: [`QUESTIONS_MAX`] at most. One of a queue at most, and those of devices that were shut down since.
+/// Unanswered questions asked ahead: [`QUESTIONS_MAX`] at most, one of a queue at most, and those of devices that were
+/// shut down since.
 #[derive(Default)]
 pub(super) struct AskedAhead(Vec<Question>);
 

@@ -155,7 +155,7 @@ impl CompletionActions {
         self.broken.get_or_insert(error);
     }
 
-    /// How copies that were waited for have ended, of which none is open any more.
+    /// Returns the outcome of copies that were waited for, of which none is open any more.
     ///
     /// # Errors
     /// Returns an error if a lane failed, so that their bytes may not be here, or the program's memory could not take
@@ -174,7 +174,8 @@ impl CompletionActions {
         self.copies.contains_key(&transfer)
     }
 
-    /// Those of a queue, or with none of all of a device, whose bytes are being written to the program's memory.
+    /// Returns the copies of a queue, or with `None` of all of a device, whose bytes are being written to the program's
+    /// memory.
     pub(super) fn in_hand(&self, device: u32, queue: Option<QueueId>) -> impl Iterator<Item = TransferId> {
         let fits = move |copy: &CopyOut| copy.has_begun() && is_of(copy.place, device, queue);
         self.copies.iter().filter(move |(_, copy)| fits(copy)).map(|(transfer, _)| *transfer)
@@ -209,8 +210,8 @@ impl CompletionActions {
         self.held.extract_if(.., |(_, job)| job.is_of(device, queue)).map(|(_, job)| job).collect()
     }
 
-    /// Nothing of `transfers` may touch the program's memory any more, but for those whose bytes are
-    /// being read: they are waited for as ever. Returns the copies in that may be sent now.
+    /// Cancels `transfers`: they do not touch the program's memory any more, but for those whose bytes are being read,
+    /// which are waited for as ever. Returns the copies in that may be sent now.
     pub(super) fn cancel<W: Clone>(
         &mut self,
         transfers: &[TransferId],

@@ -66,7 +66,7 @@ pub(super) struct ExchangeCredit {
 }
 
 impl ExchangeCredit {
-    /// For so many of each.
+    /// Creates a credit for so many of each.
     pub(super) fn new(window: u32) -> Self {
         Self { window, pushes: 0, expects: 0 }
     }
@@ -90,7 +90,8 @@ impl ExchangeCredit {
         }
     }
 
-    /// So many are over. An executor that says more than there were does not widen the window.
+    /// Gives back the credit of transfers that are over. An executor that reports more than there were does not widen
+    /// the window.
     pub(super) fn give_back(&mut self, pushes: u32, expects: u32) {
         self.pushes = self.pushes.saturating_sub(pushes);
         self.expects = self.expects.saturating_sub(expects);

@@ -41,7 +41,7 @@ impl EarlierCopies {
         self.prune(open);
     }
 
-    /// From `at` on the queue comes after everything in `other`.
+    /// Orders the queue after everything in `other`, from `at` on.
     pub(super) fn follow(&mut self, at: u64, other: &Self, open: impl Fn(TransferId) -> bool) {
         for copy in &other.list {
             match self.list.iter_mut().find(|known| known.transfer == copy.transfer) {
@@ -57,7 +57,7 @@ impl EarlierCopies {
         self.list.iter().filter(move |copy| copy.at <= seq).map(|copy| copy.transfer)
     }
 
-    /// Those are here.
+    /// Records that the copies up to `seq` have landed.
     pub(super) fn landed(&mut self, seq: u64) {
         self.list.retain(|copy| copy.at > seq);
     }
@@ -79,7 +79,7 @@ impl EarlierCopies {
         self.before_reading(range).any(open)
     }
 
-    /// What the queue does next comes after the bytes of these, or they write nothing any more.
+    /// Marks copies as settled: the queue goes on after their bytes, or they write nothing any more.
     pub(super) fn settle(&mut self, transfers: &[TransferId]) {
         for copy in self.list.iter_mut().filter(|copy| transfers.contains(&copy.transfer)) {
             copy.settled = true;

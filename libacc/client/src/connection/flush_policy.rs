@@ -51,7 +51,7 @@ pub enum FlusherStep {
     End,
 }
 
-/// What the program did lately, kept with the frames.
+/// The program's recent operations, kept with the frames.
 #[derive(Default)]
 pub(super) struct FlushPolicy {
     /// When the first and the last of the frames that wait was appended.
@@ -101,7 +101,7 @@ impl FlushPolicy {
         self.wake()
     }
 
-    /// Something was left, for the flusher to send as soon as it looks.
+    /// Leaves frames for the flusher to send as soon as it looks.
     pub(super) fn leave(&mut self, now: Duration) -> Flush {
         self.first = Some(now.saturating_sub(OLD));
         self.wake()

@@ -17,7 +17,7 @@ pub(super) struct LaneQueue<J> {
     idle: usize,
 }
 
-/// What is to be done about a transfer that can be taken out of the line.
+/// The thread to call for a transfer that can be taken out of the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
     /// Wake a thread.
@@ -86,12 +86,12 @@ impl<J> LaneQueue<J> {
         Some(Call::Start)
     }
 
-    /// Those that no thread has taken.
+    /// Returns the transfers that no thread has taken.
     pub(super) fn waiting_mut(&mut self) -> impl Iterator<Item = &mut J> {
         self.waiting.iter_mut()
     }
 
-    /// Everything that has not been taken.
+    /// Takes all transfers that no thread has taken.
     pub(super) fn leave(&mut self) -> impl Iterator<Item = J> {
         self.waiting.drain(..)
     }

@@ -81,7 +81,7 @@ impl Devices {
         }
     }
 
-    /// So many bytes of a queue's operations are done. What a failed device did is of no use any more.
+    /// Records that so many bytes of a queue's operations are done. Those of a failed device are of no use any more.
     pub(super) fn done(&mut self, device: u32, queue: QueueId, bytes: u64) {
         if let Ok(device) = self.get(device) {
             device.done(queue, bytes);

@@ -33,7 +33,7 @@ pub struct Job {
     pub bytes: Bytes,
     /// Copies out that bring what it reads.
     pub(super) after: Vec<TransferId>,
-    /// Who waits until its bytes were read.
+    /// The waiter until its bytes were read.
     pub(super) waiter: Option<WaitId>,
 }
 
@@ -156,7 +156,8 @@ impl Transfers {
         self.line(way).ended();
     }
 
-    /// Those of a queue, or with none of all of a device, that threads are sending out of the program's memory.
+    /// Returns the copies of a queue, or with `None` of all of a device, that threads are sending out of the program's
+    /// memory.
     pub(super) fn in_hand(&self, device: u32, queue: Option<QueueId>) -> impl Iterator<Item = TransferId> {
         let fits = move |place: (u32, QueueId)| is_of(place, device, queue);
         self.in_hand.iter().filter(move |(_, place)| fits(*place)).map(|(transfer, _)| *transfer)

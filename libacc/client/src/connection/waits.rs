@@ -65,7 +65,7 @@ pub enum Turn {
     Sleep,
 }
 
-/// Who has the reading side of the command lane.
+/// The reader of the command lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reader {
     Waiter(WaitId),
@@ -80,7 +80,7 @@ struct Waiter<W> {
     outcome: Option<Result<Reply>>,
 }
 
-/// Who waits and who reads. `W` names a thread, to be woken.
+/// The waiters and the reader. `W` names a thread, to be woken.
 pub(super) struct Waits<W> {
     waiters: Vec<Waiter<W>>,
     reader: Option<Reader>,
@@ -106,7 +106,7 @@ impl<W: Clone> Waits<W> {
         id
     }
 
-    /// What the waiter does now. After [`Turn::Done`] it is no waiter any more.
+    /// Returns the waiter's next step. After [`Turn::Done`] it is no waiter any more.
     pub(super) fn turn(&mut self, id: WaitId) -> Turn {
         let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) else {
             return Turn::Done(Err(Error::new(ErrorCode::ImplementationDefined, "a wait was lost")));
@@ -173,7 +173,7 @@ impl<W: Clone> Waits<W> {
         self.waiters.iter().any(|waiter| waiter.want == Want::Room && waiter.outcome.is_none())
     }
 
-    /// What some waiters want has come.
+    /// Ends the waits for an event that has come.
     pub(super) fn came(&mut self, want: Want, outcome: impl FnOnce() -> Result<Reply>, effects: &mut Effects<W>) {
         // Without a waiter its thread has given up.
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.want == want && waiter.outcome.is_none()) {
@@ -197,7 +197,7 @@ impl<W: Clone> Waits<W> {
         Ok(())
     }
 
-    /// What several may want has come.
+    /// Ends the waits for an event that several may want.
     pub(super) fn came_for_all(&mut self, want: Want, effects: &mut Effects<W>) {
         for waiter in self.waiters.iter_mut().filter(|waiter| waiter.want == want) {
             finish(waiter, self.reader, Ok(Reply::default()), effects);

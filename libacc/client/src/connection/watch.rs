@@ -32,7 +32,7 @@ enum Activity {
     Parked,
 }
 
-/// What the watcher knows.
+/// The state of the watcher.
 #[derive(Default)]
 pub(super) struct Watch {
     state: Activity,
@@ -40,7 +40,7 @@ pub(super) struct Watch {
     seen: u64,
 }
 
-/// How things are when the watcher asks.
+/// The state of the connection when the watcher asks.
 #[derive(Clone, Copy)]
 pub(super) struct Situation {
     /// Grows with whatever the program does.

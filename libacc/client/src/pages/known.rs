@@ -42,7 +42,7 @@ pub(super) fn moment() -> Option<u64> {
     Some(MOMENT.load(Ordering::Acquire)).filter(|moment| *moment != 0)
 }
 
-/// What is known about a range.
+/// The known answer about a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Known {
     /// The access is possible.
@@ -55,7 +55,7 @@ pub(super) enum Known {
     No,
 }
 
-/// What is known about a range at a moment.
+/// Returns the known answer about a range at a moment.
 pub(super) fn find(moment: u64, range: HostRange, access: Access) -> Known {
     TABLE.find(moment, range, access)
 }

@@ -1,6 +1,6 @@
 //! What the kernel says of memory.
 
-/// What a copy does.
+/// The access of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
     Read,

@@ -25,7 +25,7 @@ struct LastPush {
     seq: Seq,
 }
 
-/// What is known of the other end's life.
+/// The signs of life of the peer.
 #[derive(Default)]
 pub(super) struct Alive {
     /// Threads that have waited here for a while.
@@ -42,12 +42,12 @@ pub(super) struct Alive {
 #[derive(Default)]
 pub(super) struct Lives {
     pub(super) executor: Liveness,
-    /// By ordinal, of those with workers.
+    /// The workers of devices that have some, by ordinal.
     pub(super) workers: BTreeMap<u32, Liveness>,
-    /// As the program counts the devices that it has started.
+    /// The program's numbers of the devices that it has started.
     pub(super) names: BTreeMap<u32, DeviceNum>,
     pub(super) asked: Option<Duration>,
-    /// What was heard when the coordinator said that it hears nothing of the node.
+    /// The signs of life until the coordinator reported that it hears nothing of the node.
     pub(super) doubted: Option<u64>,
 }
 

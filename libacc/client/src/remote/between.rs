@@ -72,7 +72,7 @@ fn same_executor(
     connection.send(machine, queue)
 }
 
-/// From a device of this machine to one of another node.
+/// Copies from a device of this machine to one of another node.
 ///
 /// # Errors
 /// Returns the failure of either device or of the connection.
@@ -101,7 +101,7 @@ pub(crate) fn local_to_remote(
     Ok(())
 }
 
-/// From a device of another node to one of this machine.
+/// Copies from a device of another node to one of this machine.
 ///
 /// # Errors
 /// Returns the failure of either device or of the connection.

@@ -44,7 +44,7 @@ pub(super) type Locked<'a> = ShortGuard<'a, Machine<Thread>>;
 /// Locks are taken in this order: reader, write, machine; those of inbox and outboxes come last.
 pub(crate) struct Connection {
     pub(crate) spec: Arc<NodeSpec>,
-    /// To the executor, one of all that this session has and has had there.
+    /// The link to the executor, one of all that this session has and has had there.
     pub(crate) link: Arc<Link>,
     /// The link's commands and events.
     pub(super) records: SharedLane,
@@ -138,7 +138,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What to add to the node's clock to have this node's.
+    /// Returns the offset from the node's clock to this node's.
     pub(super) fn clock_offset(&self) -> i64 {
         self.clock_offset.load(Ordering::Relaxed)
     }
@@ -169,8 +169,8 @@ impl Connection {
         };
     }
 
-    /// As [`Connection::lose`], by something else than what comes on the command lane. Why an executor ends its lanes stands there, so
-    /// that this looks there for a moment.
+    /// Ends the connection as [`Connection::lose`], by another cause than an event on the command lane. The reason for
+    /// which an executor ends its lanes stands there, so that this looks there for a moment.
     pub(super) fn lose_aside(self: &Arc<Self>, why: &str) -> Error {
         let begin = Instant::now();
         while self.machine().check().is_ok() && begin.elapsed() < REASON_MAX {
@@ -180,8 +180,8 @@ impl Connection {
         self.lose_lane(why)
     }
 
-    /// As [`Connection::lose`], because a lane has ended. Others may know why: one over MPI may have ended since another node's agent has died,
-    /// else the executor's agent knows how it has ended.
+    /// Ends the connection as [`Connection::lose`], because a lane has ended. Others may know why: one over MPI may
+    /// have ended since another node's agent has died, else the executor's agent knows how it has ended.
     pub(super) fn lose_lane(self: &Arc<Self>, why: &str) -> Error {
         if self.machine().check().is_err() {
             return self.lose(why);
@@ -328,7 +328,7 @@ impl Connection {
         self.flush_as(flush)
     }
 
-    /// Something was appended last that most likely an operation follows: has it sent by then.
+    /// Has the frames appended last sent by the time of the operation that most likely follows.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
@@ -338,7 +338,7 @@ impl Connection {
         self.flush_as(flush)
     }
 
-    /// Something was appended last by a thread that is to wait for another peer: has it sent by the flusher.
+    /// Has the flusher send the frames appended last by a thread that is to wait for another peer.
     pub(super) fn send_elsewhere(self: &Arc<Self>, mut machine: Locked<'_>) {
         let flush = machine.flush_elsewhere();
         drop(machine);
@@ -411,7 +411,7 @@ impl Connection {
         self.end(error)
     }
 
-    /// As [`Connection::lose`], for a reason that is no fault of the connection.
+    /// Ends the connection as [`Connection::lose`], for a reason that is no fault of the connection.
     pub(super) fn lose_to(self: &Arc<Self>, end: &LaneEnd) -> Error {
         match end.error() {
             Some(error) => self.end(error.node(&self.spec.node_name)),

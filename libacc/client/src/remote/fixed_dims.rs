@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Gangs, workers and vector length; 0 is open.
 type Dims = [u32; 3];
 
-/// What is known so far.
+/// The dimensions known so far.
 #[derive(Default)]
 pub(super) struct FixedDims(ShortLock<Known>);
 

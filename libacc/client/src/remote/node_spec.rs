@@ -18,13 +18,13 @@ pub(crate) struct NodeSpec {
     pub(crate) node_name: String,
     /// The node's agent.
     pub(crate) endpoint: Endpoint,
-    /// What may carry the lanes.
+    /// The possible transports of the lanes.
     pub(crate) transport: LaneTerms,
     pub(crate) session: SessionId,
     /// Streams that the program's queues have on a device; more queues share them.
     pub(crate) streams: usize,
     pub(crate) key: Key,
-    /// How long the agent is asked again while it refuses for now: it may not have heard of the session yet.
+    /// The time for which the agent is asked again while it refuses for now: it may not have heard of the session yet.
     pub(crate) open_limit: Duration,
     pub(crate) program: Arc<ProgramSpec>,
     /// The program's code for GPUs.
@@ -34,9 +34,9 @@ pub(crate) struct NodeSpec {
     pub(crate) same_host: Option<Arc<SameHostPeers>>,
     /// Looks whether executors live.
     pub(crate) watchdog: Arc<Watchdog>,
-    /// Which node of an MPI job has died.
+    /// The dead nodes of an MPI job.
     pub(crate) world_news: Arc<WorldNews>,
-    /// Why executors have ended.
+    /// The reasons for which executors have ended.
     pub(crate) executor_ends: Arc<ExecutorEnds>,
     /// Transfers are numbered through the whole session.
     pub(crate) transfers: Arc<AtomicU64>,

@@ -232,12 +232,12 @@ impl RemoteNode {
         }
     }
 
-    /// What went over this connection, as this side counts it.
+    /// Returns the traffic of this connection, as this side counts it.
     pub(crate) fn counters(&self) -> Counters {
         self.connected().map(|connection| connection.link.stats().read()).unwrap_or_default()
     }
 
-    /// How the lanes go.
+    /// Returns the route of the lanes.
     ///
     /// # Errors
     /// Returns an error if there is no connection.
@@ -252,7 +252,8 @@ impl RemoteNode {
         })
     }
 
-    /// As the executor counts: its lanes to this program, and its lanes to other executors.
+    /// Returns the traffic as the executor counts it: of its lanes to this program, and of its lanes to other
+    /// executors.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.

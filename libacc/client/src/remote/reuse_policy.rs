@@ -16,7 +16,7 @@ pub(super) struct ReusePolicy {
     opened: BTreeSet<u32>,
 }
 
-/// How the connection to the executor is.
+/// The condition of the connection to the executor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Condition {
     /// There is none yet.
@@ -52,7 +52,7 @@ impl ReusePolicy {
         Ok(with)
     }
 
-    /// It has started.
+    /// Records that a device has started.
     pub(super) fn opened(&mut self, device: u32) {
         self.opened.insert(device);
     }

@@ -1,10 +1,10 @@
 //! Commands on their way to the command lane.
 
-/// What was taken to be sent; kept for its space when it is.
+/// Frames taken to be sent; kept for its space when they are sent.
 #[derive(Default)]
 pub(super) struct Unsent {
     pub(super) bytes: Vec<u8>,
-    /// So many of them are sent.
+    /// Number of bytes that are sent.
     pub(super) sent: usize,
 }
 

@@ -39,7 +39,7 @@ impl Connection {
         self.alive.heard.load(Ordering::Relaxed) + counters.command_received + counters.bulk_received
     }
 
-    /// How the program counts a device, for messages.
+    /// Records the program's number of a device, for messages.
     pub(super) fn name_device(&self, ordinal: u32, num: DeviceNum) {
         self.alive.lock().names.insert(ordinal, num);
     }

@@ -10,7 +10,7 @@ const SLOT: usize = 8;
 /// A pointer variable or a descriptor of the program, for one launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Private {
-    /// Where the program has it.
+    /// Address in the program.
     pub(super) host: usize,
     pub(super) len: usize,
     pub(super) place: ArgLocation,
@@ -24,13 +24,13 @@ pub(super) enum ArgLocation {
     Device(DevicePtr),
 }
 
-/// See [`ArgBlock`].
+/// The argument block of a launch, see [`ArgBlock`].
 #[derive(Default)]
 pub(crate) struct Block {
     bytes: Vec<u8>,
     relative: Vec<u64>,
     slots: usize,
-    /// What of it pointers of the construct may point at.
+    /// The private values that pointers of the construct may point at.
     pub(super) privates: Vec<Private>,
 }
 
@@ -60,7 +60,7 @@ impl Block {
         self.bytes[slot * SLOT..][..SLOT].copy_from_slice(&value.to_ne_bytes());
     }
 
-    /// What a slot was set to, or null.
+    /// Returns the value of a slot, or null.
     pub(super) fn value(&self, slot: usize) -> u64 {
         let bytes = self.bytes.get(slot * SLOT..(slot + 1) * SLOT).unwrap_or(&[0; SLOT]);
         u64::from_ne_bytes(std::array::from_fn(|k| bytes[k]))
@@ -100,7 +100,7 @@ impl Block {
         &mut self.bytes[at..at + len]
     }
 
-    /// Where relative pointers lie among `len` bytes from `at` on.
+    /// Returns the places of relative pointers among `len` bytes from `at` on.
     pub(crate) fn pointers(&self, at: usize, len: usize) -> Vec<usize> {
         let end = at + len;
         self.finish()
@@ -110,7 +110,7 @@ impl Block {
             .collect()
     }
 
-    /// What a launch carries.
+    /// Returns the block for a launch.
     pub(crate) fn finish(&self) -> ArgBlock<'_> {
         // `begin` has bounded the number of slots.
         ArgBlock { bytes: &self.bytes, slots: self.slots as u32, relative: &self.relative }

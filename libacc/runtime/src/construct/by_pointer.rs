@@ -23,12 +23,12 @@ pub(super) struct Pointed {
     /// Number of the clause's entry.
     pub(super) entry: usize,
     pub(super) array: EntryId,
-    /// Where the pointer lies, if it is attached there.
+    /// The entry in which the pointer lies, if it is attached there.
     pub(super) member: Option<EntryId>,
 }
 
 impl Word {
-    /// What may be a pointer. Without the device's lock: the kernel may be asked whether the bytes are there.
+    /// Reads a possible pointer. Without the device's lock: the kernel may be asked whether the bytes are there.
     pub(super) fn read(entry: usize, range: HostRange, memory: &dyn HostMemory) -> Option<Self> {
         if range.len != Attachment::BYTES || memory.check_source(range).is_err() {
             return None;

@@ -130,7 +130,7 @@ impl Mapping<'_, '_> {
         Ok(self.pointee(self.read_pointer(range.start)))
     }
 
-    /// What eight bytes of the program name, if they are a pointer to its memory.
+    /// Returns the target of eight bytes of the program, if they are a pointer to its memory.
     pub(super) fn pointee(&self, value: u64) -> Pointee {
         // What names our device memory is right as it is.
         if !may_be_pointer(value) || self.state.memory.block_of(value).is_some() {

@@ -14,7 +14,7 @@ impl Mapping<'_, '_> {
         point_into(self.host, &self.state.pointers, range)
     }
 
-    /// What a construct has found or made present: `declare` variables that point into it do so on the device.
+    /// Attaches `declare` variables on the device that point into data which a construct has found or made present.
     pub(super) fn attach_declared(&mut self, target: HostRange) -> Result<(), Stop> {
         self.attach_each(|_, value| has(target, value))
     }

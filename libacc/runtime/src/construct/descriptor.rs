@@ -11,7 +11,7 @@ pub(crate) struct Spaced {
     pub(crate) len: usize,
 }
 
-/// What an entry means.
+/// The meaning of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meant {
     /// The bytes that it names.
@@ -22,7 +22,7 @@ pub(super) enum Meant {
     Unclear,
 }
 
-/// Whose elements a descriptor describes.
+/// The array whose elements a descriptor describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Whose {
     /// The variable's own.
@@ -116,9 +116,9 @@ impl Descriptor {
         self.span == self.element && self.all().iter().all(|(stride, _)| *stride > 0)
     }
 
-    /// Whose elements it describes, going by an entry of `bytes` at `start` that was computed from it. `p => cells%value`, where
-    /// `cells` is allocatable or a pointer, gives `p` the descriptor of `cells`, with another start: an element is a whole cell
-    /// there, but GCC counts the bytes of values.
+    /// Returns whose elements it describes, going by an entry of `bytes` at `start` that was computed from it. `p =>
+    /// cells%value`, where `cells` is allocatable or a pointer, gives `p` the descriptor of `cells`, with another
+    /// start: an element is a whole cell there, but GCC counts the bytes of values.
     pub(super) fn whose(&self, start: i64, bytes: i64, alignment: i64) -> Whose {
         let all = self.all().last().and_then(|(stride, extent)| stride.checked_mul(*extent)).unwrap_or(0);
         let part_of_it = matches!(self.kind, Self::COMPLEX | Self::DERIVED) && self.span == self.element;
@@ -150,7 +150,7 @@ impl Descriptor {
         (self.kind == Self::COMPLEX).then_some(self.element / 2)
     }
 
-    /// Where all elements lie.
+    /// Returns the range of all elements.
     pub(super) fn whole(&self) -> Option<HostRange> {
         let (low, high) = self.bounds()?;
         self.range(low, high).map(|(range, _)| range)
@@ -179,7 +179,8 @@ impl Descriptor {
         Some((low, high))
     }
 
-    /// What an entry of `bytes` at `start` means. None if GCC can't have computed it from this descriptor.
+    /// Returns the meaning of an entry of `bytes` at `start`. `None` if GCC can't have computed it from this
+    /// descriptor.
     pub(super) fn meant(&self, start: i64, bytes: i64) -> Option<Meant> {
         let (low, high) = self.bounds()?;
         let within = |element: i64| (low..=high).contains(&element);

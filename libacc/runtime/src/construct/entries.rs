@@ -16,7 +16,7 @@ pub struct Entries<'a> {
     pub sizes: &'a [usize],
     /// Map kinds: kind in the low byte, log2 of the alignment in the high byte.
     pub kinds: &'a [u16],
-    /// What is known of some beyond that.
+    /// Further knowledge of some entries.
     pub(super) special: Special<'a>,
 }
 
@@ -26,8 +26,8 @@ impl<'a> Entries<'a> {
         Self { hosts, sizes, kinds, special: Special::default() }
     }
 
-    /// For a region that the program runs itself: GCC 12's finds a pointer to an object in the slot of one of its members, where nothing else
-    /// is found.
+    /// Makes slots lead to objects, for a region that the program runs itself: GCC 12's finds a pointer to an object in
+    /// the slot of one of its members, where nothing else is found.
     pub(super) fn lead_to_objects(&mut self) {
         for (i, word) in self.kinds.iter().enumerate() {
             if Kind::decode(*word) != Ok(Kind::Struct) {
@@ -69,7 +69,7 @@ impl<'a> Entries<'a> {
         })
     }
 
-    /// What a pointer to absent memory is in the program.
+    /// Returns the meaning of a pointer to absent memory in the program.
     pub(super) fn meaning(&self, stray: &Stray) -> Means {
         let i = stray.entry;
         let is_data = matches!(Kind::decode(self.kinds[i]), Ok(Kind::Data(_)));
@@ -91,12 +91,12 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// What is known of entries beyond what they say.
+/// Knowledge of entries beyond their own words.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Special<'a> {
-    /// Those with something else of the program between their elements.
+    /// Entries with something else of the program between their elements.
     pub(super) apart: &'a [Apart],
-    /// Those whose elements lie somewhere in a range.
+    /// Entries whose elements lie somewhere in a range.
     pub(super) within: &'a [(usize, HostRange)],
 }
 
@@ -105,25 +105,26 @@ pub(crate) struct Special<'a> {
 pub(super) struct Apart {
     pub(super) entry: usize,
     pub(super) spaced: Spaced,
-    /// Where they and the elements of other such entries lie that are between them: other components of the same array.
+    /// Range of these elements and those of other such entries between them: other components of the same array.
     pub(super) with_others: HostRange,
     /// There are others.
     pub(super) others: bool,
 }
 
 impl Entries<'_> {
-    /// How the elements of entry `i` lie, if something else is between them.
+    /// Returns the spacing of the elements of entry `i`, if something else is between them.
     pub(super) fn spaced(&self, i: usize) -> Option<Spaced> {
         self.special.apart.iter().find(|apart| apart.entry == i).map(|apart| apart.spaced)
     }
 
-    /// Where entry `i` and others lie between whose elements each other's are. None if there are no others.
+    /// Returns the range of entry `i` and the others between whose elements each other's are. `None` if there are no
+    /// others.
     pub(super) fn joined(&self, i: usize) -> Option<HostRange> {
         let joined = self.special.apart.iter().find(|apart| apart.entry == i && apart.others);
         joined.map(|apart| apart.with_others)
     }
 
-    /// Where the elements of entry `i` lie somewhere, if that is all that is known.
+    /// Returns the range in which the elements of entry `i` lie somewhere, if that is all that is known.
     pub(super) fn within(&self, i: usize) -> Option<HostRange> {
         self.special.within.iter().find(|(entry, _)| *entry == i).map(|(_, range)| *range)
     }

@@ -76,7 +76,7 @@ impl Runtime {
         self.enter_data(t, flags, entries, async_, waits)
     }
 
-    /// What directives without a region have in common: condition, device, queue, `wait` clause.
+    /// Runs the common part of directives without a region: condition, device, queue, `wait` clause.
     pub(super) fn unstructured(
         &self,
         t: &mut LocalThread,

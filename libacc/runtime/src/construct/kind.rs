@@ -2,7 +2,7 @@
 
 use accord_types::{Error, ErrorCode, Result};
 
-/// What is copied, and whether it has to be there.
+/// The direction of a copy, and whether the data has to be present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Data {
     /// Copies in when it becomes present.
@@ -11,7 +11,7 @@ pub(crate) struct Data {
     pub(crate) copy_out: bool,
     /// Copies whether or not it was there before (OpenMP's `always`).
     pub(crate) always: bool,
-    /// What happens if it is absent.
+    /// The treatment of absent data.
     pub(crate) absent: Absent,
 }
 
@@ -20,7 +20,7 @@ impl Data {
     pub(crate) const BOTH_WAYS: Self = Self { copy_in: true, copy_out: true, always: false, absent: Absent::Create };
 }
 
-/// What a region does about absent data.
+/// A region's treatment of absent data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Absent {
     /// Makes it present.

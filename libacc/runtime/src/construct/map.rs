@@ -24,7 +24,7 @@ pub(super) const PRIVATE_MAX: usize = 256;
 /// Largest scalar: what GCC passes by a mapping of its own making is no larger.
 const SCALAR_MAX: usize = 16;
 
-/// What kind of construct is entered.
+/// The kind of construct that is entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     /// A compute construct: has slots, and leaves at once.
@@ -35,8 +35,8 @@ pub(crate) enum Mode {
     Enter,
 }
 
-/// Why a construct could not be entered yet. Nothing of it remains; the caller does what is
-/// said here without the lock and tries again.
+/// The reason why a construct could not be entered yet. Nothing of it remains; the caller acts on it without the lock
+/// and tries again.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Data of another thread is on its way, or memory: wait for it.
@@ -55,14 +55,14 @@ pub(crate) enum Stop {
     Fail(Error),
 }
 
-/// What attempts to enter a construct have led to.
+/// The history of attempts to enter a construct.
 #[derive(Default)]
 pub(crate) struct Tried {
     /// All that was in these when the construct began is done.
     pub(crate) waited: Vec<QueueId>,
-    /// And all that other devices were bringing into the memory that it reads.
+    /// Whether it has waited for all that other devices were bringing into the memory that it reads.
     pub(crate) waited_elsewhere: bool,
-    /// Why the device maps no more memory.
+    /// The reason why the device maps no more memory.
     pub(crate) refused: Option<Error>,
 }
 
@@ -116,7 +116,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// If there is nothing to tell the device, others may use new data at once.
+    /// Lets other threads use new data at once, if there is nothing to tell the device.
     pub(crate) fn settle_if_silent(&mut self) {
         if self.plan.is_silent() {
             for id in self.plan.arrivals.drain(..) {

@@ -7,7 +7,7 @@ use accord_types::{Error, ErrorCode, HostRange};
 const NEAR: usize = 1 << 20;
 /// Entries of a section that is present in parts which are named.
 const PARTS_MAX: usize = 3;
-/// No element of a C or Fortran array of numbers is larger.
+/// The size of the largest element of a C or Fortran array of numbers.
 pub(crate) const ELEMENT_MAX: usize = 16;
 
 /// The error for data that has to be there and is not.
@@ -62,7 +62,7 @@ pub(crate) fn partly_present(range: HostRange, table: &Table) -> Error {
     })
 }
 
-/// What a clause with an index in place of a section means.
+/// The note on a clause with an index in place of a section.
 pub(crate) const ONE_ELEMENT: &str =
     "that is one element, did you mean [0:N]? Write a[0:n], in Fortran a or a(1:n), in the clause that has mapped it";
 

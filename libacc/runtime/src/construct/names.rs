@@ -3,7 +3,7 @@
 use super::kind::Kind;
 use accord_types::HostRange;
 
-/// What the entries of a construct name: gathered once, when an entry has to be told from the others.
+/// The memory that a construct's entries name: gathered once, when an entry has to be told from the others.
 #[derive(Default)]
 pub(crate) struct Names {
     gathered: bool,
@@ -144,7 +144,7 @@ impl Names {
         HostRange { start, len: end.saturating_sub(start) }
     }
 
-    /// What a block takes that has all small variables that are copied both ways.
+    /// Returns the size of a block with all small variables that are copied both ways.
     pub(super) fn room(&self) -> usize {
         self.room
     }

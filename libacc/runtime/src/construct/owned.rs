@@ -16,7 +16,8 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// What a `deviceptr` clause names is this device's memory: the address in a pointer variable at `host`, in Fortran `host`.
+    /// Checks that the memory of a `deviceptr` clause is this device's: the address in a pointer variable at `host`, in
+    /// Fortran `host`.
     pub(super) fn check_device_ptr(&self, host: usize, fortran: bool) -> Result<(), Stop> {
         let mut address = host;
         if self.mode == Mode::Enter {

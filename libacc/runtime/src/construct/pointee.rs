@@ -9,7 +9,7 @@ pub(super) const LOW: u64 = 1 << 40;
 const USER_END: u64 = 1 << 47;
 const PAGE: u64 = 4096;
 
-/// What a value of the program names.
+/// The target of a value of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pointee {
     /// Present data: the pointer and its entry.

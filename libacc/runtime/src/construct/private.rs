@@ -10,7 +10,7 @@ use crate::memory::Purpose;
 use crate::plan::Step;
 use crate::present::Attachment;
 
-/// What a pointer of a construct has to hold.
+/// The required value of a construct's pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     /// A device address, or null.
@@ -69,7 +69,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Where this launch has a pointer variable or a descriptor of the program.
+    /// Returns the place where this launch has a pointer variable or a descriptor of the program.
     pub(super) fn private_target(&self, address: u64) -> Option<Target> {
         if self.mode != Mode::Launch {
             return None;

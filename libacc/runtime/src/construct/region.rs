@@ -9,23 +9,23 @@ use crate::present::{Entry, EntryId};
 use crate::write_back::Value;
 use accord_types::{DevicePtr, HostRange};
 
-/// What a construct holds while it lasts.
+/// The data that a construct holds while it lasts.
 #[derive(Default)]
 pub(crate) struct Region {
     /// Index of its device.
     pub(crate) device: usize,
     /// The device's epoch then.
     pub(crate) epoch: u32,
-    /// What it launches.
+    /// The function that it launches.
     pub(crate) function: usize,
     pub(crate) mapped: Vec<Mapped>,
     /// Pointers that it attached: entry and offset.
     pub(crate) attached: Vec<(EntryId, usize)>,
-    /// Those of them that `attach` clauses of a compute construct name.
+    /// Attachments that `attach` clauses of a compute construct name.
     pub(crate) by_clause: Vec<(EntryId, usize)>,
     /// Pointers that it was the first to store.
     pub(crate) stored: Vec<(EntryId, usize)>,
-    /// Those of several components of one array, which it has made present as one.
+    /// Entries of several components of one array, which it has made present as one.
     pub(crate) joined: Vec<EntryId>,
     /// Blocks for one launch.
     pub(crate) temporaries: Vec<DevicePtr>,
@@ -35,7 +35,7 @@ pub(crate) struct Region {
     pub(crate) members: Vec<HostRange>,
     /// Small variables that are copied both ways.
     pub(crate) write_backs: Vec<Use>,
-    /// Those that travel together.
+    /// Variables that travel together.
     pub(crate) together: Together,
     /// Blocks of members of absent objects.
     pub(super) objects: Vec<Object>,
@@ -47,9 +47,9 @@ pub(crate) struct Region {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapped {
     pub(crate) id: EntryId,
-    /// What to copy out at the end.
+    /// The range to copy out at the end.
     pub(crate) out: Option<HostRange>,
-    /// If only elements in it are to be copied.
+    /// The spacing, if only elements in it are to be copied.
     pub(crate) spaced: Option<Spaced>,
     /// Even if others hold the entry too.
     pub(crate) always: bool,
@@ -89,9 +89,9 @@ pub(super) const OBJECT_MAX: usize = 4096;
 /// Absent members of one object in one block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
-    /// Where the object begins in the program.
+    /// Address of the object in the program.
     pub(super) base: usize,
-    /// What the block is for.
+    /// The range of the members that the block is for.
     pub(super) members: HostRange,
     pub(super) block: DevicePtr,
     /// Entries hold the block already.
@@ -99,7 +99,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// What host addresses and device addresses differ by.
+    /// Returns the difference between host addresses and device addresses.
     pub(super) fn distance(&self) -> u64 {
         self.block.0.wrapping_sub(self.members.start as u64)
     }
@@ -110,15 +110,15 @@ impl Object {
 pub(crate) struct Stray {
     /// Its entry in the construct.
     pub(crate) entry: usize,
-    /// What it names.
+    /// The address that it names.
     pub(crate) pointer: usize,
-    /// How the region gets it.
+    /// The form in which the region gets it.
     pub(crate) form: Form,
     /// The block that is lent for it, once there is one.
     pub(crate) block: Option<HostRange>,
 }
 
-/// Where a region finds a pointer.
+/// The place where a region finds a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     /// In its slot.
@@ -156,7 +156,8 @@ impl Use {
 pub(crate) struct Together {
     /// The block on the device, once there is one.
     pub(super) device: Option<DevicePtr>,
-    /// What the program had when the construct began, in the first `len` bytes. Between them is what an earlier construct has left.
+    /// The program's values when the construct began, in the first `len` bytes. Between them are bytes of an earlier
+    /// construct.
     pub(super) values: Vec<u8>,
     pub(super) len: usize,
     /// Their places.
@@ -170,7 +171,7 @@ impl Together {
         self.parts.clear();
     }
 
-    /// Where the next one begins.
+    /// Returns the offset of the next one.
     #[inline]
     pub(super) fn next(&self, align: usize) -> usize {
         (self.len + align - 1) & !(align - 1)

@@ -12,17 +12,18 @@ use crate::present::{Attachment, Counter, EntryId, Found};
 use crate::{LocalThread, Runtime};
 use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 
-/// Which way, and what if it is absent.
+/// The direction of an update, and the treatment of absent data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Direction {
-    /// To the program's memory.
+    /// Whether it goes to the program's memory.
     pub(crate) out: bool,
     /// Absent data is skipped (`if_present`).
     pub(crate) if_present: bool,
     /// A section that starts inside present data and is no longer than that is cut to it: GCC widens
     /// strided Fortran sections past the end. C has no such sections.
     pub(crate) cut: bool,
-    /// It is of a Fortran array with a descriptor: strided ones may be longer than the array, by less than a stride.
+    /// Whether it is of a Fortran array with a descriptor: strided ones may be longer than the array, by less than a
+    /// stride.
     pub(crate) described: bool,
 }
 

@@ -81,8 +81,8 @@ impl Mapping<'_, '_> {
         )
     }
 
-    /// Where the device has what queued regions make of a variable that is copied in now, if the program has not set
-    /// it since: the program's own memory may only get it later.
+    /// Returns the device's address of the result of queued regions for a variable that is copied in now, if the
+    /// program has not set it since: the program's own memory may only get it later.
     #[inline]
     pub(super) fn value_on_device(&self, range: HostRange) -> Result<Option<DevicePtr>, Stop> {
         if self.queue == QueueId::SYNC || self.state.write_backs.0.is_empty() {

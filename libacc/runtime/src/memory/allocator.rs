@@ -18,7 +18,7 @@ const GROWTH: u64 = 32 << 20;
 /// Free blocks that are looked at for one that needs no wait.
 const LOOKS: usize = 32;
 
-/// What a block is for; messages about lack of memory count by it.
+/// The purpose of a block; messages about lack of memory count by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Present data.
@@ -29,7 +29,7 @@ pub(crate) enum Purpose {
     Arguments,
 }
 
-/// Why there is no block yet. What is said is done without the device's lock; then the caller asks again.
+/// The reason why there is no block yet. The caller acts on it without the device's lock, then asks again.
 #[derive(Debug)]
 pub(crate) enum Blocked {
     /// Wait for these queues.
@@ -54,7 +54,7 @@ pub(crate) struct Range {
     pub(crate) len: u64,
 }
 
-/// See the module.
+/// The allocator of a device's memory.
 #[derive(Default)]
 pub(crate) struct Allocator {
     capacity: u64,
@@ -203,7 +203,8 @@ impl Allocator {
         self.free_bytes
     }
 
-    /// What to give back to the device, if more of it lies idle than is worth keeping: as [`Blocked::Shrink`] says.
+    /// Returns the ranges to give back to the device, if more of it lies idle than is worth keeping: as
+    /// [`Blocked::Shrink`] says.
     pub(crate) fn trim(&mut self, queues: &Queues) -> Vec<Range> {
         let mut ranges = Vec::new();
         while self.free_bytes > self.slack() {

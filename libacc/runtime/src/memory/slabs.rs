@@ -7,7 +7,7 @@ const SLAB: u64 = 256 << 20;
 /// Blocks of this size have a slab of their own: what is left of a usual one would be too much.
 const ALONE: u64 = SLAB / 4;
 
-/// See the module.
+/// The slabs of a device's memory.
 #[derive(Default)]
 pub(super) struct Slabs {
     /// Their lengths by their start.
@@ -25,12 +25,12 @@ impl Slabs {
         self.known.remove(&start);
     }
 
-    /// How much to take at least, for a block that needs `least`.
+    /// Returns how much to take at least, for a block that needs `least`.
     pub(super) fn growth(&self, least: u64) -> u64 {
         if self.saves || least >= ALONE { least } else { SLAB }
     }
 
-    /// From now on no more is taken than is needed. True the first time.
+    /// Takes no more than is needed from now on. Returns whether this is the first time.
     pub(super) fn begin_to_save(&mut self) -> bool {
         !std::mem::replace(&mut self.saves, true)
     }

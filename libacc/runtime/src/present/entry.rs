@@ -11,7 +11,7 @@ pub(crate) struct EntryId {
     pub(super) generation: u32,
 }
 
-/// Which of the two reference counters an action uses (OpenACC 3.3, 2.6.7).
+/// The reference counter that an action uses, of two (OpenACC 3.3, 2.6.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counter {
     /// Data regions, compute constructs, `declare`.
@@ -20,7 +20,7 @@ pub(crate) enum Counter {
     Dynamic,
 }
 
-/// Where the data is on the device.
+/// The place of the data on the device.
 #[derive(Clone, Debug)]
 pub(crate) enum DataLocation {
     /// At this address.
@@ -29,7 +29,7 @@ pub(crate) enum DataLocation {
     Global(Arc<GlobalSpec>),
 }
 
-/// Who ends the entry.
+/// The action that ends the entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lifetime {
     /// Its counters, when both are zero.
@@ -40,7 +40,7 @@ pub(crate) enum Lifetime {
     Mapped,
 }
 
-/// What the device memory behind an entry is.
+/// The kind of the device memory behind an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Backing {
     /// The allocator's block that starts here; struct members share one.
@@ -54,12 +54,12 @@ pub(crate) enum Backing {
 /// A pointer inside an entry whose device copy holds a device address (OpenACC 3.3, 2.6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attachment {
-    /// Where in the entry.
+    /// Offset in the entry.
     pub(crate) offset: usize,
     /// The attachment counter. 0: detached by the end of a compute construct, but not written back until the difference
     /// can be observed, so that the next construct need not write it again.
     pub(crate) count: u32,
-    /// What the device's pointer holds.
+    /// The value of the device's pointer.
     pub(crate) value: u64,
 }
 
@@ -68,18 +68,18 @@ impl Attachment {
     pub(crate) const BYTES: usize = 8;
 }
 
-/// See the module.
+/// An entry of the present table.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// First host byte.
     pub(crate) start: usize,
     /// One past the last host byte.
     pub(crate) end: usize,
-    /// Where the data is.
+    /// The place of the data.
     pub(crate) place: DataLocation,
-    /// What kind of memory that is.
+    /// The kind of that memory.
     pub(crate) backing: Backing,
-    /// Who ends the entry.
+    /// The action that ends the entry.
     pub(crate) lifetime: Lifetime,
     /// Regions that hold it.
     pub(crate) structured: u32,
@@ -119,7 +119,7 @@ impl Entry {
         }
     }
 
-    /// Where the program has it.
+    /// Returns the range in the program.
     pub(crate) fn range(&self) -> HostRange {
         HostRange { start: self.start, len: self.len() }
     }

@@ -9,7 +9,7 @@ const CHUNK_MAX: usize = 128;
 /// A chunk this small is joined to its neighbour if both together stay below half of a full one.
 const CHUNK_SMALL: usize = 16;
 
-/// See the module. Two levels: the first address of every chunk, then the chunks.
+/// An ordered index of addresses with two levels: the first address of every chunk, then the chunks.
 #[derive(Default)]
 pub(super) struct Index {
     firsts: Vec<usize>,
@@ -25,8 +25,8 @@ struct Chunk {
     leaves: Vec<Leaf>,
 }
 
-/// What is known of the entry that begins at an address without looking at it: a lookup that stays here
-/// costs one cache miss less.
+/// The properties of the entry at an address that need no look at it: a lookup that stays here costs one cache miss
+/// less.
 #[derive(Clone, Copy)]
 pub(super) struct Leaf {
     /// One past the entry's last byte.
@@ -75,7 +75,7 @@ impl Index {
         (chunk + 1 < self.chunks.len()).then_some(Position { chunk: chunk + 1, at: 0 })
     }
 
-    /// What begins at a place, and where that is.
+    /// Returns the address at a position, and the entry there.
     #[inline]
     pub(super) fn at(&self, position: Position) -> (usize, Leaf) {
         let chunk = &self.chunks[position.chunk];

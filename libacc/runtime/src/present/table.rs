@@ -7,7 +7,7 @@ use accord_types::{DevicePtr, HostRange};
 use std::collections::BTreeMap;
 use std::ops::{Index as At, IndexMut as AtMut};
 
-/// What the table knows about a range of host memory.
+/// The table's answer about a range of host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// None of it is present.

@@ -143,7 +143,7 @@ impl Runtime {
         range.map_or(Ok(()), |range| on.client().unregister_pages(None, range).map_err(|error| on.place(error)))
     }
 
-    /// Where a device has `bytes` at `host`: present there, or a device address of that device itself.
+    /// Returns a device's address of `bytes` at `host`: present there, or a device address of that device itself.
     ///
     /// # Errors
     /// Returns `acc_error_not_present`, `acc_error_partly_present`.

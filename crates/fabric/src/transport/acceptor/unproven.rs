@@ -33,7 +33,7 @@ pub(super) enum Stage {
     Leaves,
 }
 
-/// What the bytes received so far amount to.
+/// The meaning of the bytes received so far.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// No complete message.

@@ -22,7 +22,7 @@ const CROWDED: Duration = Duration::from_micros(500);
 /// one that yields again and again.
 const CROWDED_PAUSES: u32 = 64;
 
-/// What to do before the next poll.
+/// The pause before the next poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pause {
     /// Yield the core.
@@ -31,7 +31,7 @@ pub(super) enum Pause {
     Sleep(Duration),
 }
 
-/// What earlier pauses have shown.
+/// The effects of earlier pauses.
 #[derive(Debug)]
 pub(super) struct Backoff {
     /// Pauses that are still to be slept through, because another thread is computing.

@@ -36,7 +36,7 @@ pub struct Lent {
 pub(super) struct Going {
     pub(super) lane: LaneKey,
     pub(super) len: u64,
-    /// See [`Lent::is_posted`].
+    /// Whether it goes to a posted receive, see [`Lent::is_posted`].
     pub(super) is_posted: bool,
 }
 
@@ -132,7 +132,7 @@ impl Borrowing {
 pub(super) struct Loans {
     /// Requested and not sent yet.
     pub(super) asked: VecDeque<Lent>,
-    /// In flight or about to be, by id.
+    /// Loans in flight or about to be, by id.
     pub(super) going: BTreeMap<u64, Going>,
     /// Messages for posted receives that have been sent, and whose sender was not notified yet.
     pub(super) sent: Vec<u64>,

@@ -114,7 +114,7 @@ pub(super) struct LaneTable {
     pub(super) posts: Posts,
     /// The lanes to which all bytes of a lane are forwarded, in order.
     pub(super) onward: BTreeMap<LaneKey, Weak<dyn Lane>>,
-    /// At most [`NODES_OF_A_RANK_MAX`] of each rank.
+    /// Number of nodes of each rank: at most [`NODES_OF_A_RANK_MAX`].
     pub(super) ranks: BTreeMap<NodeId, u32>,
     /// Lanes from this machine for this rank that were not accepted yet.
     pub(super) brought: VecDeque<SharedLane>,
@@ -162,7 +162,7 @@ impl Shared {
         self.state.lock()
     }
 
-    /// See [`Signal::look_then_wait`].
+    /// Waits as [`Signal::look_then_wait`].
     pub(super) fn look_then_wait<'a>(
         &'a self,
         signal: &Signal,

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 /// Longest short message: a lane's command, or a header alone.
 pub(super) const SHORT_MAX: usize = 1 << 10;
-/// As many as are sent and received at a time.
+/// Number of messages that are sent and received at a time.
 pub(super) const BUFFERS: usize = 64;
 
 /// The memory, and the numbers of free buffers.
