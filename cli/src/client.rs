@@ -75,8 +75,8 @@ impl Coordinator {
         self.ask(DescribeRequest { viewer, ..request() }).map_err(|status| self.explain(&status))
     }
 
-    /// As [`Coordinator::describe`], once all is measured that can be now, or after `wait`; with the paths between these nodes, or all that
-    /// were measured.
+    /// Describes the cluster as [`Coordinator::describe`], once all is measured that can be now, or after `wait`; with
+    /// the paths between these nodes, or all that were measured.
     pub(crate) fn describe_measured(
         &mut self,
         viewer: Option<&Viewer>,
@@ -95,7 +95,7 @@ impl Coordinator {
         }
     }
 
-    /// As [`Coordinator::describe`], but `None` if no coordinator listens yet.
+    /// Describes the cluster as [`Coordinator::describe`], or returns `None` if no coordinator listens yet.
     pub(crate) fn describe_if_up(&mut self) -> Result<Option<ClusterView>> {
         match self.ask(request()) {
             Ok(view) => Ok(Some(view)),

@@ -17,14 +17,14 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct Cluster {
     pub(crate) coordinator: Option<CoordinatorRow>,
     pub(crate) nodes: Vec<NodeRow>,
-    /// By device number; devices that the process would not get come last.
+    /// Devices by number; devices that the process would not get come last.
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) sessions: Vec<SessionRow>,
-    /// What paths between nodes take, as far as it was asked for and is known.
+    /// Times of paths between nodes, as far as they were asked for and are known.
     pub(crate) paths: Vec<PathRow>,
     /// Measurements that were asked for and have not come.
     pub(crate) measuring: u32,
-    /// Why GPUs of this machine are not among the devices, if there are some or should be.
+    /// The reason why GPUs of this machine are not among the devices, if there are some or should be.
     pub(crate) note: Option<String>,
 }
 
@@ -33,9 +33,9 @@ pub(crate) struct CoordinatorRow {
     pub(crate) uptime_ms: u64,
     /// Version of its view of the cluster.
     pub(crate) view: u64,
-    /// What leaves a machine does so in clear.
+    /// Whether traffic between machines is in clear.
     pub(crate) plain_tcp: bool,
-    /// What one session may have.
+    /// The limits of one session.
     pub(crate) limits: v1::SessionLimits,
 }
 
@@ -46,15 +46,15 @@ pub(crate) struct NodeRow {
     pub(crate) devices: usize,
     /// `tcp 10.0.0.1:7000`
     pub(crate) links: Vec<String>,
-    /// Where its agent takes connections.
+    /// The endpoint of its agent.
     pub(crate) endpoint: Option<Endpoint>,
-    /// How a program that starts here would reach its devices: `shm (same machine)`
+    /// The route of a program that starts here to its devices: `shm (same machine)`
     pub(crate) route: Option<String>,
     pub(crate) heard_ms_ago: Option<u64>,
     pub(crate) hardware: Option<Hardware>,
-    /// Which limits of sessions its kernel enforces; of another machine's agent.
+    /// The limits of sessions that its kernel enforces; of another machine's agent.
     pub(crate) kernel_limits: Option<v1::KernelLimits>,
-    /// What it has measured within itself.
+    /// Its measurements within itself.
     pub(crate) figures: Option<NodeFigures>,
 }
 
@@ -66,12 +66,12 @@ pub(crate) struct DeviceRow {
     pub(crate) info: DeviceInfo,
 }
 
-/// What is known of the path between two nodes.
+/// The known path between two nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct PathRow {
     pub(crate) ends: (NodeId, NodeId),
     pub(crate) cost: Cost,
-    /// What carried the bytes.
+    /// The transport of the bytes.
     pub(crate) transport: String,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct SessionRow {
 }
 
 impl Cluster {
-    /// What a coordinator says.
+    /// Creates the cluster that a coordinator describes.
     pub(crate) fn of_view(address: &str, view: v1::ClusterView) -> Result<Self> {
         let malformed = |what| Failure::new(format!("the coordinator at {address} sent nonsense: {what}"));
         let mut infos: BTreeMap<DeviceId, DeviceInfo> = BTreeMap::new();
@@ -160,7 +160,7 @@ impl Cluster {
         }
     }
 
-    /// What a program without a coordinator has.
+    /// Creates the cluster of a program without a coordinator.
     pub(crate) fn of_this_machine(node_name: &str) -> Result<Self> {
         let lookup = |name: &str| std::env::var(name).ok();
         let config = cpu::CpuConfig {
@@ -204,7 +204,7 @@ impl Cluster {
         Ok(Self { coordinator: None, nodes: vec![node], devices, sessions, paths, measuring: 0, note })
     }
 
-    /// Everything, for programs.
+    /// Returns everything as JSON.
     pub(crate) fn json(&self) -> Value {
         json!({
             "coordinator": self.coordinator.as_ref().map(|coordinator| json!({
@@ -253,7 +253,7 @@ impl NodeRow {
         if words.is_empty() { "-".to_owned() } else { words.join(" ") }
     }
 
-    /// Which limits of sessions its kernel enforces: `memory processes`.
+    /// Returns the limits of sessions that its kernel enforces: `memory processes`.
     pub(crate) fn enforced(&self) -> String {
         let Some(limits) = &self.kernel_limits else { return "-".to_owned() };
         let names = [limits.memory.then_some("memory"), limits.processes.then_some("processes")];

@@ -11,12 +11,12 @@ impl Cluster {
         self.paths.iter().find(|path| path.ends == (a, b) || path.ends == (b, a))
     }
 
-    /// What its node has measured of a device.
+    /// Returns its node's measurements of a device.
     pub(crate) fn device_figures(&self, device: &DeviceRow) -> Option<DeviceFigures> {
         self.node_figures(device.info.id.node)?.device(device.info.id.ordinal).copied()
     }
 
-    /// What a node's agent has found of its MPI.
+    /// Returns the findings of a node's agent about its MPI.
     pub(crate) fn gpu_aware(&self, node: NodeId) -> Option<&GpuAware> {
         self.node_figures(node)?.gpu_aware.as_ref()
     }
@@ -61,7 +61,7 @@ impl Cluster {
         }
     }
 
-    /// What a way between two devices takes: as far as its parts were measured, else as usual.
+    /// Returns the times of a way between two devices: as far as its parts were measured, else the usual ones.
     pub(crate) fn cost(
         &self,
         way: CopyWay,

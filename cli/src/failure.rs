@@ -45,7 +45,7 @@ impl Failure {
         Self { code: CANNOT_EXECUTE, message: message.into() }
     }
 
-    /// Something that the system refused.
+    /// Creates the failure of a call that the system refused.
     pub(crate) fn system(what: impl fmt::Display, error: impl fmt::Display) -> Self {
         Self::new(format!("{what}: {error}"))
     }

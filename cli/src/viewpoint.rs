@@ -8,7 +8,7 @@ use accord_proto::v1::Viewer;
 use accord_types::{OrderPolicy, Rank, settings};
 use std::time::Duration;
 
-/// What the coordinator of the settings says, or without one this machine alone.
+/// Returns the cluster as the coordinator of the settings describes it, or without one this machine alone.
 pub(crate) fn cluster() -> Result<Cluster> {
     match Coordinator::of_environment()? {
         Some(mut coordinator) => {
@@ -21,8 +21,8 @@ pub(crate) fn cluster() -> Result<Cluster> {
     }
 }
 
-/// As [`cluster`], with what nodes and the paths between those of some devices take: measured now, as far as no session is
-/// disturbed, for at most `wait`.
+/// Returns the cluster as [`cluster`], with the times of nodes and of the paths between some devices: measured now, as
+/// far as no session is disturbed, for at most `wait`.
 pub(crate) fn measured_cluster(devices: &[u32], wait: Duration) -> Result<Cluster> {
     let Some(mut coordinator) = Coordinator::of_environment()? else { return Cluster::of_this_machine(&node_name()) };
     let viewer = viewer()?;

@@ -46,7 +46,7 @@ pub(crate) enum BetweenDevices {
 }
 
 impl ToDevice {
-    /// For people.
+    /// Returns the name for people.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::InProcess => "in this process".to_owned(),
@@ -64,7 +64,7 @@ impl BetweenDevices {
         }
     }
 
-    /// For people: the same for all pairs that go alike.
+    /// Returns the name for people: the same for all pairs that go alike.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::InProcess => "in this process".to_owned(),
@@ -93,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// How the program reaches a device.
+    /// Returns the program's way to a device.
     pub(crate) fn way_to(&self, own: &str, device: &DeviceRow) -> ToDevice {
         if self.is_own(own, device) {
             return ToDevice::InProcess;
@@ -101,7 +101,7 @@ impl Cluster {
         ToDevice::Executor { node: device.info.node_name.clone(), lane: self.lane_to(device.info.id.node) }
     }
 
-    /// How bytes get from one device to another.
+    /// Returns the way of bytes from one device to another.
     pub(crate) fn way_between(&self, own: &str, from: &DeviceRow, to: &DeviceRow) -> BetweenDevices {
         let [from_node, to_node] = [from, to].map(|row| row.info.id.node);
         let node = |row: &DeviceRow| row.info.node_name.clone();

@@ -19,7 +19,7 @@ const VERSION: u32 = accord_proto::VERSION;
 /// How long an answer may take that the coordinator has to look ahead for.
 const FORECAST_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a user does to a job.
+/// The act of a user on a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JobAct {
     Cancel,
@@ -74,14 +74,14 @@ impl Coordinator {
         reply.map(|reply| reply.job).map_err(|status| self.explain(&status))
     }
 
-    /// Why a job waits, or has its devices.
+    /// Returns why a job waits, or has its devices.
     pub(crate) fn explain_job(&mut self, job: u64) -> Result<ExplainReply> {
         let request = JobRequest { version: VERSION, job };
         let reply = answered_within(&self.runtime, FORECAST_LIMIT, self.jobs().explain_job(request));
         reply.map_err(|status| self.explain(&status))
     }
 
-    /// What would happen to a request of a program on a node.
+    /// Returns the fate of a request of a program on a node.
     pub(crate) fn what_if(&mut self, request: String, node_name: String) -> Result<WhatIfReply> {
         let request = WhatIfRequest { version: VERSION, request, node_name };
         let reply = answered_within(&self.runtime, FORECAST_LIMIT, self.jobs().what_if(request));

@@ -10,8 +10,8 @@ const MODULE_BYTES_MAX: u64 = 64 << 20;
 /// Modules that are looked at for one source.
 const MODULES_MAX: usize = 1000;
 
-/// What is declared for a source: in C by the files that it includes, in Fortran by the modules that it uses, whose sources are among
-/// `others` or whose module files are in `folders`, beside the source or in the current folder.
+/// Returns the declarations for a source: in C by the files that it includes, in Fortran by the modules that it uses,
+/// whose sources are among `others` or whose module files are in `folders`, beside the source or in the current folder.
 pub(crate) fn outside(
     source: &Path,
     text: &str,

@@ -9,8 +9,8 @@ use std::process::Command;
 /// Columns of fixed form.
 const COLUMNS: usize = 72;
 
-/// What becomes of the loops in a source's `kernels` constructs. A source that the machine's preprocessor refuses, as options of its
-/// compilation are missing, is read as it is.
+/// Returns the messages about the loops in a source's `kernels` constructs. A source that the machine's preprocessor
+/// refuses, as options of its compilation are missing, is read as it is.
 pub(super) fn messages(path: &Path, language: Language) -> Vec<Message> {
     let as_it_is = || Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned());
     preprocessed(path, language).or_else(as_it_is).map_or_else(Vec::new, |text| of_text(&text, path, language))
@@ -36,7 +36,8 @@ fn of_text(text: &str, path: &Path, language: Language) -> Vec<Message> {
     new.messages.into_iter().filter(|one| !one.text.contains(" means is not known")).collect()
 }
 
-/// What stays of a source's `kernels` constructs, and why. Nothing of a source that the machine's preprocessor refuses.
+/// Returns the parts of a source's `kernels` constructs that stay, with the reasons. Nothing of a source that the
+/// machine's preprocessor refuses.
 pub(super) fn unopened(path: &Path, language: Language) -> Vec<Finding> {
     let name = path.display().to_string();
     let text = preprocessed(path, language).unwrap_or_default();

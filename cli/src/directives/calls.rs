@@ -13,7 +13,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// As a person would write them.
+    /// Returns the calls as a person would write them.
     pub(super) fn shown(&self, fortran: bool) -> String {
         let calls: Vec<String> = self
             .calls

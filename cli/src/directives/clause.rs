@@ -4,18 +4,18 @@ use accord_kernels::text::{closing, split};
 /// A clause: `copy(a, b)`, or a name alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Clause {
-    /// In lower case.
+    /// The name in lower case.
     pub(super) name: String,
-    /// What is in the parentheses.
+    /// The text in the parentheses.
     pub(super) argument: Option<String>,
 }
 
-/// What a directive says.
+/// The content of a directive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Parsed {
     /// `parallel loop`, `enter data`, `wait` and so on, in lower case.
     pub(super) name: String,
-    /// What is in the parentheses right behind the name: `wait(1)`, `cache(a)`, `routine(f)`.
+    /// The text in the parentheses right behind the name: `wait(1)`, `cache(a)`, `routine(f)`.
     pub(super) argument: Option<String>,
     /// The clauses, in order.
     pub(super) clauses: Vec<Clause>,
@@ -63,14 +63,14 @@ const PAIRS: &[&str] = &[
 ];
 
 impl Clause {
-    /// As it is written.
+    /// Returns the clause as it is written.
     pub(super) fn text(&self) -> String {
         self.argument.as_ref().map_or_else(|| self.name.clone(), |argument| format!("{}({argument})", self.name))
     }
 }
 
 impl Parsed {
-    /// As it is written.
+    /// Returns the directive as it is written.
     pub(super) fn text(&self) -> String {
         let argument = self.argument.as_ref().map_or_else(String::new, |argument| format!("({argument})"));
         let clauses = self.clauses.iter().map(|clause| format!(" {}", clause.text()));

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 /// A pointer assignment whose pointer has its array's descriptor.
 pub(super) struct Assignment {
     pub(super) line: u32,
-    /// In lower case.
+    /// The pointer in lower case.
     pub(super) pointer: String,
-    /// In lower case.
+    /// The array in lower case.
     pub(super) array: String,
-    /// What to write.
+    /// The replacement.
     pub(super) better: String,
 }
 

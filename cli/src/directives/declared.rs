@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Clauses of `declare` that make a variable resident.
 const KINDS: &[&str] = &["create", "copyin", "copy", "device_resident", "link"];
 
-/// What matters of a variable with `declare`.
+/// The relevant properties of a variable with `declare`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Traits {
     /// An array, or of a derived type.
@@ -21,7 +21,7 @@ pub(crate) struct Traits {
     pub(crate) pointer: bool,
 }
 
-/// What other files declare: in C the names in what a source includes, in Fortran those of the modules that it uses.
+/// Declarations of other files: in C the names in a source's includes, in Fortran those of the modules that it uses.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Outside {
     names: BTreeMap<String, Traits>,
@@ -44,7 +44,7 @@ pub(crate) struct Use {
 }
 
 impl Use {
-    /// What the source calls a variable of the module.
+    /// Returns the source's name of a variable of the module.
     pub(crate) fn local(&self, name: &str) -> String {
         let renamed = self.renamed.iter().find(|(_, theirs)| theirs == name);
         renamed.map_or_else(|| name.to_owned(), |(ours, _)| ours.clone())
@@ -70,13 +70,13 @@ pub(crate) fn uses(source: &str) -> Vec<Use> {
     found.collect()
 }
 
-/// What a file in C that others include declares.
+/// Returns the names that a file in C declares for others.
 pub(crate) fn names(source: &str, language: Language) -> Vec<String> {
     let directives = scan(source, language);
     directives.iter().flat_map(|directive| listed(&Parsed::new(&directive.text))).collect()
 }
 
-/// What the modules of a Fortran source declare, by module; names in lower case.
+/// Returns the declarations of a Fortran source's modules, by module; names in lower case.
 pub(crate) fn exported(source: &str, language: Language) -> BTreeMap<String, Vec<(String, Traits)>> {
     let variables = Variables::read(source);
     let mut found: BTreeMap<String, Vec<(String, Traits)>> = BTreeMap::new();

@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Clauses that say which way the bytes go.
 pub(super) const WAYS: &[&str] = &["device", "self", "host"];
 
-/// What stands in place of an `update`; nothing if GCC takes it as it is.
+/// Returns the replacement of an `update`; nothing if GCC takes it as it is.
 pub(super) fn pieces(
     directive: &Directive,
     parsed: &Parsed,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Where a directive is written.
+/// The form of a directive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     /// `#pragma acc` or a sentinel, on lines of its own.
@@ -14,14 +14,14 @@ pub(crate) enum Form {
 /// A directive, as it stands in a source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Directive {
-    /// What comes after `acc`, on one line and without comments.
+    /// The text after `acc`, on one line and without comments.
     pub(crate) text: String,
     /// The file that a line marker has named, if there was one.
     pub(crate) file: Option<String>,
     /// Its first line, from 1.
     pub(crate) line: u32,
-    /// Where it stands in the source: whole lines but for the last line's end, or the operator.
+    /// The place in the source: whole lines but for the last line's end, or the operator.
     pub(crate) place: Range<usize>,
-    /// How it is written.
+    /// Its form.
     pub(crate) form: Form,
 }

@@ -2,7 +2,7 @@
 
 use super::Directive;
 
-/// What GCC does with it.
+/// The severity, by what GCC does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Severity {
     /// GCC refuses it: the compiler says so too.
@@ -13,22 +13,22 @@ pub(crate) enum Severity {
     Wrong,
 }
 
-/// Something in a source that GCC doesn't do.
+/// A part of a source that GCC does not honour.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Finding {
     /// The file that a line marker names, if not the source itself.
     pub(crate) file: Option<String>,
     /// Line, from 1.
     pub(crate) line: u32,
-    /// What GCC does.
+    /// The severity, by what GCC does.
     pub(crate) severity: Severity,
-    /// What it is, and what GCC does with it.
+    /// The fault, and GCC's treatment of it.
     pub(crate) message: String,
-    /// What to write instead.
+    /// The replacement.
     pub(crate) remedy: String,
     /// `accord cc`, `c++` and `fc` do what it says.
     pub(crate) rewritten: bool,
-    /// By an option or a module: in included files too.
+    /// Whether an option or a module applies the remedy: in included files too.
     pub(crate) everywhere: bool,
 }
 

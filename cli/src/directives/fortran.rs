@@ -90,7 +90,7 @@ pub(super) struct Statement {
     pub(super) line: u32,
     /// Its whole lines but for the last one's end.
     pub(super) place: Range<usize>,
-    /// On one line, without comments and without its label.
+    /// The text on one line, without comments and without its label.
     pub(super) text: String,
     /// Whether its lines have no other statement, and no label in front of an `if`.
     pub(super) alone: bool,

@@ -5,9 +5,9 @@ use super::Language;
 /// A file that a source includes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Include {
-    /// As it is written.
+    /// The name as it is written.
     pub(crate) name: String,
-    /// In quotes: looked for beside the source first.
+    /// Whether it is in quotes: looked for beside the source first.
     pub(crate) beside: bool,
 }
 

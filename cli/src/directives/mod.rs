@@ -50,7 +50,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// By the extension, as GCC does it.
+    /// Finds the language by the extension, as GCC does it.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Some(match path.extension()?.to_str()? {
             "c" | "h" | "i" => Self::C,

@@ -22,7 +22,7 @@ pub(super) enum Piece {
 /// A place in a source with other text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Edit {
-    /// Where in the source.
+    /// The place in the source.
     pub(super) place: Range<usize>,
     /// The file that a line marker has named, if there was one.
     file: Option<String>,

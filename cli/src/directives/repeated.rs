@@ -12,7 +12,8 @@ use accord_kernels::text::split;
 /// Directives that may stand several times for one.
 const STANDALONE: &[&str] = &["update", "enter data", "exit data"];
 
-/// What stands in place of a directive other than `update`; nothing if it names each array once, or if it can't be put together.
+/// Returns the replacement of a directive other than `update`; nothing if it names each array once, or if it can't be
+/// put together.
 pub(super) fn pieces(parsed: &Parsed, language: Language) -> Option<Vec<Piece>> {
     let name = parsed.name.as_str();
     if repeats(parsed, language).is_empty() {

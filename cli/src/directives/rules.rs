@@ -40,7 +40,7 @@ const NAMES: &[&str] = &[
     "end atomic",
 ];
 
-/// What GCC of version `gcc` (as 12) makes of a source; `outside` is what other files declare.
+/// Returns the findings for a source and GCC of version `gcc` (as 12); `outside` has the declarations of other files.
 pub(crate) fn findings(source: &str, language: Language, gcc: u32, outside: &Outside) -> Vec<Finding> {
     let directives = scan(source, language);
     let parsed: Vec<Parsed> = directives.iter().map(|directive| Parsed::new(&directive.text)).collect();

@@ -3,7 +3,7 @@
 use super::Language;
 use accord_kernels::text::split;
 
-/// What a variable of a clause is a section or an element of; Fortran's in lower case.
+/// Returns the array of which a variable of a clause is a section or an element; Fortran's in lower case.
 pub(super) fn array(variable: &str, language: Language) -> String {
     let bare: String = variable.chars().filter(|c| !c.is_whitespace()).collect();
     if language.is_fortran() {

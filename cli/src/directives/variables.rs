@@ -5,7 +5,7 @@ use accord_kernels::text::split;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// What a declaration says of a variable.
+/// A declaration's words on a variable.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Variable {
     pub(super) allocatable: bool,
@@ -13,7 +13,7 @@ pub(super) struct Variable {
     pub(super) contiguous: bool,
     /// An argument of its program unit.
     pub(super) dummy: bool,
-    /// Of a derived type; `parameters` if that has some.
+    /// Whether it is of a derived type; `parameters` if that has some.
     pub(super) derived: bool,
     /// `class(...)`
     pub(super) polymorphic: bool,
@@ -33,7 +33,7 @@ impl Variable {
     }
 }
 
-/// What a program unit is.
+/// The kind of a program unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum UnitKind {
     Module,

@@ -49,7 +49,7 @@ impl Share {
     }
 }
 
-/// What each host has.
+/// The devices of each host.
 pub(super) struct HostDevices {
     size: ClusterSize,
     /// The first host with devices: 1 if the program's own, 0, has none.
@@ -88,27 +88,27 @@ impl HostDevices {
         self.first..self.first + self.size.hosts
     }
 
-    /// What was asked for.
+    /// Returns the requested size.
     pub(super) fn size(&self) -> ClusterSize {
         self.size
     }
 
-    /// How many devices so many hosts have.
+    /// Returns the number of devices of so many hosts.
     pub(super) fn of(&self, hosts: u32) -> usize {
         index(hosts * self.size.devices)
     }
 
-    /// How many devices all of them have.
+    /// Returns the number of devices of all hosts.
     pub(super) fn all(&self) -> usize {
         self.of(self.size.hosts)
     }
 
-    /// How many CPU devices a host has.
+    /// Returns the number of CPU devices of a host.
     pub(super) fn cpus(&self, host: u32) -> u32 {
         if self.size.gpus || !self.hosts().contains(&host) { 0 } else { self.size.devices }
     }
 
-    /// What says so to a program on a host. GPUs that are not the host's own are hidden.
+    /// Returns the variables that tell a program on a host its devices. GPUs that are not the host's own are hidden.
     pub(super) fn environment(&self, host: u32) -> Vec<(&'static str, OsString)> {
         let mut environment = self.common_environment(host);
         environment.push((VISIBLE, self.share(host).names().into()));
@@ -138,7 +138,7 @@ impl HostDevices {
         environment
     }
 
-    /// What an agent's `--gpus` is.
+    /// Returns the value of an agent's `--gpus`.
     pub(super) fn offered(&self, host: u32) -> String {
         let share = self.share(host);
         if share.0.is_empty() { "off".to_owned() } else { share.numbers() }

@@ -4,12 +4,12 @@ use super::mpi_part::MpiPart;
 use crate::args::Fabric;
 use std::fmt;
 
-/// What was decided.
+/// The chosen fabric.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     /// MPI; else TCP.
     pub(super) mpi: bool,
-    /// Why, for people.
+    /// The reason, for people.
     pub(super) why: String,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// What is known of a run.
+/// The known facts of a run.
 pub(super) struct Known<'a> {
     pub(super) nodes: u32,
     /// The agents' MPI.

@@ -27,7 +27,7 @@ pub(crate) struct HeldJobOfRun {
 }
 
 impl HeldJobOfRun {
-    /// What programs need to open their sessions in it.
+    /// Returns the token with which programs open their sessions in it.
     pub(crate) fn token(&self) -> JobToken {
         self.job.token
     }

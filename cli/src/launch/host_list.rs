@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// How Open MPI spells the user of a host.
 const USERS: &[&str] = &["user", "username", "user_name", "user-name"];
 
-/// What a file says, each host once and in the order of the file.
+/// The content of a file, each host once and in the order of the file.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct HostFile<'a> {
     hosts: Vec<Host<'a>>,

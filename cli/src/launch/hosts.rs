@@ -48,7 +48,7 @@ impl Hosts {
         Ok(Self { count, spaces })
     }
 
-    /// How many.
+    /// Returns the number of hosts.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }

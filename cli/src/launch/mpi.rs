@@ -41,7 +41,7 @@ impl Mpirun {
         Self { kind: Kind::of(version), lets_others_live: version.contains("HYDRA") }
     }
 
-    /// For people.
+    /// Returns the name for people.
     pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             Kind::OpenMpi => "Open MPI's mpirun",
@@ -203,7 +203,7 @@ impl Mpirun {
         Ok(path)
     }
 
-    /// What mpirun's environment has to have, so that it comes to these hosts.
+    /// Returns the environment with which mpirun reaches these hosts.
     pub(super) fn environment(&self, hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
         if hosts.separate() && self.kind == Kind::Hydra { of_hydra(hosts, dir) } else { Ok(Vec::new()) }
     }

@@ -4,7 +4,7 @@ use super::parts::find_program;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
-/// See the module.
+/// The part of Accord that is built for an MPI.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum MpiPart {
     /// It was loaded.
@@ -59,7 +59,7 @@ impl MpiPart {
         }
     }
 
-    /// For people.
+    /// Returns the text for people.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Here { built_for, fits: true, .. } => {
@@ -72,7 +72,7 @@ impl MpiPart {
         }
     }
 
-    /// For programs.
+    /// Returns it as JSON.
     pub(crate) fn json(&self) -> Value {
         match self {
             Self::Here { built_for, here, fits } => json!({ "built_for": built_for, "here": here, "fits": fits }),

@@ -20,7 +20,7 @@ pub(super) const AGENTS: &str = "agents";
 /// Programs that start others on other nodes, and end them.
 const LAUNCHERS: &[&str] = &["mpirun", "srun"];
 
-/// Those that were started and have not ended.
+/// The processes that were started and have not ended.
 pub(super) struct Processes<'a> {
     pub(super) args: &'a SuperviseArgs,
     parts: Vec<Part>,
@@ -66,13 +66,13 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// What a part has printed so far.
+    /// Returns a part's output so far.
     pub(super) fn log(&self, name: &str) -> String {
         let log = std::fs::read(self.args.dir.join(format!("{name}.log"))).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Why nothing that a part prints can be kept, if that is so.
+    /// Returns the failure if a part's output can't be kept.
     pub(super) fn no_room(&self) -> Option<Failure> {
         let dir = self.args.dir.display();
         let tried = self.args.dir.join("room");
@@ -85,12 +85,12 @@ impl<'a> Processes<'a> {
         })
     }
 
-    /// What the part that was started last has printed so far.
+    /// Returns the output so far of the part that was started last.
     pub(super) fn last_log(&self) -> String {
         self.parts.last().map(|part| self.log(&part.name)).unwrap_or_default()
     }
 
-    /// If `pid` is a part: its name. It is forgotten.
+    /// Returns the name of the part with this number, and forgets the part.
     pub(super) fn ended_part(&mut self, pid: Pid) -> Option<String> {
         let at = self.parts.iter().position(|part| part.pid == pid)?;
         Some(self.parts.swap_remove(at).name)
@@ -142,7 +142,7 @@ pub(super) fn pid_of(child: &std::process::Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// How a process ended, for people.
+/// Returns how a process ended, for people.
 pub(super) fn ending(status: WaitStatus) -> String {
     match status {
         WaitStatus::Exited(_, code) => format!("exit code {code}"),

@@ -16,7 +16,7 @@ const SI_KERNEL: i32 = 0x80;
 /// Signals that ask a run to end.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// Something happened.
+/// An event for the supervisor.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A child ended.

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 /// Slurm's word for the nodes of the allocation that this process is in.
 const NODELIST: &str = "SLURM_JOB_NODELIST";
 
-/// See the module.
+/// The nodes of a run, and the launcher that starts processes there.
 pub(crate) struct Site {
     nodes: Vec<String>,
     /// As the starter reads it.
@@ -57,7 +57,8 @@ impl Site {
         Source::of(args).is_some()
     }
 
-    /// Where a run goes that asks for several nodes; none if it does not. In `dir` is what has to be written for its launcher.
+    /// Finds the nodes of a run that asks for several; `None` if it does not. Files for its launcher are written to
+    /// `dir`.
     ///
     /// # Errors
     /// Returns an error if the hosts can't be read, or there is no such launcher.
@@ -92,12 +93,12 @@ impl Site {
         &self.part
     }
 
-    /// How many nodes.
+    /// Returns the number of nodes.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
     }
 
-    /// For people.
+    /// Returns the launcher's name for people.
     pub(crate) fn launcher(&self) -> String {
         match &self.starter {
             Starter::Mpirun(mpirun) => mpirun.name().to_owned(),

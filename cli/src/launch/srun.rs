@@ -32,7 +32,7 @@ impl Srun {
         self.way.is_some()
     }
 
-    /// For people.
+    /// Returns the name for people.
     pub(crate) fn name(&self) -> String {
         format!("srun --mpi={}", self.way.unwrap_or("none"))
     }
@@ -59,7 +59,7 @@ impl Srun {
         line
     }
 
-    /// So many ranks of `step`.
+    /// Returns the command for so many ranks of `step`.
     pub(super) fn ranks(&self, ranks: u32, step: &[OsString]) -> Vec<OsString> {
         let mut line = self.base();
         line.push(format!("--ntasks={ranks}").into());

@@ -52,7 +52,7 @@ pub(crate) fn number(unit: Unit<'_>, entry: &Entry, name: gimli::DwAt) -> Option
     attribute(unit, entry, name)?.udata_value()
 }
 
-/// Where it is declared.
+/// Returns the place of its declaration.
 pub(crate) fn declared(unit: Unit<'_>, entry: &Entry) -> (Option<String>, Option<u32>) {
     let line = number(unit, entry, gimli::DW_AT_decl_line).and_then(|line| u32::try_from(line).ok());
     let file = attribute(unit, entry, gimli::DW_AT_decl_file).and_then(|value| match value {

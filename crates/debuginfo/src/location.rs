@@ -23,7 +23,7 @@ impl Frame {
     pub const REGISTERS: usize = 32;
 }
 
-/// What an evaluation may use.
+/// The inputs of an evaluation.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) unit: Unit<'a>,
@@ -35,7 +35,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) frame_base: Option<u64>,
 }
 
-/// Where something is, or what it is.
+/// The location or the value of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// At an address of the process.
@@ -45,12 +45,12 @@ pub(crate) enum Found {
 }
 
 impl<'a> Scope<'a> {
-    /// For what is static.
+    /// Creates the scope of static variables.
     pub(crate) fn of_unit(unit: Unit<'a>, base: u64, memory: &'a dyn Memory) -> Self {
         Self { unit, base, memory, frame: None, frame_base: None }
     }
 
-    /// For the locals of `function`.
+    /// Creates the scope of the locals of `function`.
     pub(crate) fn of_frame(self, function: &Entry, frame: &'a Frame) -> Self {
         let scope = Self { frame: Some(frame), ..self };
         let frame_base =
@@ -61,7 +61,7 @@ impl<'a> Scope<'a> {
         Self { frame_base, ..scope }
     }
 
-    /// What a location attribute says: an expression, or a list of them by code address.
+    /// Evaluates a location attribute: an expression, or a list of them by code address.
     pub(crate) fn locate(&self, value: AttributeValue<R>) -> Option<Found> {
         if let AttributeValue::Exprloc(expression) = value {
             return self.evaluate(expression, None);

@@ -14,7 +14,7 @@ const ELEMENTS_MAX: i64 = 256;
 /// Values that are read for one question.
 pub(crate) const READS_MAX: u32 = 200_000;
 
-/// How well a pointer fits, best first.
+/// The quality of a pointer's fit, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Fit {
     /// It is the first address.

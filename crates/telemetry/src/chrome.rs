@@ -119,7 +119,7 @@ impl Rows {
     }
 }
 
-/// What a row of one queue is called.
+/// Returns the label of one queue's row.
 pub(crate) fn queue_label(rank: Option<u32>, queue: QueueId) -> String {
     let queue = match queue {
         QueueId::SYNC => "sync".to_owned(),

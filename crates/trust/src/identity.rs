@@ -29,12 +29,12 @@ const FILE_MAX: u64 = 1 << 20;
 /// The identity of this process.
 pub struct Identity {
     pub(crate) own: Own,
-    /// Whose certificates are believed; none: any cluster's, of the authority.
+    /// The cluster whose certificates are believed; `None`: any cluster of the authority.
     pub(crate) cluster: Option<String>,
     pub(crate) roots: Arc<RootCertStore>,
 }
 
-/// How a process shows who it is.
+/// The means by which a process shows its identity.
 pub(crate) enum Own {
     /// By a certificate.
     Certificate(Certificate),

@@ -7,13 +7,13 @@ pub(super) struct Figure {
     pub(super) way: Way,
     /// None for launches.
     pub(super) bytes: Option<u64>,
-    /// Which way it goes.
+    /// Its route.
     pub(super) route: String,
     /// None if there was no time for it.
     pub(super) times: Option<Times>,
 }
 
-/// From where to where. Numbers are devices.
+/// The ends of a copy. Numbers are devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     ToDevice(u32),

@@ -12,7 +12,7 @@ pub(super) struct Routes<'a> {
 }
 
 impl<'a> Routes<'a> {
-    /// Of a program that uses devices of this type.
+    /// Creates the routes of a program that uses devices of this type.
     pub(super) fn new(cluster: &'a Cluster, kind: Option<DeviceType>) -> Self {
         Self { cluster, own: viewpoint::node_name(), kind }
     }

@@ -7,7 +7,7 @@ const RUNS_MAX: usize = 2_000;
 /// Runs that are measured in any case, once something was begun.
 const RUNS_MIN: usize = 3;
 
-/// What a row of equal runs took.
+/// The times of a series of equal runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Times {
     /// Half of the runs were quicker.

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// From here on how fast it goes says more than how long it takes.
 const STREAM_MIN: u64 = 256 << 10;
 
-/// For people.
+/// Returns the tables for people.
 pub(super) fn tables(args: &BenchArgs, figures: &[Figure], routes: &Routes<'_>) -> String {
     let mut text = match args.what {
         BenchSubject::P2p => matrices(figures),
@@ -133,7 +133,7 @@ fn by_route(figures: &[Figure]) -> Table {
     table
 }
 
-/// For programs.
+/// Returns the figures as JSON.
 pub(super) fn json(args: &BenchArgs, figures: &[Figure], routes: &Routes<'_>) -> String {
     let rows: Vec<Value> = figures.iter().map(figure_json).collect();
     let devices: Vec<Value> = (0..)

@@ -1,6 +1,6 @@
 //! Sources in UTF-8 and in other encodings.
 
-/// How a source's bytes are its characters.
+/// The encoding of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Encoding {
     Utf8,

@@ -49,7 +49,7 @@ const WITH_VALUE: &[&str] = &[
 /// A source on the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Source {
-    /// Which argument it is.
+    /// Index of its argument.
     pub(super) at: usize,
     /// Its path.
     pub(super) path: PathBuf,
@@ -57,7 +57,7 @@ pub(super) struct Source {
     pub(super) language: Language,
 }
 
-/// What a command line asks for.
+/// The content of a command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Line {
     /// Sources whose directives matter.
@@ -66,15 +66,15 @@ pub(super) struct Line {
     pub(super) has_input: bool,
     /// Neither `-c` nor `-S`, `-E` or their like.
     pub(super) links: bool,
-    /// Only preprocessed, or only dependencies.
+    /// Whether sources are only preprocessed, or only their dependencies written.
     pub(super) preprocesses_only: bool,
     /// `-static` and its like: a shared library can't be linked.
     pub(super) is_static: bool,
     /// `-fno-openacc`
     pub(super) without_openacc: bool,
-    /// Where includes and modules are looked for, beside the source: `-I`, `-iquote`, `-J`.
+    /// Folders of includes and modules, beside the source's: `-I`, `-iquote`, `-J`.
     pub(super) folders: Vec<PathBuf>,
-    /// Where `-MD` or `-MMD` write to, for each source in turn; nothing if they don't.
+    /// The files of `-MD` or `-MMD`, for each source in turn; empty without these.
     pub(super) dependencies: Vec<PathBuf>,
 }
 

@@ -26,7 +26,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which compiler.
+/// The compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tool {
     /// C
@@ -38,7 +38,7 @@ pub(crate) enum Tool {
 }
 
 impl Tool {
-    /// By the command's name, or the end of the program's: `accord-cc` is `accord cc`.
+    /// Finds the compiler by the command's name, or the end of the program's: `accord-cc` is `accord cc`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "cc" => Self::Cc,

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use std::ffi::OsString;
 
-/// What becomes of `kernels` constructs.
+/// The treatment of `kernels` constructs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Kernels {
     /// As GCC has them.

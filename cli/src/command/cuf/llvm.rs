@@ -14,7 +14,7 @@ pub(super) struct Llvm {
     is_verbose: bool,
 }
 
-/// What a program of LLVM says where it fails.
+/// The message of a program of LLVM that has failed.
 pub(super) struct Failed(pub(super) String);
 
 impl Llvm {

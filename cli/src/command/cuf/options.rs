@@ -3,21 +3,21 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What is compiled and linked, and how.
+/// The sources and options of compiling and linking.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Options {
     /// CUDA Fortran sources, in the order of the command line.
     pub(super) sources: Vec<PathBuf>,
-    /// What the linker gets beside the sources' objects.
+    /// Arguments of the linker beside the sources' objects.
     pub(super) link: Vec<OsString>,
-    /// Only compiled (`-c`).
+    /// Whether it only compiles (`-c`).
     pub(super) compiles_only: bool,
     pub(super) output: Option<PathBuf>,
     /// 0 to 3.
     pub(super) level: u8,
     /// Options of flang's front end.
     pub(super) flang: Vec<OsString>,
-    /// Where compiled modules go (`-J`).
+    /// The folder for compiled modules (`-J`).
     pub(super) modules: Option<PathBuf>,
     /// The architecture of the code for GPUs.
     pub(super) architecture: u32,

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-/// See the module.
+/// One finding of the doctor.
 pub(super) struct Item {
     pub(super) what: String,
-    /// What it is.
+    /// The finding.
     pub(super) is: String,
     pub(super) verdict: Verdict,
 }
 
-/// What is made of it.
+/// The verdict on a finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Well,
@@ -33,7 +33,7 @@ impl Item {
         Self { what: what.into(), is: why.into(), verdict: Verdict::Unseen(how.into()) }
     }
 
-    /// What is to be done, if something is wrong.
+    /// Returns the remedy, if something is wrong.
     pub(super) fn remedy(&self) -> Option<&str> {
         match &self.verdict {
             Verdict::Wrong(remedy) => Some(remedy),
@@ -41,7 +41,7 @@ impl Item {
         }
     }
 
-    /// For people.
+    /// Returns the text for people.
     pub(super) fn text(&self) -> String {
         let (mark, more) = match &self.verdict {
             Verdict::Well => ("ok", None),
@@ -52,7 +52,7 @@ impl Item {
         format!("{mark}  {}: {}\n{more}", self.what, self.is)
     }
 
-    /// For programs.
+    /// Returns the item as JSON.
     pub(super) fn json(&self) -> Value {
         let how = if let Verdict::Unseen(how) = &self.verdict { Some(how) } else { None };
         json!({

@@ -13,7 +13,7 @@ const DEVICE_MIN: u64 = 5;
 const LINE_MIN: u64 = 30;
 /// A path between machines that takes longer for 8 B, in nanoseconds.
 const PATH_MAX: u64 = 2_000_000;
-/// How what agents have found of their MPI begins.
+/// The name of agents' findings about their MPI.
 pub(super) const GPU_AWARE: &str = "MPI with GPUs' memory";
 /// Clocks may differ by so much.
 const CLOCK_MAX_MS: u64 = 2_000;

@@ -17,12 +17,12 @@ pub(super) struct Viewpoint {
 }
 
 impl Viewpoint {
-    /// As a program sees it that starts here, with what is known of the paths to and between these devices.
+    /// Creates the viewpoint of a program that starts here, with the known paths to and between these devices.
     pub(super) fn of_this_process(devices: &[u32], wait: Duration) -> Result<Self> {
         Ok(Self { cluster: viewpoint::measured_cluster(devices, wait)?, own: viewpoint::node_name() })
     }
 
-    /// What is said if figures are missing that were asked for.
+    /// Returns the note if figures are missing that were asked for.
     pub(super) fn missing(&self) -> String {
         match self.cluster.measuring {
             0 => String::new(),
@@ -46,13 +46,13 @@ impl Viewpoint {
 
 /// One step of the way.
 pub(super) struct Hop {
-    /// Who has it, or what carries it.
+    /// The process or the transport of the hop.
     pub(super) what: String,
-    /// What is done there.
+    /// The action there.
     pub(super) does: String,
-    /// It is no process: something carries bytes.
+    /// Whether it is a transport and no process.
     pub(super) is_lane: bool,
-    /// What that takes, as far as it is known by itself.
+    /// Time of the hop, as far as it is known by itself.
     pub(super) takes: Option<(u64, Source)>,
 }
 
@@ -71,7 +71,7 @@ impl Hop {
     }
 }
 
-/// For people.
+/// Returns the table for people.
 pub(super) fn table(hops: &[Hop]) -> Table {
     let mut table = Table::new(&[">#", "HOP", ">TAKES", "KNOWN BY", "WHAT IT DOES"]);
     for (number, hop) in (1..).zip(hops) {
@@ -82,7 +82,7 @@ pub(super) fn table(hops: &[Hop]) -> Table {
     table
 }
 
-/// For programs.
+/// Returns the hops as JSON.
 pub(super) fn json(hops: &[Hop]) -> Vec<Value> {
     hops.iter().map(Hop::json).collect()
 }
@@ -98,7 +98,7 @@ pub(super) fn named(device: &DeviceRow) -> String {
     format!("device {number} ({} of {})", device.info.name, device.info.node_name)
 }
 
-/// From the program to the device.
+/// Returns the hops from the program to the device.
 pub(super) fn to_device(own: &str, device: &DeviceRow, way: &ToDevice) -> Vec<Hop> {
     let driven = |by: &str| Hop::new(named(device), format!("runs the region; driven by {by}"));
     match way {
@@ -117,7 +117,7 @@ pub(super) fn to_device(own: &str, device: &DeviceRow, way: &ToDevice) -> Vec<Ho
     }
 }
 
-/// From one device to the other.
+/// Returns the hops from one device to the other.
 pub(super) fn between(own: &str, from: &DeviceRow, to: &DeviceRow, between: &BetweenDevices, way: CopyWay) -> Vec<Hop> {
     let reads = Hop::new(named(from), "has the bytes");
     let gets = Hop::new(named(to), "gets the bytes");

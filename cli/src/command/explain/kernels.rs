@@ -11,11 +11,11 @@ use std::path::Path;
 pub(super) struct Loop {
     pub(super) line: u32,
     pub(super) reason: String,
-    /// What to write, or with what to compile.
+    /// The directive to write, or the option to compile with.
     pub(super) remedy: String,
 }
 
-/// What is known of sources, by their paths.
+/// The messages about sources, by their paths.
 #[derive(Default)]
 pub(super) struct Sources(HashMap<String, Vec<Message>>);
 

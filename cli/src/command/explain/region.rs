@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// A program or a shared object that was asked for.
 pub(super) struct Program {
-    /// As the user has named it.
+    /// The name that the user gave.
     pub(super) file: String,
     pub(super) objects: Vec<Object>,
 }
@@ -24,7 +24,7 @@ pub(super) struct Object {
     pub(super) openacc: bool,
     /// Regions, with and without code for GPUs.
     pub(super) regions: u64,
-    /// What it has for NVIDIA GPUs; an error where that can't be read.
+    /// The code for NVIDIA GPUs; an error where that can't be read.
     pub(super) image: Option<Result<Image, String>>,
 }
 
@@ -53,22 +53,22 @@ pub(super) struct Region {
     pub(super) source: Option<String>,
     /// Gangs, workers, vector length; none is open.
     pub(super) dims: [Option<u32>; 3],
-    /// Why it can't be launched, if the number of gangs that it was compiled for is unknown.
+    /// The reason why it can't be launched, if the number of gangs that it was compiled for is unknown.
     pub(super) problem: Option<&'static str>,
     pub(super) block: Block,
-    /// It has a loop, and runs on one thread.
+    /// Whether it has a loop, and runs on one thread.
     pub(super) one_thread: bool,
     /// The loops of its `kernels` construct that are the reason, as far as the source says it.
     pub(super) kernels: Vec<Loop>,
-    /// Why its gangs have thread blocks of their own; none if they can share them.
+    /// The reason why its gangs have thread blocks of their own; `None` if they can share them.
     pub(super) gangs_apart: Option<String>,
     /// Its loops that do several rounds at a time.
     pub(super) unrolled: u32,
-    /// How it changes results that threads share.
+    /// The changes of results that threads share.
     pub(super) updates: Updates,
 }
 
-/// How a region gets its argument block.
+/// The way in which a region gets its argument block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Block {
     /// As the kernel's parameter.
@@ -112,7 +112,7 @@ impl Program {
         (all().filter(|region| matches!(region.block, Block::Parameter { .. })).count(), all().count())
     }
 
-    /// Why there is nothing to show, if there isn't.
+    /// Returns the reason why there is nothing to show, if there isn't.
     pub(super) fn nothing(&self) -> Option<String> {
         if self.images().next().is_some() {
             return None;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 impl Program {
-    /// For people.
+    /// Returns the tables for people.
     pub(super) fn tables(&self) -> String {
         let mut text = String::new();
         for (object, image) in self.images() {
@@ -105,7 +105,7 @@ impl Program {
         if ways.is_empty() { String::new() } else { format!("Reductions and atomic updates: {}.\n", ways.join(", ")) }
     }
 
-    /// For programs. Sizes are in bytes; open dimensions are null.
+    /// Returns the program as JSON. Sizes are in bytes; open dimensions are null.
     pub(super) fn json(&self) -> Value {
         let (by_parameter, regions) = self.counts();
         json!({

@@ -25,7 +25,7 @@ enum Item {
     Flush(SyncSender<()>),
 }
 
-/// See the module.
+/// A bounded queue of lines, with a thread that writes them.
 pub(super) struct Outbox {
     /// None: the system has no thread for it.
     queue: Option<SyncSender<Item>>,

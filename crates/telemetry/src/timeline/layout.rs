@@ -5,7 +5,7 @@ use crate::chrome::queue_label;
 use accord_types::{DeviceId, QueueId, Span, SpanKind};
 use std::collections::BTreeMap;
 
-/// Everything that the picture shows, without positions.
+/// The content of the picture, without positions.
 pub(super) struct Layout<'a> {
     pub(super) program: String,
     pub(super) start_ns: u64,
@@ -32,7 +32,7 @@ pub(super) struct DeviceRows<'a> {
 /// One queue of a device.
 pub(super) struct Row<'a> {
     pub(super) label: String,
-    /// By start.
+    /// Spans by start.
     pub(super) spans: Vec<&'a Span>,
 }
 

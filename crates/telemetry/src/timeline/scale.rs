@@ -14,7 +14,7 @@ impl Scale {
         Self { start_ns, per_ns: width / length as f64, left }
     }
 
-    /// Where a time is.
+    /// Returns the position of a time.
     pub(super) fn x(&self, ns: u64) -> f64 {
         self.left + ns.saturating_sub(self.start_ns) as f64 * self.per_ns
     }

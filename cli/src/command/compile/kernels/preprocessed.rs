@@ -17,7 +17,7 @@ pub(crate) struct Preprocessed {
     pub(crate) language: &'static str,
     /// Options that the compiler needs for it.
     pub(crate) flags: Vec<OsString>,
-    /// What the source includes, as the preprocessor writes it for make.
+    /// The source's includes, as the preprocessor writes them for make.
     pub(crate) dependencies: Option<String>,
 }
 
