@@ -32,7 +32,7 @@ pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, 
     })
 }
 
-/// As [`enter`], for functions that must not start anything.
+/// Enters the library as [`enter`], for functions that must not start anything.
 pub(crate) fn enter_without_runtime<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,

@@ -12,7 +12,8 @@ thread_local! {
     static STACK_END: Cell<usize> = const { Cell::new(0) };
 }
 
-/// See [`accord_runtime::ports::HostMemory::block_of`]. Reads an object's file at the first question about it.
+/// Returns the block as [`accord_runtime::ports::HostMemory::block_of`]. Reads an object's file at the first question
+/// about it.
 pub(crate) fn block_of(address: usize) -> Option<HostRange> {
     heap::block_of(address).or_else(|| source::static_at(address)).or_else(|| stack_at(address))
 }

@@ -11,7 +11,8 @@ const PLACES_MAX: usize = 64;
 /// Places that were told: the program's call, and an entry of its construct.
 static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
 
-/// What to say of entry `entry` of the construct that this thread is in, `range` of elements of `element` bytes. None if it was said.
+/// Returns the words about entry `entry` of the construct that this thread is in, `range` of elements of `element`
+/// bytes. `None` if they were said.
 #[cold]
 pub(crate) fn told(range: HostRange, entry: usize, element: usize) -> Option<String> {
     let call = source::call()?;

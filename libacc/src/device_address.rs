@@ -19,8 +19,8 @@ static HAS_MPI: AtomicBool = AtomicBool::new(false);
 /// What was done about SIGSEGV before, once this library's handler is there.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
-/// From here on a fault at a device address is told of, unless the program itself takes the signal. A library that took it before,
-/// as Fortran's and MPI's do, takes it then as well.
+/// Reports faults at device addresses from here on, unless the program itself takes the signal. A library that took it
+/// before, as Fortran's and MPI's do, takes it then as well.
 pub(crate) fn watch_faults(runtime: &'static Runtime) {
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     HAS_MPI.store(program_has_mpi(), Ordering::Release);

@@ -15,7 +15,7 @@ fn with_elf<R>(path: &Path, look: impl FnOnce(&ElfFile64<'_, object::Endianness,
     Some(look(&elf))
 }
 
-/// Where the table of `declare` variables lies, relative to the load address. GCC makes it
+/// Returns the place of the table of `declare` variables, relative to the load address. GCC makes it
 /// (`.gnu.offload_vars`: pairs of address and size) with and without offloading.
 pub(crate) fn declare_table(path: &Path) -> Option<Range<usize>> {
     with_elf(path, |elf| {
@@ -35,7 +35,7 @@ pub(crate) fn has_text(path: &Path, text: &[u8]) -> bool {
     .unwrap_or(false)
 }
 
-/// How many regions it has: GCC lists their addresses (`.gnu.offload_funcs`) with and without offloading.
+/// Returns the number of its regions: GCC lists their addresses (`.gnu.offload_funcs`) with and without offloading.
 pub(crate) fn regions(path: &Path) -> u64 {
     with_elf(path, |elf| elf.section_by_name(".gnu.offload_funcs").map_or(0, |section| section.size() / 8)).unwrap_or(0)
 }

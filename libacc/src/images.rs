@@ -47,7 +47,7 @@ pub(crate) fn unregister(image: Image) {
     CHANGES.fetch_add(1, Ordering::Release);
 }
 
-/// How often the list has changed.
+/// Returns how often the list has changed.
 pub(crate) fn changes() -> u64 {
     CHANGES.load(Ordering::Acquire)
 }

@@ -30,7 +30,7 @@ struct Places {
 }
 
 impl Kernels {
-    /// From now on images are read.
+    /// Reads images from now on.
     pub(crate) fn want(&self) {
         self.wanted.store(true, Ordering::Relaxed);
     }

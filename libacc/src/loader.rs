@@ -38,11 +38,11 @@ static HASHES: TurnLock<Hashes> = TurnLock::new(Hashes { removed: 0, of: Vec::ne
 /// One loaded object.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadedObject {
-    /// What addresses in the file are relative to.
+    /// The base of addresses in the file.
     pub(crate) base: usize,
     /// First address of its first segment to the end of its last.
     pub(crate) span: Range<usize>,
-    /// Where its file can be read, whatever has become of its path.
+    /// A path by which its file can be read, whatever has become of its own.
     pub(crate) file: PathBuf,
     /// The loader's name for it, which stays.
     pub(crate) name: OsString,
@@ -56,7 +56,7 @@ pub(crate) struct LoadedObject {
     dynamic: usize,
 }
 
-/// How often objects were loaded and unloaded so far. Costs no system call.
+/// Returns how often objects were loaded and unloaded so far. Costs no system call.
 pub(crate) fn changes() -> (u64, u64) {
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
         // SAFETY: the loader passes a valid record, and `data` is the pair below.
@@ -257,7 +257,7 @@ impl RawObject<'_> {
         self.headers().iter().filter(|header| header.p_type == libc::PT_GNU_RELRO).map(|header| self.range(header))
     }
 
-    /// Where a segment lies in memory.
+    /// Returns the range of a segment in memory.
     pub(crate) fn range(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
         let start = self.base().wrapping_add(header.p_vaddr as usize);
         start..start.wrapping_add(header.p_memsz as usize)

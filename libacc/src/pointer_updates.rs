@@ -11,7 +11,8 @@ const PLACES_MAX: usize = 64;
 /// Places that were told: the program's call, and an entry of its construct.
 static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
 
-/// What to say of entry `entry` of the `update` that this thread is in, a pointer at `range`. None if it was said.
+/// Returns the words about entry `entry` of the `update` that this thread is in, a pointer at `range`. `None` if they
+/// were said.
 #[cold]
 pub(crate) fn told(range: HostRange, entry: usize) -> Option<String> {
     let call = source::call()?;

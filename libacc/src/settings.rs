@@ -20,7 +20,8 @@ pub(crate) fn is_worker() -> bool {
     *WORKER.get_or_init(accord_device::cpu::is_worker)
 }
 
-/// Where this process is to describe its GPU code instead of running the program; `None` if that is not asked for.
+/// Returns where this process is to describe its GPU code instead of running the program; `None` if that is not asked
+/// for.
 pub(crate) fn explain_to() -> Option<&'static Path> {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let file = FILE.get_or_init(|| {
@@ -203,7 +204,7 @@ pub(crate) fn unknown() -> Vec<String> {
     unknown_settings(std::env::vars_os().map(|(name, _)| name))
 }
 
-/// What the runtime wants to know.
+/// Returns the runtime's settings.
 ///
 /// # Errors
 /// Returns `acc_error_device_type_unavailable`, `acc_error_invalid_argument` for values without a meaning.

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Counts forks on the way to this process: state of an earlier count belongs to a parent.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// See [`GENERATION`].
+/// Returns [`GENERATION`].
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// What earlier calls left in threads' states is a forked child's no more.
+/// Invalidates earlier calls' marks in threads' states, as they are a forked child's no more.
 pub(crate) fn forget_all() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }

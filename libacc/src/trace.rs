@@ -22,7 +22,7 @@ impl Tracer {
         Some(Self { spans: Arc::default(), pattern })
     }
 
-    /// Where devices report to.
+    /// Returns the sink of devices' reports.
     pub(crate) fn sink(&self) -> Arc<dyn SpanSink> {
         self.spans.clone()
     }

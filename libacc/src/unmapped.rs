@@ -20,9 +20,9 @@ pub(crate) struct Mapped<'a> {
     pub(crate) variable: Option<&'a Variable>,
     /// The pointer's place among what the region gets.
     pub(crate) entry: usize,
-    /// What it holds.
+    /// Its value.
     pub(crate) pointer: usize,
-    /// What was mapped.
+    /// The mapped block.
     pub(crate) block: HostRange,
 }
 

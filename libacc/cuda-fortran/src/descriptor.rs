@@ -72,7 +72,7 @@ impl Descriptor {
         self.base.wrapping_add_signed(offset)
     }
 
-    /// How many elements lie next to each other from the first on.
+    /// Returns how many elements lie next to each other from the first on.
     pub(crate) fn run(&self) -> usize {
         match self.dimensions().first() {
             Some(first) if first.stride == self.element as isize || first.extent == 1 => {

@@ -30,7 +30,7 @@ pub(crate) fn last(stays: bool) -> i32 {
     if stays { LAST.get() } else { LAST.replace(SUCCESS) }
 }
 
-/// What a code means.
+/// Returns the meaning of a code.
 pub(crate) fn text(code: i32) -> &'static str {
     match code {
         SUCCESS => "no error",
@@ -45,7 +45,7 @@ pub(crate) fn text(code: i32) -> &'static str {
     }
 }
 
-/// Where a statement is in the source.
+/// The place of a statement in the source.
 #[derive(Clone, Copy)]
 pub(crate) struct SourceLine {
     file: *const c_char,

@@ -140,7 +140,7 @@ fn place(host: usize, bytes: usize) -> usize {
     }
 }
 
-/// Where the current device has each variable: slot and address.
+/// Returns the current device's slots and addresses of the variables.
 pub(crate) fn places() -> Vec<(usize, usize)> {
     let all: Vec<(usize, usize, Vec<usize>)> = registry()
         .variables

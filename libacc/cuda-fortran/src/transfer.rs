@@ -6,7 +6,7 @@ use crate::errors::{SourceLine, end};
 use crate::{memory, streams};
 use std::ffi::c_char;
 
-/// Which sides of an assignment are a device's.
+/// The sides of an assignment that are a device's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     HostToDevice,
@@ -23,7 +23,7 @@ impl Mode {
         }
     }
 
-    /// That of a source of an allocation.
+    /// Returns the mode of a source of an allocation.
     pub(crate) fn source(from_device: bool) -> Self {
         if from_device { Self::DeviceToDevice } else { Self::HostToDevice }
     }

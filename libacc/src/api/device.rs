@@ -27,7 +27,7 @@ routine! {
     };
 }
 
-/// Where the caller runs (3.2.15). Optimised code answers this itself, as the host.
+/// Tells where the caller runs (3.2.15). Optimised code answers this itself, as the host.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_on_device(kind: i32) -> i32 {
     if settings::is_worker() {

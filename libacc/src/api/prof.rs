@@ -57,8 +57,8 @@ pub(crate) extern "C" fn acc_prof_lookup(name: *const c_char) -> *mut c_void {
     if name == Some(c"accord_prof_place") { accord_prof_place as *mut c_void } else { std::ptr::null_mut() }
 }
 
-/// Where the event happens whose callback this thread is in: device, node, queue (`accord_prof.h`). Null outside of
-/// callbacks. Valid until the callback returns; the names in it until the program ends.
+/// Returns the place of the event whose callback this thread is in: device, node, queue (`accord_prof.h`). Null outside
+/// of callbacks. Valid until the callback returns; the names in it until the program ends.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn accord_prof_place() -> *const prof::Place {
     prof::here()

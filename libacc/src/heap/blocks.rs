@@ -76,7 +76,7 @@ impl Heap {
         Some(body(unsafe { &mut *self.blocks.get() }))
     }
 
-    /// Until [`Heap::unlock`] nothing that this thread allocates is noted.
+    /// Notes none of this thread's allocations until [`Heap::unlock`].
     pub(super) fn lock(&self) {
         self.lock.lock();
         self.holder.store(this_thread(), Ordering::Relaxed);

@@ -74,7 +74,7 @@ macro_rules! family {
 
             pub(super) struct Exports { $(pub(super) $name: AtomicPtr<()>),* }
 
-            /// What the exported functions jump to.
+            /// The targets of the exported functions' jumps.
             pub(super) static EXPORTS: Exports = Exports { $($name: AtomicPtr::new($first as *mut ())),* };
         }
 
@@ -91,7 +91,7 @@ macro_rules! family {
             }
         )*
 
-        /// From here on blocks are noted.
+        /// Notes blocks from here on.
         pub(super) fn note_blocks() {
             next::resolve();
             $(next::EXPORTS.$name.store(noting::$name as *mut (), Ordering::Relaxed);)*
@@ -133,7 +133,7 @@ pub(super) fn is_c_librarys() -> bool {
     mappings::object_of(next::FREE.load(Ordering::Relaxed)) == mappings::object_of(libc::qsort as *const ())
 }
 
-/// From here on it is reported when large blocks end.
+/// Reports the end of large blocks from here on.
 pub(super) fn watch_blocks() {
     WATCHED.store(true, Ordering::Relaxed);
     for (slot, plain, watching) in [

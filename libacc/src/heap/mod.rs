@@ -17,7 +17,7 @@ pub(crate) fn block_of(address: usize) -> Option<HostRange> {
     HEAP.note(|blocks| blocks.holding(address)).flatten()
 }
 
-/// From here on it is reported when blocks end whose pages may go with them. False if that can't be seen.
+/// Reports the end of blocks whose pages may go with them, from here on. Returns `false` if that can't be seen.
 pub(crate) fn watch() -> bool {
     if !exports::are_in_front() {
         return false;

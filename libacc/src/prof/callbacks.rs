@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 type Callback = usize;
 type Routine = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void);
 
-/// What a registration is meant to do (`acc_register_t`).
+/// The action of a registration (`acc_register_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Add or remove a callback.
@@ -76,12 +76,12 @@ pub(crate) fn active() -> bool {
     ACTIVE.load(Ordering::Relaxed) && THREAD_ENABLED.get()
 }
 
-/// See [`ACTIVE`].
+/// Returns [`ACTIVE`].
 pub(super) fn wanted() -> &'static AtomicBool {
     &ACTIVE
 }
 
-/// See [`WANTS_VARIABLES`].
+/// Returns [`WANTS_VARIABLES`].
 pub(super) fn wants_variables() -> bool {
     WANTS_VARIABLES.load(Ordering::Relaxed)
 }

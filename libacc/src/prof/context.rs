@@ -54,7 +54,7 @@ pub(crate) fn within<R>(construct: Construct, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// From here on the thread is in this construct. Returns what it was in.
+/// Enters a construct on this thread. Returns the surrounding one.
 pub(super) fn enter(construct: Construct, within: Within) -> Outer {
     (PARENT.replace(construct), WITHIN.replace(Some(within)))
 }
@@ -65,5 +65,5 @@ pub(super) fn leave(outer: Outer) {
     WITHIN.set(outer.1);
 }
 
-/// What is around a construct.
+/// The surroundings of a construct.
 pub(super) type Outer = (Construct, Option<Within>);

@@ -79,7 +79,7 @@ struct ApiInfo {
     handles: [*const c_void; 3],
 }
 
-/// What one error's callbacks get. Never freed: a callback may keep it, and may not come back.
+/// The records for one error's callbacks. Never freed: a callback may keep it, and may not come back.
 #[repr(C)]
 pub(crate) struct Records {
     prof: ProfInfo,

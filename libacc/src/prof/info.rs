@@ -60,7 +60,7 @@ impl Event {
     }
 }
 
-/// What an event belongs to (5.2.2), with GCC's numbers.
+/// The construct of an event (5.2.2), with GCC's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum Construct {
@@ -122,12 +122,12 @@ pub(crate) struct ProfInfo {
 }
 
 impl ProfInfo {
-    /// It starts something that has an end.
+    /// Whether it starts something that has an end.
     pub(super) fn is_start(&self) -> bool {
         !self.is_end() && !(Event::RuntimeShutdown as i32..=Event::Free as i32).contains(&self.event_type)
     }
 
-    /// It ends something.
+    /// Whether it ends something.
     pub(super) fn is_end(&self) -> bool {
         use Event::{DeviceInitStart, DeviceShutdownEnd, EnterDataStart, WaitEnd};
         let odd = self.event_type % 2 != 0;
@@ -135,7 +135,7 @@ impl ProfInfo {
             || (EnterDataStart as i32..=WaitEnd as i32).contains(&self.event_type) && odd
     }
 
-    /// It has the data events' record.
+    /// Whether it has the data events' record.
     pub(super) fn is_data(&self) -> bool {
         is_data(self.event_type)
     }
@@ -195,14 +195,14 @@ impl EventInfo {
         self
     }
 
-    /// As `acc_data_event_info`.
+    /// Adds the fields of `acc_data_event_info`.
     pub(super) fn data(mut self, name: Option<&'static CStr>, bytes: u64, host: usize, device: u64) -> Self {
         self.valid_bytes = Self::LONG_BYTES;
         self.rest = [name.map_or(0, |name| name.as_ptr() as u64), bytes, host as u64, device];
         self
     }
 
-    /// As `acc_launch_event_info`: the kernel's name; gangs, workers and vector length.
+    /// Adds the fields of `acc_launch_event_info`: the kernel's name; gangs, workers and vector length.
     pub(super) fn launch(mut self, name: &'static CStr, [gangs, workers, vector]: [u64; 3]) -> Self {
         self.valid_bytes = Self::LONG_BYTES;
         self.rest = [name.as_ptr() as u64, gangs, workers, vector];
@@ -248,7 +248,8 @@ impl ApiInfo {
     const CUDA: i32 = 1;
 }
 
-/// What one event's callbacks get. Start and end of a pair share them, so that a tool finds its `tool_info` again.
+/// The records for one event's callbacks. Start and end of a pair share them, so that a tool finds its `tool_info`
+/// again.
 pub(crate) struct Records {
     pub(super) prof: ProfInfo,
     pub(super) event: EventInfo,
@@ -257,8 +258,8 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Of an event about `subject`; none is no device at all. `async_` is the construct's argument.
-    /// `spot` is where the program asks for it.
+    /// Creates the records of an event about `subject`; `None` is no device at all. `async_` is the construct's
+    /// argument. `spot` is where the program asks for it.
     pub(super) fn new(
         event: Event,
         info: EventInfo,

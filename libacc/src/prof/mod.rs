@@ -72,7 +72,7 @@ pub(crate) const WAIT: Pair = (Event::WaitStart, Event::WaitEnd);
 /// Start and end.
 pub(crate) type Pair = (Event, Event);
 
-/// What the events of a construct tell.
+/// The common facts of a construct's events.
 #[derive(Clone, Copy)]
 pub(crate) struct About {
     pub(crate) pair: Pair,

@@ -16,10 +16,10 @@ pub(crate) struct Open {
 
 /// A `data` or `host_data` region of a thread, as its end has to tell it.
 pub(crate) struct OpenRegion {
-    /// How many regions are around it.
+    /// Number of regions around it.
     pub(super) depth: usize,
     pub(super) construct: Construct,
-    /// Where it started.
+    /// Line where it started.
     pub(super) line: i32,
     pub(super) subject: Option<Subject>,
 }

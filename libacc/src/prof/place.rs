@@ -48,7 +48,7 @@ thread_local! {
     static HERE: Cell<*const Place> = const { Cell::new(null()) };
 }
 
-/// From now on devices are these, by their index.
+/// Sets the devices by their index, from now on.
 pub(super) fn set_devices(clients: &[Arc<dyn DeviceClient>]) {
     let known: Vec<Known> = clients
         .iter()
@@ -68,7 +68,7 @@ pub(super) fn set_devices(clients: &[Arc<dyn DeviceClient>]) {
 }
 
 impl Place {
-    /// Of the device with that index; none is the host.
+    /// Creates the place of the device with that index; `None` is the host.
     pub(super) fn new(index: Option<usize>, queue: i32) -> Self {
         let known = index.and_then(known);
         Self {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counts objects that are gone: what was found before one may have been about it.
 static GONE: AtomicU64 = AtomicU64::new(0);
 
-/// What was looked up last in each of some sets of two. It lives in a thread, and has nothing to drop: it is there also in exit
-/// handlers.
+/// The last look-ups in each of some sets of two. It lives in a thread, and has nothing to drop: it is there also in
+/// exit handlers.
 pub(super) struct Recent<K, V, const SETS: usize>([[Slot<K, V>; 2]; SETS]);
 
 /// A value, and what [`GONE`] was when it was found.
@@ -37,7 +37,7 @@ impl<K: Copy + Eq, V: Copy, const SETS: usize> Recent<K, V, SETS> {
     }
 }
 
-/// What threads have looked up is not to be found any more.
+/// Forgets all threads' look-ups.
 pub(super) fn forget() {
     GONE.fetch_add(1, Ordering::Release);
 }

@@ -33,7 +33,7 @@ pub(super) struct Site {
     variables: Locked<BTreeMap<(usize, u64), Option<&'static CStr>>>,
 }
 
-/// Which lines a call stands for.
+/// The lines that a call stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     /// Its own: `update`, `enter data`, `exit data`, `declare`, `wait`, a routine.

@@ -71,7 +71,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Where devices report to, if times are asked for.
+/// Returns the sink of devices' reports, if times are asked for.
 pub(crate) fn sink() -> Option<Arc<dyn SpanSink>> {
     let to = settings::value(names::TIME).filter(|to| to != "0")?;
     let new = || Tool {
@@ -86,7 +86,7 @@ pub(crate) fn sink() -> Option<Arc<dyn SpanSink>> {
     Some(Arc::clone(&tool.spans) as Arc<dyn SpanSink>)
 }
 
-/// From now on events are added up; the session's devices are behind `clients`.
+/// Adds up events from now on; the session's devices are behind `clients`.
 pub(super) fn start(clients: &[Arc<dyn DeviceClient>]) {
     let Some(tool) = TOOL.get() else { return };
     let device = |(num, client): (u32, &Arc<dyn DeviceClient>)| {

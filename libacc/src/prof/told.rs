@@ -26,7 +26,7 @@ impl Told<'_> {
         drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(told))));
     }
 
-    /// Which event.
+    /// Whether it is this event.
     pub(super) fn is(&self, event: Event) -> bool {
         self.prof.event_type == event as i32
     }
@@ -39,22 +39,22 @@ impl Told<'_> {
         text(self.prof.func_name)
     }
 
-    /// Of a data event.
+    /// Returns the variable of a data event.
     pub(super) fn variable(&self) -> &'static str {
         text(self.event.rest[0] as *const c_char)
     }
 
-    /// Of a data event.
+    /// Returns the bytes of a data event.
     pub(super) fn bytes(&self) -> u64 {
         self.event.rest[1]
     }
 
-    /// Of a launch.
+    /// Returns the kernel of a launch.
     pub(super) fn kernel(&self) -> &'static str {
         text(self.event.rest[0] as *const c_char)
     }
 
-    /// Of a launch.
+    /// Returns the dimensions of a launch.
     pub(super) fn dims(&self) -> [u64; 3] {
         [self.event.rest[1], self.event.rest[2], self.event.rest[3]]
     }

@@ -67,7 +67,7 @@ pub(super) struct Image {
 
 /// A function that an object defines.
 pub(super) struct Definition {
-    /// Where its entry in the symbol table holds the value.
+    /// Index of the symbol table's entry with the value.
     pub(super) entry: usize,
     /// The value: its address, relative to the load address.
     pub(super) value: u64,
@@ -165,7 +165,8 @@ impl Image {
         self.segments.iter().any(|(segment, _)| segment.contains(&address))
     }
 
-    /// How the page at an address is protected: in the end, where the dynamic linker changes it after relocation.
+    /// Returns the protection of the page at an address: the final one, where the dynamic linker changes it after
+    /// relocation.
     pub(super) fn protection(&self, page: usize, page_bytes: usize) -> libc::c_int {
         let down = |address: usize| address & !(page_bytes - 1);
         if (down(self.relro.start)..down(self.relro.end)).contains(&page) {

@@ -176,7 +176,7 @@ fn is_wanted(images: &[Image]) -> bool {
     settings::is_preloaded() || images.iter().any(|image| image.needs(SONAME))
 }
 
-/// What is done when this library is loaded.
+/// Does the work of loading this library.
 ///
 /// # Errors
 /// Returns the errors of [`redirect`].

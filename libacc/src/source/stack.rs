@@ -41,7 +41,7 @@ pub(super) unsafe fn backtrace(step: EachFrame, data: *mut c_void) {
     unsafe { _Unwind_Backtrace(step, data) };
 }
 
-/// Of a frame: where it goes on, whether that instruction was not begun (a signal came), and its stack pointer there.
+/// Returns where a frame goes on, whether that instruction was not begun (a signal came), and its stack pointer there.
 ///
 /// # Safety
 /// `context` is what the unwinder passes.
@@ -70,7 +70,7 @@ pub(crate) fn frames() -> Vec<Frame> {
     walk(own(), FRAMES_MAX)
 }
 
-/// Where this library's code is.
+/// Returns the range of this library's code.
 pub(super) fn own() -> Range<usize> {
     static OWN: OnceLock<Range<usize>> = OnceLock::new();
     OWN.get_or_init(|| loader::holding(own as *const () as usize).map_or(0..0, |object| object.span)).clone()

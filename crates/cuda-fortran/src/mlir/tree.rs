@@ -14,7 +14,7 @@ pub struct Module {
 pub(crate) struct Op {
     /// Names of the results, as `%3` or, of several, `%3:2`.
     pub(crate) results: Option<String>,
-    /// As `fir.load`.
+    /// The name, such as `fir.load`.
     pub(crate) name: String,
     pub(crate) operands: Vec<String>,
     /// Labels of successor blocks.
@@ -24,7 +24,7 @@ pub(crate) struct Op {
     pub(crate) attributes: Attributes,
     pub(crate) operand_types: Vec<String>,
     pub(crate) result_types: Vec<String>,
-    /// What `loc(...)` holds; empty if there is none.
+    /// The content of `loc(...)`; empty if there is none.
     pub(crate) location: String,
 }
 
@@ -34,7 +34,7 @@ pub(crate) type Region = Vec<Block>;
 /// A block.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Block {
-    /// As `^bb1`; the first of a region may have none.
+    /// The label, such as `^bb1`; the first of a region may have none.
     pub(crate) label: Option<String>,
     /// Name and type of each argument.
     pub(crate) arguments: Vec<(String, String)>,

@@ -90,7 +90,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// How values reach the kernel.
+/// The ways of values into the kernel.
 pub(super) struct Captures<'a> {
     scope: &'a Scope<'a>,
     reductions: &'a [Reduction],

@@ -168,7 +168,8 @@ pub(super) fn is_variable(op: &Op) -> bool {
     op.name == "fir.global" && op.get("data_attr").is_some_and(|kind| kind != "#cuf.cuda<shared>")
 }
 
-/// How the host describes a parameter to the runtime: `d` a descriptor, `a` an address, or the size of a value.
+/// Returns the host's description of a parameter for the runtime: `d` a descriptor, `a` an address, or the size of a
+/// value.
 pub(super) fn parameter(kind: &str) -> String {
     if is_box(kind) {
         return "d".to_owned();

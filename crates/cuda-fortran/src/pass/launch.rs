@@ -11,7 +11,7 @@ pub(super) const FUNCTION: &str = "accord_cuf_launch";
 pub(super) const KIND: &str =
     "(!llvm.ptr, i64, i64, i64, i64, i64, i64, !llvm.ptr, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32) -> ()";
 
-/// What a launch's replacement needs to know of the module.
+/// The properties of the module that a launch's replacement needs.
 pub(super) struct Launches<'a> {
     pub(super) module: &'a Module,
     /// The address of the stream, by the token that a launch waits for.
@@ -41,7 +41,7 @@ impl<'a> Launches<'a> {
         format!("accord_cuf_file_{number}")
     }
 
-    /// What replaces an operation.
+    /// Returns the replacement of an operation.
     pub(super) fn operation(&mut self, op: &Op) -> Result<Option<Vec<Op>>, Error> {
         match &*op.name {
             "cuf.stream_cast" => Ok(Some(Vec::new())),

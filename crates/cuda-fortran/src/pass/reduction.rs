@@ -7,7 +7,7 @@ use super::types::referred;
 pub(super) struct Reduction {
     pub(super) variable: String,
     pub(super) kind: String,
-    /// What a thread begins with.
+    /// The value that a thread begins with.
     pub(super) neutral: &'static str,
     /// LLVM's number of the atomic operation.
     pub(super) atomic: u32,

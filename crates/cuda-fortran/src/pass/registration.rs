@@ -47,7 +47,7 @@ impl Registration<'_> {
         Ok(list)
     }
 
-    /// What replaces an operation of the constructor.
+    /// Returns the replacement of an operation of the constructor.
     pub(super) fn replacement(&self, op: &Op) -> Result<Option<Vec<Op>>, Error> {
         let mut text = String::new();
         match &*op.name {
