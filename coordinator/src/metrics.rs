@@ -78,7 +78,7 @@ pub fn log_dropped() {
     metrics::counter!(LOG_DROPPED).increment(1);
 }
 
-/// Why a connection, or a call, was turned away.
+/// The reason for which a connection, or a call, was turned away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
     /// The core refused an agent.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Connections whose key is proven and that wait for their executor: each has a thread.
 const PROVEN_MAX: usize = 1_024;
-/// How long a connection may take to read its welcome, or why it gets none.
+/// The time in which a connection has to read its welcome, or its refusal.
 pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system could not give a connection: most likely it is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

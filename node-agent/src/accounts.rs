@@ -35,7 +35,7 @@ pub(crate) struct AccountUse {
 }
 
 impl Accounts {
-    /// As whom this process runs a session of `user` that begins now.
+    /// Takes the account as which this process runs a session of `user` that begins now.
     ///
     /// # Errors
     /// Returns the errors of [`treatment`]; `acc_error_device_unavailable` if the account, or each of the range, is

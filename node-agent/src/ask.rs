@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
     /// The process can't be started.
@@ -21,8 +21,8 @@ pub(crate) enum NoAnswer {
     Unread(std::io::Error),
 }
 
-/// What `command` writes to its standard output, `most` bytes of it at most. With a `spawner` that starts it, what the process leaves behind
-/// is ended.
+/// Runs `command` and returns its standard output, `most` bytes of it at most. With a `spawner` that starts it,
+/// processes that it leaves behind are ended.
 pub(crate) fn ask(
     mut command: Command,
     spawner: Option<&Spawner>,

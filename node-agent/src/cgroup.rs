@@ -70,7 +70,7 @@ impl AgentCgroup {
         Ok(group)
     }
 
-    /// What the kernel bounds in the sessions' groups.
+    /// Returns the limits that the kernel enforces in the sessions' groups.
     ///
     /// # Errors
     /// Returns why it bounds nothing.

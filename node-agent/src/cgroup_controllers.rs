@@ -12,7 +12,7 @@ const CONTROLLERS: &str = "cgroup.controllers";
 const HANDED_ON: &str = "cgroup.subtree_control";
 const PROCESSES: &str = "cgroup.procs";
 
-/// What the kernel bounds in the groups of sessions.
+/// The limits that the kernel enforces in the groups of sessions.
 #[derive(Debug)]
 pub(crate) struct Controllers {
     pub(crate) memory: bool,

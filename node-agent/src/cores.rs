@@ -6,7 +6,7 @@ use nix::unistd::{Pid, SysconfVar, sysconf};
 /// An agent with fewer is told of it where the machine has more: a thread for MPI, one for commands, one for a queue, and a device's own.
 const CORES_MIN: usize = 4;
 
-/// Of how many cores this thread may use how many; none where the system does not say.
+/// Returns how many of how many cores this thread may use; `None` where the system does not say.
 pub(crate) fn given() -> Option<(usize, usize)> {
     let set = sched_getaffinity(Pid::from_raw(0)).ok()?;
     let may_use = (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).count();
@@ -14,7 +14,7 @@ pub(crate) fn given() -> Option<(usize, usize)> {
     Some((may_use, usize::try_from(online).ok()?))
 }
 
-/// What to say of that, if it is too little.
+/// Returns the warning if that is too little.
 pub(crate) fn too_few((may_use, online): (usize, usize)) -> Option<String> {
     (may_use < CORES_MIN && may_use < online).then(|| {
         format!(

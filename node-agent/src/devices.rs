@@ -9,17 +9,17 @@ use std::sync::{Arc, OnceLock};
 
 /// The devices of the inventory that a lease names.
 pub(crate) struct NodeDevices {
-    /// By ordinal.
+    /// The devices by ordinal.
     pub(crate) devices: Vec<DeviceInfo>,
-    /// What workers preload; none if their program brings libacc itself.
+    /// The library that workers preload; `None` if their program brings libacc itself.
     pub(crate) libacc: Option<PathBuf>,
-    /// Where compiled code for GPUs is kept; none: nowhere.
+    /// The folder of compiled code for GPUs; `None`: it is not kept.
     pub(crate) cache: Option<PathBuf>,
     /// Other processes of the machine may reach the memory of GPUs.
     pub(crate) ipc: bool,
     /// Counts the memory of CPU devices together with other sessions'.
     pub(crate) memory: Option<Arc<dyn MemoryAccount>>,
-    /// What regions on GPUs print.
+    /// The captured output of regions on GPUs.
     pub(crate) printed: Arc<OnceLock<Option<Printed>>>,
 }
 

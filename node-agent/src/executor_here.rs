@@ -23,7 +23,7 @@ pub(crate) struct ExecutorsHere {
 }
 
 impl ExecutorsHere {
-    /// Those that reach others in this way.
+    /// Creates executors that reach others in this way.
     pub(crate) fn new(wanted: Wanted) -> Self {
         Self { wanted, printed: Arc::default() }
     }

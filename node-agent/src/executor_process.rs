@@ -122,7 +122,8 @@ fn keep_apart() -> std::io::Result<()> {
     collect_orphans()
 }
 
-/// What the executor's crate is told. Whatever prints by way of this process has the same `printed`; `memory` counts that of CPU devices.
+/// Returns the configuration of the executor's crate. Executors that print by way of this process have the same
+/// `printed`; `memory` counts that of CPU devices.
 pub(crate) fn config_of(
     start: ExecutorStart,
     wanted: Wanted,

@@ -40,7 +40,7 @@ pub(crate) enum Hosting {
 }
 
 impl Hosting {
-    /// What starts the agent's processes, if it has executors in some.
+    /// Returns the spawner of the agent's processes, if it has executors in some.
     pub(crate) fn spawner(&self) -> Option<&Spawner> {
         match self {
             Self::Processes(processes) => Some(&processes.spawner),
@@ -48,7 +48,7 @@ impl Hosting {
         }
     }
 
-    /// Which limits of sessions the kernel enforces, whatever their regions do.
+    /// Returns the limits of sessions that the kernel enforces, whatever their regions do.
     pub(crate) fn kernel_limits(&self) -> KernelLimits {
         let none =
             |why_not: &str| KernelLimits { why_not: cut(why_not, WORDS_MAX).to_owned(), ..KernelLimits::default() };
@@ -72,7 +72,7 @@ impl Hosting {
         }
     }
 
-    /// No executor is started any more.
+    /// Starts no executor any more.
     pub(crate) fn close(&self) {
         if let Self::Processes(Processes { cgroup: Some(cgroup), .. }) = self {
             cgroup.remove();
@@ -165,7 +165,7 @@ impl Host {
         }
     }
 
-    /// For messages.
+    /// Describes the host for messages.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Process(process) => format!("executor process {}", process.id()),
@@ -174,13 +174,13 @@ impl Host {
     }
 }
 
-/// Where the end of an executor shows.
+/// The sign of an executor's end.
 pub(crate) enum HostEnd {
     Process(Box<ProcessEnd>),
     Here(JoinHandle<ExitCode>),
 }
 
-/// Of one that is a process.
+/// The end of an executor that is a process.
 pub(crate) struct ProcessEnd {
     /// Readable once it has ended.
     handle: OwnedFd,

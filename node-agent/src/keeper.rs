@@ -129,7 +129,7 @@ fn raw(status: &WaitIdStatus) -> i32 {
     }
 }
 
-/// What starts the keeper of an executor.
+/// Returns the command that starts the keeper of an executor.
 pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
     let mut command = Command::new(program);
     command.args([ARGUMENT.to_owned(), std::process::id().to_string()]);

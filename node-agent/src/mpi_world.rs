@@ -116,7 +116,7 @@ impl MpiWorld {
         self.fabric.clone()
     }
 
-    /// How this agent's executors reach others: this process is a rank itself.
+    /// Returns the transport of this agent's executors: this process is a rank itself.
     pub(crate) fn way_of_executors(&self) -> Wanted {
         Wanted::Mpi(self.name)
     }

@@ -83,8 +83,8 @@ impl Gpu {
 }
 
 impl Gpus {
-    /// Those of `shown`, which have the driver's numbers, that are offered, and what there is to say of others. Those of a list have its numbers: the
-    /// first is 0.
+    /// Returns which of `shown`, which have the driver's numbers, are offered, and the notes on others. Those of a list
+    /// have its numbers: the first is 0.
     pub(crate) fn choose(&self, shown: Vec<DeviceInfo>) -> (Vec<DeviceInfo>, Vec<String>) {
         let list = match self {
             Self::Auto => return (shown, Vec::new()),
@@ -108,7 +108,8 @@ impl Gpus {
         (offered, notes)
     }
 
-    /// What a process has to see in the driver's own variable that is to touch offered ones only, which is [`accord_device::cuda::VISIBLE`]; none if it may see what the agent sees.
+    /// Returns the value of the driver's own variable, [`accord_device::cuda::VISIBLE`], for a process that is to touch
+    /// offered ones only; `None` if it may see what the agent sees.
     pub(crate) fn shown_to_others(&self, offered: &[DeviceInfo]) -> Option<String> {
         let names = || offered.iter().map(|info| info.uuid.as_str()).filter(|name| !name.is_empty());
         matches!(self, Self::These(_)).then(|| names().collect::<Vec<_>>().join(","))

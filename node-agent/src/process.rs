@@ -22,9 +22,9 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How long an executor may take to end by itself before it is killed.
+/// The time in which an executor may end by itself before it is killed.
 pub(crate) const END_GRACE: Duration = Duration::from_secs(1);
-/// How long processes that were killed are waited for. One that is inside of the kernel may take longer.
+/// The limit of waits for killed processes. One that is inside of the kernel may take longer.
 pub(crate) const ORPHANS_END_MAX: Duration = Duration::from_secs(5);
 /// How long a keeper may take to start its executor. It waits for no process.
 const KEEPER_START_MAX: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ pub(crate) struct Started {
     pub(crate) keeper: KeeperProcess,
     /// Readable once it has ended.
     pub(crate) handle: OwnedFd,
-    /// What it writes to its standard error.
+    /// Its standard error.
     pub(crate) output: OwnedFd,
 }
 
@@ -182,7 +182,7 @@ impl KeeperProcess {
         Ok((id.cast_unsigned(), handle))
     }
 
-    /// How the executor, which has ended, did so.
+    /// Returns how the executor has ended.
     ///
     /// # Errors
     /// Returns an error if the keeper was killed before.

@@ -15,14 +15,14 @@ pub(crate) struct Remains {
     pub(crate) keeper: KeeperProcess,
     /// Ends what a keeper that was killed has left.
     pub(crate) spawner: Spawner,
-    /// Where the kernel can end them at once.
+    /// The group in which the kernel can end them at once.
     pub(crate) cgroup: Option<SessionCgroup>,
     /// Counts the session's device memory until nothing is left.
     pub(crate) memory: Option<MemoryService>,
 }
 
 impl Remains {
-    /// How the executor, which has ended, did so.
+    /// Returns how the executor has ended.
     ///
     /// # Errors
     /// Returns an error if that is not known: its keeper was killed.
@@ -35,7 +35,8 @@ impl Remains {
         self.cgroup.as_ref().is_some_and(SessionCgroup::was_out_of_memory)
     }
 
-    /// To be called when the executor has ended. Returns when nothing is left, or after [`ORPHANS_END_MAX`], with what is.
+    /// Ends the processes that an executor has left, after its own end. Returns the remaining ones after
+    /// [`ORPHANS_END_MAX`].
     pub(crate) fn end(mut self) -> Option<Self> {
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();

@@ -23,7 +23,7 @@ pub(crate) struct SessionLimits {
 }
 
 impl SessionLimits {
-    /// Those of a session whose executor is started so.
+    /// Returns the limits of a session whose executor is started so.
     pub(crate) fn of(start: &ExecutorStart) -> Self {
         let quota = if start.memory_quota == 0 { u64::MAX } else { start.memory_quota };
         let mut limits = Self { memory: EXECUTOR_MEMORY, processes: EXECUTOR_PROCESSES };

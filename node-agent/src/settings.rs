@@ -7,7 +7,7 @@ use accord_trust::users::UserRules;
 use accord_types::{DeviceInfo, NodeFigures, NodeId, SessionGrant, Source};
 use std::path::PathBuf;
 
-/// What the agent was started with, as far as it concerns sessions.
+/// The options of the agent that concern sessions.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) node_name: String,
@@ -17,18 +17,18 @@ pub(crate) struct Settings {
     pub(crate) cache: Option<PathBuf>,
     /// GPUs of other processes of the machine are copied to directly.
     pub(crate) ipc: bool,
-    /// Who is served, and as whom.
+    /// Rules for the served users.
     pub(crate) users: UserRules,
     /// Lanes from other machines may be in clear, where their session's grant says so too.
     pub(crate) plain_tcp: bool,
-    /// It measures the node and paths to others.
+    /// Whether it measures the node and paths to others.
     pub(crate) measures: bool,
-    /// How executors are divided among users.
+    /// The division of executors among users.
     pub(crate) quota: Quota,
 }
 
 impl Settings {
-    /// What the executor is told: it knows no more of the node than its lease names.
+    /// Returns the parameters of an executor's start: it knows no more of the node than its lease names.
     pub(crate) fn start(&self, grant: &SessionGrant, node: NodeId, figures: Option<&NodeFigures>) -> v1::ExecutorStart {
         let ways = figures.map(CopyWays::of_one_machine).unwrap_or_default();
         let known = |way| ways.cost(way).filter(|cost| cost.source != Source::Default).map(|cost| cost.times.into());

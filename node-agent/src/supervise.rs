@@ -95,7 +95,7 @@ impl Supervisor {
         answer
     }
 
-    /// What is to do now, and when to ask again at the latest.
+    /// Returns the effects that are due now, and the latest time of the next poll.
     pub(crate) fn poll(&self) -> (Vec<Effect>, Option<Instant>) {
         self.ask(|state, now, ends| {
             let effects = state.node.poll(now, ends);
@@ -119,7 +119,8 @@ impl Supervisor {
         ShortGuard::wait_while(self.lock(), &self.changed, unknown).node.endpoint().cloned()
     }
 
-    /// What a connection with this hello, which has come at `since`, has to prove, or until when it may wait for the coordinator's word.
+    /// Returns the proof that a connection with this hello owes, which has come at `since`, or until when it may wait
+    /// for the coordinator's word.
     ///
     /// # Errors
     /// Returns the errors of [`Node::key_of`].
@@ -129,7 +130,7 @@ impl Supervisor {
         Ok(key.map_or(Asked::Later(self.began + Node::key_within(since)), |key| Asked::Key(key.into())))
     }
 
-    /// As [`Supervisor::key_or_wait`], and waits.
+    /// Returns the key as [`Supervisor::key_or_wait`], and waits for it.
     ///
     /// # Errors
     /// Returns the errors of [`Node::key_of`]; soon if it `has_to_go`.
@@ -167,7 +168,7 @@ impl Supervisor {
         }
     }
 
-    /// What the session of a lane with this hello may use here.
+    /// Returns the grant here of the session of a lane with this hello.
     ///
     /// # Errors
     /// Returns an error with the reason for the client.

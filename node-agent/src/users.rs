@@ -35,7 +35,7 @@ pub(crate) enum RunsAs {
     Other(Account),
 }
 
-/// What the rules say of a user.
+/// The treatment of a user by the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Treatment {
     /// Sessions run as the agent's own user.
@@ -46,7 +46,7 @@ pub(crate) enum Treatment {
     OneOf(RangeInclusive<u32>),
 }
 
-/// As whom this process runs sessions of `user`.
+/// Returns the account as which this process runs sessions of `user`.
 ///
 /// # Errors
 /// Returns an error if it does not serve them, with what to do about it.
@@ -54,7 +54,7 @@ pub(crate) fn treatment(rules: &UserRules, user: &str) -> Result<Treatment> {
     decide(rules, user, geteuid().as_raw(), &find_account)
 }
 
-/// Who a user is on this machine: users of several names are one.
+/// Returns the name of a person on this machine: users of several names are one.
 pub(crate) fn person(user: &str) -> String {
     find_account(user).map_or_else(|| user.to_owned(), |account| account.uid.to_string())
 }

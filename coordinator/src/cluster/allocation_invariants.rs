@@ -7,7 +7,7 @@ use accord_types::NodeId;
 use std::collections::BTreeSet;
 
 impl Allocations {
-    /// See [`super::Cluster::check_invariants`].
+    /// Checks the allocations, see [`super::Cluster::check_invariants`].
     pub(super) fn check(&self) -> Result<(), String> {
         self.scheduler().check_invariants()?;
         if !self.inputs.is_empty() {

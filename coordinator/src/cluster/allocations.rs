@@ -23,7 +23,7 @@ pub(super) const JOBS_MAX: usize = 1 << 20;
 /// So long a command's job goes on without the command's connection, which is as long as a waiting request keeps its place.
 pub(super) const KEPT_MS: u64 = 300_000;
 
-/// See the module.
+/// The jobs and sessions of the cluster, as the scheduler has them.
 #[derive(Debug)]
 pub(super) struct Allocations {
     /// The time of the coordinator's input in hand.
@@ -47,7 +47,7 @@ pub(super) struct Allocations {
     pub(super) commands: BTreeMap<ClientId, JobId>,
     /// Jobs that ranks of MPI programs have asked for.
     pub(super) gangs: BTreeMap<Gang, JobId>,
-    /// When jobs without a keeper end, the next one first.
+    /// Times at which jobs without a keeper end, the next one first.
     pub(super) idle: BTreeSet<(Millis, JobId)>,
     /// Open sessions of jobs.
     pub(super) sessions: BTreeMap<SessionId, JobId>,
@@ -55,7 +55,7 @@ pub(super) struct Allocations {
     pub(super) earlier_sessions: BTreeMap<SessionId, JobId>,
     /// Devices that a job has to itself, until they are free again.
     pub(super) exclusive: BTreeMap<DeviceId, JobId>,
-    /// How many programs that have asked for nothing use a device.
+    /// Number of programs without a request that use a device.
     pub(super) used: BTreeMap<DeviceId, usize>,
     /// Jobs whose end a node's agent has to confirm: until then their devices there are not free.
     pub(super) releasing: BTreeMap<NodeId, BTreeSet<JobId>>,
@@ -127,19 +127,19 @@ impl Allocations {
         self.in_effect.policy.tree(users)
     }
 
-    /// Something for the scheduler.
+    /// Gives an input to the scheduler.
     pub(super) fn push(&mut self, input: Input) {
         self.inputs.push_back(input);
     }
 
-    /// When the scheduler next has something to do.
+    /// Returns when the scheduler next has something to do.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         let planned = self.books.scheduler().next_deadline().map(|at| Millis(at.0));
         planned.into_iter().chain(self.idle.first().map(|(at, _)| *at)).min()
     }
 
-    /// So long a job that a rank of an MPI program has asked for goes on without a session, and one that has started while its program had no
-    /// connection.
+    /// Returns how long a job that a rank of an MPI program has asked for goes on without a session, and one that has
+    /// started while its program had no connection.
     pub(super) fn linger_ms(&self) -> u64 {
         self.in_effect.policy.linger_ms
     }

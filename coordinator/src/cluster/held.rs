@@ -45,7 +45,7 @@ impl Cluster {
         }
     }
 
-    /// Until when requests wait; none if none waits.
+    /// Returns the time until which requests wait; `None` if none waits.
     pub(super) fn held_until(&self) -> Option<Millis> {
         (self.held.len() > 0).then(|| self.back_until())
     }

@@ -20,7 +20,7 @@ impl HeldRequests {
         self.requests.insert(self.last, held);
     }
 
-    /// How many there are.
+    /// Returns the number of requests.
     pub(super) fn len(&self) -> usize {
         self.requests.len()
     }

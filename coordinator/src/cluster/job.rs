@@ -20,7 +20,7 @@ pub(super) struct Opener {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) opener: Opener,
-    /// It asks for a job, not for a session.
+    /// Whether it asks for a job, not for a session.
     pub(super) is_command: bool,
 }
 
@@ -39,7 +39,7 @@ impl Held {
     }
 }
 
-/// Where a job is on its way.
+/// The stage of a job.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// The scheduler has not granted its devices yet.
@@ -50,7 +50,7 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// What a job lasts for, beside its limit.
+/// The keeper of a job, beside its limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keeper {
     /// The command that asked for it, which has this connection; none: the connection broke, and the command is to come back.
@@ -88,7 +88,7 @@ pub(super) struct Job {
     pub(super) named_sessions: BTreeSet<SessionId>,
     /// An earlier coordinator has started it.
     pub(super) is_earlier: bool,
-    /// When it ends for want of a keeper.
+    /// Time of its end for want of a keeper.
     pub(super) idle_until: Option<Millis>,
     /// Programs that wait for its start.
     pub(super) openers: BTreeMap<ClientId, Opener>,
@@ -148,13 +148,13 @@ impl Job {
         Self { is_earlier: true, ..Self::new(grant.token, user, account, stage, Keeper::Sessions) }
     }
 
-    /// It runs, with these devices.
+    /// Records that it runs, with these devices.
     pub(super) fn start(&mut self, devices: Vec<LeasedDevice>) {
         self.list(&devices);
         self.stage = Stage::Running(devices);
     }
 
-    /// It also holds these devices.
+    /// Adds devices that it holds.
     pub(super) fn add_devices(&mut self, more: &[LeasedDevice]) {
         if let Stage::Running(devices) = &mut self.stage {
             devices.extend(more);
@@ -231,7 +231,7 @@ impl Job {
         matches!(self.stage, Stage::Running(_)) && self.by_node.contains_key(&node)
     }
 
-    /// What the agent of `node` is told.
+    /// Returns the grant for the agent of `node`.
     pub(super) fn grant(&self, node: NodeId) -> JobGrant {
         let devices = self.by_node.get(&node).into_iter().flatten().map(|leased| HeldDevice {
             ordinal: leased.device.ordinal,

@@ -46,13 +46,13 @@ pub struct Node {
     pub world: String,
     /// Time when its agent's connection broke last.
     pub unlinked: Option<Millis>,
-    /// When this start of its agent came first.
+    /// Time when this start of its agent came first.
     pub(super) began: Millis,
-    /// When it came last.
+    /// Time when it came last.
     pub(super) linked: Millis,
-    /// When it was lost or left last.
+    /// Time when it was lost or left last.
     pub(super) left: Millis,
-    /// Which loss in its world it was told of on this connection.
+    /// The loss in its world that it was told of on this connection.
     pub(super) told: Option<(Millis, NodeId)>,
 }
 
@@ -80,7 +80,7 @@ impl Node {
         node
     }
 
-    /// When it counts as gone, if it is a rank whose connection has ended.
+    /// Returns when it counts as gone, if it is a rank whose connection has ended.
     pub(super) fn leaves_world(&self) -> Option<Millis> {
         let is_away = !self.world.is_empty() && self.link().is_none();
         self.unlinked.filter(|_| is_away).map(|at| at.plus(BACK_MAX_MS))

@@ -156,17 +156,17 @@ impl NodeTable {
         &self.orders.connected
     }
 
-    /// How many nodes are up.
+    /// Returns the number of nodes that are up.
     pub(super) fn up(&self) -> usize {
         self.orders.up
     }
 
-    /// How many nodes are up and drained.
+    /// Returns the number of nodes that are up and drained.
     pub(super) fn draining(&self) -> usize {
         self.orders.draining
     }
 
-    /// How many devices nodes have that are up.
+    /// Returns the number of devices of nodes that are up.
     pub(super) fn devices(&self) -> usize {
         self.orders.devices
     }
@@ -176,7 +176,7 @@ impl NodeTable {
         self.orders.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
-    /// How many nodes that are up were silent for so long.
+    /// Returns how many nodes that are up were silent for so long.
     pub(super) fn silent_for(&mut self, silence: u64, now: Millis) -> usize {
         let orders = &mut self.orders;
         orders.silent_since = now.0.checked_sub(silence).map(Millis).max(orders.silent_since);
@@ -197,12 +197,12 @@ impl NodeTable {
         counted(self.orders.silent.iter().copied())
     }
 
-    /// When the connection broke of the node without one that had it last.
+    /// Returns when the last connection broke, of the nodes that are without one.
     pub(super) fn last_away(&self) -> Option<Millis> {
         self.orders.away.last().map(|(at, _)| *at)
     }
 
-    /// How many nodes are up whose connection broke less than `ms` ago.
+    /// Returns how many nodes are up whose connection broke less than `ms` ago.
     pub(super) fn broken_within(&mut self, ms: u64, now: Millis) -> usize {
         let orders = &mut self.orders;
         orders.broken_after = now.0.checked_sub(ms).map(Millis).max(orders.broken_after);
@@ -258,7 +258,7 @@ impl NodeTable {
         }
     }
 
-    /// See [`super::Cluster::check_invariants`].
+    /// Checks the table, see [`super::Cluster::check_invariants`].
     pub(super) fn check(&self) -> Result<(), String> {
         let Orders { silent_since, broken_after, .. } = self.orders;
         let mut orders = Orders { silent_since, broken_after, ..Orders::default() };

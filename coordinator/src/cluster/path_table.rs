@@ -21,7 +21,7 @@ const FAILURES_MAX: u8 = 2;
 /// A path by its ends, the lower number first: it takes the same both ways.
 pub(super) type Ends = (NodeId, NodeId);
 
-/// What is known of paths.
+/// The known times of paths, and the measurements in flight.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     /// Nodes with a connection.
@@ -38,13 +38,13 @@ pub(super) struct Paths {
     figures: BTreeMap<NodeId, NodeFigures>,
     /// Connected nodes without figures.
     without_figures: BTreeSet<NodeId>,
-    /// Of the last measurement that was ordered.
+    /// Number of the last measurement that was ordered.
     pub(super) last: u64,
     pub(super) hurry_until: Millis,
     pub(super) looked: Millis,
-    /// When a node's last session ended.
+    /// Time when a node's last session ended.
     pub(super) used: BTreeMap<NodeId, Millis>,
-    /// Where the next look at wanted paths begins.
+    /// The pair at which the next look at wanted paths begins.
     pub(super) next: (NodeId, NodeId),
 }
 
@@ -122,7 +122,7 @@ impl Paths {
         counted(self.measured.iter().map(|(&(a, b), path)| (a, b, path)))
     }
 
-    /// What a node has measured within itself.
+    /// Returns a node's measurements within itself.
     pub(super) fn figures(&self, id: NodeId) -> Option<&NodeFigures> {
         self.figures.get(&id)
     }
@@ -213,7 +213,7 @@ impl Paths {
         }
     }
 
-    /// See [`super::Cluster::check_invariants`].
+    /// Checks the paths, see [`super::Cluster::check_invariants`].
     pub(super) fn check(&self, is_up: impl Fn(NodeId) -> bool, connected: &BTreeSet<NodeId>) -> Result<(), String> {
         let under_way = self.under_way.values().map(|under_way| &under_way.ends);
         let paths: BTreeSet<Ends> = self.measured.keys().chain(self.failures.keys()).copied().collect();

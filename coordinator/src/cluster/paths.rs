@@ -243,7 +243,7 @@ impl Cluster {
         }
     }
 
-    /// See [`Cluster::check_invariants`].
+    /// Checks the paths, see [`Cluster::check_invariants`].
     pub(super) fn check_paths(&self) -> Result<(), String> {
         self.paths.check(|id| self.nodes.get(&id).is_some_and(Node::is_up), self.nodes.connected())
     }

@@ -30,7 +30,7 @@ impl Allocations {
         }
     }
 
-    /// What a user's program asks for that asks for nothing; none: nothing indeed.
+    /// Returns the request of a user's program without one; `None`: it gets none.
     pub(super) fn default_request(&self, user: &str) -> Option<&Request> {
         let account = self.account_of(user, None).ok()?;
         self.in_effect.policy.default_request(&account)

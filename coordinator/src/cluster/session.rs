@@ -18,7 +18,8 @@ pub struct LeaseTerms {
     pub plain_tcp: bool,
 }
 
-/// What the ranks of one MPI program have in common: its name, the number of ranks, and what the launcher calls their job.
+/// The common properties of the ranks of one MPI program: its name, the number of ranks, and the launcher's number of
+/// their job.
 pub(super) type Ranks = (String, u32, u64);
 
 /// The owner of a session.
@@ -95,7 +96,7 @@ impl Session {
         Some((self.program.clone(), rank.size, rank.job))
     }
 
-    /// How messages call it: names of programs are their users' to choose.
+    /// Returns its name for messages: names of programs are their users' to choose.
     pub(super) fn called(&self) -> String {
         let Self { id, owner, program, pid, node_name, .. } = self;
         format!("session {id} of user {:?}, program {program:?} (process {pid} on {node_name:?})", owner.user)
@@ -194,7 +195,7 @@ impl Session {
         self.nodes.insert(node, named.into_iter().collect());
     }
 
-    /// What the agent of `node` is told.
+    /// Returns the grant for the agent of `node`.
     pub(super) fn grant(&self, now: Millis, node: NodeId) -> SessionGrant {
         SessionGrant {
             session: self.id,

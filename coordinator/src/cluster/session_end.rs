@@ -27,8 +27,8 @@ impl SessionEnd {
     }
 }
 
-/// Why sessions have ended, for programs and agents that come back and ask. A full table forgets the session with the lowest number, which is the oldest
-/// of its coordinator.
+/// The reasons for sessions' ends, for programs and agents that come back and ask. A full table forgets the session
+/// with the lowest number, which is the oldest of its coordinator.
 #[derive(Debug, Default)]
 pub(super) struct SessionEnds(BTreeMap<SessionId, SessionEnd>);
 

@@ -82,7 +82,7 @@ impl SessionTable {
         self.orders.list_use(session);
     }
 
-    /// How many sessions a user has.
+    /// Returns the number of a user's sessions.
     pub(super) fn of_user(&self, user: &str) -> usize {
         self.orders.by_user.get(user).copied().unwrap_or_default()
     }
@@ -112,7 +112,7 @@ impl SessionTable {
         !self.orders.using.contains_key(&device)
     }
 
-    /// See [`super::Cluster::check_invariants`].
+    /// Checks the table, see [`super::Cluster::check_invariants`].
     pub(super) fn check(&self) -> Result<(), String> {
         let mut orders = Orders::default();
         for session in self.sessions.values() {

@@ -19,7 +19,7 @@ use super::time::Millis;
 use accord_types::{DeviceId, DeviceKind, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many times as long a node may be silent while most of the cluster is: it may be the coordinator that is cut off.
+/// The factor by which a node may be silent longer while most of the cluster is: the coordinator may be cut off.
 pub(super) const DOUBT: u64 = 6;
 
 /// Every bound and period of the core.
@@ -94,15 +94,15 @@ pub struct Cluster {
     pub(super) joining: Joiners,
     pub(super) sessions: SessionTable,
     pub(super) clients: BTreeMap<ClientId, SessionId>,
-    /// Those who wait for an answer, in the order in which they came.
+    /// Requests that wait for an answer, in the order in which they came.
     pub(super) held: HeldRequests,
     /// Sessions with an executor, by node: the reverse of [`Session::executors`].
     pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
-    /// When sessions end that may not last for ever, the next one first.
+    /// Times at which sessions end that may not last for ever, the next one first.
     pub(super) ends: BTreeSet<(Millis, SessionId)>,
     /// Ended sessions of earlier coordinators.
     pub(super) ended: EndedSessions,
-    /// Why sessions have ended that were ended by another than their program.
+    /// Reasons for the ends of sessions that did not end by their program.
     pub(super) session_ends: SessionEnds,
     /// MPI programs that have been told that their ranks crowd on one device.
     pub(super) warned: BTreeSet<Ranks>,

@@ -24,32 +24,32 @@ const TOLD_WITHIN: Duration = Duration::from_secs(5);
 /// A peer of whom it is known who it is.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
-    /// What it is; the first is how it is called.
+    /// Its roles; the first is its name.
     pub(super) roles: Vec<Role>,
     /// None: it is on this machine.
     pub(super) address: Option<SocketAddr>,
-    /// Why none of its calls is answered.
+    /// The reason why none of its calls is answered.
     pub(super) refused: Option<Error>,
 }
 
 impl Caller {
-    /// By the certificate that it has shown.
+    /// Creates the caller of the certificate that it has shown.
     pub(super) fn certified(tls: &CommonState) -> Result<Self> {
         Ok(Self { roles: vec![name_of_peer(tls.peer_certificates())?.role], address: None, refused: None })
     }
 
-    /// How it is called.
+    /// Returns its name.
     pub(super) fn called(&self) -> String {
         self.roles.first().map_or_else(String::new, Role::to_string)
     }
 
-    /// Whose connections and calls are counted.
+    /// Returns the user by whom connections and calls are counted.
     pub(super) fn who(&self) -> Who {
         let is_trusted = self.roles.iter().any(|role| matches!(role, Role::Agent(_) | Role::Admin(_)));
         Who { user: self.called(), is_trusted }
     }
 
-    /// Where it is, as others reach it.
+    /// Returns its address, as others reach it.
     pub(super) fn ip(&self) -> IpAddr {
         self.address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
     }
@@ -70,7 +70,7 @@ impl Caller {
         access::check_node(&self.roles, node).map_err(|error| refusal(&error))
     }
 
-    /// Whose programs these are.
+    /// Returns the user of its programs.
     pub(super) fn user(&self) -> Result<String> {
         match access::check_roles(&self.roles, Act::OpenSession)? {
             Role::Tenant(user) => Ok(user.clone()),
@@ -85,7 +85,7 @@ fn refusal(error: &Error) -> Status {
     Status::permission_denied(in_words(error))
 }
 
-/// What a call is answered whose user has as much as they may have.
+/// Returns the answer to a call whose user has as much as they may have.
 pub(super) fn over_quota(error: &Error) -> Status {
     Status::resource_exhausted(in_words(error))
 }
@@ -101,7 +101,7 @@ pub(super) struct Secured {
     pub(super) stay: Stay,
 }
 
-/// How long a connection stays.
+/// The time that a connection stays.
 pub(super) enum Stay {
     /// For as long as it likes.
     Placed { _slot: TenantSlot },
@@ -110,7 +110,7 @@ pub(super) enum Stay {
 }
 
 impl Stay {
-    /// For a connection that is only told why it may not stay.
+    /// Creates the stay of a connection that is only told why it may not stay.
     pub(super) fn leaves(mut turn: Turn) -> Self {
         Self::Leaves(Box::pin(async move {
             let _ = tokio::time::timeout(TOLD_WITHIN, turn.over()).await;

@@ -40,7 +40,7 @@ enum Sent {
     Gone,
 }
 
-/// To one agent.
+/// The sender of messages to one agent.
 pub(super) type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
 
 /// The parameters of a driver's start.
@@ -268,7 +268,7 @@ impl Driver {
         look(&self.lock().cluster)
     }
 
-    /// What was used until now.
+    /// Returns the usage until now.
     pub(super) fn usage(&self) -> UsageView {
         let now = self.now();
         self.lock().cluster.usage(now)

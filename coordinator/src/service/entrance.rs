@@ -31,7 +31,7 @@ pub(super) struct Turn {
     stays: oneshot::Receiver<()>,
 }
 
-/// How many descriptors this process may have; none: as many as it likes.
+/// Returns how many descriptors this process may have; `None`: as many as it likes.
 pub(super) fn descriptors() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }

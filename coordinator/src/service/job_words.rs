@@ -18,7 +18,7 @@ pub(super) fn account(view: &JobView) -> &str {
     view.account.strip_suffix(&view.user).and_then(|account| account.strip_suffix('/')).unwrap_or(&view.account)
 }
 
-/// Where a job is on its way.
+/// Returns the stage of a job.
 pub(super) fn state(scheduler: &Scheduler, job: &JobView) -> v1::JobState {
     match job.phase {
         Phase::Waiting if scheduler.is_on_hold(job.job) => v1::JobState::OnHold,
@@ -47,7 +47,7 @@ pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Opti
     }
 }
 
-/// Why a job waits, and when it starts.
+/// Adds the reason for a job's wait, and its start.
 pub(super) fn add_wait(of: &mut v1::Job, view: &View, scheduler: &Scheduler, position: u32, starts: Option<Millis>) {
     let id = JobId(of.job);
     of.position = position;

@@ -43,8 +43,8 @@ pub(super) fn stop() -> v1::CoordinatorMessage {
     message(Body::Stop(v1::Stop {}))
 }
 
-/// Why an agent is refused, as gRPC says it. Agents go on trying after `RESOURCE_EXHAUSTED` and
-/// `UNAVAILABLE`, and give up after the others.
+/// Returns the refusal of an agent as gRPC has it. Agents go on trying after `RESOURCE_EXHAUSTED` and `UNAVAILABLE`,
+/// and give up after the others.
 pub(super) fn refusal(refusal: &Refusal) -> Status {
     let text = refusal.to_string();
     match refusal {

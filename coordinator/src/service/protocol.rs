@@ -32,7 +32,7 @@ impl Protocol {
     }
 }
 
-/// How many bytes are read of a name that is said to be so long: no protocol has a longer one.
+/// Returns how many bytes are read of a name that is said to be so long: no protocol has a longer one.
 pub(super) fn name_len(said: u8) -> usize {
     usize::from(said).min(PROTOCOL_MAX)
 }

@@ -43,7 +43,7 @@ pub(super) struct View {
 pub(super) struct Listed {
     /// Running jobs by number, then waiting ones in their order, then those on hold; of waiting ones the position.
     pub(super) jobs: Vec<(JobId, u32)>,
-    /// When waiting jobs start, as far as is known.
+    /// Starts of waiting jobs, as far as they are known.
     pub(super) starts: BTreeMap<JobId, Millis>,
 }
 
@@ -59,12 +59,12 @@ impl View {
         (clock.unix_ms + at.since(clock.now)).saturating_sub(clock.now.since(at))
     }
 
-    /// When it was made.
+    /// Returns the time when it was made.
     pub(super) fn now(&self) -> Millis {
         self.clock.now
     }
 
-    /// What users see of others' jobs.
+    /// Returns which of others' jobs users see.
     pub(super) fn others_jobs(&self) -> OthersJobs {
         self.others_jobs
     }

@@ -39,10 +39,10 @@ struct Counts {
     watches: usize,
 }
 
-/// Whose place it is to be.
+/// The user whose place it is to be.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
-    /// How the caller is called.
+    /// The caller's name.
     pub(super) user: String,
     /// Whether it is an agent, or looks after the cluster: these have the reserve.
     pub(super) is_trusted: bool,

@@ -53,13 +53,14 @@ impl Witnesses {
         self.munge.is_some()
     }
 
-    /// Whose process has connected to the socket: `uid`, as the system says. Tells it whether it is taken.
+    /// Returns the user of a process that has connected to the socket: `uid`, as the system says. Tells the process
+    /// whether it is taken.
     pub(super) async fn by_system(&self, stream: &mut Stream, uid: u32) -> Result<Caller> {
         let found = self.ask(move || Ok(attested(uid, Witness::System))).await;
         self.answer(stream, found).await
     }
 
-    /// Whose process has connected by TCP without a certificate, as MUNGE says.
+    /// Returns the user of a process that has connected by TCP without a certificate, as MUNGE says.
     pub(super) async fn by_munge(&self, stream: &mut Stream) -> Result<Caller> {
         let munge = self.munge.clone().ok_or_else(|| refused("it showed no certificate"))?;
         let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));

@@ -32,7 +32,7 @@ struct Standing {
     account: u32,
 }
 
-/// What the order needs to know of a waiting job.
+/// The properties of a waiting job that the order needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) submitted: Millis,
@@ -53,7 +53,7 @@ pub(crate) struct Bound {
 #[derive(Clone, Debug)]
 pub(crate) struct AccountUse {
     pub(crate) parent: Option<u32>,
-    /// From the site to the account itself.
+    /// The accounts from the site to this one.
     pub(crate) path: Vec<u32>,
     /// Whether it has no accounts below it.
     pub(crate) is_leaf: bool,
@@ -64,9 +64,9 @@ pub(crate) struct AccountUse {
     pub(crate) most: Vec<Bound>,
     /// Thousandths of devices by class.
     pub(crate) held: Vec<u64>,
-    /// Those of `held` that jobs with a limit longer than the quantum hold.
+    /// The part of `held` of jobs with a limit longer than the quantum.
     pub(crate) long: Vec<u64>,
-    /// What the reserved starts of its first jobs take, by class.
+    /// The demand of the reserved starts of its first jobs, by class.
     pub(crate) claimed: Vec<u64>,
     /// Decayed thousandths of devices times milliseconds, by class.
     used: Vec<u64>,

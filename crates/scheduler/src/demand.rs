@@ -25,7 +25,7 @@ pub(crate) struct Pick {
     pub(crate) exclusive: bool,
 }
 
-/// How devices are to be placed.
+/// The placement of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Layout {
     /// Anywhere, on the fewest nodes.

@@ -7,7 +7,7 @@
 use crate::accounts::{Accounts, change, contains, sum_of, taken_of};
 use crate::ids::ClassId;
 
-/// What an account takes beside what it holds, in thousandths by class.
+/// An account's further demand beside its holdings, in thousandths by class.
 pub(crate) type Takes<'a> = (u32, &'a [(ClassId, u64)]);
 
 impl Accounts {

@@ -20,14 +20,14 @@ pub(crate) struct Grant {
     pub(crate) class: ClassId,
     pub(crate) amount: Amount,
     pub(crate) exclusive: bool,
-    /// What is charged, in thousandths of a device.
+    /// The charge, in thousandths of a device.
     pub(crate) milli: u64,
     pub(crate) cores: u64,
     pub(crate) host_memory: u64,
     pub(crate) hold: Hold,
 }
 
-/// Which reserved starts give way to which.
+/// The rank of reserved starts: lower ones give way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
     /// Gives way to the others.
@@ -46,7 +46,7 @@ pub(crate) struct Promise {
     /// The choice of classes that it is for.
     pub(crate) choice: Vec<PartDemand>,
     pub(crate) rank: Rank,
-    /// What it takes, in thousandths by class.
+    /// Its demand, in thousandths by class.
     pub(crate) demand: Vec<(ClassId, u64)>,
     /// Its first time, before devices that were released late moved it.
     pub(crate) planned: Millis,
@@ -67,17 +67,17 @@ pub(crate) struct Job {
     /// Its place among the jobs that administrators put first.
     pub(crate) front: Option<u64>,
     pub(crate) on_hold: bool,
-    /// When it has waited for long enough.
+    /// Time when it has waited for long enough.
     pub(crate) waits_until: Option<Millis>,
-    /// Until when it keeps its place without a connection.
+    /// Time until which it keeps its place without a connection.
     pub(crate) kept_until: Option<Millis>,
     /// Its time limit; none: it is renewed by quantum.
     pub(crate) limit_ms: Option<u64>,
     pub(crate) started: Millis,
     pub(crate) ends: Millis,
-    /// When it is warned of that, or its lease is renewed.
+    /// Time when it is warned of that, or its lease is renewed.
     pub(crate) warned: Millis,
-    /// Why it ends at its lease's end, once that is settled.
+    /// The reason for its end at its lease's end, once that is settled.
     pub(crate) ending: Option<EndCause>,
     pub(crate) grants: Vec<Grant>,
     pub(crate) promise: Option<Promise>,

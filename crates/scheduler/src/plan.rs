@@ -16,7 +16,7 @@ pub(crate) struct Plan {
     pub(crate) spots: Vec<Spot>,
 }
 
-/// What planning goes by besides the demand.
+/// The inputs of planning besides the demand.
 #[derive(Clone, Copy)]
 pub(crate) struct Planner<'a> {
     pub(crate) pool: &'a Pool,

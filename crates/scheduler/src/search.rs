@@ -15,7 +15,7 @@ use crate::request::{Locality, Take};
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a search goes by besides the demand.
+/// The inputs of a search besides the demand.
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) pool: &'a Pool,

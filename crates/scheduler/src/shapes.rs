@@ -17,7 +17,7 @@ const CHOICES_MAX: usize = 64;
 /// Shapes without jobs that are kept, for the next request like them.
 const UNUSED_MAX: usize = 256;
 
-/// What makes two requests of one shape.
+/// The properties that two requests of one shape share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ShapeKey {
     /// Without what does not matter for the place: how long it waits, and its priority.
@@ -36,9 +36,9 @@ pub(crate) struct Shape {
     pub(crate) layout: Layout,
     /// The classes of the parts: each choice of each alternative, first choice first.
     pub(crate) choices: Vec<Vec<PartDemand>>,
-    /// How many of the choices are of each alternative.
+    /// Number of the choices of each alternative.
     pub(crate) of_alternative: Vec<usize>,
-    /// What the first choice takes at least, in thousandths by class.
+    /// The least demand of the first choice, in thousandths by class.
     pub(crate) first_demand: Vec<(ClassId, u64)>,
     /// Every class of every choice.
     pub(crate) classes: u128,

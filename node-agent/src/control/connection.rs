@@ -27,7 +27,7 @@ use tonic::{Code, Status, Streaming};
 use v1::registry_client::RegistryClient;
 use v1::{agent_message, coordinator_message};
 
-/// How long connecting, and then the answer to the registration, may take.
+/// The time limit of connecting, and then of the answer to the registration.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Silence after which the connection is probed, and how long the answer may take.
 const PROBE: Duration = Duration::from_secs(1);
@@ -38,9 +38,9 @@ const _: () = assert!(EXECUTORS_MAX <= NODE_SESSIONS_MAX);
 /// How long the goodbye may take to get out.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Who registers.
+/// The agent that registers.
 pub(crate) struct Identity {
-    /// How to reach it.
+    /// The coordinator to reach.
     pub(crate) coordinator: Coordinator,
     pub(crate) node_name: String,
     /// Higher for every start of this agent.
@@ -49,7 +49,7 @@ pub(crate) struct Identity {
     pub(crate) address: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) hardware: Hardware,
-    /// Which limits of sessions the kernel enforces.
+    /// The limits of sessions that the kernel enforces.
     pub(crate) kernel_limits: v1::KernelLimits,
     /// The MPI world that this agent is a rank of; empty: none.
     pub(crate) world: String,
@@ -57,9 +57,9 @@ pub(crate) struct Identity {
     pub(crate) mpi: Option<Arc<MpiFabric>>,
     /// Whether its MPI is GPU-aware; none outside of worlds and without GPUs.
     pub(crate) gpu_aware: Option<GpuAware>,
-    /// It takes lanes of other machines in clear.
+    /// Whether it takes lanes of other machines in clear.
     pub(crate) plain_tcp: bool,
-    /// What is measured, and how.
+    /// The measurements, and their means.
     pub(crate) measures: Arc<Measures>,
     /// Kept up to date for the agent's monitoring.
     pub(crate) registered: Registered,
@@ -91,7 +91,7 @@ impl Attendance {
         self.outbox.try_send(v1::AgentMessage { body: Some(body) }).is_ok()
     }
 
-    /// What the coordinator says next. Nothing is lost if it is given up.
+    /// Returns the coordinator's next message. Nothing is lost if the future is dropped.
     pub(super) async fn message(&mut self) -> Result<v1::CoordinatorMessage, Disconnect> {
         let closed = || Disconnect::Unreachable("it closed the connection".to_owned());
         self.inbound.message().await.map_err(disconnect)?.ok_or_else(closed)
@@ -190,7 +190,7 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
     }
 }
 
-/// As the coordinator reads it.
+/// Converts a word to the coordinator's message.
 pub(super) fn words(word: Word) -> agent_message::Body {
     match word {
         Word::Heartbeat(sessions) => {
@@ -250,7 +250,7 @@ fn disconnect(status: Status) -> Disconnect {
 }
 
 impl Identity {
-    /// What it registers with.
+    /// Returns its registration.
     pub(super) fn registration(
         &self,
         previous: Option<NodeId>,

@@ -13,7 +13,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// Says which form the file has.
 const FORM: &str = "accord figures 1";
 
-/// Where figures of this hardware and software are kept.
+/// The file with figures of this hardware and software.
 pub(super) struct Kept {
     file: PathBuf,
     fingerprint: String,
@@ -22,7 +22,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// In `folder`: the processor, the kernel, the devices with their drivers, and Accord's own files make them.
+    /// Names the file in `folder` by the processor, the kernel, the devices with their drivers, and Accord's own files.
     pub(super) fn of(folder: &Path, program: &Path, libacc: Option<&Path>, devices: &[DeviceInfo]) -> Self {
         let mut fingerprint = format!("{FORM}\n= accord {}\n", env!("CARGO_PKG_VERSION"));
         for file in [Some(program), libacc].into_iter().flatten() {
@@ -48,7 +48,7 @@ impl Kept {
         Self { file, fingerprint, ordinals }
     }
 
-    /// What is kept; none if nothing is, or of something else.
+    /// Reads the kept figures; `None` if there are none, or they are of another machine.
     pub(super) fn read(&self) -> Option<NodeFigures> {
         if std::fs::metadata(&self.file).ok()?.len() > BYTES_MAX {
             return None;

@@ -26,7 +26,8 @@ pub(super) fn write(figures: &NodeFigures) -> String {
     text
 }
 
-/// What [`write`] wrote, with the device at each place of `ordinals` named by its number there. None if it is no such text, or not all of it.
+/// Reads the output of [`write`], with the device at each place of `ordinals` named by its number there. `None` if it
+/// is no such text, or not all of it.
 pub(super) fn read(text: &str, ordinals: &[u32]) -> Option<NodeFigures> {
     let mut figures = NodeFigures::default();
     let ordinal = |place: u64| ordinals.get(usize::try_from(place).ok()?).copied();

@@ -38,7 +38,7 @@ const CPU_MEMORY: &str = "64M";
 const NOT_HANDED_ON: [&str; 6] =
     ["ACCORD_COORDINATOR", "ACCORD_TRACE", "ACCORD_TIME", "ACCORD_DEBUG", "ACC_DEVICE_TYPE", "ACC_PROFLIB"];
 
-/// What is measured, and with what.
+/// The measurements of an agent, and their means.
 pub(crate) struct Measures {
     /// This program.
     pub(crate) program: PathBuf,
@@ -48,16 +48,17 @@ pub(crate) struct Measures {
     pub(crate) devices: Vec<DeviceInfo>,
     /// The GPUs that the process that measures sees, if not all that the agent sees.
     pub(crate) shown: Option<String>,
-    /// Where figures are kept; none: nowhere.
+    /// The folder of kept figures; `None`: they are not kept.
     pub(crate) cache: Option<PathBuf>,
-    /// How lanes go to other agents.
+    /// The transport of lanes to other agents.
     pub(crate) wanted: Wanted,
-    /// They may go in clear.
+    /// Whether they may go in clear.
     pub(crate) plain_tcp: bool,
 }
 
 impl Measures {
-    /// What the node's memory and devices take: as it was kept from an earlier start on the same hardware and software, else measured.
+    /// Returns the times of the node's memory and devices: as they were kept from an earlier start on the same hardware
+    /// and software, else measured.
     pub(crate) fn within_node(&self) -> NodeFigures {
         let kept =
             self.cache.as_deref().map(|folder| Kept::of(folder, &self.program, self.libacc.as_deref(), &self.devices));
@@ -126,7 +127,7 @@ impl Measures {
         lines::read(&String::from_utf8_lossy(&answer), &ordinals).ok_or_else(|| "its answer makes no sense".to_owned())
     }
 
-    /// What the path to another agent takes, over a lane as sessions have them.
+    /// Measures the path to another agent, over a lane as sessions have them.
     ///
     /// # Errors
     /// Returns an error if there is no such lane.

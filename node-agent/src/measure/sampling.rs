@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Runs at most, and the time after which there are no more.
 const RUNS_MAX: usize = 100;
 const SHARE: Duration = Duration::from_millis(10);
-/// What is copied as a stream.
+/// Size of a copy that is measured as a stream.
 pub(super) const STREAM: usize = 8 << 20;
 
 /// The middle of some runs, after one that is not counted.
@@ -22,7 +22,7 @@ pub(super) fn median(mut run: impl FnMut()) -> Duration {
     times[times.len() / 2]
 }
 
-/// What a copy takes that is as long as it is told.
+/// Measures the times of a copy of a given length.
 pub(super) fn path(mut copy: impl FnMut(usize)) -> PathTimes {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let [small, medium] = [SMALL, MEDIUM].map(|bytes| ns(median(|| copy(usize::try_from(bytes).unwrap_or(0)))));

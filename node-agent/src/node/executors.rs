@@ -20,7 +20,7 @@ pub(super) struct Executors {
     remains: BTreeMap<String, usize>,
 }
 
-/// Of a session.
+/// The executor of a session.
 #[derive(Debug)]
 pub(super) struct SessionExecutor {
     pub(super) executor: ExecutorId,
@@ -89,7 +89,7 @@ impl Executors {
         self.places.iter()
     }
 
-    /// What runs, and goes on.
+    /// Returns the session's executor that runs, and goes on.
     pub(super) fn of(&self, session: SessionId) -> Option<ExecutorId> {
         self.places.get(&session).filter(|place| place.stage == Stage::Runs).map(|place| place.executor)
     }
@@ -123,7 +123,7 @@ impl Executors {
         self.places.values_mut().for_each(|place| place.end_for(Some(ending), ends));
     }
 
-    /// Why an executor was told to end, if its program shall learn that from it.
+    /// Returns why an executor was told to end, if its program shall learn that from it.
     pub(super) fn ending(&self, executor: ExecutorId) -> Option<&ExecutorEnding> {
         self.places.values().find(|place| place.executor == executor)?.ending.as_ref()
     }
@@ -133,7 +133,7 @@ impl Executors {
         self.places.get_mut(&session).filter(|place| place.executor == executor)
     }
 
-    /// It has ended, or never began.
+    /// Records that an executor has ended, or never began.
     pub(super) fn over(&mut self, session: SessionId, executor: ExecutorId) -> Option<Stage> {
         let place = self.of_executor(session, executor)?;
         let before = std::mem::replace(&mut place.stage, Stage::Over);

@@ -83,12 +83,12 @@ impl Grants {
         }
     }
 
-    /// Why the session's last executor has ended, if that was no orderly end.
+    /// Returns why the session's last executor has ended, if that was no orderly end.
     pub(super) fn why_ended(&self, session: SessionId) -> Option<&str> {
         self.known.get(&session).map(|known| &*known.executors_end).filter(|why| !why.is_empty())
     }
 
-    /// No session is open, as far as it was told.
+    /// Whether no announced session is open.
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

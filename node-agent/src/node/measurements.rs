@@ -5,15 +5,15 @@ use accord_types::{NodeFigures, SessionKey};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What the coordinator is told to be here.
+/// The agent's version, for the coordinator.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// So long after its start, and after its last session, a node measures nothing by itself.
+/// The time after its start, and after its last session, in which a node measures nothing by itself.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
-/// How long another agent's measurement is expected.
+/// The time for which another agent's measurement is expected.
 pub(super) const EXPECTED_FOR: Duration = Duration::from_secs(5);
 /// Measurements that are expected at one time. The coordinator orders one; the others may have failed.
 pub(super) const EXPECTED_MAX: usize = 4;
-/// What was measured and not yet told.
+/// Most measurements that are not told yet.
 pub(super) const TOLD_LATER_MAX: usize = 8;
 
 /// See the module.
@@ -21,9 +21,9 @@ pub(super) const TOLD_LATER_MAX: usize = 8;
 pub(super) struct Measuring {
     pub(super) within: Within,
     pub(super) figures: Option<NodeFigures>,
-    /// On this connection to the coordinator.
+    /// Whether the figures were told on this connection to the coordinator.
     pub(super) figures_told: bool,
-    /// When the node was last seen with sessions.
+    /// Time when the node was last seen with sessions.
     pub(super) busy: Duration,
     /// Whether a client waits for the figures.
     pub(super) hurries: bool,
@@ -51,7 +51,7 @@ pub(super) struct Expected {
 }
 
 impl Measuring {
-    /// Of an agent that has just been started.
+    /// Creates the state of an agent that has just been started.
     pub(super) fn new(measures: bool) -> Self {
         Self {
             within: if measures { Within::Due } else { Within::Never },
@@ -65,7 +65,7 @@ impl Measuring {
         }
     }
 
-    /// When something is due, for a node that has no sessions.
+    /// Returns when something is due, for a node that has no sessions.
     pub(super) fn next(&self) -> Option<Duration> {
         (self.within == Within::Due).then(|| self.busy + QUIET)
     }

@@ -70,7 +70,8 @@ impl Node {
         self.measuring.expected.push_back(Expected { measurement, key, end: now + EXPECTED_FOR });
     }
 
-    /// What the lane of an expected measurement has to prove. The error is that none with this number is expected.
+    /// Returns the key that the lane of an expected measurement has to prove. The error is that none with this number
+    /// is expected.
     pub(super) fn key_of_measurement(&self, now: Duration, measurement: SessionId) -> Result<SessionKey> {
         let known = self.measuring.expected.iter().find(|known| known.measurement == measurement.0 && now < known.end);
         known.map(|known| known.key).ok_or_else(not_expected)
@@ -92,7 +93,7 @@ impl Node {
         Ok(())
     }
 
-    /// What is to be measured or told now.
+    /// Adds the measurements and messages that are due now.
     pub(super) fn attend_measuring(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         if !self.is_in() {
             // The next coordinator knows nothing.
@@ -114,7 +115,7 @@ impl Node {
         effects.extend(self.measuring.outcomes.drain(..).map(Effect::Send));
     }
 
-    /// See [`Node::check_invariants`].
+    /// Checks the measurements, see [`Node::check_invariants`].
     pub(super) fn check_measuring(&self) -> Result<(), String> {
         let counts = (self.measuring.expected.len(), self.measuring.outcomes.len());
         let is_bounded = counts.0 <= EXPECTED_MAX && counts.1 <= TOLD_LATER_MAX;

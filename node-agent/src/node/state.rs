@@ -34,14 +34,14 @@ pub struct Node {
     pub(super) name: String,
     /// Lanes from other machines may be in clear, where their session's grant says so too.
     pub(super) plain_tcp: bool,
-    /// What the coordinator called it last.
+    /// The coordinator's last name of it.
     pub(super) endpoint: Option<Endpoint>,
     pub(super) grants: Grants,
     pub(super) executors: Executors,
     pub(super) quota: Quota,
     pub(super) stopping: bool,
     pub(super) link: Membership,
-    /// Why the agent has to end.
+    /// The reason why the agent has to end.
     pub(super) ending: Option<Ending>,
     /// Before the next try to connect.
     pub(super) pause: Duration,
@@ -49,7 +49,7 @@ pub struct Node {
     pub(super) period: Duration,
     /// Sessions that the coordinator was told to have an executor here.
     pub(super) told: BTreeSet<SessionId>,
-    /// Why executors of such sessions have ended, as far as it was not to be expected.
+    /// Reasons for unexpected ends of such sessions' executors.
     pub(super) reasons: BTreeMap<SessionId, String>,
     pub(super) jobs: Jobs,
     pub(super) measuring: Measuring,

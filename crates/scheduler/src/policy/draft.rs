@@ -13,7 +13,7 @@ pub(super) type Span = Range<usize>;
 /// An account whose parent is known by name only.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
-    /// Where its name is.
+    /// The place of its name.
     pub(super) name: Span,
     pub(super) account: Account,
     pub(super) rules: AccountRules,
@@ -22,7 +22,7 @@ pub(super) struct Draft {
     pub(super) most: Vec<(Quota, Span)>,
     pub(super) users: Vec<(Member, Span)>,
     pub(super) default_for: Vec<(Member, Span)>,
-    /// What it says of priorities; none: as its parent.
+    /// Its priorities; `None`: as its parent's.
     pub(super) priorities: Option<(i32, i32)>,
     pub(super) default_place: Span,
     pub(super) default_limit_place: Span,

@@ -166,7 +166,7 @@ impl<'a, 't> Keys<'a, 't> {
         }
     }
 
-    /// What one user may have.
+    /// Reads the limits of one user.
     pub(super) fn user_limits(&self, findings: &mut Findings<'_>) -> UserLimits {
         UserLimits {
             weight: self.count("weight", 1, findings),

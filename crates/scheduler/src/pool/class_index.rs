@@ -16,7 +16,7 @@ pub(crate) struct ClassIndex {
     pub(crate) installed: u32,
     /// Devices that work and are not to be drained.
     pub(crate) sound: u64,
-    /// Those of them that jobs with limits longer than the quantum hold.
+    /// Number of those that jobs with limits longer than the quantum hold.
     pub(crate) long: u64,
     /// Free devices, set aside later or not.
     pub(crate) whole: u64,

@@ -41,7 +41,7 @@ pub(crate) struct Window {
     pub(crate) ends: Millis,
 }
 
-/// What a device has for new jobs: how the index files it.
+/// The free share of a device for new jobs, by which the index files it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Vacancy {
     /// Lost, faulty, or exclusively held.
@@ -60,7 +60,7 @@ pub(crate) struct Device {
     /// Bytes of memory.
     pub(crate) memory: u64,
     pub(crate) holders: Vec<Holder>,
-    /// In quarantine, or in use by others than jobs.
+    /// Whether it is in quarantine, or in use by others than jobs.
     pub(crate) faulty: bool,
     /// Its node does not describe it any more.
     pub(crate) absent: bool,
@@ -68,18 +68,18 @@ pub(crate) struct Device {
     pub(crate) drained: Option<Millis>,
     pub(crate) claims: Vec<Claim>,
     pub(crate) windows: Vec<Window>,
-    /// As the index has it.
+    /// The vacancy by which the index has it.
     pub(super) filed: Vacancy,
     pub(super) filed_available: Millis,
     pub(super) filed_use: Use,
 }
 
-/// What a device counts for when long jobs are to leave room for guarantees.
+/// The count of a device when long jobs are to leave room for guarantees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Use {
-    /// It works, and is not to be drained.
+    /// Whether it works, and is not to be drained.
     pub(super) sound: bool,
-    /// It works, and a job with a limit longer than the quantum holds it.
+    /// Whether it works, and a job with a limit longer than the quantum holds it.
     pub(super) long: bool,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct OnNode {
     available: Vec<Millis>,
 }
 
-/// Where a node is, by its labels `rack` and `switch`.
+/// The place of a node, by its labels `rack` and `switch`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Domain {
     pub(crate) rack: Option<u32>,
@@ -69,7 +69,7 @@ impl Node {
     }
 }
 
-/// What a pool notes of its changes.
+/// The changes of a pool.
 pub(crate) struct Changes {
     /// When each class had more than before, and a device that was to be available sooner.
     stamps: Vec<(u64, u64)>,

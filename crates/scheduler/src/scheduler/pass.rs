@@ -18,7 +18,7 @@ const GROWN_MAX: usize = 64;
 /// Host cores that weigh as much as a device where it is compared what nodes have left: those of a node with 128 cores and 8 devices.
 const CORES_OF_DEVICE: u64 = 16;
 
-/// Why a job's account keeps it from starting.
+/// The reason why a job's account keeps it from starting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
     /// So many jobs of this account run.
