@@ -31,7 +31,7 @@ const SIGKILL: i32 = 9;
 /// What to do where an executor has had more memory than there was. Most of it is its devices'.
 const TOO_LITTLE_MEMORY: &str = "use smaller data, or have the node's agent offer less (--cpu-memory)";
 
-/// See the module.
+/// The way in which an agent runs executors.
 pub(crate) enum Hosting {
     /// A tenant's fault is that tenant's alone.
     Processes(Processes),

@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// See the module.
+/// The agent's part of an MPI world.
 pub(crate) struct MpiWorld {
     fabric: Arc<MpiFabric>,
     /// The machine's processes' way, unless another agent of the machine has it.

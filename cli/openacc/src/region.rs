@@ -95,7 +95,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// As the start code of a program that GCC has compiled does it.
+    /// Registers the region as the start code of a program that GCC has compiled does it.
     pub(crate) fn register(register: Register, launch: Launch) -> Self {
         // SAFETY: the tables are laid out as GCC 12 lays them out, and live as long as the program.
         unsafe { register(VERSION, (&raw const HOST).cast(), NVPTX, (&raw const TARGET).cast()) };

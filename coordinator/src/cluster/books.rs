@@ -4,7 +4,7 @@ use super::time::Millis;
 use accord_scheduler::ledger::{Clock, Ledger, Touched, month_of};
 use accord_scheduler::{Effect, Input, Policy, Scheduler};
 
-/// See the module.
+/// The scheduler and its ledger.
 #[derive(Debug)]
 pub(super) struct Books {
     scheduler: Scheduler,

@@ -5,7 +5,7 @@ use super::job::Held;
 use super::steps::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See the module.
+/// Requests that wait for agents.
 #[derive(Debug, Default)]
 pub(super) struct HeldRequests {
     requests: BTreeMap<u64, Held>,

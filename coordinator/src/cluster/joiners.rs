@@ -4,7 +4,7 @@ use super::input::{Joiner, LinkId};
 use super::steps::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See the module.
+/// The agents that are joining MPI worlds.
 #[derive(Debug, Default)]
 pub(super) struct Joiners {
     by_link: BTreeMap<LinkId, Joiner>,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Nodes by the time of something.
 type ByTime = BTreeSet<(Millis, NodeId)>;
 
-/// See the module.
+/// The nodes of the cluster, with indexes.
 #[derive(Debug, Default)]
 pub(super) struct NodeTable {
     nodes: BTreeMap<NodeId, Node>,

@@ -5,7 +5,7 @@ use super::steps::counted;
 use accord_types::{DeviceId, NodeId, SessionGrant, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See the module.
+/// The open sessions, with indexes.
 #[derive(Debug, Default)]
 pub(super) struct SessionTable {
     sessions: BTreeMap<SessionId, Session>,

@@ -13,7 +13,7 @@ const PART_OF_DESCRIPTORS: u64 = 4;
 /// Most of one address, as a part of all. Many programs may start on one machine at once.
 const PART_OF_ONE_ADDRESS: usize = 2;
 
-/// See the module.
+/// The connections of which nothing is known yet.
 pub(super) struct Entrance {
     state: ShortLock<Unknown>,
 }

@@ -18,7 +18,7 @@ const KNOWN_FOR: Duration = Duration::from_secs(60);
 /// Users whose groups were looked up lately. For more, all are forgotten.
 const KNOWN_MAX: usize = 4_096;
 
-/// See the module.
+/// A cache of users' Unix groups.
 pub(super) struct Groups {
     lookups: Arc<Semaphore>,
     known: ShortLock<HashMap<String, Instant>>,

@@ -5,7 +5,7 @@ use accord_proto::channel;
 use accord_trust::attest::PROTOCOL_MAX;
 use accord_types::{Error, ErrorCode, Result};
 
-/// See the module.
+/// The protocol of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Protocol {
     /// The control plane.

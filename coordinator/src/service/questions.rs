@@ -89,7 +89,7 @@ impl View {
     }
 }
 
-/// See the module.
+/// The bounds of concurrent questions, and the view that answers share.
 pub(super) struct Questions {
     turns: Arc<Semaphore>,
     by_user: ShortLock<HashMap<String, usize>>,

@@ -17,7 +17,7 @@ const TOOLS_OF_ONE_USER_MAX: usize = 32;
 /// Calls of Watch by one user.
 const WATCHES_OF_ONE_USER_MAX: usize = 4;
 
-/// See the module.
+/// The users' shares of connections, sessions and calls.
 pub(super) struct Tenants {
     /// Connections of all users.
     most: usize,

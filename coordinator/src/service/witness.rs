@@ -28,7 +28,7 @@ pub struct Attestation {
     pub users: UserRules,
 }
 
-/// See the module.
+/// The witnesses of callers without a certificate.
 pub(super) struct Witnesses {
     munge: Option<Munge>,
     users: UserRules,

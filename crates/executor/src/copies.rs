@@ -18,7 +18,7 @@ pub(crate) enum FromLane {
 }
 
 impl FromLane {
-    /// The bytes come unasked.
+    /// Posts a receive for bytes that come unasked.
     pub(crate) fn eager(inbox: &Inbox, transfer: TransferId, len: u64) -> Self {
         let (to, from) = channel();
         // If the copy was dropped meanwhile, so is the transfer, and its bytes are thrown away.
@@ -26,7 +26,7 @@ impl FromLane {
         Self::Coming(from)
     }
 
-    /// They don't.
+    /// Creates the source of bytes that are asked for.
     pub(crate) fn asked(bytes: AskedBytes) -> Self {
         Self::Asked(bytes)
     }

@@ -16,7 +16,7 @@ pub(super) const EXPECTED_MAX: usize = 4;
 /// Most measurements that are not told yet.
 pub(super) const TOLD_LATER_MAX: usize = 8;
 
-/// See the module.
+/// The state of an agent's measurements.
 #[derive(Debug)]
 pub(super) struct Measuring {
     pub(super) within: Within,

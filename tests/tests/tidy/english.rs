@@ -12,8 +12,8 @@ const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 /// Most lines of Rust with a pronoun in the place of a noun. The number may only fall.
 const PRONOUNS_MAX: usize = 8;
 
-/// Most public items whose documentation begins with neither a verb in the third person nor a noun. The number may only fall.
-const SUMMARIES_MAX: usize = 9;
+/// Most items with `pub` or `pub(...)` whose documentation begins with neither a verb in the third person nor a noun. The number may only fall.
+const SUMMARIES_MAX: usize = 72;
 
 /// First words of a summary that leave open what it is about. A summary of a boolean begins with "Whether".
 const OPEN: &str = "Also And Any Anything As At But By Else Everything For From How If In It No Not Nothing Of \
@@ -51,9 +51,10 @@ fn subjects_of_documents_are_nouns() {
 
 /// The public items of a file whose summaries begin with a word of [`OPEN`].
 fn open_summaries(text: &str) -> Vec<String> {
-    let item =
-        Regex::new(r"^\s*pub (?:(?:const|async|unsafe) )*(?:(?:fn|struct|enum|trait|type|const|static|mod) )?\w+")
-            .unwrap();
+    let item = Regex::new(
+        r"^\s*pub(?:\([a-z: ]+\))? (?:(?:const|async|unsafe) )*(?:(?:fn|struct|enum|trait|type|const|static|mod) )?\w+",
+    )
+    .unwrap();
     let is_open = |summary: &String| {
         let first = summary.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
         OPEN.split(' ').any(|open| open == first)

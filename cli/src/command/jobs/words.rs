@@ -31,7 +31,7 @@ pub(super) fn devices_json(devices: &[JobDevices]) -> Value {
     Value::from(rows.collect::<Vec<_>>())
 }
 
-/// How many devices these are.
+/// Returns the number of devices.
 pub(super) fn device_count(devices: &[JobDevices]) -> usize {
     devices.iter().map(|on| on.ordinals.len()).sum()
 }
