@@ -74,7 +74,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        // Who lacks something says so in the system's words, and others' messages have them, too.
+        // A process that lacks a resource reports it in the system's words, and other processes' messages have them, too.
         match scarce::remedy_of_words(&self.message).filter(|_| !self.message.contains("ulimit")) {
             Some(remedy) if self.message.ends_with('\n') => write!(f, "{remedy}"),
             Some(remedy) => write!(f, "; {remedy}"),

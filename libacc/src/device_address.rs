@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 /// Longest line that is printed; what is beyond is left out.
 const LINE_MAX: usize = 512;
 
-/// Who knows whose an address is.
+/// The runtime that knows the owners of addresses.
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// The program is linked with MPI: an address that it can't follow is one that MPI was given.
 static HAS_MPI: AtomicBool = AtomicBool::new(false);

@@ -390,7 +390,7 @@ fn mpi_ranks_get_devices_of_their_own_by_rank_and_by_local_rank() {
             assert_eq!(num, format!("dev{}", field(line, "num").unwrap()), "{idiom} {options:?}: {report}");
             taken.insert((node, ordinal));
         }
-        // Who names no device has the node's first one, and is told so.
+        // A program that names no device gets the node's first one, and a message about it.
         let warned = finished.stderr.contains("2 ranks of node");
         let wanted = if idiom == "none" { (3, true) } else { (6, false) };
         assert_eq!((taken.len(), warned), wanted, "{idiom} {options:?}: {taken:?} {}", finished.report());

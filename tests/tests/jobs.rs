@@ -90,7 +90,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     let (third, ends_third) = asks(&cluster, &other(), "1:cpu limit=1h");
     third.await_errors("job 3 waits").unwrap();
 
-    // A user sees own jobs, and others' as counts. Who has used less is before.
+    // A user sees own jobs, and others' as counts. A user with less usage is before.
     let own = accord(&cluster, "program", &["queue"]);
     says(&own, 0, &["2:cpu limit=1h", "h0/0-1", "WHY IT WAITS", "min, reserved", "1 job of other users waits"]);
     assert!(!own.stdout.contains(&OTHER.to_string()), "{}", own.report());

@@ -110,7 +110,7 @@ fn no_shared_memory_is_left_however_a_run_ends() {
         kill(run, signal).unwrap();
         let finished = running.finish().unwrap();
         assert!(finished.left_behind.is_empty(), "{signal}: {}", finished.report());
-        // Who is killed leaves that to its supervisor.
+        // A killed process leaves that to its supervisor.
         let end = Instant::now() + SLACK;
         while files.iter().any(|file| file.exists()) {
             assert!(Instant::now() < end, "{signal}: {files:?}");

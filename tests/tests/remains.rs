@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const ALICE: u32 = 60_001;
 const BOB: u32 = 60_002;
 
-/// Who leaves something, and who looks for it.
+/// The user that leaves bytes, and the user that looks for them.
 #[derive(Clone, Copy)]
 struct Users {
     leaves: Option<u32>,

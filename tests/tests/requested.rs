@@ -58,7 +58,7 @@ fn a_coordinator_gives_a_request_its_devices_and_lets_the_next_one_wait_for_them
     let (input, ends) = std::io::pipe().unwrap();
     let first = asks(&holds, "3:cpu").stdin(input).start().unwrap();
     first.await_output("has 3").unwrap();
-    // Who asks for nothing does not see devices that a job has to itself.
+    // A program that asks for nothing does not see devices that a job has to itself.
     let other = cluster.job(1, &counts).unwrap().run().unwrap().success().unwrap();
     assert!(other.stdout.starts_with("devices=1\n"), "{}", other.report());
     let second = asks(&counts, "2:cpu").start().unwrap();

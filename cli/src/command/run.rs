@@ -106,7 +106,7 @@ fn become_program(args: &RunArgs, request: Option<&Request>) -> Failure {
     Failure::start(program, &error)
 }
 
-/// Who comes after this process has no words for it: the loader leaves libacc out, or a process ends by a signal before it has begun.
+/// The program after this process can't report it: the loader leaves libacc out, or a process ends by a signal before it has begun.
 fn check_address_space() -> Result<()> {
     let (most, _) = getrlimit(Resource::RLIMIT_AS).map_err(|error| Failure::system("can't read a limit", error))?;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

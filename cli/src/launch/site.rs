@@ -23,13 +23,13 @@ pub(crate) struct Site {
     part: MpiPart,
 }
 
-/// Who starts processes on the nodes.
+/// The launcher of processes on the nodes.
 enum Starter {
     Mpirun(Mpirun),
     Srun(Srun),
 }
 
-/// Who says which nodes a run goes to.
+/// The source of a run's nodes.
 enum Source<'a> {
     File(&'a Path),
     /// Slurm, by this list.

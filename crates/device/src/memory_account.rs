@@ -1,4 +1,4 @@
-//! Who counts the memory that all sessions of a node have on a device that no driver counts for them.
+//! The account of the memory that all sessions of a node have on a device without a driver's count.
 
 use accord_types::{MemoryClaim, Result};
 

@@ -141,7 +141,7 @@ mod tests {
                 let fits = count < COUNT_MAX && bytes + len <= BYTES_MAX;
                 let mut offset = 0;
                 for piece in whole.chunks(whole.len().div_ceil(pieces)) {
-                    // Who lies says at the end that it goes on.
+                    // A lying program says at the end that the image goes on.
                     let last = offset + piece.len() as u64 == len;
                     let said = if lies && last { BYTES_MAX } else { len };
                     let taken = arriving.take(piece, offset, said);

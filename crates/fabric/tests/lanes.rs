@@ -188,7 +188,7 @@ fn every_changed_byte_of_a_lanes_tls_ends_it_with_words() {
     }
 }
 
-/// Who relays two handshakes to the end may not join what follows: the keys are each lane's own.
+/// An attacker that relays two handshakes to the end can't join what follows: the keys are each lane's own.
 #[test]
 fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
     let key = Key::random().unwrap();
@@ -230,7 +230,7 @@ fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
     }
 }
 
-/// Who relays a handshake and then does TLS with both sides, by keys of their own, is believed by neither.
+/// An attacker that relays a handshake and then does TLS with both sides, by keys of their own, is believed by neither.
 #[test]
 fn who_is_in_between_with_keys_of_their_own_is_refused_by_both() {
     let key = Key::random().unwrap();

@@ -257,7 +257,7 @@ const STATES: &[Condition] = &[
     }),
 ];
 
-/// Who cuts, and what.
+/// The side that cuts, and the lane that is cut.
 const CUTS: [&str; 4] = ["this side ends it", "the other side ends it", "its command lane ends", "a bulk lane ends"];
 
 #[test]

@@ -178,7 +178,7 @@ fn a_stopped_peer_blocks_no_thread_beyond_its_limit_and_loses_no_bytes() {
         lane.finish().unwrap();
         assert_eq!(read(&*lane, 8, 8), ((written + piece.len()) as u64).to_le_bytes());
         drop((lane, child));
-        // Who waits on it is woken by its own side alone.
+        // Its waiters are woken by their own side alone.
         let (lane, child) = peer(transport, "holds");
         let child = Stopping(child);
         child.stop();

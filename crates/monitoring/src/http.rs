@@ -46,7 +46,7 @@ pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
                 }
             },
             Some(over) = connections.tasks.join_next() => {
-                // Who had to go has left already.
+                // A connection that had to go has left already.
                 if let Ok(ticket) = over {
                     connections.leave(ticket);
                 }

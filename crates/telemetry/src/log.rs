@@ -1,4 +1,4 @@
-//! Messages of the services to standard error: one line each, nothing else. Who logs never waits for it.
+//! Messages of the services to standard error: one line each, nothing else. Logging never waits for it.
 
 mod line;
 mod outbox;

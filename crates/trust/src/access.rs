@@ -50,7 +50,7 @@ impl Act {
         Self::ApplyPolicy,
     ];
 
-    /// Who may.
+    /// The role that may.
     fn holder(self) -> &'static str {
         match self {
             Self::Coordinate => "coordinator",

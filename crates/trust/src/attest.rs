@@ -1,4 +1,4 @@
-//! Who a caller without a certificate is: a user, by the word of the operating system or of MUNGE, never by their own.
+//! The identity of a caller without a certificate: a user, by the word of the operating system or of MUNGE, never by their own.
 //! What they may do then, and what is said about it on the wire.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Who is who in a cluster, and what each may do.
+//! Identities in a cluster, and the rights of each.
 //!
 //! * [`name`]: what a certificate says of its holder: cluster and role. [`access`]: what a role may do; pure.
 //! * [`identity`]: a process's own certificate, and the authority that it believes. [`Trust`]: the same, read again when files change.

@@ -85,7 +85,7 @@ mod tests {
             assert!(error.contains("others than user") && error.contains("chmod go-w"), "{mode:o}: {error}");
         }
         allow("in", 0o755);
-        // Who can change the folder above can put another one in its place.
+        // A user that can change the folder above can put another one in its place.
         allow("", 0o777);
         assert!(check_folder(&socket).is_err());
         allow("", 0o1777);

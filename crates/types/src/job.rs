@@ -52,7 +52,7 @@ impl FromStr for JobToken {
 /// A request that waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueuedJob {
-    /// The job. Who loses its connection takes its place again by the token.
+    /// The job. A client that loses its connection takes its place again by the token.
     pub token: JobToken,
     /// Jobs before it.
     pub position: u32,

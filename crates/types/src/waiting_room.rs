@@ -14,7 +14,7 @@ pub struct WaitingRoom {
     most: usize,
     most_of_one_address: usize,
     next: Ticket,
-    /// Who waits, the oldest first, and where from.
+    /// Waiting connections with their addresses, the oldest first.
     waiting: BTreeMap<Ticket, String>,
     by_address: BTreeMap<String, BTreeSet<Ticket>>,
 }

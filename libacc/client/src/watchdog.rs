@@ -95,7 +95,7 @@ impl Watchdog {
                 continue;
             }
             self.running.store(false, Ordering::SeqCst);
-            // Who began to wait before that has left it to this thread.
+            // A thread that began to wait before that has left it to this one.
             if self.waiting.load(Ordering::SeqCst) == 0 || self.running.swap(true, Ordering::SeqCst) {
                 return;
             }

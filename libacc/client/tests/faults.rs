@@ -226,7 +226,7 @@ fn an_executor_that_dies_in_the_middle_of_copies_to_another() {
             assert_eq!(error.code(), ErrorCode::DeviceUnavailable, "{error}");
         }
         assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
-        // Who is left goes on, and takes what others push.
+        // The remaining executor goes on, and takes what others push.
         let (client, at) = &ends[1 - dies];
         client.store(Q5, *at, b"well").unwrap();
         client.wait(&[Q5]).unwrap();

@@ -42,7 +42,7 @@ pub(crate) struct Device {
     /// The owners of addresses.
     pub(crate) space: Arc<AddressSpace>,
     in_turn: Arc<WaitsInTurn>,
-    /// Who wants to know what happens here.
+    /// The observer of this device.
     watch: Arc<Watch>,
     /// The program's arrays may be page-locked.
     pub(crate) locks_pages: bool,

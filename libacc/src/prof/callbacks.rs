@@ -1,4 +1,4 @@
-//! Who listens to what (OpenACC 3.3, 5.4).
+//! The registered callbacks of tools (OpenACC 3.3, 5.4).
 
 use super::info::{Event, Records, is_data};
 use super::place;

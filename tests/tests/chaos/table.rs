@@ -1,4 +1,4 @@
-//! Who is hit, by what, when, and what is due then.
+//! The role that is hit, the fault, the phase, and the outcome that is due.
 
 use std::fmt;
 
@@ -127,7 +127,7 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
                 Due::GoesOn
             }
         }
-        // Its own link alone. Who opens a session asks again, for less time than the longest cut.
+        // Its own link alone. A program that opens a session asks again, for less time than the longest cut.
         (Role::Coordinator, LinkDownForLong) if phase == Phase::Open => Due::Either,
         (Role::Coordinator, _) if is_link => Due::GoesOn,
         (_, _) if is_link => return None,

@@ -40,7 +40,7 @@ struct Access {
 /// What happened to a place.
 #[derive(Clone, Copy, Default)]
 struct Past {
-    /// Who wrote last, and when.
+    /// The last writer, and the time.
     written: Option<(usize, u32)>,
     /// That was a copy to the program's memory.
     copied: bool,

@@ -100,7 +100,7 @@ fn every_collection_that_others_make_grow_is_in_the_document() {
     assert!(wrong.is_empty(), "say in {DOCUMENT} what bounds each of these:\n{}", wrong.join("\n"));
 }
 
-/// Who says that a constant is the bound says where that is, and what.
+/// A row that names a constant as the bound names its file and its value.
 #[test]
 fn constants_that_bound_collections_are_in_the_tables() {
     let document = document();

@@ -62,7 +62,7 @@ const UNSAFE: &[&str] = &[
     "fuzz/src/coverage.rs",
 ];
 
-/// Who may use whom: imports go down only. Programs, agents and the coordinator meet in the fabric's frames and in
+/// The crates that each crate may use: imports go down only. Programs, agents and the coordinator meet in the fabric's frames and in
 /// the protocol, nowhere else.
 const LAYERS: &[(&str, &[&str])] = &[
     ("accord-types", &[]),

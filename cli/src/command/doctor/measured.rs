@@ -185,7 +185,7 @@ mod tests {
         assert!(
             bad.is.ends_with("host's memory: it ended") && bad.remedy().is_some_and(|remedy| remedy.contains("UCX"))
         );
-        // Who switched it off knows.
+        // It was switched off on purpose.
         assert!(of(GpuAware::Untried).remedy().is_none());
     }
 

@@ -160,7 +160,7 @@ fn cluster(tls: Option<&str>, address: Option<&str>, wait: Duration) -> Vec<Item
     let home = std::env::var_os("HOME");
     let trust = Trust::of_program(address.unwrap_or_default(), tls, munge.as_deref(), home.as_deref());
     let keys = keys(&trust);
-    // Who can show nothing can't ask the coordinator.
+    // Without an identity the coordinator can't be asked.
     let asked = address.zip(trust.ok()).map(|(address, trust)| coordinator(address, trust, wait));
     std::iter::once(keys).chain(asked.into_iter().flatten()).collect()
 }

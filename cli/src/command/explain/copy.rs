@@ -56,7 +56,7 @@ fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<
         CopyMemory::Pinned => (End::Program, Known { pages: Pages::Unregistered, pinned: true }),
         CopyMemory::Locked => (End::Program, Known { pages: Pages::Registered, pinned: true }),
         CopyMemory::Gpu => (End::Device, NOTHING),
-        // Who has the bytes writes: for a copy in that is the other process.
+        // The process with the bytes writes: for a copy in that is the other one.
         CopyMemory::SameHost => (End::Mapped, NOTHING),
         CopyMemory::Elsewhere => (End::Handed { detached: false }, NOTHING),
     };

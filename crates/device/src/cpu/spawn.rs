@@ -81,7 +81,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         }
     })?;
     let mut process = started.process;
-    // Who has started another process instead has that one's number in the hello.
+    // A wrapper that has started another process instead has that one's number in the hello.
     if pid.cast_unsigned() != started.pid {
         process = Handle::new(pid, socket.as_fd()).map_err(|e| fail("pidfd_open", e))?;
     }

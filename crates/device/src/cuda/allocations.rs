@@ -23,7 +23,7 @@ pub(super) struct Allocations {
 struct Known {
     /// By their start.
     allocations: BTreeMap<u64, Numbered>,
-    /// Who gives them to other processes.
+    /// The exporter of allocations to other processes.
     exporters: Vec<Weak<Exporter>>,
 }
 

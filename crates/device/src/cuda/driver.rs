@@ -209,7 +209,7 @@ impl Driver {
         if let Some(driver) = DRIVER.get() {
             return Ok(driver);
         }
-        // Who has no descriptors or memory for it now may have some later.
+        // Descriptors or memory for it may be missing now and there later.
         let driver = Self::open()?;
         Ok(DRIVER.get_or_init(|| driver))
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 pub(crate) struct Fence {
     context: Arc<Context>,
-    /// How often it was set. Who has waited for it since needs not wait.
+    /// How often it was set. A stream that has waited for it since need not wait.
     count: AtomicU64,
     /// The last count that is known to be over.
     over: AtomicU64,

@@ -77,7 +77,7 @@ impl Stream {
 
     /// Whether single copies are unobservable, by tracing or by other code that uses the driver.
     fn is_unobserved(&self) -> bool {
-        // Who waits by the driver alone would not find what is held back.
+        // Code that waits by the driver alone would not find the copies that are held back.
         !self.shared.tracer.is_on() && !self.shared.company.is_some_and(|in_company| in_company())
     }
 

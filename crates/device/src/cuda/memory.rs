@@ -49,7 +49,7 @@ struct MappedPieces {
     exportable: bool,
     /// Whether network adapters are to reach new pieces themselves.
     rdma: bool,
-    /// Who gives pieces to other processes.
+    /// The exporter of pieces to other processes.
     exporters: Vec<Weak<Exporter>>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Scrubber {
     context: Arc<Context>,
     /// Made when the first memory is taken.
     tools: OnceLock<Tools>,
-    /// How often the event was recorded. Who has waited for it since needs not wait.
+    /// How often the event was recorded. A stream that has waited for it since need not wait.
     count: AtomicU64,
     /// The last count that is known to be over.
     over: AtomicU64,

@@ -216,7 +216,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     }
     let native = source.fills_native();
     if native {
-        // Who writes into the device's memory does not wait for its stream.
+        // A process that writes into the device's memory does not wait for its stream.
         settle(stream, seq)?;
     }
     let (mut done, mut by_driver) = (0, false);

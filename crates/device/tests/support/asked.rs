@@ -43,7 +43,7 @@ impl Sink for Waits {
     }
 }
 
-/// Who works on an operation needs the driver, which lets one in at a time.
+/// A thread that works on an operation needs the driver, which lets one in at a time.
 pub(crate) fn nothing_of_what_is_known() -> Test {
     const TIMES: u32 = 1_000;
     let device = device()?;

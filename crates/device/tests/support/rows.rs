@@ -136,7 +136,7 @@ pub(super) fn in_order() -> Test {
     Ok(())
 }
 
-/// Who waits for one stream has what another one holds back go, too: a region of the first may look out for it.
+/// A wait for one stream releases the copies that another one holds back, too: a region of the first may look out for it.
 pub(super) fn when_another_stream_is_waited_for() -> Test {
     let device = device()?;
     let base = device.addresses().0;

@@ -44,7 +44,7 @@ pub(crate) fn ends(transport: Transport) -> (SharedLane, SharedLane) {
 /// What certificates say here.
 pub(crate) const PROTOCOL: &[u8] = b"accord-test/1";
 
-/// Who connects, and who takes connections.
+/// The connecting process, and the accepting one.
 pub(crate) fn identities() -> &'static (Identity, Identity) {
     static BOTH: OnceLock<(Identity, Identity)> = OnceLock::new();
     BOTH.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Who acts, and what they wait for.
+//! The actors, and what they wait for.
 
 use accord_client::connection::{ASKED_LANES, EAGER_LANES};
 use accord_types::TransferId;
@@ -15,7 +15,7 @@ pub(super) struct PeerLane {
     pub(super) number: u32,
 }
 
-/// Who does something, at one connection.
+/// An actor at one connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Actor {
     Program(usize),

@@ -429,7 +429,7 @@ impl World {
         self.cut_peers();
     }
 
-    // Who runs.
+    // The actor that runs.
 
     pub(super) fn begin(&mut self, actor: Actor, frame: Frame) {
         self.tasks.insert(actor, Task { stack: vec![frame], outcome: None });

@@ -148,7 +148,7 @@ impl World {
             program.alive && program.session.is_some() && program.client.is_none() && !program.told_of_end
         };
         let is_cut_short = |program: &&Program| {
-            // Who was away hears of it from the same coordinator. The next one does not know: in seed 9207 of the time before jobs an
+            // A program that was away hears of it from the same coordinator. The next one does not know: in seed 9207 of the time before jobs an
             // administrator closes a session 6 ms after the agent that serves it has come to a new coordinator, and before its program has; all agents are
             // told, the executor ends, and 68 ms later the coordinator dies. No agent names the session to the third one, to
             // which the program comes back: it has a session without devices, and learns from its executor's end that those are gone.

@@ -1,6 +1,6 @@
 //! When commands are sent, and by whom. An operation only appends a frame.
 //!
-//! Who sends it is a question of what the program is about to do. If it waits, its wait sends all in
+//! The sending thread depends on what the program is about to do. If it waits, its wait sends all in
 //! one go. If it doesn't, an operation should start at once; and if it puts one operation after
 //! the other into queues, it should not pay for sending each. So:
 //!

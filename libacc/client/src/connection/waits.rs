@@ -1,4 +1,4 @@
-//! Who waits for what, and who reads: one of the waiting threads at a time takes the events off the command lane, handles them
+//! The waiters, and which of them reads: one of the waiting threads at a time takes the events off the command lane, handles them
 //! for all, and hands over when its own has come. So a wait costs no hop from thread to thread.
 
 use super::effects::{Effect, Effects};

@@ -86,7 +86,7 @@ pub(crate) fn local_to_remote(
     let connection = target.client.connection()?;
     let transfer = connection.spec.transfer();
     exchange.wait_to_push()?;
-    // Who can't expect it must not leave the push waiting. If the push then can't begin, all is over, or is lost with the link.
+    // A target that can't expect it must not leave the push waiting. If the push then can't begin, all is over, or is lost with the link.
     connection.expect(target, transfer, PeerId::PROGRAM, len)?;
     let pushing = connection.link.push(exchange, transfer, len)?;
     let hosted = source.client.hosted()?;
