@@ -34,8 +34,8 @@ pub trait Source: Send {
         Ok(0)
     }
 
-    /// Where the bytes are, if the device may reach them itself: by several threads, from the moment when [`Source::fill`] would
-    /// have been called until the copy is done. One that can't calls [`Source::fill`].
+    /// Returns the place of the bytes, if the device may reach them itself: by several threads, from the moment when
+    /// [`Source::fill`] would have been called until the copy is done. A device that can't calls [`Source::fill`].
     fn memory(&self) -> Option<MemoryHandle> {
         None
     }
@@ -76,8 +76,8 @@ pub trait Sink: Send {
         false
     }
 
-    /// Where the bytes go, if the device may write them itself, in any order; then [`Sink::drain`] and [`Sink::finish`] are not
-    /// called. One that can't calls them.
+    /// Returns the place for the bytes, if the device may write them itself, in any order; then [`Sink::drain`] and
+    /// [`Sink::finish`] are not called. A device that can't calls them.
     fn memory(&self) -> Option<MemoryHandle> {
         None
     }
@@ -93,7 +93,7 @@ pub trait Sink: Send {
         false
     }
 
-    /// Where a device may bring the bytes, if they are few, before it is the sink's turn.
+    /// Returns where a device may bring the bytes, if they are few, before it is the sink's turn.
     fn fetch_to(&self) -> FetchTo {
         FetchTo::Nowhere
     }

@@ -24,7 +24,7 @@ pub struct Process {
     started: u64,
 }
 
-/// What the kernel says of a process.
+/// The kernel's status of a process.
 struct Status {
     parent: i32,
     started: u64,

@@ -39,8 +39,9 @@ pub trait NativeHandles {
     /// Part of its memory, for libraries that reach it.
     fn range(&self, start: DevicePtr, len: usize) -> NativeRange;
 
-    /// As [`NativeHandles::range`], for a library that writes there by itself: nothing that this device has begun does any more but for what the caller
-    /// knows of. None if it is not memory, or the device has failed.
+    /// Returns the range as [`NativeHandles::range`], for a library that writes there by itself: nothing that this
+    /// device has begun does any more but for what the caller knows of. `None` if it is not memory, or the device has
+    /// failed.
     fn room(&self, start: DevicePtr, len: usize) -> Option<NativeRange>;
 
     /// A stream of the program's as one of this device's (`acc_set_cuda_stream`). It stays the program's to destroy.
@@ -60,10 +61,10 @@ pub trait NativeHandles {
 /// Methods may be called from any thread. Calls on one stream from two threads at once
 /// are put in either order.
 pub trait Device: Any + Send + Sync {
-    /// What the device is.
+    /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// What devices of its kind can do.
+    /// Returns the capabilities of devices of its kind.
     fn capabilities(&self) -> &'static Capabilities;
 
     /// First address and length of the range whose contents the owner hands out.
@@ -84,7 +85,7 @@ pub trait Device: Any + Send + Sync {
     /// Returns an error if the device has failed or can't start.
     fn create_stream(&self, queue: QueueId) -> Result<StreamId>;
 
-    /// From now on reports every launch and copy to `sink`.
+    /// Reports every launch and copy to `sink` from now on.
     fn trace(&self, sink: Arc<dyn SpanSink>);
 
     /// Puts memory behind `[start, start + len)`, which must be inside [`Device::addresses`]
@@ -178,7 +179,7 @@ pub trait Device: Any + Send + Sync {
     /// Returns `acc_error_device_init` if the object isn't there.
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr>;
 
-    /// What a launch with these dimensions will have; as they are if the launch will fail.
+    /// Returns the dimensions that a launch with these will have; the same ones if the launch will fail.
     fn grid(&self, function: FunctionHandle, dims: LaunchDims) -> LaunchDims {
         let _ = function;
         self.capabilities().fixed_dims.unwrap_or(dims)
@@ -190,7 +191,8 @@ pub trait Device: Any + Send + Sync {
     /// Returns an error if the device has failed.
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq>;
 
-    /// As [`Device::launch`], in the floating-point control state of the thread that launches it, where regions run as code of the program.
+    /// Launches as [`Device::launch`], in the floating-point control state of the thread that launches it, where
+    /// regions run as code of the program.
     ///
     /// # Errors
     /// Returns an error if the device has failed.
@@ -206,7 +208,8 @@ pub trait Device: Any + Send + Sync {
         self.launch(stream, function, dims, block)
     }
 
-    /// As [`Device::launch`], but it never waits for room in the stream: none if there is none. So it may be called with locks held.
+    /// Launches as [`Device::launch`], but never waits for room in the stream: returns `None` if there is none. So it
+    /// may be called with locks held.
     ///
     /// # Errors
     /// Returns an error if the device has failed.
@@ -284,7 +287,8 @@ pub trait Device: Any + Send + Sync {
         None
     }
 
-    /// How often the heart of the process behind it has beaten, about once a second; none if there is no such process.
+    /// Returns how often the heart of the process behind it has beaten, about once a second; `None` if there is no such
+    /// process.
     fn beats(&self) -> Option<u64> {
         None
     }

@@ -67,7 +67,7 @@ impl Sink for HostMemory {
 
 /// Most bytes that are taken from the program's memory at a time; beyond that a copy is waited for.
 const TAKEN_MAX: usize = 64 << 20;
-/// Those that are taken now.
+/// The bytes that are taken now.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Bytes that were taken from the program's memory.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What the kernel writes behind the path of a file that is not there any more.
+/// The kernel's mark behind the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
 /// The mappings of a process.

@@ -18,7 +18,7 @@ pub const UNREADABLE: &str = "unreadable";
 /// A program has few files without build id. Beyond this they are read again each time.
 const KEPT_MAX: usize = 64;
 
-/// What hashes were made of, and the hashes.
+/// Hashes by the files that they were made of.
 type Kept = HashMap<PathBuf, (Stamp, String)>;
 
 static KEPT: ShortLock<Option<Kept>> = ShortLock::new(None);

@@ -52,7 +52,7 @@ struct Driver<'a> {
     waiting: Option<Wait>,
 }
 
-/// What the core decides about.
+/// The state that the core's decisions depend on.
 struct World<'a> {
     session: &'a Arc<Session>,
     devices: HashMap<u32, Started>,

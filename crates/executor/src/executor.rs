@@ -293,7 +293,7 @@ impl ExecutorCore {
         }
     }
 
-    /// Where bytes go that come from another device, after what stands in the synchronous queue up to `seq`.
+    /// Returns the target of bytes from another device, after the operations of the synchronous queue up to `seq`.
     fn copy_target(&self, device: u32, dst: u64, len: u64, seq: u64) -> Result<CopyTarget> {
         let slot = self.slot(device)?;
         let dst = slot.check(dst, len)?;
@@ -354,7 +354,7 @@ impl ExecutorCore {
         }
     }
 
-    /// What is to be done if an operation is not put in.
+    /// Returns the work to do if an operation is not put in.
     fn otherwise<'a>(command: &Command, payload: &'a [u8], facts: &impl Facts) -> Result<Request<'a>> {
         match *command {
             Command::CopyIn { transfer, len, eager, .. } => {

@@ -43,7 +43,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an executor waits for its program's command lane.
+/// The limit of an executor's wait for its program's command lane.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves one session until its program's command lane or the agent (`control`) goes, or no

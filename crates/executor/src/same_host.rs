@@ -15,7 +15,7 @@ use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often and after what time it is tried to get the name at which this executor is discovered.
+/// The number and interval of attempts to get the name at which this executor is discovered.
 const BIND_ATTEMPTS: u32 = 10;
 const BIND_PAUSE: Duration = Duration::from_millis(20);
 

@@ -222,7 +222,7 @@ impl Session {
         self.config.devices.printed(&mut |bytes| self.events.output(DESCRIPTOR, bytes));
     }
 
-    /// How often the hearts of devices' workers have beaten. Those that the program gives up end.
+    /// Returns how often the hearts of devices' workers have beaten. Those that the program gives up end.
     fn beats(&self, given_up: &[u32]) -> Vec<(u32, u64)> {
         let state = self.lock();
         let (devices, starting) = (state.devices.clone(), state.starting.clone());

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the thread that reads commands looks for the end of a wait itself at least: most regions are shorter, and waking
-/// another thread, which then looks from time to time, would cost more than they take. It looks for longer where recent waits were.
+/// The least time for which the thread that reads commands spins for the end of a wait itself: most regions are
+/// shorter, and waking another thread, which then polls from time to time, would cost more than they take. It spins for
+/// longer where recent waits were.
 const LOOK_MIN: Duration = Duration::from_micros(100);
 
 /// Positions for which a program may wait at the same time: far more than threads that each wait for all their queues. Their devices remember

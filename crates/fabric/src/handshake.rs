@@ -44,7 +44,7 @@ pub struct ConnectLimits {
 }
 
 impl From<Duration> for ConnectLimits {
-    /// So long until this side is let in.
+    /// Limits the time until this side is let in.
     fn from(introduced: Duration) -> Self {
         Self { introduced, secured: secret::TIMEOUT }
     }

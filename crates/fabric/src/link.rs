@@ -31,7 +31,7 @@ use accord_types::{Error, ErrorCode, Result, SessionId, TransferId};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long a lane may take to come about.
+/// The time limit of connecting a lane.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for the first lane to an executor that takes another one's place, whose end the agent waits for.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,7 +88,7 @@ struct Lanes {
     closed: Option<Error>,
 }
 
-/// Which end of a lane this is.
+/// The end of a lane that this process is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opened {
     /// This side has connected; to send eager bytes on it or not.
@@ -164,7 +164,7 @@ impl Link {
         }
     }
 
-    /// Those of a program's that come after the first.
+    /// Opens a program's lanes after the first.
     fn open_others(self: &Arc<Self>, of: &Identity, bulk: BulkLanes) -> Result<(Vec<TransferReader>, ControlReader)> {
         let mut transfers = Vec::new();
         for index in (0..).take(bulk.eager + bulk.asked) {
@@ -337,7 +337,7 @@ impl Link {
 
 /// The error that an executor has sent before it ended its lanes, if it did. Nothing was asked of it yet, so that nothing else comes.
 fn said_before_its_end(records: &dyn Lane) -> Option<Error> {
-    /// It was written before the lanes ended.
+    /// The limit of waits for a reason that was written before the lanes ended.
     const SOON: Duration = Duration::from_millis(200);
     let (deadline, mut reader) = (Deadline::after(SOON), FrameReader::default());
     loop {

@@ -312,7 +312,7 @@ impl SessionConnection {
         }
     }
 
-    /// As [`SessionConnection::next`], for at most `time`, if given.
+    /// Reads as [`SessionConnection::next`], for at most `time`, if given.
     fn hear(&self, time: Option<Duration>) -> Result<Heard> {
         match read_message_within(&*self.lane, time) {
             Err(error) if error.code() == ErrorCode::System => Ok(Heard::Message(None)),
@@ -340,7 +340,7 @@ fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
     }
 }
 
-/// As [`read_message`]. With a time, returns [`Heard::Nothing`] if no byte arrives within it.
+/// Reads as [`read_message`]. With a time, returns [`Heard::Nothing`] if no byte arrives within it.
 fn read_message_within(lane: &dyn Lane, time: Option<Duration>) -> Result<Heard> {
     let broken = |error: std::io::Error| match error.kind() {
         ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),

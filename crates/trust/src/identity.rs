@@ -249,7 +249,7 @@ pub fn check_private(file: &Path) -> Result<()> {
 
 /// Write access of a group or of all.
 const OTHERS_WRITE: u32 = 0o022;
-/// Only owners take files out of such a folder, or put others in their place.
+/// The mode bit with which only owners take files out of a folder, or put others in their place.
 const STICKY: u32 = 0o1000;
 
 /// Refuses a folder of certificates that others may change: who can put in another authority says who the coordinator is.

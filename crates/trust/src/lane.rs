@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Bytes that a side's key is made of.
 pub const SEED_LEN: usize = 32;
-/// What comes before the seed in a private key of Ed25519 (RFC 8410).
+/// The bytes before the seed in a private key of Ed25519 (RFC 8410).
 const PKCS8_BEGIN: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
 /// Seeds for the keys of a lane's ends. A holder of the session's key has both.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub const SCHEME: &str = "unix:";
 /// Write access of a group or of all.
 const OTHERS_WRITE: u32 = 0o022;
-/// Only owners take files out of such a folder.
+/// The mode bit with which only owners take files out of a folder.
 const STICKY: u32 = 0o1000;
 
 /// The socket in an address `unix:/path`; none: the address is `host:port`.

@@ -13,12 +13,12 @@ use std::time::Duration;
 pub const USUAL_SOCKET: &str = "/run/munge/munge.socket.2";
 /// Longest credential: what is in it is short.
 pub const CREDENTIAL_MAX: usize = 4 << 10;
-/// How long the daemon may take, for each byte that is waited for.
+/// The limit of the daemon's time for each byte that is waited for.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest answer: a credential or what is in it, and a message.
 const ANSWER_MAX: usize = 16 << 10;
 
-/// How every message begins, and which version of messages this is.
+/// The beginning of every message, and the version of messages.
 const MAGIC: u32 = 0x0060_6d4b;
 const VERSION: u8 = 4;
 const HEADER_LEN: usize = 11;
@@ -29,7 +29,7 @@ const DECODE: u8 = 4;
 const DECODED: u8 = 5;
 /// The daemon's choice of cipher, authentication code and compression; no realm; its usual lifetime.
 const USUAL: [u8; 8] = [1, 1, 1, 0, 0, 0, 0, 0];
-/// Any user and any group may read it.
+/// The mark for any user and any group as reader.
 const ANYBODY: [u8; 8] = [0xff; 8];
 
 /// A daemon.
@@ -188,7 +188,7 @@ fn number(from: &mut &[u8]) -> Result<u32> {
     Ok(take(from, 4)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
 
-/// What has its length before it, in a byte.
+/// Reads bytes whose length is in a byte before them.
 fn short<'a>(from: &mut &'a [u8]) -> Result<&'a [u8]> {
     let len = byte(from)?.into();
     take(from, len)
@@ -208,7 +208,7 @@ fn unavailable(cause: impl Into<String>) -> Error {
 mod tests {
     use super::*;
 
-    /// What a munged 0.5.15 has answered: root's credential that says `hello`, and the same once more.
+    /// The answer of a munged 0.5.15: root's credential that says `hello`, and the same once more.
     const FIRST: &[u8] =
         b"\x00\x00\x04\x05\x00\x00\x00\x00\x01\x2c\x04\x7f\x00\x00\x01\x6b\x03\xde\x6f\x6b\x03\xde\x6f\
         \x00\x00\x03\xe9\x00\x00\x03\xea\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x05hello";

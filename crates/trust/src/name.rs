@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How every name begins.
+/// The beginning of every name.
 const SCHEME: &str = "accord://";
 /// Longest cluster, node or user, as of a host's name.
 const WORD_MAX: usize = 253;
@@ -35,7 +35,7 @@ pub struct PeerName {
 }
 
 impl fmt::Display for Role {
-    /// For messages: `agent h1`.
+    /// Writes the role for messages: `agent h1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Authority => f.write_str("certificate authority"),

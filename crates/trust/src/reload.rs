@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What tells one version of a file from another.
+/// The marks by which versions of files differ.
 type Stamp = [Option<(u64, i64, i64, u64)>; 3];
 
 /// The present identity of this process.

@@ -91,7 +91,7 @@ impl DeviceKind {
 }
 
 impl std::fmt::Display for DeviceKind {
-    /// As people read it: `CPU device`, `GPU`.
+    /// Writes the kind for people: `CPU device`, `GPU`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             Self::CPU => f.write_str("CPU device"),

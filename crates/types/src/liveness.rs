@@ -9,7 +9,8 @@ use std::time::Duration;
 pub const LOOK: Duration = Duration::from_millis(250);
 /// After so much silence the program says for whom it waits.
 pub const WARN_AFTER: Duration = Duration::from_secs(5);
-/// Of the time between two looks no more than this counts as silence of the other side: beyond it, it was this process that slept.
+/// The longest time between two checks that counts as silence of the other side: beyond it, it was this process that
+/// slept.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// The result of a check.

@@ -7,7 +7,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     changes.filter(|(changes, _)| *changes <= most).min_by_key(|(changes, _)| *changes).map(|(_, known)| known)
 }
 
-/// How many letters have to be put in, left out, replaced or swapped with their neighbour.
+/// Returns how many letters have to be put in, left out, replaced or swapped with their neighbour.
 fn changes(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=to.len()).collect());

@@ -7,8 +7,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How long a thread spins for a held lock before it sleeps: about as long as it takes to be woken up on an idle core
-/// of a virtual machine. Few holders take a tenth of it.
+/// The time for which a thread spins for a held lock before it sleeps: about as long as it takes to be woken up on an
+/// idle core of a virtual machine. Few holders take a tenth of it.
 const SOON: Duration = Duration::from_micros(50);
 /// Tries before the core is given away once.
 const TRIES: u32 = 4;

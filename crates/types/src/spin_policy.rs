@@ -21,11 +21,11 @@ const LONG: Duration = Duration::from_millis(4);
 const CORES_MIN: usize = 4;
 /// Weight of the latest wait in the average: 1 / 8.
 const SHIFT: u32 = 3;
-/// What of the longest one is forgotten with each later one: 1 / 32.
+/// The part of the longest wait that is forgotten with each later one: 1 / 32.
 const LONGEST_SHIFT: u32 = 5;
 /// A thread that keeps the core that long has use for it.
 pub const CROWDED: Duration = Duration::from_micros(30);
-/// So many waits are slept through then.
+/// The number of waits that are slept through then.
 const PAUSE: u32 = 16;
 /// Looks at memory before the core is given away once, which takes about as long: less than a microsecond.
 pub const LOOKS: u32 = 16;
@@ -35,7 +35,7 @@ pub const LOOKS: u32 = 16;
 const QUICK_LOOKS: u32 = 8 * LOOKS;
 /// A wait for a thread on another core that answers at once.
 const QUICK: Duration = Duration::from_micros(3);
-/// What such a wait counts for.
+/// The duration that such a wait counts for.
 const QUICK_WAIT: Duration = Duration::from_micros(1);
 
 /// A record of recent waits.
@@ -56,7 +56,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 impl Default for SpinPolicy {
-    /// For this process, and the cores that it may use.
+    /// Creates the policy of this process and its cores.
     fn default() -> Self {
         Self::new(cores())
     }

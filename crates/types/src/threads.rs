@@ -35,7 +35,7 @@ impl fmt::Display for Panic {
     }
 }
 
-/// How a guest ends its process.
+/// The function by which a guest ends its process.
 static END: OnceLock<fn(&Panic)> = OnceLock::new();
 
 thread_local! {
@@ -177,7 +177,7 @@ mod tests {
 
     const SIGABRT: i32 = 6;
 
-    /// What becomes of a process in which the test of this name does `body`.
+    /// Returns the outcome of a process in which the test of this name does `body`.
     fn outcome(test: &str, body: fn()) -> Output {
         const IS_CHILD: &str = "ACCORD_TEST_CHILD";
         if std::env::var_os(IS_CHILD).is_some() {

@@ -26,9 +26,9 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// How often the owner looks whether the worker lives, while that works on an answer.
+/// The interval at which the owner checks whether the worker lives, while that works on an answer.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// No path or message is longer.
+/// The length of the longest path or message.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) fn send_request(socket: &mut UnixStream, request: &Request) -> io::Result<()> {

@@ -72,7 +72,7 @@ impl Started {
     }
 }
 
-/// What the child and the process say.
+/// The reports of the child and the process.
 #[repr(C)]
 #[derive(Default)]
 struct Report {

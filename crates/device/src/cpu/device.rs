@@ -37,10 +37,11 @@ use std::sync::atomic::Ordering;
 const IMMEDIATE_BYTES_MAX: u64 = 64 << 10;
 /// Memory of the program up to this size is taken along at once: cheaper than another thread, and short.
 const SMALL_BYTES_MAX: usize = 16 << 10;
-/// What has to be read before the call returns is copied aside up to this size, rather than waited for.
+/// The largest size that is copied aside, rather than waited for, where bytes have to be read before the call returns.
 const TAKEN_BYTES_MAX: usize = 1 << 20;
 
-/// What every region has on a CPU device, whatever it asks for: GCC's host version of it is one gang of one worker.
+/// The dimensions of every region on a CPU device, whatever it asks for: GCC's host version of it is one gang of one
+/// worker.
 const ONE_THREAD: LaunchDims = LaunchDims { gangs: 1, workers: 1, vector: 1 };
 
 pub(super) static CAPABILITIES: Capabilities = Capabilities {
@@ -161,7 +162,7 @@ impl CpuDevice {
         }
     }
 
-    /// Why the worker has ended, from what it left in the shared header.
+    /// Returns the reason for the worker's end, from its marks in the shared header.
     fn post_mortem(&self) -> Error {
         if let Some(output) = &self.shared.output {
             output.drain();

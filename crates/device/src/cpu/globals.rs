@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Unit in which variables go into the file.
 pub(crate) const PAGE: u64 = 4096;
-/// No process has anything from here on, on any processor; sums of two addresses, lengths and pages fit.
+/// The end of every process's addresses, on any processor; sums of two addresses, lengths and pages fit.
 const ADDRESSES_END: u64 = 1 << 60;
 
 /// Pages that lie together, in the worker and in the file.

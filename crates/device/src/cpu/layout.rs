@@ -13,7 +13,7 @@ pub(crate) const STREAMS_MAX: u32 = 64;
 pub(crate) const RING_BYTES: usize = 1 << 20;
 /// Entries of a stream's trace ring: a power of two.
 pub(crate) const TRACE_ENTRIES: usize = 4096;
-/// Where the streams begin, and the distance from one to the next.
+/// Offset of the streams, and the distance from one to the next.
 const STREAMS_OFFSET: usize = 4096;
 const STREAM_STRIDE: usize = 4096 + RING_BYTES + (TRACE_ENTRIES * size_of::<TraceEntry>()).next_multiple_of(4096);
 /// Offset and number of bytes of the pages of `declare` variables.
@@ -21,7 +21,7 @@ pub(crate) const GLOBALS_OFFSET: u64 = 1 << 30;
 pub(crate) const GLOBALS_BYTES: u64 = 63 << 30;
 /// Offset of the arena.
 pub(crate) const ARENA_OFFSET: u64 = GLOBALS_OFFSET + GLOBALS_BYTES;
-/// Where the bits of mapped memory begin, one for each granule of the arena.
+/// Offset of the bits of mapped memory, one for each granule of the arena.
 const MAPPED_OFFSET: usize = STREAMS_OFFSET + STREAMS_MAX as usize * STREAM_STRIDE;
 /// Bytes of device memory that one bit stands for.
 pub(crate) const MAPPED_GRANULE: u64 = 2 << 20;

@@ -13,7 +13,7 @@ pub(crate) const STORE: u32 = 2;
 pub(crate) const COPY: u32 = 3;
 /// Waits for another stream of the device.
 pub(crate) const WAIT: u32 = 4;
-/// Nothing: the rest of the ring up to its end.
+/// An entry without an operation: the rest of the ring up to its end.
 const SKIP: u32 = 5;
 
 /// Head of every record; the payload follows. 16-byte aligned, so that the argument block is.

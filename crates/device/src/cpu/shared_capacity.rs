@@ -66,7 +66,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// What one session holds; others hold 5 MiB of 8.
+    /// The bytes of one session; others hold 5 MiB of 8.
     #[derive(Default)]
     struct Account(AtomicU64);
 

@@ -89,7 +89,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     Ok(Worker { socket, process, pid: pid.cast_unsigned(), output })
 }
 
-/// Why a worker does not say hello.
+/// The reason why a worker does not send its hello.
 enum Silence {
     /// The executable can't be run.
     Refused(std::io::Error),
@@ -160,7 +160,7 @@ fn ended(device: &str, exe: &str, written: Option<&OwnedFd>) -> Error {
         .remedy(remedy)
 }
 
-/// What to do where the system has no more of something.
+/// Returns the remedy where the system has no more of a resource.
 fn scarce(error: &std::io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::EAGAIN => Some("allow the user more processes (ulimit -u)"),

@@ -399,7 +399,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Nothing more goes well here.
+    /// Fails the stream: no later operation succeeds.
     fn fail(&self, state: &mut OwnerQueue, error: Error) {
         state.failure.get_or_insert(error);
         self.block().poisoned.store(1, Ordering::Release);
@@ -474,7 +474,7 @@ impl Stream {
         }
     }
 
-    /// Everything up to `seq` in the owner queue is done.
+    /// Completes everything up to `seq` in the owner queue.
     fn complete(&self, seq: u64) {
         let state = self.lock();
         self.progress.let_worker(state.worker_may());

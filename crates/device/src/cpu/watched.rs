@@ -8,7 +8,7 @@ use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a worker may take for the program's constructors.
+/// The time limit of the program's constructors in a worker.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The signs of life of a worker, for its owner.

@@ -5,7 +5,7 @@ use cudarc::driver::sys::CUstream;
 
 /// A stream, as those see it who care for all streams of a device. None of this is on a hot path.
 pub(crate) trait DeviceStream: Send + Sync {
-    /// Which of the device's it is.
+    /// Returns its index among the device's streams.
     fn index(&self) -> u32;
 
     /// The queue that it was made for.

@@ -156,7 +156,7 @@ fn edge_out(stream: &Stream, src: DevicePtr, slot: &Slot, edge: HostRange) -> Re
     unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), src.0, edge.len, stream.raw) }
 }
 
-/// What of a range is not locked.
+/// Returns the unlocked parts of a range.
 fn edges(range: HostRange, middle: RegisteredPart) -> impl Iterator<Item = HostRange> {
     let end = middle.range.start + middle.range.len;
     let before = HostRange { start: range.start, len: middle.range.start - range.start };

@@ -27,7 +27,7 @@ const MANY: u32 = 64;
 /// With twice as many, and with so many that each has only some rounds of a loop.
 const MORE: u32 = 128;
 const MOST: u32 = 512;
-/// What a loop of some thousand rounds needs; others only cost.
+/// The least number of gangs, which suffices for a loop of some thousand rounds; more only cost.
 const FEWEST: u32 = 1;
 /// A region that takes so long on average gets many, and one that then takes less than the other gets few again.
 const LONG_US: f32 = 200.0;
@@ -37,7 +37,8 @@ const TINY_US: f32 = 20.0;
 const NOT_TINY_US: f32 = 30.0;
 /// A single launch counts for at most so much.
 const LONGEST_US: f32 = 500.0;
-/// These launches are measured, and one of so many that follow. Odd, as programs' loops over blocks tend not to be.
+/// The number of first launches that are measured, and the interval of measured ones after them. Odd, as programs'
+/// loops over blocks tend not to be.
 const FIRST: u32 = 9;
 const EVERY: u32 = 61;
 
@@ -61,7 +62,7 @@ const fn way(eighths: u32, together: bool) -> Way {
     Way { eighths, together }
 }
 
-/// How long a region takes, as far as is known.
+/// The duration of a region, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Length {
     Tiny,
@@ -69,7 +70,7 @@ enum Length {
     Long,
 }
 
-/// What of a launch can be chosen. Each kind has ways of its own, the usual one first.
+/// The free choices of a launch. Each kind has ways of its own, the usual one first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// How its gangs, whose number is given, or few, lie in blocks.
@@ -128,7 +129,7 @@ pub(crate) struct Gangs {
     meter: Option<TurnLock<Meter>>,
 }
 
-/// How long a region takes in each way.
+/// The durations of a region in each way.
 #[derive(Clone, Copy, Default, Debug)]
 struct Trial {
     us: [Option<f32>; WAYS_MAX],
@@ -136,7 +137,7 @@ struct Trial {
 
 const WAYS_MAX: usize = 4;
 
-/// How long the region takes.
+/// The duration of the region.
 #[derive(Clone, Copy, Default, Debug)]
 struct Pace {
     mean_us: Option<f32>,
@@ -152,7 +153,7 @@ struct Meter {
     under_way: Option<Measured>,
 }
 
-/// What a measured launch says something about.
+/// The subject of a measured launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Measured {
     /// The region's number of gangs was open.
@@ -243,8 +244,8 @@ fn is_retried(number: u32) -> bool {
     number < FIRST || (number / EVERY).is_multiple_of(RETRIED)
 }
 
-/// Which of so many ways a measured launch goes. No order in which a program's launches differ, as large and small ones by turns, gives all of
-/// one kind to one of them.
+/// Returns the way of a measured launch, of so many ways. No order in which a program's launches differ, as large and
+/// small ones by turns, gives all of one kind to one of them.
 fn turn(number: u32, ways: usize) -> usize {
     let (mut left, mut sum, ways) = (if number < FIRST { number } else { number / EVERY }, 0, ways as u32);
     while ways > 1 && left > 0 {
@@ -295,7 +296,7 @@ impl Pace {
 
 // What fails here costs a measurement; the launch itself tells of a lost device.
 impl Meter {
-    /// How long the last launch took, in microseconds, if it has ended since.
+    /// Returns the duration of the last launch in microseconds, if it has ended since.
     fn read(&mut self) -> Option<(Measured, f32)> {
         let (what, [start, end]) = self.under_way.zip(self.events)?;
         let mut milliseconds = 0f32;

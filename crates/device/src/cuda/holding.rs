@@ -81,7 +81,7 @@ impl Stream {
         !self.shared.tracer.is_on() && !self.shared.company.is_some_and(|in_company| in_company())
     }
 
-    /// Where the last copy of the stream's run is held back; none if there is no slot.
+    /// Returns the place where the last copy of the stream's run is held back; `None` if there is no slot.
     fn room<'a>(&self, state: &'a mut StreamProgress) -> Result<Option<&'a mut Held>> {
         let Some(run) = state.rows.run else { return Ok(None) };
         if state.rows.held.as_ref().is_some_and(|held| !held.has_room() || !held.is_followed_by(&run)) {

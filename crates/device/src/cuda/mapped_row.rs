@@ -24,7 +24,7 @@ struct UnderWay<'a> {
     copying: Option<Copying<'a>>,
 }
 
-/// What the driver has to do. Its target stays mapped until that is done.
+/// A copy in the driver's hands. Its target stays mapped until it is done.
 struct Copying<'a> {
     stream: &'a Stream,
     /// Taken for its event. None where there was none: then nothing comes behind it.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Addresses for each byte of memory: holes that can't be filled cost nothing.
 const ADDRESSES_PER_BYTE: u64 = 4;
-/// How long memory that other processes still have is waited for when there is none left.
+/// The limit of waits for memory that other processes still have, when there is none left.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Memory {
@@ -413,7 +413,7 @@ impl MappedPieces {
         (is_whole && at >= end).then(|| (first, pieces.map(|(_, piece)| piece)))
     }
 
-    /// From now on asks less of new pieces. False if no less can be asked.
+    /// Asks less of new pieces from now on. Returns `false` if no less can be asked.
     fn wants_less(&mut self) -> bool {
         let last = if self.rdma { &mut self.rdma } else { &mut self.exportable };
         std::mem::take(last)

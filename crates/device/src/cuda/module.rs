@@ -168,7 +168,7 @@ impl Module {
         })
     }
 
-    /// How many gangs of one warp the blocks of a kernel get.
+    /// Returns the number of gangs of one warp in the blocks of a kernel.
     fn gang_blocks(&self, raw: CUfunction, threads_max: u32) -> Option<GangBlocks> {
         let driver = self.context.driver;
         let fitting = |gangs: u32| {
@@ -216,7 +216,7 @@ impl Module {
         Ok((start, bytes))
     }
 
-    /// What GCC's run-time library on the device expects before the first region.
+    /// Prepares GCC's run-time library on the device for the first region.
     fn prepare(&self) -> Result<(), DriverError> {
         let driver = self.context.driver;
         if let Ok((at, 8)) = self.raw_variable("__nvptx_clocktick") {

@@ -12,9 +12,9 @@ use accord_types::threads;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the thread polls while a waiter's work takes longer than recent work did.
+/// The interval of the thread's polls while a waiter's work takes longer than recent work did.
 const LOOK: Duration = Duration::from_micros(20);
-/// How often it looks for those who want to hear of a failure only.
+/// The interval of its polls for waiters that want to hear of a failure only.
 const LOOK_FOR_FAILURES: Duration = Duration::from_millis(100);
 
 type Done = Box<dyn FnOnce(Result<()>) + Send>;

@@ -59,7 +59,7 @@ impl NumaAffinity {
     }
 }
 
-/// Where this thread may run.
+/// Returns the processors on which this thread may run.
 fn affinity() -> Option<libc::cpu_set_t> {
     // SAFETY: a set of no processors is all zeros, and valid for writing.
     unsafe {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// What part of the machine's memory may be locked.
+/// The part of the machine's memory that may be locked, as a divisor.
 const SHARE_MAX: usize = 2;
 /// Longest pause after a piece.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -45,7 +45,7 @@ type Known = Registrations<Arc<Context>, User>;
 /// Registered memory without holders, which stays locked until this is dropped.
 pub(crate) struct Unregistration(Option<super::registrations::Unregistration<Arc<Context>, User>>);
 
-/// What the devices of a process share.
+/// The state that the devices of a process share.
 struct Process {
     id: u32,
     known: ShortRwLock<Known>,

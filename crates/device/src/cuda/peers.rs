@@ -60,7 +60,7 @@ pub(crate) fn connect(one: &Registered, other: &Registered) -> Result<()> {
     Ok(())
 }
 
-/// Those that are gone are forgotten, so that there are no more than devices.
+/// Adds a device and forgets those that are gone, so that there are no more than devices.
 fn add(known: &mut Vec<Weak<Shared>>, device: &Arc<Shared>) {
     known.retain(|known| known.strong_count() > 0);
     known.push(Arc::downgrade(device));

@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 
 /// Oldest driver with which graphs were measured.
 pub(crate) const DRIVER_MIN: i32 = 13_000;
-/// So many launches of a region in a stream go before its graph.
+/// The number of a region's launches in a stream before its graph.
 const LAUNCHES: u32 = 100;
 /// Graphs of a stream.
 const GRAPHS_MAX: usize = 64;

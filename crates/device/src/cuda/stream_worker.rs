@@ -320,7 +320,7 @@ fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetche
     copied?.map_or(Ok(()), |mut sink| sink.finish())
 }
 
-/// As [`copy_out`], and tells of it.
+/// Copies out as [`copy_out`], and traces it.
 fn copy_out_traced(
     stream: &Stream,
     seq: u64,

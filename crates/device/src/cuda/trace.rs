@@ -113,7 +113,7 @@ impl Tracer {
         });
     }
 
-    /// When an event happened; none if it hasn't.
+    /// Returns the time of an event; `None` if it hasn't happened.
     fn time(&self, on: &On, event: CUevent) -> Option<u64> {
         let mut milliseconds = 0f32;
         // SAFETY: both events are alive, and made for timing. One that has not happened is an error.

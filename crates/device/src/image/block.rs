@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the rewritten kernel's first instructions do: the slots as the region sees them.
+    /// Does the work of the rewritten kernel's first instructions: returns the slots as the region sees them.
     fn kernel_slots(layout: &BlockLayout, parameter: &[u8], address: u64) -> Vec<u64> {
         let word = |at: usize| u64::from_ne_bytes(parameter[at..at + 8].try_into().unwrap());
         (0..layout.slots as usize)

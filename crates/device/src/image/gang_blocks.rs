@@ -79,7 +79,7 @@ pub fn gangs_apart(image: &Image) -> Vec<Option<Apart>> {
 /// Functions of the driver, which know nothing of blocks.
 const OF_DRIVER: [&str; 3] = ["vprintf", "malloc", "free"];
 
-/// Why a kernel or function is apart: by its own code, or that of those it may call.
+/// Returns why a kernel or function is apart: by its own code, or that of those it may call.
 fn why<'a>(name: &'a str, known: &BTreeMap<&'a str, Code<'a>>, seen: &mut BTreeSet<&'a str>) -> Option<Apart> {
     let Some(code) = known.get(name) else {
         return (!OF_DRIVER.contains(&name)).then(|| Apart::Elsewhere(name.to_owned()));
@@ -152,7 +152,7 @@ fn gang_number<'a>(instruction: &Instruction<'a>) -> Option<(&'a str, Number)> {
     (instruction.name == "mov.u32" && instruction.guard.is_none() && is_register(to)).then_some((to, number))
 }
 
-/// What the code of a kernel or function does.
+/// The effects of a kernel's or function's code.
 #[derive(Default)]
 struct Code<'a> {
     apart: Option<Apart>,

@@ -52,7 +52,7 @@ struct ConstantShare {
     threads: bool,
 }
 
-/// What the image's 16 bits leave out.
+/// The multiple that the image's 16 bits leave out.
 const LOST: u64 = 1 << 16;
 /// The driver's largest grid.
 const GANGS_MAX: u64 = (1 << 31) - 1;
@@ -279,7 +279,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What an instruction leaves in its first operand.
+    /// Returns the value that an instruction leaves in its first operand.
     fn value(&mut self, name: &str, kind: &str, operands: &[&str]) -> Option<Value> {
         let whole = ["32", "64"].iter().any(|bits| kind.split('.').any(|part| part.ends_with(bits)));
         if !whole {
@@ -359,7 +359,8 @@ fn address(operand: &str) -> &str {
     inside.map_or(operand, |inside| inside.split('+').next().unwrap_or(inside))
 }
 
-/// How many gangs there are if all together do so many iterations, and this one so many of them. With one gang there is no number.
+/// Returns the number of gangs if all together do so many iterations, and this one so many of them. With one gang there
+/// is no number.
 fn part(all: u64, each: u64) -> Option<u64> {
     (all.checked_rem(each) == Some(0) && all / each > 1).then(|| all / each)
 }

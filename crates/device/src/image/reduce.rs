@@ -240,7 +240,7 @@ fn computes(instruction: &Instruction<'_>) -> bool {
     NAMES.contains(&name) && instruction.written().is_some()
 }
 
-/// What an instruction copies as it is.
+/// Returns the register that an instruction copies as it is.
 fn copied<'a>(instruction: &Instruction<'a>) -> Option<&'a str> {
     let (name, width) = instruction.name.split_at_checked("mov.b".len())?;
     let &[_, from] = &instruction.operands[..] else { return None };

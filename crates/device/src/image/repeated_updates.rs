@@ -30,7 +30,7 @@ pub(super) fn repeated_updates(text: &[&str]) -> HashSet<usize> {
     updates.filter(|update| buffers_hold || !update.by_constant).map(|update| update.at).collect()
 }
 
-/// What a register holds.
+/// The value of a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     /// These bits, in all lanes.
@@ -165,7 +165,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Something unknown is done with a buffer's address.
+    /// Gives up on a buffer whose address is used in an unknown way.
     fn lost(&mut self) -> Option<Value> {
         self.buffers_hold = false;
         None
@@ -204,7 +204,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What the hardware does, if nothing else is done with what was found.
+    /// Returns the operation of the hardware, if nothing else is done with the value that was found.
     fn of_instruction(&self, at: usize, instruction: &Instruction<'a>, kind: &str) -> Option<(Operation, Option<u64>)> {
         let mut operands = &instruction.operands[..];
         if instruction.name.starts_with("atom.") {
@@ -221,7 +221,7 @@ impl<'a> Values<'a> {
         Some((operation, self.constant(value, operation.width)))
     }
 
-    /// What a loop around a swap does, if nothing else is done with what was found.
+    /// Returns the operation of a loop around a swap, if nothing else is done with the value that was found.
     fn of_swap(&self, at: usize) -> Option<(Operation, Option<u64>)> {
         let (instruction, spin) = (self.body.instruction(at)?, self.body.spin(at)?);
         let &[found, _, expected, new] = &instruction.operands[..] else { return None };
@@ -325,7 +325,7 @@ impl Operation {
         }
     }
 
-    /// What it makes of two constants. None for those of which only the hardware knows.
+    /// Returns its result for two constants. `None` for operations that only the hardware knows.
     fn of(self, a: u64, b: u64) -> Option<u64> {
         if !self.real {
             return Some(self.of_integers(a, b));

@@ -123,7 +123,7 @@ fn entry_name(line: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// Why no kernel of an object can be rewritten.
+/// Returns why no kernel of an object can be rewritten.
 fn object_refusal(lines: &[&str], sm: u32) -> Option<Refusal> {
     if sm < PARAMETER_SM_MIN {
         return Some(Refusal::Architecture(sm));

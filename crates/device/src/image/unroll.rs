@@ -32,7 +32,7 @@ use std::ops::Range;
 
 /// Rounds at once.
 const ROUNDS: u64 = 4;
-/// Of loops that only load, and little: there is nothing to keep apart.
+/// The rounds of loops that only load, and little: there is nothing to keep apart.
 const LOADING_ROUNDS: u64 = 8;
 const LOADING_MAX: usize = 2;
 /// Longer loops have enough to do, and would need registers for all of it.
@@ -87,7 +87,8 @@ fn types<'a>(body: &[&'a str]) -> HashMap<&'a str, &'a str> {
     types
 }
 
-/// From labels to the branches that lead back to them, with neither labels nor other branches in between.
+/// Returns the lines from labels to the branches that lead back to them, with neither labels nor other branches in
+/// between.
 fn innermost(lines: &[Line<'_>]) -> Vec<Range<usize>> {
     let (mut found, mut start) = (Vec::new(), None);
     for (at, line) in lines.iter().enumerate() {
@@ -108,7 +109,7 @@ fn innermost(lines: &[Line<'_>]) -> Vec<Range<usize>> {
     found
 }
 
-/// What a loop is known by.
+/// The properties of a loop.
 struct Loop<'l, 'a> {
     label: &'a str,
     /// All instructions but the test and the branch.
@@ -205,7 +206,7 @@ impl<'l, 'a> Loop<'l, 'a> {
         Some((label, format!("@ {} bra {rest};\n{done}:", self.again)))
     }
 
-    /// How many rounds at once; none if the driver's compiler does better.
+    /// Returns how many rounds at once; `None` if the driver's compiler does better.
     fn rounds(&self) -> Option<u64> {
         let loads = self.body.iter().filter(|instruction| is_load(instruction)).count();
         match (self.stores() || self.loads_by_loaded(), loads <= LOADING_MAX) {
@@ -260,7 +261,8 @@ impl<'l, 'a> Loop<'l, 'a> {
         Some(())
     }
 
-    /// By how much each register that is written is larger in a round than in the one before, where it is used; none where that is not known.
+    /// Returns by how much each register that is written is larger in a round than in the one before, where it is used;
+    /// `None` where that is not known.
     fn steps(&self) -> HashMap<&'a str, Option<i64>> {
         let mut steps = HashMap::new();
         for (at, instruction) in self.body.iter().enumerate() {
@@ -373,7 +375,8 @@ fn address(operand: &str) -> Option<(&str, i64)> {
     is_register(base).then_some((base, offset.into()))
 }
 
-/// What a load or store of one value reaches, if the address is a register's and the memory may be any.
+/// Returns the memory that a load or store of one value reaches, if the address is a register's and the memory may be
+/// any.
 fn access<'a>(instruction: &Instruction<'a>) -> Option<Access<'a>> {
     const TYPES: [&str; 14] =
         ["u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "b32", "f32", "u64", "s64", "b64", "f64"];

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 /// Memory of one device that other processes can be given.
 pub trait ExportMemory: Send + Sync {
-    /// Where a range is, for the process that `exporter` gives pieces to, which hears of pieces that are dropped from now on. None if
-    /// the range can't be given away, is not mapped as a whole, or is in too many pieces.
+    /// Returns a handle to a range, for the process that `exporter` gives pieces to, which hears of pieces that are
+    /// dropped from now on. `None` if the range can't be given away, is not mapped as a whole, or is in too many
+    /// pieces.
     fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle>;
 
     /// Calls `give` once with what opens a piece, before anybody can be told that it is gone; not at all if it is. `give` does not

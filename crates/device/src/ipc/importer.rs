@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Weak};
 use std::time::Duration;
 
-/// How long a question may go without an answer.
+/// The time limit of an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A piece of another process's memory: its offset in the range, number and length.
@@ -20,7 +20,7 @@ pub type Piece = (u64, u64, u64);
 /// One device's imports of other processes' memory: a mirror of each range, with a piece at the offset that it has
 /// there. `importer` is the number of the importer that brings the pieces.
 pub trait ImportMemory: Send + Sync {
-    /// What the device is called in notes for people.
+    /// Returns the device's name in notes for people.
     fn device_name(&self) -> String;
 
     /// The pieces of a memory handle that are not here. Others that are in their way go. None if some can't go yet, there are too

@@ -11,10 +11,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// How long a message may wait for room: both sides read at once, whatever happens.
+/// The limit of a message's wait for room: both sides read at once, whatever happens.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 const MESSAGE_LEN: usize = 24;
-/// Those that carry the driver's name for an allocation are longer.
+/// The length of messages that carry the driver's name for an allocation.
 const LONG_LEN: usize = MESSAGE_LEN + PieceKey::ALLOCATION;
 
 /// A message.

@@ -17,15 +17,15 @@ pub const HELLO_LEN: usize = 68;
 pub(super) const HELLO_BEGINNING_LEN: usize = 12;
 
 pub(super) const NONCE_LEN: usize = 32;
-/// Where a hello says what follows the handshake.
+/// Offset of the byte that says what follows the handshake.
 const SECURE_AT: usize = 13;
-/// Where it says for which node it is.
+/// Offset of the node that it is for.
 const TO_AT: usize = 28;
-/// Where it says which lane it is of those that the two have had.
+/// Offset of the lane's number among those that the two have had.
 const LANE_AT: usize = 32;
-/// Where the nonce is, the last of it.
+/// Offset of the nonce, its last part.
 const NONCE_AT: usize = HELLO_LEN - NONCE_LEN;
-/// For any node that gets it.
+/// The number for any node that gets it.
 const ANY_NODE: u32 = u32::MAX;
 
 /// The purpose of a connection.
@@ -48,9 +48,10 @@ pub enum Purpose {
     Memory = 7,
 }
 
-/// For peers that always read at once. After a cut of 2 s TCP's next try comes after 3 s at most.
+/// The limit for peers that always read at once. After a cut of 2 s TCP's next try comes after 3 s at most.
 const READ_AT_ONCE: Duration = Duration::from_secs(6);
-/// For executors, which read at once too, but may be stopped for as long as programs bear it (30 s if nothing else is set).
+/// The limit for executors, which read at once too, but may be stopped for as long as programs bear it (30 s if nothing
+/// else is set).
 const READ_BY_EXECUTORS: Duration = Duration::from_secs(40);
 
 impl Purpose {

@@ -11,7 +11,7 @@ use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 use std::time::Duration;
 
-/// What lanes are called in their TLS. Its number is the handshake's.
+/// The name of lanes in their TLS. Its number is the handshake's.
 const PROTOCOL: &str = "accord-lane/2";
 /// The default limit on the peer's answer. The peer may be a process that is just being started, on a machine that is
 /// busy.
@@ -68,7 +68,7 @@ pub struct Introduced {
 }
 
 impl From<Hello> for Introduced {
-    /// Of a lane that comes from this machine, without a handshake.
+    /// Introduces a lane that comes from this machine, without a handshake.
     fn from(hello: Hello) -> Self {
         Self { hello, secret: None }
     }

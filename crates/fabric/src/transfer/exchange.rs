@@ -62,7 +62,7 @@ pub struct DirectWays {
     pub room: Option<DeviceRoom>,
 }
 
-/// How to take an expected transfer.
+/// A receive for an expected transfer.
 struct Expected {
     len: u64,
     starter: Starter,

@@ -166,7 +166,7 @@ impl Inbox {
     }
 }
 
-/// How much of a transfer has arrived on its lane.
+/// The part of a transfer that has arrived on its lane.
 struct Progress {
     transfer: TransferId,
     len: u64,

@@ -34,7 +34,7 @@ const SILENT_OF_ONE_ADDRESS_MAX: usize = 128;
 const UNPROVEN_MAX: usize = 512;
 /// Most of them from one address.
 const UNPROVEN_OF_ONE_ADDRESS_MAX: usize = 128;
-/// How long a connection may take to send its hello, and then to prove its key.
+/// The time limit of a connection's hello, and then of its proof.
 const PROOF_LIMIT: Duration = Duration::from_secs(5);
 /// Most connections accepted before the others are polled again.
 const BATCH_MAX: usize = 64;

@@ -32,9 +32,9 @@ const ANSWER_LEN: usize = 2;
 const REFUSAL_MAX: usize = 256;
 /// Most requests served at once, each by a thread; further ones wait in the listen backlog.
 const REQUESTS_MAX: usize = 64;
-/// How long a process may take to send its request.
+/// The time limit of a process's request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long to wait until the target's rank is known.
+/// The limit of waits until the target's rank is known.
 const RANK_LIMIT: Duration = Duration::from_secs(2);
 /// Pause before the next accept when the bound is reached or an accept has failed.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -46,7 +46,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Returns an error if the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`].
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize>;
 
-    /// As [`Lane::read`], without waiting.
+    /// Reads as [`Lane::read`], without waiting.
     ///
     /// # Errors
     /// Returns the errors of [`Lane::read`]; [`ErrorKind::WouldBlock`] if nothing is there.
@@ -72,8 +72,8 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// the beginning of one is there; then [`Lane::try_read`] may find nothing yet.
     fn is_readable(&self) -> bool;
 
-    /// How many times a waiter may poll for bytes before it yields its core once: as many as take about as long as a
-    /// yield.
+    /// Returns how many times a waiter may poll for bytes before it yields its core once: as many as take about as long
+    /// as a yield.
     fn looks(&self) -> u32 {
         1
     }
@@ -90,7 +90,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// next has to begin with the same bytes, as some of them may be on their way.
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// As [`Lane::write`], without waiting.
+    /// Writes as [`Lane::write`], without waiting.
     ///
     /// # Errors
     /// Returns the errors of [`Lane::write`]; [`ErrorKind::WouldBlock`] if there is no room.
@@ -133,7 +133,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
         false
     }
 
-    /// As [`Lane::lend`], for bytes in a device's own memory.
+    /// Writes as [`Lane::lend`] from a device's own memory.
     ///
     /// # Errors
     /// Returns the errors of [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
@@ -147,8 +147,8 @@ pub trait Lane: fmt::Debug + Send + Sync {
         false
     }
 
-    /// As [`Lane::read`], into a device's own memory, waiting for as long as it takes. None if what comes next has to be read by the host; then
-    /// nothing was read.
+    /// Reads as [`Lane::read`], into a device's own memory, waiting for as long as it takes. Returns `None` if the next
+    /// bytes have to be read by the host; then nothing was read.
     ///
     /// # Errors
     /// Returns the errors of [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before a byte has come.
@@ -196,17 +196,17 @@ pub trait Lane: fmt::Debug + Send + Sync {
         let _ = to;
     }
 
-    /// Where its bytes lie in memory that both ends see.
+    /// Returns the windows if its bytes lie in memory that both ends see.
     fn windows(&self) -> Option<&dyn Windows> {
         None
     }
 
-    /// Where a library moves its bytes.
+    /// Returns the windows if a library moves its bytes.
     fn moves_windows(&self) -> Option<&dyn MovesWindows> {
         None
     }
 
-    /// Nothing more will be written. What was written arrives.
+    /// Ends writing. What was written arrives.
     ///
     /// # Errors
     /// Returns an error if the lane has failed.
@@ -217,7 +217,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// have no room.
     fn shutdown(&self);
 
-    /// How long a read or a write may wait; none: for ever.
+    /// Limits the waits of reads and writes; `None`: for ever.
     ///
     /// # Errors
     /// Returns an error if the system refuses; a time of 0 is refused.
@@ -230,18 +230,18 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Returns an error if the system refuses.
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()>;
 
-    /// What carries it.
+    /// Returns the transport.
     fn transport(&self) -> Transport;
 
     /// Whether its bytes go to another machine, or might.
     fn leaves_machine(&self) -> bool;
 
-    /// Whose process has connected by it, where the system attests that: on this machine.
+    /// Returns the user whose process has connected by it, where the system attests that: on this machine.
     fn peer_user(&self) -> Option<u32> {
         None
     }
 
-    /// For [`super::Handover`]: the lane's descriptors; none if it can only be this process's.
+    /// Returns the lane's descriptors for [`super::Handover`]; `None` if it can only be this process's.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
 }
@@ -264,7 +264,7 @@ pub type RoomTold = Box<dyn FnOnce(bool) + Send>;
 /// Room that waits for a message, see [`Lane::post_native`]. The memory has to stay until [`PostedRoom::await_free`] has returned, or it was told of.
 /// Dropping it abandons the receive.
 pub trait PostedRoom: fmt::Debug + Send + Sync {
-    /// What the sender has to call it, see [`Lane::send_posted`].
+    /// Returns the number by which the sender names it, see [`Lane::send_posted`].
     fn number(&self) -> NonZeroU16;
 
     /// The sender has said that it sends nothing there, or was not told of it. Whether the memory is its owner's again: it is not while a message
@@ -277,7 +277,7 @@ pub trait PostedRoom: fmt::Debug + Send + Sync {
     /// Whether nothing comes there any more, though that may not have been told yet.
     fn has_ended(&self) -> bool;
 
-    /// As [`PostedRoom::abandon`]. Returns when nothing is written there any more.
+    /// Abandons as [`PostedRoom::abandon`]. Returns when nothing is written there any more.
     fn await_free(&self);
 }
 

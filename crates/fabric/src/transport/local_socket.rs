@@ -27,7 +27,7 @@ use std::time::Duration;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 const NAME: &[u8] = b"accord agent on this machine";
-/// What comes with the memory.
+/// The byte that comes with the memory.
 const OFFER: &[u8] = &[1];
 
 /// The name at which processes of a machine reach an agent.
@@ -71,7 +71,7 @@ fn new_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Whose process the other side is, by the system's word.
+/// Returns the user of the peer's process, by the system's word.
 fn peer_user(socket: &OwnedFd) -> io::Result<Uid> {
     Ok(sockopt::socket_peercred(socket)?.uid)
 }

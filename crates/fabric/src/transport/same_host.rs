@@ -26,7 +26,7 @@ use rustix::process::geteuid;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// How long each step of the introduction may take.
+/// The time limit of each step of the introduction.
 const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections that the system queues until they are accepted.
 const BACKLOG: i32 = 64;

@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Unanswered probes that end a silent connection. A link that is cut for 2 s must survive.
 const KEEP_ALIVE_PROBES: u32 = 5;
-/// How long sent bytes may stay unacknowledged during handshakes. After a cut of 2 s TCP retransmits within 3 s.
+/// The time for which sent bytes may stay unacknowledged during handshakes. After a cut of 2 s TCP retransmits within 3
+/// s.
 ///
 /// The limit also ends connections whose peer is alive but does not read. So each lane gets its own limit after the
 /// handshake, and lanes to programs have none. A session has several lanes, and one that is silent at the time finds a

@@ -101,7 +101,7 @@ unsafe fn instruction(context: *mut libc::c_void) -> u64 {
     return context.pc;
 }
 
-/// Where the function returns to that was just called.
+/// Returns the return address of a function that was just called.
 ///
 /// # Safety
 /// `context` is the third argument of a signal handler, and the interrupted instruction is the first of a function.

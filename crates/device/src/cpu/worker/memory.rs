@@ -13,7 +13,7 @@ pub(super) struct DeviceMemory {
     open: ShortLock<Open>,
 }
 
-/// What this process may use.
+/// The memory that this process may use.
 struct Open {
     /// One bit for each granule, as in the file.
     words: Box<[u64]>,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often a worker says that it lives.
+/// The interval of a worker's heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The owner is gone, so that there is no process to report to.
 const EXIT_OWNER_GONE: i32 = 0;

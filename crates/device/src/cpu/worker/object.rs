@@ -43,7 +43,8 @@ pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64)
     Ok((address, object.base))
 }
 
-/// Where the owner's file can be read that had this path when it was mapped, if that was removed or replaced since.
+/// Returns a path by which the owner's file can be read that had this path when it was mapped, if that was removed or
+/// replaced since.
 fn of_owner(path: &Path, build_id: &str) -> Option<PathBuf> {
     let owner = OWNER.load(Ordering::Relaxed);
     let is_it = |contents: &PathBuf| identity(contents).is_some_and(|identity| identity == build_id);
@@ -133,7 +134,7 @@ fn mapped(object: &Object) -> Option<MappedFile> {
     Mappings::here()?.at(object.segments.first()?.0)
 }
 
-/// What a file is; none if it can't be read.
+/// Returns the identity of a file; `None` if it can't be read.
 fn identity(file: &Path) -> Option<String> {
     object_identity::of_file(file).ok()
 }

@@ -21,13 +21,15 @@ use std::time::{Duration, Instant};
 
 /// More threads than this gain nothing: they fill a PCIe 5 link.
 const THREADS_MAX: usize = 12;
-/// How long the threads look almost without pause after they have found a filled slot, if more of the same copy is on its way.
+/// The time for which threads poll almost without pause after they have found a filled slot, if more of the same copy
+/// is on its way.
 const HOT: Duration = Duration::from_micros(200);
 /// The pause between polls: a call of the driver delays other threads that call it.
 const BREATH: Duration = Duration::from_micros(1);
-/// How often the threads look whether the device has filled a slot.
+/// The interval at which the threads check whether the device has filled a slot.
 const LOOK: Duration = Duration::from_micros(20);
-/// How long threads look for more of a copy that is under way before they sleep: waking one takes as long as copying a part.
+/// The time for which threads spin for more of a copy in flight before they sleep: waking one takes as long as copying
+/// a part.
 const SPIN: Duration = Duration::from_micros(100);
 /// A waiter looks around at least this often.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
@@ -72,7 +74,7 @@ struct CopyQueues {
     closing: bool,
 }
 
-/// What one thread copies of a filled slot.
+/// The part of a filled slot that one thread copies.
 struct Part {
     slot: Arc<Slot>,
     offset: usize,
@@ -240,7 +242,7 @@ impl CopyQueues {
         !self.looking && !self.downloads.is_empty()
     }
 
-    /// Something is to be done, or to be looked for.
+    /// Whether there is work to do, or to poll for.
     fn has_work(&self) -> bool {
         let here = !self.parts.is_empty() || !self.filling.is_empty() || !self.uploads.is_empty();
         here || !self.downloads.is_empty()
@@ -423,7 +425,7 @@ impl Shared {
         Some((Job::Part(part), self.add(state, state.parts.len())))
     }
 
-    /// So many jobs are new. Returns how many threads are to be woken for them.
+    /// Adds new jobs. Returns how many threads are to be woken for them.
     fn add(&self, state: &CopyQueues, jobs: usize) -> usize {
         if jobs > 0 {
             self.added.fetch_add(1, Ordering::AcqRel);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Least part of a copy that goes to the device by itself, if there is more: the engines pause between two.
 const TRANSFER_MIN: usize = 512 << 10;
-/// At least so many transfers, so that the first begins early.
+/// The least number of transfers, so that the first begins early.
 const TRANSFERS_MIN: usize = 8;
 
 /// The part of a copy that is not in slots yet.

@@ -12,7 +12,7 @@ use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a target may take to answer before its wait counts as a stall, and its liveness is checked.
+/// The time after which a target's silence counts as a stall, and its liveness is checked.
 const SOON: Duration = Duration::from_millis(100);
 
 /// A push in flight, which gets the bytes from the device, in its stream's order.

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 
-/// How long a refused connection is still read: unread input would make the system discard the refusal.
+/// The time for which a refused connection is still read: unread input would make the system discard the refusal.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// A connection that has not proven its key.

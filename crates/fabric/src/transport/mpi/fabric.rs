@@ -24,7 +24,7 @@ const LENT_SENDS_MAX: usize = 32;
 const BATCH: usize = 32;
 /// Polls before the core is yielded once, which takes longer than a poll.
 const LOOKS: u32 = 8;
-/// How much later than asked the system may end the thread's sleeps.
+/// The slack by which the system may end the thread's sleeps late.
 const TIMER_SLACK_NS: u64 = 1_000;
 /// Longest wait for leaving the world: other ranks may delay it.
 const STOP_MAX: Duration = Duration::from_millis(400);

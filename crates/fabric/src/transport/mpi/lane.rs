@@ -60,7 +60,7 @@ impl MpiLane {
         self.wait_or(end, spin, || None, work)
     }
 
-    /// As [`MpiLane::wait`], where `quick` may return a value without the table.
+    /// Waits as [`MpiLane::wait`], where `quick` may return a value without the table.
     fn wait_or<T>(
         &self,
         end: Option<Instant>,
@@ -78,7 +78,7 @@ impl MpiLane {
         self.wait_since(seen, end, spin, quick, work)
     }
 
-    /// As [`MpiLane::wait_or`], after a failed attempt when the signal had been raised `seen` times.
+    /// Waits as [`MpiLane::wait_or`], after a failed attempt when the signal had been raised `seen` times.
     fn wait_since<T>(
         &self,
         seen: u32,

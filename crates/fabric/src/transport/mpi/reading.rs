@@ -6,7 +6,7 @@ use accord_types::short_lock::ShortLock;
 use accord_types::signal::SharedSpinPolicy;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// No count of a signal.
+/// A value that is no count of a signal.
 const NEVER: u64 = u64::MAX;
 
 /// The state of a lane's reader.

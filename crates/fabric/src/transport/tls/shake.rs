@@ -71,7 +71,7 @@ fn found<Data>(connection: &UnbufferedConnectionCommon<Data>) -> io::Result<&'st
     suite.ok_or_else(|| io::Error::other("no TLS 1.3 was agreed on"))
 }
 
-/// What rustls's next step needs.
+/// The input that rustls's next step needs.
 enum Next {
     /// Another step with the buffered bytes.
     Again,

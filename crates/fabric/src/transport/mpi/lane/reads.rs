@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// How the reader goes on.
+/// The reader's next step.
 enum Goes {
     /// A message is kept in `reading`, or is in the mailbox.
     On,
