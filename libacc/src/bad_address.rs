@@ -62,7 +62,7 @@ family! {
 #[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = resolve_at_start;
 
-/// What a call was given.
+/// The argument of a call.
 enum Given {
     One(*const c_void),
     Parts(*const iovec, usize),
@@ -96,7 +96,7 @@ fn each(parts: *const iovec, count: usize, mut look: impl FnMut(u64)) {
     }
 }
 
-/// What is at `from`; none where nothing is. It may be this very address that the kernel did not like.
+/// Copies the value at `from`; `None` where nothing is. It may be this very address that the kernel did not like.
 fn copy<T: Copy>(from: *const T) -> Option<T> {
     let mut to = MaybeUninit::<T>::uninit();
     let here = iovec { iov_base: to.as_mut_ptr().cast(), iov_len: size_of::<T>() };

@@ -152,8 +152,8 @@ fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "accord: {}", printable(line));
 }
 
-/// What this machine's workers are: copies of this process. The program may have emptied its
-/// environment, so that this library is always named.
+/// Returns the program of this machine's workers: copies of this process. The program may have emptied its environment,
+/// so that this library is always named.
 fn worker_program() -> accord_device::ProgramSpec {
     let own = loader::holding(worker_program as *const () as usize);
     let own_program = accord_device::ProgramSpec::of_this_process();
@@ -265,7 +265,7 @@ fn host_name() -> String {
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
-/// What a worker sees: code that it runs for a program must not start devices of its own.
+/// The cluster of a worker: code that it runs for a program must not start devices of its own.
 struct NoDevices;
 
 impl Cluster for NoDevices {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// The name by which objects load or link the driver. CUDA's runtime contains it, also where it is linked into an
 /// executable.
 const DRIVER: &[u8] = b"libcuda.so";
-/// What an interpreter is known by.
+/// The symbol by which an interpreter is known.
 const INTERPRETER: &[u8] = b"Py_Initialize";
 
 const UNKNOWN: u8 = 0;

@@ -16,7 +16,7 @@ const LINE_MAX: usize = 512;
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// The program is linked with MPI: an address that it can't follow is one that MPI was given.
 static HAS_MPI: AtomicBool = AtomicBool::new(false);
-/// What was done about SIGSEGV before, once this library's handler is there.
+/// The previous action of SIGSEGV, once this library's handler is there.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Reports faults at device addresses from here on, unless the program itself takes the signal. A library that took it
@@ -76,7 +76,7 @@ extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
     }
 }
 
-/// What helps where MPI or another library was given such an address.
+/// The remedy where MPI or another library was given such an address.
 const REMEDY: &str = "only regions, data clauses and acc_ routines reach it. Before MPI or other libraries get data of devices \
                       elsewhere, update it (update self) and pass the host's address; or set ACCORD_DEVICE_ORDER=node, with which \
                       the ranks of a node share that node's devices\n";

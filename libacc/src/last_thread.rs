@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often the program's threads are counted once `main` has left.
+/// The interval at which the program's threads are counted once `main` has left.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The thread of `main` has ended, and the process has not.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What the kernel says behind the path of an executable that is not there any more.
+/// The kernel's mark behind the path of a removed executable.
 const DELETED: &[u8] = b" (deleted)";
 /// The program's file, whatever has become of its name.
 const EXECUTABLE: &str = "/proc/thread-self/exe";
@@ -252,7 +252,7 @@ impl RawObject<'_> {
         self.headers().iter().filter(constant).map(|header| self.range(header))
     }
 
-    /// What the loader has filled in with addresses and made constant then.
+    /// Returns the ranges that the loader has filled in with addresses and made constant then.
     fn filled_in(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.headers().iter().filter(|header| header.p_type == libc::PT_GNU_RELRO).map(|header| self.range(header))
     }

@@ -102,7 +102,7 @@ family! {
     shmdt / SHMDT / raw_shmdt = SYS_shmdt (start: Pointer) -> c_int, true, |_done| [(start, SEGMENT_MAX), NONE];
 }
 
-/// No pages.
+/// The value without pages.
 const NONE: (Pointer, usize) = (std::ptr::null_mut(), 0);
 /// The length of a segment without a stated one: up to the end of memory.
 const SEGMENT_MAX: usize = usize::MAX >> 1;

@@ -121,12 +121,13 @@ fn create() -> Result<&'static Session> {
     Ok(session)
 }
 
-/// From here on a panic of one of this library's threads ends the program with an error: calls may be waiting for what that thread was to do.
+/// Makes a panic of one of this library's threads end the program with an error from here on: calls may be waiting for
+/// what that thread was to do.
 fn end_with_threads() {
     threads::end_on_panic(|panic| report::broken_thread(panic));
 }
 
-/// Where devices report to: the trace, the times, both or nowhere.
+/// Returns the sink of devices' reports: the trace, the times, both or nowhere.
 fn spans_to(tracer: Option<&Tracer>) -> Option<Arc<dyn SpanSink>> {
     let times = if settings::is_without_devices() { None } else { prof::times::sink() };
     match (tracer.map(Tracer::sink), times) {

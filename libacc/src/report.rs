@@ -103,7 +103,7 @@ pub(crate) fn forget_the_end() {
     CALLING.store(false, Ordering::Relaxed);
 }
 
-/// Whose turn it is to end the process.
+/// The claim to end the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Claim {
     /// The calling thread's, for the first time.

@@ -33,7 +33,7 @@ pub(crate) const SENT: &[&str] = &[
     "OPENBLAS_*",
     "MKL_*",
 ];
-/// These lead to what is the program's alone.
+/// The variables that lead to what is the program's alone.
 const NEVER_SENT: &[&str] = &[names::TLS.name, names::COORDINATOR.name, names::ENV.name];
 
 /// The environment of workers on this node: the program's, with what the dynamic linker needed at

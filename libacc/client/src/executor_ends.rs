@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Condvar;
 use std::time::{Duration, Instant};
 
-/// How long the word may come after the end of a lane.
+/// The longest time between the end of a lane and the word about it.
 const WORD_MAX: Duration = Duration::from_millis(500);
-/// For so long it is about the executor whose lane has ended, and not about one before.
+/// The time for which a word is about the executor whose lane has ended, and not about one before.
 const COUNTS: Duration = Duration::from_secs(2);
 
 /// The reason for a lane's end.

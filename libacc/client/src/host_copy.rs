@@ -65,9 +65,9 @@ pub struct Changed {
     chain: Option<Arc<Chain>>,
 }
 
-/// How often such bytes were others, and are being written or are about to be.
+/// Number of times that such bytes differed, and are being written or are about to be.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
-/// How often they were written.
+/// Number of times that they were written.
 static DONE: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how often a [`Changed`] copy has written.

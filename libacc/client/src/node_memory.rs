@@ -15,11 +15,11 @@ use accord_types::{MemoryClaim, Result, SessionId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long the agent may take to open the lane: it may not have heard of the session yet.
+/// The time limit of the agent's lane: it may not have heard of the session yet.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How long an answer may take.
+/// The time limit of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// When an agent that opened no lane, or did not answer, is asked again.
+/// The pause before an agent that opened no lane, or did not answer, is asked again.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// The program's account of its node's memory.

@@ -38,7 +38,7 @@ pub struct Session {
     coordinator: Option<Arc<CoordinatorLink>>,
 }
 
-/// Where a device is.
+/// The location of a device.
 enum DeviceLocation {
     Here(Arc<dyn LocalDeviceClient>),
     There(Arc<RemoteDeviceClient>),

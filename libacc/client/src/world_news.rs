@@ -5,9 +5,9 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::sync::Condvar;
 use std::time::{Duration, Instant};
 
-/// How long the coordinator's word may come after the end of a lane.
+/// The longest time between the end of a lane and the coordinator's word.
 const WORD_MAX: Duration = Duration::from_millis(500);
-/// For so long the first node that died is the one that took the others along.
+/// The time for which the first node that died is the one that took the others along.
 const COUNTS: Duration = Duration::from_secs(10);
 
 /// The dead nodes of the program's MPI job, as the coordinator reports them.

@@ -10,7 +10,7 @@ const WARP: usize = 32;
 /// A fiber's stack: local arrays of a kernel are on it.
 const STACK: usize = 128 << 10;
 
-/// What a suspended thread waits for.
+/// The wait of a suspended thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
     /// All threads of the block that have not ended.
@@ -26,7 +26,7 @@ thread_local! {
     static NOW: Cell<Option<(usize, *const Yielder<(), Wait>)>> = const { Cell::new(None) };
 }
 
-/// What the threads of a block exchange.
+/// The values that the threads of a block exchange.
 struct Block {
     /// What each thread has handed in to the exchange that it takes part in.
     values: Vec<Option<u32>>,
@@ -122,14 +122,14 @@ fn exchange<R>(value: u32, wait: Wait, read: impl FnOnce(usize, &[Option<u32>]) 
     result
 }
 
-/// How many threads of the block have handed in something else than 0, and how many there are.
+/// Returns how many threads of the block have handed in something else than 0, and how many there are.
 fn in_block(value: u32) -> (u32, u32) {
     exchange(value, Wait::Block, |_, values| {
         values.iter().flatten().fold((0, 0), |(set, all), value| (set + u32::from(*value != 0), all + 1))
     })
 }
 
-/// Which threads of the warp have handed in something else than 0, and which take part.
+/// Returns which threads of the warp have handed in something else than 0, and which take part.
 fn in_warp(value: u32) -> (u32, u32) {
     exchange(value, Wait::Warp, |own, values| {
         let first = own / WARP * WARP;

@@ -120,7 +120,7 @@ extern "C" fn accord_cuf_launch(
     }
 }
 
-/// What a kernel gets for an argument at `address`.
+/// Returns a kernel's parameter for an argument at `address`.
 fn argument(
     parameter: Parameter,
     address: *const u8,

@@ -43,7 +43,7 @@ struct Registry {
     variables: BTreeMap<usize, Variable>,
 }
 
-/// What constructors enter: bounded by the program's text.
+/// The entries of constructors: bounded by the program's text.
 static REGISTRY: ShortLock<Registry> =
     ShortLock::new(Registry { kernels: BTreeMap::new(), variables: BTreeMap::new() });
 

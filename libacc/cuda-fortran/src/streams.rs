@@ -21,7 +21,7 @@ struct Stream {
     is_free: bool,
 }
 
-/// What is in flight on a device.
+/// The work in flight on a device.
 #[derive(Default)]
 struct Device {
     /// Streams with work that the default stream has not waited for.

@@ -9,7 +9,7 @@ use accord_types::HostRange;
 const SEARCHED_MAX: usize = 64 << 10;
 /// The same where nothing says which address is looked for: structures.
 const STRUCTURE_MAX: usize = 256;
-/// How far behind the pointer that it used a region may have read.
+/// The longest distance behind the pointer that it used at which a region may have read.
 const REACH: usize = 4 << 30;
 /// Pointers that are named.
 const POINTERS_MAX: usize = 4;
@@ -66,7 +66,7 @@ impl Device {
         accessed.is_none_or(|accessed| (low..high).contains(&(accessed as u64)))
     }
 
-    /// What is present, by where the program has it, and what of it is attached.
+    /// Returns the present data by their ranges in the program, and their attached pointers.
     fn pointers_and_more(&self) -> Vec<(HostRange, Vec<usize>)> {
         let state = self.lock();
         let entries = state.table.iter().map(|(_, entry)| {

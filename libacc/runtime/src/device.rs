@@ -333,7 +333,7 @@ impl Device {
         Ok(())
     }
 
-    /// Everything put into `queues` up to `moment` is done.
+    /// Records that everything put into `queues` up to `moment` is done.
     fn forget_done(&self, queues: &[QueueId], moment: Moment) {
         // Looked at without the lock: what comes in now is not done yet.
         let mut state = self.has_write_backs.load(Ordering::Acquire).then(|| self.lock());

@@ -8,7 +8,7 @@ use crate::given::{GivenRegion, Means};
 use crate::ports::ConstantKind;
 use accord_types::{Error, ErrorCode, HostRange};
 
-/// How far behind a pointer a region may have read what it leads to.
+/// The longest distance behind a pointer at which a region may have read what it leads to.
 const REACH: usize = 1 << 30;
 
 impl Runtime {
@@ -22,7 +22,7 @@ impl Runtime {
         explained.or_else(|| self.explain_given(&error)).or_else(|| self.explain_copied(&error)).unwrap_or(error)
     }
 
-    /// By the data that is nearest to what the region accessed.
+    /// Explains an error by the data that is nearest to what the region accessed.
     fn explain_outside(&self, error: &Error) -> Option<Error> {
         if error.remedy_text() == Some(ONE_ELEMENT) {
             return None;
@@ -46,8 +46,8 @@ impl Runtime {
         )
     }
 
-    /// By the function or constant of the program that the region accessed. Where a pointer leads there that the region got without a clause,
-    /// the pointer is what is to be mended.
+    /// Explains an error by the function or constant of the program that the region accessed. Where a pointer leads
+    /// there that the region got without a clause, the pointer is what is to be mended.
     fn explain_constant(&self, error: &Error) -> Option<Error> {
         let accessed = accessed_address(error.cause())?;
         let constant = self.host.constant_at(accessed)?;
@@ -96,7 +96,7 @@ impl Runtime {
         error.more(format!("a clause names {} bytes at {name}", element.len)).instead(ONE_ELEMENT)
     }
 
-    /// By pointers that were copied to the device, without what they point to.
+    /// Explains an error by pointers that were copied to the device, without what they point to.
     fn explain_copied(&self, error: &Error) -> Option<Error> {
         let accessed = accessed_address(error.cause());
         let devices = self.devices.iter().filter(|device| error.place().device.is_none_or(|num| num == device.num()));
@@ -117,7 +117,8 @@ impl Runtime {
         }))
     }
 
-    /// By the variable that it is or, where an optimized program keeps that in a register, by the one that leads to the same place.
+    /// Returns the name of the variable that the pointer is or, where an optimized program keeps that in a register, of
+    /// one that leads to the same place.
     fn name(&self, pointer: BarePointer) -> Option<String> {
         let name = |address, len| self.host.describe(HostRange { start: address, len });
         let is_named = |name: &String| !name.starts_with("0x");
@@ -125,7 +126,7 @@ impl Runtime {
         if is_named(&own) { Some(own) } else { Some(name(pointer.value, 1).filter(is_named).unwrap_or(own)) }
     }
 
-    /// By pointers that it got without a clause.
+    /// Explains an error by pointers that the region got without a clause.
     fn explain_given(&self, error: &Error) -> Option<Error> {
         let all = self.devices.iter().flat_map(|device| device.given.regions());
         let named = |region: &GivenRegion| {

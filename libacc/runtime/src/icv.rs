@@ -203,7 +203,7 @@ impl Runtime {
     }
 }
 
-/// What helps where a type has no device: CPU devices can appear as NVIDIA's.
+/// Returns the remedy where a type has no device: CPU devices can appear as NVIDIA's.
 const fn remedy_for(device_type: DeviceType, otherwise: &'static str) -> &'static str {
     match device_type {
         DeviceType::Nvidia => "set ACCORD_EMULATE=nvidia, with which CPU devices appear as that type",

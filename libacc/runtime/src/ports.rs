@@ -30,7 +30,7 @@ pub struct Wire {
 /// [`DeviceClient::wait`], [`DeviceClient::test`], [`DeviceClient::global`] and [`DeviceClient::memory_free`]. A queue exists from its first use.
 /// An error of an earlier operation comes back from a later call on the same queue or device.
 pub trait DeviceClient: Send + Sync {
-    /// What the device is.
+    /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;
 
     /// The type under which the program sees it.
@@ -51,7 +51,7 @@ pub trait DeviceClient: Send + Sync {
         false
     }
 
-    /// How operations get to the device, for people: what carries them, and why. None before the first.
+    /// Returns the route of operations to the device, for people: what carries them, and why. `None` before the first.
     fn route(&self) -> Option<String> {
         Some("in-process".to_owned())
     }
@@ -59,13 +59,13 @@ pub trait DeviceClient: Send + Sync {
     /// First address and length of the address range that this program's allocator hands out.
     fn addresses(&self) -> (DevicePtr, u64);
 
-    /// How many addresses the device likes to have.
+    /// Returns how many addresses the device likes to have.
     fn addresses_wanted(&self) -> u64 {
         self.info().memory
     }
 
-    /// Where the device's memory is to lie when it starts next, so that no other device of the session has the same addresses.
-    /// [`DeviceClient::addresses`] tells where it lies then.
+    /// Sets the place of the device's memory for its next start, so that no other device of the session has the same
+    /// addresses. [`DeviceClient::addresses`] tells where it lies then.
     fn lie_at(&self, place: AddressRange) {
         let _ = place;
     }
@@ -159,8 +159,8 @@ pub trait DeviceClient: Send + Sync {
     /// Returns the errors that the trait lists.
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()>;
 
-    /// How often [`DeviceClient::copy_out_changed`] of any device has written: as long as that stays, what the program has in its memory
-    /// does not come from there.
+    /// Returns how often [`DeviceClient::copy_out_changed`] of any device has written: as long as that stays, what the
+    /// program has in its memory does not come from there.
     fn changes(&self) -> Changes {
         Changes::default()
     }
@@ -185,7 +185,7 @@ pub trait DeviceClient: Send + Sync {
         block: ArgBlock<'_>,
     ) -> Result<()>;
 
-    /// What a launch with these arguments will have, for observers: 0 where only the device knows.
+    /// Returns the dimensions of a launch with these arguments, for observers: 0 where only the device knows.
     fn grid(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>, dims: LaunchDims) -> LaunchDims {
         let _ = (key, spec);
         dims
@@ -228,12 +228,12 @@ pub trait DeviceClient: Send + Sync {
     /// Returns the errors that the trait lists.
     fn memory_free(&self) -> Result<u64>;
 
-    /// How many bytes the cluster lets a session have on the device, if that is less than it has.
+    /// Returns how many bytes the cluster lets a session have on the device, if that is less than it has.
     fn quota(&self) -> Option<u64> {
         None
     }
 
-    /// What went over the wire between this process and the device's node so far; none if it is this process's.
+    /// Returns the traffic between this process and the device's node so far; `None` if it is this process's.
     fn wire(&self) -> Option<Wire> {
         None
     }
@@ -354,7 +354,7 @@ impl RegionEffect {
         self.0.load(Ordering::Relaxed) != Self::KEEPS
     }
 
-    /// What it has done once it may do again.
+    /// Records whether a launch has changed its variable: a later one may do so again.
     fn note(&self, changed: bool) {
         self.0.fetch_max(if changed { Self::CHANGES } else { Self::KEEPS }, Ordering::Relaxed);
     }
@@ -499,7 +499,8 @@ pub trait HostMemory: Send + Sync {
         None
     }
 
-    /// How another process finds a constant in which the loader has put addresses, where all of a range is one.
+    /// Returns the name by which another process finds a constant in which the loader has put addresses, where all of a
+    /// range is one.
     fn constant_with_addresses(&self, range: HostRange) -> Option<GlobalSpec> {
         let _ = range;
         None

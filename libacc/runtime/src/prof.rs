@@ -116,7 +116,7 @@ pub trait Observer: Send + Sync {
     /// Whether that holds for the calling thread. Asked only while [`Observer::wanted`] is set.
     fn is_active(&self) -> bool;
 
-    /// Something happened on the calling thread's behalf. May call the runtime.
+    /// Takes a notice of the calling thread. May call the runtime.
     fn notice(&self, notice: &Notice);
 }
 

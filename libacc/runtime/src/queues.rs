@@ -87,13 +87,14 @@ pub(crate) struct Due {
     now: Moment,
 }
 
-/// So many other queues that a queue has waited for are remembered. Of more it is not known: it may wait once more.
+/// The number of other queues that a queue has waited for and that are remembered. A queue may wait for others once
+/// more.
 const FOLLOWS_MAX: usize = 64;
 
 /// Some queues: few enough as a rule to need nothing from the heap.
 pub(crate) type QueueList = SmallVec<[QueueId; 8]>;
 
-/// What comes before the rest of a queue.
+/// The operations that come before the rest of a queue.
 #[derive(Clone, Copy)]
 struct Follow {
     queue: QueueId,
@@ -275,7 +276,7 @@ impl QueueProgress {
         after.queue.is_none_or(|only| only == self.id) && self.done < after.moment.min(self.last())
     }
 
-    /// When something was last put in, as far as anybody knows.
+    /// Returns the moment of the last known operation.
     fn last(&self) -> Moment {
         if self.shared { Moment(u64::MAX) } else { self.filled }
     }

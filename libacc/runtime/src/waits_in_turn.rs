@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Devices that one wait asks: of more the next wait asks the next ones.
 const ASKED_MAX: usize = 32;
-/// So many need nothing from the heap.
+/// The number of queues that need nothing from the heap.
 const FEW: usize = 8;
 
 /// The far devices whose queues the program has waited for.

@@ -4,7 +4,7 @@ use crate::abi_boundary::routine;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// What GCC's runtime answers where a queue can't be a CUDA stream.
+/// The answer of GCC's runtime where a queue can't be a CUDA stream.
 const NO_STREAM: i32 = -1;
 const DONE: i32 = 1;
 

@@ -10,7 +10,7 @@ use accord_types::Result;
 /// The runtime's part of one of these calls.
 type Rule = fn(&Runtime, &mut LocalThread, i32, &mut Entries<'_>, i32, &[i32]) -> Result<()>;
 
-/// Which events it has, and which construct it is, by the kinds of its entries.
+/// Returns its events, and the construct, by the kinds of its entries.
 type Events = fn(&[u16]) -> (Pair, Construct);
 
 /// The arguments, with the waits that the shim has gathered.

@@ -7,7 +7,7 @@ use accord_runtime::{Placement, Tags};
 use accord_types::AsyncArg;
 use std::ffi::c_void;
 
-/// How the shim gives the next word of a list of launch tags.
+/// Returns the shim's next word of a list of launch tags.
 type NextWord = unsafe extern "C" fn(*mut c_void) -> u32;
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Blocks that don't overlap: first address and length in bytes.
 pub(super) struct Blocks(BTreeMap<usize, usize>);
 
-/// How far before a block a pointer may lie and still mean it: programs that count from one keep `a - 1`. An allocator has at
-/// least a word of its own there.
+/// The distance before a block at which a pointer may lie and still mean it: programs that count from one keep `a - 1`.
+/// An allocator has at least a word of its own there.
 const BEFORE: usize = 8;
 
 impl Blocks {

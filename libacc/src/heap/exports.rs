@@ -112,7 +112,7 @@ family! {
         (to: *mut Pointer, align: usize, size: usize) -> c_int;
 }
 
-/// Where the program break was at the start: what the C library takes by moving it lies above.
+/// The program break at the start: what the C library takes by moving it lies above.
 static HEAP_START: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Remembers that, at the start.
@@ -156,8 +156,9 @@ mod watching {
     /// Smallest block that is looked after. The C library maps blocks from 128 KiB on by themselves, unless told otherwise.
     const LARGE: usize = 32 << 10;
 
-    /// What a block that ends may take along of its pages. A block that was mapped by itself begins on a page, behind two words or at
-    /// its alignment. Blocks of the heap only move its end, which is looked at whenever it matters.
+    /// Returns the pages that a block may take along when it ends. A block that was mapped by itself begins on a page,
+    /// behind two words or at its alignment. Blocks of the heap only move its end, which is looked at whenever it
+    /// matters.
     fn takes_pages(block: Pointer) -> Option<HostRange> {
         let at = block.addr();
         let in_page = at & 0xfff;

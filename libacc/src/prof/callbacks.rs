@@ -87,7 +87,7 @@ pub(super) fn wants_variables() -> bool {
 }
 
 impl Listeners {
-    /// To be called after a change.
+    /// Publishes a change. Called after it.
     fn note(&self) {
         CHANGES.fetch_add(1, Ordering::Release);
         let any = self.events.iter().any(|entries| !entries.is_empty());
@@ -202,7 +202,8 @@ struct Next {
 }
 
 impl Next {
-    /// No other one comes after it, as nothing has changed since: one look, and one lock, do for an event with one callback.
+    /// Whether no other one comes after it, as nothing has changed since: one look, and one lock, do for an event with
+    /// one callback.
     fn is_final(&self) -> bool {
         self.is_last && CHANGES.load(Ordering::Acquire) == self.changes
     }

@@ -9,7 +9,7 @@ use accord_types::{Error, ErrorCode, Result};
 use std::ffi::c_void;
 use std::fmt::Write;
 
-/// What is told, by the bits of the setting.
+/// The reported events, by the bits of the setting.
 const BITS: [(u32, &[Event]); 5] = [
     (1, &[Event::LaunchStart]),
     (2, &[Event::UploadStart, Event::DownloadStart]),

@@ -8,10 +8,10 @@ use std::ffi::{CStr, CString};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// By the address of the host version. Names are never freed: tools keep them.
+/// Names by the address of the host version. They are never freed: tools keep them.
 static NAMES: Locked<BTreeMap<usize, &'static CStr>> = Locked::new(BTreeMap::new());
 
-/// Where they come from.
+/// The source of names.
 static HOST: OnceLock<Box<dyn HostMemory>> = OnceLock::new();
 
 /// Takes names from `host` from now on. A forked child finds the same regions where its parent did: the first one stays.

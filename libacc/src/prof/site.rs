@@ -54,7 +54,7 @@ pub(super) struct Spot {
     pub(super) end_line: i32,
 }
 
-/// By that address.
+/// Sites by that address.
 static SITES: Locked<BTreeMap<usize, &'static Site>> = Locked::new(BTreeMap::new());
 
 /// The call that this thread is in, with the lines that it stands for.

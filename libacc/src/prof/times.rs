@@ -49,7 +49,7 @@ const EVENTS: [Event; 16] = [
 /// a data construct, which knows its last line, is another place than its start.
 type Key = (usize, usize, [i32; 2], i32, Option<usize>);
 
-/// What events have told. In a forked child it goes on from the parent's.
+/// The sums of events. In a forked child they go on from the parent's.
 static PLACES: Locked<BTreeMap<Key, PlaceTimes>> = Locked::new(BTreeMap::new());
 /// Starts of devices, by their index.
 static STARTED: Locked<BTreeMap<usize, Tally>> = Locked::new(BTreeMap::new());
@@ -66,7 +66,7 @@ struct Tool {
 }
 
 thread_local! {
-    /// When the constructs began in which this thread is.
+    /// The start times of the constructs in which this thread is.
     static STARTS: [Cell<u64>; DEPTH_MAX] = const { [const { Cell::new(0) }; DEPTH_MAX] };
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
@@ -306,7 +306,7 @@ fn gather(tool: &Tool) -> Times {
     Times { program, rank, wall_ns: now(tool), devices, nodes, places }
 }
 
-/// What went between this process and each other node of the devices that were used.
+/// Returns the traffic between this process and each other node of the devices that were used.
 fn nodes(tool: &Tool, used: &[usize]) -> Vec<NodeTimes> {
     let mut nodes = BTreeMap::new();
     for client in used.iter().filter_map(|at| tool.clients.get()?.get(*at)) {

@@ -234,7 +234,7 @@ impl Image {
         }
     }
 
-    /// How many symbols there are: those that are defined, and those before them.
+    /// Returns the number of symbols: those that are defined, and those before them.
     fn symbol_count(&self) -> u32 {
         if self.gnu_hash == 0 && self.hash == 0 {
             return 0;
@@ -256,7 +256,7 @@ impl Image {
         last + 1
     }
 
-    /// As the dynamic linker finds it: by the table of `DT_GNU_HASH`.
+    /// Finds a symbol as the dynamic linker does: by the table of `DT_GNU_HASH`.
     fn in_gnu_hash(&self, name: &CStr) -> Option<u32> {
         let wanted =
             name.to_bytes().iter().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
@@ -278,7 +278,7 @@ impl Image {
         }
     }
 
-    /// As the dynamic linker finds it: by the table of `DT_HASH`.
+    /// Finds a symbol as the dynamic linker does: by the table of `DT_HASH`.
     fn in_hash(&self, name: &CStr) -> Option<u32> {
         if self.hash == 0 {
             return None;

@@ -23,7 +23,7 @@ use std::ffi::{CStr, c_void};
 /// This library's name for those that are linked with it (build.rs).
 const SONAME: &CStr = c"libacc.so";
 
-/// What makes an object a libgomp: the shared one, or one that it has inside and exports.
+/// The symbols that make an object a libgomp: the shared one, or one that it has inside and exports.
 const OF_LIBGOMP: [&CStr; 3] = [c"GOMP_parallel", c"GOACC_parallel_keyed", c"acc_prof_register"];
 
 /// libgomp's own functions that this library calls.
@@ -41,7 +41,7 @@ struct Redirected {
     kept: [usize; KEPT.len()],
 }
 
-/// At most one for each libgomp of the process.
+/// The redirected objects: at most one for each libgomp of the process.
 static REDIRECTED: Locked<Vec<Redirected>> = Locked::new(Vec::new());
 
 /// Held while symbol tables are read and changed. Without it one thread could protect a page that another one writes, or take changed

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 /// Longest search for names, in processor time: the message is worth more than they are. A machine that has no time for the search now
 /// does not count against it.
 const LOOK_MAX: Duration = Duration::from_secs(3);
-/// So much longer is waited for a search that gets no processor, or whose file does not come.
+/// The further limit for a search that gets no processor, or whose file does not come.
 const STARVED_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked what it has used.
+/// The interval at which its processor time is checked.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Room for the search: the calling thread may have little left.
 const STACK_BYTES: usize = 4 << 20;

@@ -43,7 +43,7 @@ const PLACES_MAX: usize = 10_000;
 /// Most static variables.
 const STATICS_MAX: usize = 10_000;
 
-/// By file and load address: another object may come to the same address. None for what is no ELF file.
+/// Objects by file and load address: another object may come to the same address. `None` for what is no ELF file.
 type Objects = HashMap<(PathBuf, usize), Option<Arc<ObjectInfo>>>;
 
 #[derive(Default)]
@@ -86,7 +86,7 @@ pub(crate) fn is_c(file: &str) -> bool {
     file.rsplit_once('.').is_some_and(|(_, extension)| NAMES.contains(&extension))
 }
 
-/// What is kept, less what an object that was unloaded has left.
+/// Calls `act` with the known objects, without those that were unloaded.
 fn with_known<T>(act: impl FnOnce(&mut Known) -> T) -> T {
     let (_, unloaded) = loader::changes();
     KNOWN.with(|known| {
@@ -148,7 +148,7 @@ pub(crate) fn static_at(address: usize) -> Option<HostRange> {
     Some(range)
 }
 
-/// What is known of a file, read at the first question about it.
+/// Returns the information of a file, read at the first question about it.
 fn info(object: &LoadedObject) -> Option<Arc<ObjectInfo>> {
     let key = (object.file.clone(), object.base);
     let kept = KNOWN.with(|known| known.objects.get_or_insert_default().get(&key).cloned());

@@ -34,7 +34,7 @@ struct Way {
 /// Never freed, and only ever added to: read without a lock, and whole in a forked child.
 static WAYS: [AtomicPtr<Way>; LISTS] = [const { AtomicPtr::new(null_mut()) }; LISTS];
 static KEPT: AtomicUsize = AtomicUsize::new(0);
-/// Where, above the marker, the return address of [`code`] itself is: 0 until it is known.
+/// The offset, above the marker, of the return address of [`code`] itself: 0 until it is known.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 
 /// An address inside of the program's call into this library, as [`stack::caller`] gives it.
@@ -51,7 +51,7 @@ pub(crate) fn code() -> Option<usize> {
     learn(marker)
 }
 
-/// What is on the stack there.
+/// Returns the word on the stack there.
 ///
 /// # Safety
 /// A frame of this thread holds the word.

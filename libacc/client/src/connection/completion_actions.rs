@@ -249,7 +249,7 @@ impl CompletionActions {
         waits.came_for_all(Want::Room, effects);
     }
 
-    /// What has waited for copies that are in the table no more.
+    /// Takes the jobs that have waited for copies which are no longer in the table.
     fn due(&mut self) -> Vec<Job> {
         let Self { copies, held, .. } = self;
         let due = held.extract_if(.., |(after, _)| !after.iter().any(|transfer| copies.contains_key(transfer)));

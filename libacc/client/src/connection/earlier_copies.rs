@@ -3,7 +3,7 @@
 
 use accord_types::{HostRange, TransferId};
 
-/// So many are remembered before those that have landed are looked for.
+/// Number of remembered copies from which those that have landed are looked for.
 const PRUNE_AT: usize = 64;
 
 /// The copies out before one point of a queue.

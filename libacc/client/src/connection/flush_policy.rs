@@ -13,18 +13,18 @@
 
 use std::time::Duration;
 
-/// How often the flusher looks while it finds something to send, and while it doesn't.
+/// The interval of the flusher's polls while it finds something to send, and while it doesn't.
 const LOOK_BUSY: Duration = Duration::from_micros(20);
 const LOOK_IDLE: Duration = Duration::from_micros(150);
-/// How long it looks without anything new before it sleeps.
+/// The time for which it polls without anything new before it sleeps.
 const AWAKE: Duration = Duration::from_millis(2);
 /// Frames this old are sent by the flusher: no wait has followed.
 const OLD: Duration = Duration::from_micros(50);
 /// A wait that comes so soon after an operation follows upon it.
 const FOLLOWS: Duration = Duration::from_micros(20);
-/// So many of those in a row are a habit.
+/// The number of those in a row that make a habit.
 const HABIT: u32 = 2;
-/// So many operations after a wait are sent by the thread that calls.
+/// The number of operations after a wait that the calling thread sends.
 const DIRECT: u32 = 3;
 
 /// The thread that sends the frames appended last.

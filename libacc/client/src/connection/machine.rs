@@ -26,7 +26,7 @@ const FULL: usize = 256 << 10;
 /// Stands for "all devices" or "all queues" in [`Event::Failed`].
 const ALL: u32 = u32::MAX;
 
-/// So many positions need nothing from the heap.
+/// The number of positions that need nothing from the heap.
 const POSITIONS_FEW: usize = 4;
 /// Positions of queues.
 pub type Positions = SmallVec<[Position; POSITIONS_FEW]>;

@@ -215,7 +215,8 @@ impl DeviceState {
         *open.entry(stream).or_default() += cost;
     }
 
-    /// So many bytes of a queue's operations are done. An executor that says more than there were gives no more room.
+    /// Records that so many bytes of a queue's operations are done. An executor that reports more than there were gives
+    /// no more room.
     fn done(&mut self, queue: QueueId, bytes: u64) {
         let Some(state) = self.queues.get_mut(&queue) else { return };
         let bytes = bytes.min(state.open);

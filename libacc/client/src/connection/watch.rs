@@ -23,7 +23,7 @@ pub enum WatchStep {
     End,
 }
 
-/// Where the watcher is.
+/// The activity of the watcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Activity {
     #[default]

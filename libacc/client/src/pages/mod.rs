@@ -25,7 +25,7 @@ const MAPPING_EVERY: u32 = 8;
 /// The same by the list.
 const LIST_EVERY: u32 = 1024;
 
-/// Why a range can't be used, and where it begins that it can't.
+/// The reason why a range can't be used, and where its unusable part begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Refusal {
     NotMapped(usize),

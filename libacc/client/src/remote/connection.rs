@@ -27,11 +27,11 @@ use std::sync::{Arc, Once, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// As the machine gives them to transfers.
+/// The numbers of lanes, as the machine gives them to transfers.
 const BULK_LANES: BulkLanes = BulkLanes { eager: EAGER_LANES, asked: ASKED_LANES };
-/// How long the reason for an executor's end may take after the end.
+/// The longest time between an executor's end and the reason for it.
 const REASON_MAX: Duration = Duration::from_millis(100);
-/// How often it is looked whether it has come.
+/// The interval at which that reason is looked for.
 const REASON_LOOK: Duration = Duration::from_millis(2);
 /// Samples of the node's clock: the quickest answer tells best.
 const CLOCK_SAMPLES: u32 = 8;

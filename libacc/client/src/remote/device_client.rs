@@ -44,7 +44,7 @@ pub(crate) struct RemoteDeviceClient {
     started: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// What people call a device.
+/// Returns the name of a device for people.
 fn name(device_type: DeviceType, num: DeviceNum) -> String {
     format!("{} {}", device_type.name(), num.0)
 }

@@ -48,7 +48,8 @@ impl FixedDims {
     }
 }
 
-/// As the executor launches them: with the number of gangs that the code was compiled for, where the image has no room for it.
+/// Returns the dimensions as the executor launches them: with the number of gangs that the code was compiled for, where
+/// the image has no room for it.
 fn fixed(image: &Image) -> Vec<Dims> {
     let with_count = |(dims, count): (Dims, GangCount)| match count {
         GangCount::Exactly(gangs) => [gangs, dims[1], dims[2]],

@@ -123,7 +123,8 @@ impl Connection {
         self.act(machine);
     }
 
-    /// Something was read, or is not coming: the connection is lost then. Whether it is there.
+    /// Handles the outcome of a read: if nothing comes any more, the connection is lost. Returns whether there is
+    /// something.
     fn came(self: &Arc<Self>, filled: std::io::Result<bool>) -> bool {
         match filled {
             Ok(true) => return true,
@@ -156,7 +157,7 @@ impl Connection {
         }
     }
 
-    /// What an event does. Whether it was that of the waiter.
+    /// Handles an event. Returns whether it was that of the waiter.
     fn handle(self: &Arc<Self>, event: Event, payload: &[u8], waiter: Option<WaitId>) -> Result<bool> {
         match event {
             Event::Data { transfer } => self.land_small(TransferId(transfer), payload)?,
@@ -213,8 +214,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What is known beside an event that tells an error. An executor whose lanes end, one after the other, says of a queue or of itself only
-    /// that. Waits for the coordinator's word.
+    /// Returns the known facts beside an event that reports an error. An executor whose lanes end, one after the other,
+    /// says of a queue or of itself only that. Waits for the coordinator's word.
     fn news_of(&self, event: &Event) -> Option<String> {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return None };
         let may_be_the_worlds_end = failure.is_lane_end() && self.goes_by_mpi();

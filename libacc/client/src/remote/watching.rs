@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// So long an executor may be silent of whose node the coordinator hears nothing.
+/// The longest silence of an executor of whose node the coordinator hears nothing.
 const DOUBT: Duration = Duration::from_secs(4);
-/// How often the executor is asked.
+/// The interval at which the executor is asked.
 const ASK: Duration = Duration::from_secs(1);
 
 impl Connection {

@@ -122,7 +122,8 @@ impl Mapping<'_, '_> {
         Ok(None)
     }
 
-    /// What the pointer in a variable of the program names, unless a queued region is about to write the variable.
+    /// Returns the target of the pointer in a variable of the program, unless a queued region is about to write the
+    /// variable.
     fn pointee_of(&mut self, range: HostRange) -> Result<Pointee, Stop> {
         if range.len != size_of::<usize>() || self.value_on_device(range)?.is_some() {
             return Ok(Pointee::None);

@@ -120,7 +120,7 @@ fn range_of(start: usize, len: usize) -> HostRange {
     HostRange { start, len }
 }
 
-/// What is known of an entry whose descriptor counts elements otherwise.
+/// The elements of an entry whose descriptor counts them otherwise.
 enum Found {
     /// It is as it says.
     AsSaid,
@@ -132,7 +132,7 @@ enum Found {
     Within(HostRange),
 }
 
-/// Where the elements of entry `i` lie, if that is not what the entry says.
+/// Returns the range of the elements of entry `i`, if that is not the entry's own.
 fn real_range(entries: &Entries<'_>, i: usize, host: &dyn HostMemory) -> Result<Found> {
     let (start, bytes) = (entries.hosts[i], entries.sizes[i].cast_signed() as i64);
     let (at, len) = (entries.hosts[i + 1], entries.sizes[i + 1]);

@@ -163,7 +163,7 @@ impl Runtime {
         self.finish(device, queue, plan)
     }
 
-    /// What may be pointers among the bytes to give up.
+    /// Returns the possible pointers among the bytes to give up.
     fn released_words(&self, entries: &Entries<'_>) -> Result<Vec<Word>> {
         let mut words = Vec::new();
         for (i, ((host, size), word)) in entries.hosts.iter().zip(entries.sizes).zip(entries.kinds).enumerate() {
@@ -176,7 +176,7 @@ impl Runtime {
     }
 }
 
-/// What `exit data` does with one entry.
+/// The action of `exit data` on one entry.
 enum Action {
     Release { out: bool, finalize: bool },
     Detach { finalize: bool },

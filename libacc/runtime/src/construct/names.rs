@@ -27,7 +27,7 @@ pub(crate) struct Names {
 /// Largest variable that is taken for a scalar.
 pub(super) const SCALAR_MAX: usize = 64;
 
-/// Which bytes scalars have, by the low bits of their addresses: to see without sorting that they are apart.
+/// The bytes of scalars by the low bits of their addresses: to see without sorting that they are apart.
 #[derive(Default)]
 struct Marks {
     bytes: [u64; Self::WORDS],

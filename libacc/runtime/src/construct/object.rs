@@ -72,7 +72,8 @@ impl Mapping<'_, '_> {
         Ok(object)
     }
 
-    /// Where the pointers of an object are that the construct attaches (`copy(p->x[0:n])`), as far as they are neither present nor among what it names.
+    /// Returns the places of an object's pointers that the construct attaches (`copy(p->x[0:n])`), as far as they are
+    /// neither present nor among what it names.
     fn absent_pointers(&self, base: usize) -> Result<Vec<usize>, Stop> {
         let mut found = Vec::new();
         let count = if self.mode == Mode::Launch && !self.device.maps_unmapped { self.entries.hosts.len() } else { 0 };
@@ -182,7 +183,7 @@ impl Mapping<'_, '_> {
         Ok(true)
     }
 
-    /// Where the region finds the object at an address of the program, if the construct says what is in it.
+    /// Returns the region's address of the object at an address of the program, if the construct says what is in it.
     fn object_at(&self, pointer: usize) -> Result<Option<u64>, Stop> {
         let mut found = None;
         for i in 0..self.entries.hosts.len() {

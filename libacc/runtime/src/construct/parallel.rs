@@ -160,7 +160,7 @@ impl Runtime {
         loans.map_or(Ok(()), |loans| loans.copy_out(&device.client(), queue))
     }
 
-    /// Everything of a compute construct was sent, or not: books, and the wait if there is one.
+    /// Ends a compute construct after its commands were sent, or not: books, and the wait if there is one.
     fn settle_launch(issue: &Issue<'_>, plan: &Plan, sent: Result<()>, waits: bool) -> Result<()> {
         let Issue { device, queue, .. } = *issue;
         let moment = issue.filled(&plan.after, false);

@@ -329,7 +329,8 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// What the device's pointer has to hold for a host pointer `raw` whose target's section starts `bias` bytes on.
+    /// Returns the value of the device's pointer for a host pointer `raw` whose target's section starts `bias` bytes
+    /// on.
     fn target(&self, raw: u64, bias: usize) -> Result<Option<u64>, Stop> {
         if raw == 0 {
             return Ok(None);

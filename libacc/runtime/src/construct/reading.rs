@@ -76,7 +76,7 @@ impl Mapping<'_, '_> {
         if unknown.is_empty() { Ok(certain) } else { Err(Stop::Wait(unknown)) }
     }
 
-    /// No queue orders what devices do to the same memory; the host waits.
+    /// Stops until no other device writes the range: no queue orders what devices do to the same memory, so the host waits.
     fn nothing_elsewhere(&self, range: HostRange) -> Result<(), Stop> {
         if self.tried.waited_elsewhere {
             return Ok(());

@@ -11,7 +11,7 @@ use crate::plan::FRAME_MAX;
 use crate::present::EntryId;
 use accord_types::HostRange;
 
-/// What reductions are of: no type that has one is larger.
+/// The size of the largest type that has reductions.
 const SCALAR_MAX: usize = 16;
 
 impl Mapping<'_, '_> {

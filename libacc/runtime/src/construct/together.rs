@@ -18,7 +18,7 @@ use accord_types::{DevicePtr, HostRange, QueueId};
 /// Alignment of a variable that asks for less. GCC says what each needs; close together they take fewer cache lines, which go from
 /// core to core and back in each region.
 const ALIGN_MIN: usize = 8;
-/// What the strictest types ask for.
+/// The alignment of the strictest types.
 const ALIGN_MAX: usize = 64;
 /// Bytes of all of them.
 const BYTES_MAX: usize = STORE_MAX;

@@ -15,7 +15,7 @@ use crate::plan::Loan;
 use crate::present::{Backing, EntryId, Found};
 use accord_types::HostRange;
 
-/// That of device memory, and more than any type asks for.
+/// The alignment of device memory, which is more than any type asks for.
 const ALIGNMENT: usize = 256;
 
 /// Holds an entry without copies.
@@ -130,7 +130,7 @@ impl Mapping<'_, '_> {
 }
 
 impl DeviceData {
-    /// What of a block lies around an absent address without a present byte between.
+    /// Returns the part of a block around an absent address without a present byte between.
     fn gap(&self, block: HostRange, address: usize) -> HostRange {
         let (mut start, mut end) = (block.start, block.start + block.len);
         for id in self.table.overlapping(block) {

@@ -174,7 +174,8 @@ impl Entry {
         const COPY_MIN: usize = 64 << 10;
         /// Shorter arrays are copied by the driver as fast.
         const ARRAY_MIN: usize = 1 << 20;
-        /// How often all of an array was copied by then: staging has cost about as much as locking and unlocking do.
+        /// The number of copies of the whole array after which it is locked: staging has then cost about as much as
+        /// locking and unlocking do.
         const TIMES: u64 = 16;
         if bytes < COPY_MIN || self.locked || self.len() < ARRAY_MIN {
             return false;

@@ -7,7 +7,7 @@ use accord_types::{QueueId, Result, Seq, TransferId};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// So many waits at once need nothing from the heap.
+/// The number of waits at once that need nothing from the heap.
 const REPLIES_FEW: usize = 2;
 
 /// The waits of a thread that asks for queues.
@@ -97,7 +97,8 @@ impl<W: Clone> Machine<W> {
         Ok(any)
     }
 
-    /// Where those of `queues` are that the program does not know to be drained, and again those that the executor has not said to be there.
+    /// Returns the positions of those of `queues` that the program does not know to be drained, and again those that
+    /// the executor has not reported as reached.
     fn open_positions(&mut self, device: u32, queues: &[QueueId]) -> Result<(Positions, Positions)> {
         let state = self.device(device)?;
         let (mut open, mut not_reached) = (Positions::new(), Positions::new());
