@@ -19,7 +19,6 @@ pub(crate) struct History {
 /// Reads the nodes and the jobs. Lines with neither `node` nor `job` are left out, so that others may be added.
 ///
 /// # Errors
-///
 /// Returns the file, the line and the field that is missing or out of range.
 pub(crate) fn read(path: &Path) -> Result<History, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
