@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::command::compile::Tool;
+use crate::internal_args::{ExecArgs, KeepArgs, PngArgs, RshArgs, Separation};
 use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
 use crate::policy_args::PolicyArgs;
 use crate::request_args::RequestArgs;
@@ -636,22 +637,6 @@ pub(crate) enum PkiRole {
     Admin,
 }
 
-/// `accord __png`.
-#[derive(Args, Debug)]
-pub(crate) struct PngArgs {
-    pub(crate) input: PathBuf,
-    pub(crate) output: PathBuf,
-}
-
-/// How the hosts of a local cluster are told apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Separation {
-    /// Network, UTS, mount and process namespaces.
-    Namespaces,
-    /// Loopback addresses of one host.
-    Loopback,
-}
-
 /// `accord __supervise`.
 #[derive(Args, Debug)]
 pub(crate) struct SuperviseArgs {
@@ -665,56 +650,6 @@ pub(crate) struct SuperviseArgs {
     pub(crate) separation: Separation,
     #[command(flatten)]
     pub(crate) run: RunArgs,
-}
-
-/// `accord __exec`.
-#[derive(Args, Debug, Default)]
-pub(crate) struct ExecArgs {
-    /// Network namespace to enter.
-    #[arg(long)]
-    pub(crate) net: Option<PathBuf>,
-    /// UTS namespace (host name) to enter.
-    #[arg(long)]
-    pub(crate) uts: Option<PathBuf>,
-    /// Die when the process with this number, the parent, dies.
-    #[arg(long)]
-    pub(crate) parent: Option<i32>,
-    /// With --parent: be asked to end then, not killed. For launchers, which have ranks to end.
-    #[arg(long, requires = "parent")]
-    pub(crate) gently: bool,
-    /// Libraries to put before the program's own.
-    #[arg(long)]
-    pub(crate) preload: Option<OsString>,
-    /// Name the node after the MPI rank: h1 to hH in turn.
-    #[arg(long, value_name = "H")]
-    pub(crate) node_by_rank: Option<u32>,
-    /// CUDA_VISIBLE_DEVICES of each host.
-    #[arg(long, value_name = "SHARE;...", value_delimiter = ';')]
-    pub(crate) gpus: Vec<String>,
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) program: Vec<OsString>,
-}
-
-/// `accord __keep`.
-#[derive(Args, Debug)]
-pub(crate) struct KeepArgs {
-    /// The number of the parent, at whose death the launcher is ended.
-    #[arg(long)]
-    pub(crate) parent: i32,
-    /// An MPI launcher with its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) line: Vec<OsString>,
-}
-
-/// `accord __rsh`.
-#[derive(Args, Debug)]
-pub(crate) struct RshArgs {
-    /// Where the hosts' namespaces are, one host a line.
-    #[arg(long)]
-    pub(crate) hosts: PathBuf,
-    /// mpirun's options for rsh, the host, the command.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) rest: Vec<OsString>,
 }
 
 /// Hosts and devices per host of a local cluster.

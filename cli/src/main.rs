@@ -8,6 +8,7 @@ mod command;
 mod costs;
 mod directives;
 mod failure;
+mod internal_args;
 mod job_args;
 mod launch;
 mod machine;

@@ -1,8 +1,8 @@
 //! `accord __png`: a PPM picture as PNG, for the demo.
 
 use super::picture::Picture;
-use crate::args::PngArgs;
 use crate::failure::{Failure, Result};
+use crate::internal_args::PngArgs;
 use png::{BitDepth, ColorType, Compression, Encoder};
 use std::fs::File;
 use std::io::BufWriter;

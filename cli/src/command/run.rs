@@ -1,8 +1,9 @@
 //! `accord run`.
 
 use super::held::run_in_job;
-use crate::args::{Launcher, RunArgs, Separation};
+use crate::args::{Launcher, RunArgs};
 use crate::failure::{Failure, Result};
+use crate::internal_args::Separation;
 use crate::launch::{
     Event, Mpirun, RunFolder, Signals, Site, ask_descendants, can_have_namespaces, exit_code, find_libacc,
     kill_descendants, lift, obstacle, preload_with, told_of_libgomps,

@@ -3,8 +3,8 @@
 use super::hosts::Hosts;
 use super::parts::told_of_libgomps;
 use super::signals::Signals;
-use crate::args::{ExecArgs, RshArgs};
 use crate::failure::Failure;
+use crate::internal_args::{ExecArgs, RshArgs};
 use accord_device::cuda::VISIBLE;
 use accord_types::{Rank, settings};
 use nix::sched::{CloneFlags, setns};

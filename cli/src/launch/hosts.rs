@@ -1,8 +1,8 @@
 //! The hosts of a local cluster: namespaces with their own addresses and names, or loopback
 //! addresses.
 
-use crate::args::Separation;
 use crate::failure::{Failure, Result};
+use crate::internal_args::Separation;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::sethostname;

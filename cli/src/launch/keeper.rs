@@ -6,8 +6,8 @@
 use super::descendants::{KEEPER, kill_descendants};
 use super::parts::own_program;
 use super::signals::{Event, Signals, exit_code};
-use crate::args::KeepArgs;
 use crate::failure::{Failure, Result};
+use crate::internal_args::KeepArgs;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getppid};

@@ -3,8 +3,9 @@
 use super::hosts::Hosts;
 use super::keeper::kept;
 use super::parts::own_program;
-use crate::args::{Separation, SuperviseArgs};
+use crate::args::SuperviseArgs;
 use crate::failure::{Failure, Result};
+use crate::internal_args::Separation;
 use crate::output::tell;
 use accord_types::settings;
 use nix::sys::signal::{Signal, kill};
