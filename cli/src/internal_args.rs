@@ -11,7 +11,7 @@ pub(crate) struct PngArgs {
     pub(crate) output: PathBuf,
 }
 
-/// How the hosts of a local cluster are told apart.
+/// The separation of a local cluster's hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Separation {
     /// Network, UTS, mount and process namespaces.

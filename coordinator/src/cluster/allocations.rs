@@ -20,7 +20,8 @@ pub(super) const USERS_MAX: usize = 16_384;
 
 /// Jobs that are known at one time, of those that earlier coordinators have started.
 pub(super) const JOBS_MAX: usize = 1 << 20;
-/// So long a command's job goes on without the command's connection, which is as long as a waiting request keeps its place.
+/// The time for which a command's job goes on without the command's connection: as long as a waiting request keeps its
+/// place.
 pub(super) const KEPT_MS: u64 = 300_000;
 
 /// The jobs and sessions of the cluster, as the scheduler has them.
@@ -32,7 +33,7 @@ pub(super) struct Allocations {
     pub(super) in_effect: PolicyInEffect,
     /// Accounts and users that have asked.
     pub(super) users: BTreeSet<(String, String)>,
-    /// Those of the input in hand.
+    /// New accounts and users of the input in hand.
     pub(super) new_users: Vec<(String, String)>,
     /// Ranks that got their part of a job's devices by the input in hand, or whose job is forgotten.
     pub(super) new_ranks: BTreeSet<(JobId, u32)>,

@@ -66,19 +66,19 @@ pub(super) fn read_one<T: DeserializeOwned>(records: &Records, key: &str) -> Res
 pub(super) mod keys {
     /// Jobs whose devices are not free yet, by number.
     pub(in super::super) const JOBS: &str = "job/";
-    /// What jobs hold of a node's devices, if it is not what their record says.
+    /// Jobs' holds of a node's devices, where they differ from the jobs' records.
     pub(in super::super) const HOLDS: &str = "hold/";
-    /// What is charged to jobs, by number.
+    /// Charges of jobs, by number.
     pub(in super::super) const CHARGES: &str = "charge/";
-    /// Which part of a job's devices its ranks have.
+    /// The parts of a job's devices that its ranks have.
     pub(in super::super) const RANKS: &str = "rank/";
-    /// What accounts used, by name.
+    /// Usage of accounts, by name.
     pub(in super::super) const ACCOUNTS: &str = "account/";
     /// Ended jobs, by number.
     pub(in super::super) const ENDED: &str = "ended/";
-    /// What accounts' users used, by day.
+    /// Usage of accounts' users, by day.
     pub(in super::super) const ROWS: &str = "used/";
-    /// What accounts' users are charged now.
+    /// Present charges of accounts' users.
     pub(in super::super) const RATES: &str = "rate/";
     /// Users that have asked for devices.
     pub(in super::super) const USERS: &str = "user/";

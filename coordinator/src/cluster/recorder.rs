@@ -24,7 +24,7 @@ pub(super) struct UserRecord {
     pub(super) user: String,
 }
 
-/// Which part of a job's devices a rank has.
+/// The part of a job's devices that a rank has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct RankRecord {
     pub(super) job: u64,

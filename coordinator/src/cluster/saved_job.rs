@@ -20,7 +20,7 @@ pub(super) struct SavedLease {
     exclusive: bool,
 }
 
-/// What the coordinator knows of a job beside the scheduler.
+/// The coordinator's part of a job, beside the scheduler's.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct SavedAllocation {
     key: [u8; SessionKey::LEN],

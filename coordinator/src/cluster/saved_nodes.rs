@@ -29,7 +29,7 @@ pub(super) fn saved_node(node: &Node) -> Vec<u8> {
     register.encode_to_vec()
 }
 
-/// Why a node is not up, to be saved; none if it is.
+/// Returns the reason why a node is not up, to be saved; `None` if it is.
 pub(super) fn saved_down(node: &Node) -> Option<Vec<u8>> {
     match node.state {
         NodeState::Up { .. } => None,

@@ -80,7 +80,7 @@ pub struct Cluster {
     pub(super) started_unix_ms: u64,
     /// Upper half of the session numbers that this coordinator gives.
     pub(super) epoch: u64,
-    /// How many coordinators have had the state file, or more; 0: there is none.
+    /// Number of coordinators that have had the state file, or more; 0: there is none.
     pub(super) file_epoch: u64,
     pub(super) sessions_opened: u64,
     pub(super) version: u64,
@@ -110,7 +110,7 @@ pub struct Cluster {
     pub(super) paths: Paths,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,
-    /// When this coordinator started.
+    /// Time of this coordinator's start.
     pub(super) began: Millis,
     /// Notes what outlasts this coordinator; none: nothing does.
     pub(super) recorder: Option<Recorder>,

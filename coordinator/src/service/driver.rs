@@ -237,7 +237,7 @@ impl Driver {
         self.durable.send_replace(durable);
     }
 
-    /// Why decisions can't be made durable now.
+    /// Returns the reason why decisions can't be made durable now.
     pub(super) fn state_failure(&self) -> Option<String> {
         self.with_journal(|journal| journal.failure.clone())
     }

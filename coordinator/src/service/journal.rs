@@ -23,7 +23,7 @@ struct Decision {
     effects: Vec<Effect>,
 }
 
-/// See the module.
+/// The decisions that are not carried out yet.
 #[derive(Debug)]
 pub(super) struct Journal {
     /// Decisions in their order: durable ones first, then those that are being written.
@@ -38,7 +38,7 @@ pub(super) struct Journal {
     pub(super) taken: u64,
     /// Decisions that are durable.
     pub(super) durable: u64,
-    /// Why nothing can be written now.
+    /// The reason why nothing can be written now.
     pub(super) failure: Option<String>,
     pub(super) closing: bool,
     wake: SyncSender<()>,
@@ -104,7 +104,7 @@ impl Journal {
         self.writing > 0
     }
 
-    /// What was gathered is durable.
+    /// Records that the decisions in writing are durable.
     pub(super) fn written(&mut self) {
         self.failure = None;
         self.ready = std::mem::take(&mut self.writing);

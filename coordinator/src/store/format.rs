@@ -80,7 +80,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     sync_folder(to)
 }
 
-/// Where the file of a format is kept when it is converted.
+/// Returns the path at which the file of a format is kept when it is converted.
 pub(super) fn backup_path(path: &Path, format: u64) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(format!(".format-{format}"));

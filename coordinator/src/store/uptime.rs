@@ -5,7 +5,7 @@ use std::fs;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// See the module.
+/// The machine's start, and the time since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Uptime {
     /// Differs from start to start of the machine; 0 if the system does not tell.

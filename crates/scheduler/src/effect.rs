@@ -35,7 +35,7 @@ pub struct DevicesOnNode {
     pub exclusive: bool,
 }
 
-/// Why a request is refused at once.
+/// The reason for refusing a request at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The policy has no such account.
@@ -79,7 +79,7 @@ pub enum Refusal {
     },
 }
 
-/// Why a job ended.
+/// The reason for a job's end.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum EndCause {
     /// Its command ended.

@@ -86,7 +86,7 @@ struct OpenJob {
     ended: Option<u64>,
 }
 
-/// See the module.
+/// The history of jobs, and the usage by user and day.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     open: NotingMap<JobId, OpenJob>,

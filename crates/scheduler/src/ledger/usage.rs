@@ -67,7 +67,7 @@ pub(super) struct UsageTable {
     pub(super) changes: Option<UsageChanges>,
 }
 
-/// What has changed since it was saved.
+/// The changes since it was saved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UsageChanges {
     pub(super) rows: BTreeSet<(u64, Owner)>,
