@@ -37,6 +37,15 @@ fn passes(folder: &Path, host: bool) {
     assert!(said.contains("PASS"), "{said}");
 }
 
+/// Runs what was built on devices of other nodes.
+#[track_caller]
+fn passes_remotely(folder: &Path) {
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.args(["run", "--local-cluster", "2x1", "--loopback", "--remote-only", "--"]);
+    command.arg(folder.join("program")).env("ACCORD_CPU_MEMORY", "64M");
+    assert!(good(&command.output().unwrap()).contains("PASS"));
+}
+
 #[test]
 fn opened_regions_compute_what_the_source_says() {
     let folder = tempfile::tempdir().unwrap();
@@ -45,10 +54,15 @@ fn opened_regions_compute_what_the_source_says() {
         passes(folder.path(), false);
     }
     let support = root().join("tests/programs/support");
-    for mode in ["parallel", "check"] {
-        let options = format!("cc -O2 --kernels={mode} -I {}", support.display());
-        good(&build(folder.path(), &options, &root().join("tests/programs/c/kernels_last_values.c")));
-        passes(folder.path(), mode == "check");
+    for name in ["last_values", "private"] {
+        for mode in ["parallel", "check"] {
+            let options = format!("cc -O2 --kernels={mode} -I {}", support.display());
+            good(&build(folder.path(), &options, &root().join(format!("tests/programs/c/kernels_{name}.c"))));
+            passes(folder.path(), mode == "check");
+            if mode == "parallel" {
+                passes_remotely(folder.path());
+            }
+        }
     }
 }
 
@@ -110,11 +124,7 @@ fn opened_cxx_computes_what_the_source_says() {
         good(&build(folder.path(), options, &source("kernels.cpp")));
         passes(folder.path(), false);
     }
-    // The same program on devices of other nodes.
-    let mut command = Command::new(tool(Tool::Accord).unwrap());
-    command.args(["run", "--local-cluster", "2x1", "--loopback", "--remote-only", "--"]);
-    command.arg(folder.path().join("program")).env("ACCORD_CPU_MEMORY", "64M");
-    assert!(good(&command.output().unwrap()).contains("PASS"));
+    passes_remotely(folder.path());
     good(&build(folder.path(), "c++ -O1 --kernels=check", &source("kernels.cpp")));
     for seed in ["1", "2", "3"] {
         let mut command = Command::new(folder.path().join("program"));
@@ -175,10 +185,11 @@ fn build_fortran(folder: &Path, words: &str, names: &[&str]) -> Output {
 #[test]
 fn opened_fortran_computes_what_the_source_says() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["advection", "array_statements", "last_values"] {
+    for name in ["advection", "array_statements", "last_values", "private"] {
         let name = &*format!("fortran/kernels_{name}.f90");
         good(&build_fortran(folder.path(), "-O1 -g", &[name]));
         passes(folder.path(), false);
+        passes_remotely(folder.path());
         good(&build_fortran(folder.path(), "-O1 --kernels=check", &[name]));
         for seed in ["1", "2"] {
             let mut command = Command::new(folder.path().join("program"));

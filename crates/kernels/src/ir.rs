@@ -80,6 +80,8 @@ pub struct Variable {
     pub stored_whole: bool,
     /// Whether a data clause elsewhere names it, or `declare` does: a copy on the device may differ from the host's.
     pub mapped: bool,
+    /// The variable of the source that it stands for in a loop whose directive makes it private.
+    pub private_of: Option<VarId>,
 }
 
 /// The type of a variable.
@@ -188,6 +190,9 @@ pub struct Loop {
     pub directive: Option<Directive>,
     /// The loop's variable.
     pub variable: VarId,
+    /// Variables that the directive makes private: those of its clause that the loop writes, and those of its loops. They are other
+    /// variables than those of the same names outside of the loop.
+    pub private: BTreeSet<VarId>,
     /// Whether the loop itself declares its variable (`for (int i = ...`): its last value is never read.
     pub declares: bool,
     /// Text of the first value.

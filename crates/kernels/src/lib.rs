@@ -14,6 +14,7 @@ mod fortran;
 pub mod ir;
 pub mod plan;
 pub mod poly;
+mod privates;
 mod remedy;
 pub mod source;
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! Decides what becomes of a construct: which nests run in parallel, what stays on the host, where scalars live.
 
+mod frames;
 mod inner;
 mod loops;
 
 use crate::analysis::{self, Extent, Parallel, Rules, judge};
+use crate::clause::has_clause;
 use crate::ir::{ATOMIC, Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
 use crate::walk;
-pub(crate) use loops::has_few_iterations;
-use loops::{collapse, has_no_iterations};
+use frames::Frame;
+use loops::has_no_iterations;
+pub(crate) use loops::{collapse, has_few_iterations};
 use std::collections::BTreeSet;
 
 /// What is said of a construct in which there is nothing to open.
@@ -109,6 +112,7 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
             rules,
             device: device.clone(),
             on_device: BTreeSet::new(),
+            private_on_device: BTreeSet::new(),
             notes: Vec::new(),
             host: Vec::new(),
             failed: None,
@@ -130,7 +134,8 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
             device.extend(on_device);
             continue;
         }
-        let single = parts.len() == 1 && is_whole(construct);
+        // Between a loop of the host and its part data would move in each iteration.
+        let single = parts.len() == 1 && host.is_empty() && is_whole(construct);
         return Ok(Plan { construct, parts, device, single, host, notes });
     }
 }
@@ -162,6 +167,8 @@ struct Planner<'a> {
     device: BTreeSet<VarId>,
     /// Scalars that parts write.
     on_device: BTreeSet<VarId>,
+    /// Private variables of loops around parts that these write.
+    private_on_device: BTreeSet<VarId>,
     notes: Vec<Note>,
     host: Vec<&'a Loop>,
     failed: Option<(usize, String)>,
@@ -224,7 +231,10 @@ impl<'a> Planner<'a> {
                         let jumps = std::mem::take(&mut self.jumps);
                         let parts = self.list(&of.body, &inner);
                         let leaves_part = std::mem::replace(&mut self.jumps, jumps);
-                        if parts.iter().any(|part| matches!(part, Part::Nest(_))) && !leaves_part {
+                        if parts.iter().any(|part| matches!(part, Part::Nest(_)))
+                            && !leaves_part
+                            && self.has_private_on_host(of)
+                        {
                             // It runs on the host, around parallel ones.
                             self.notes[known].refused = false;
                             self.host.push(of);
@@ -292,6 +302,15 @@ impl<'a> Planner<'a> {
         self.construct.variables[variable.0].shape == Shape::Scalar && !self.device.contains(&variable)
     }
 
+    /// Whether the host may keep what a loop makes private: scalars that only the host sets, and that no data clause names.
+    fn has_private_on_host(&self, of: &Loop) -> bool {
+        of.private.iter().all(|id| {
+            let is_scalar = self.construct.variables[id.0].shape == Shape::Scalar;
+            let on_device = [&self.device, &self.on_device, &self.private_on_device].iter().any(|set| set.contains(id));
+            is_scalar && !on_device && !has_clause(self.construct, *id)
+        })
+    }
+
     /// An effect on scalars that the host knows all.
     fn runs_on_host(&self, effect: &Effect) -> bool {
         effect.accesses.is_empty() && effect.calls.is_empty()
@@ -320,6 +339,10 @@ impl<'a> Planner<'a> {
             self.construct.variables[id.0].storage == Storage::Inside
                 && !named_outside(self.construct, *id, &statement.span)
         };
+        let mut made_inside: BTreeSet<VarId> = BTreeSet::new();
+        walk::loops(one, &mut |inner| made_inside.extend(&inner.private));
+        let is_private = |id: &&VarId| self.construct.variables[id.0].private_of.is_some();
+        self.private_on_device.extend(written.iter().filter(is_private).filter(|id| !made_inside.contains(id)));
         scalars.retain(|id| !inside(id));
         written.retain(|id| !inside(id));
         self.on_device.extend(&written);
@@ -332,7 +355,7 @@ impl<'a> Planner<'a> {
     }
 
     fn nest(&mut self, statement: &'a Statement, of: &'a Loop, around: &[Frame<'a>]) -> Result<Nest<'a>, Obstacle> {
-        let parallel = judge(self.construct, of, self.rules, false, &loops(around))?;
+        let parallel = judge(self.construct, of, self.rules, false, &frames::loops(around))?;
         let refuse =
             |reason: String| Err(Obstacle { span: statement.span.clone(), reason, remedy: None, promised_away: false });
         // What is used afterwards has to be the last iteration's.
@@ -373,7 +396,7 @@ impl<'a> Planner<'a> {
         let overlaps = parallel.overlaps.clone();
         let (span, parallel) = (statement.span.clone(), Some(parallel));
         let mut loops = vec![Planned { of, span, parallel, collapsed: false, collapse }];
-        let inner: Vec<&Loop> = self::loops(around).into_iter().chain([of]).collect();
+        let inner: Vec<&Loop> = frames::loops(around).into_iter().chain([of]).collect();
         self.inner(&of.body, (&inner, &[]), collapse - 1, &mut loops);
         Self::keep_contiguous(self.construct, &mut loops);
         let apart = self.apart(statement, of, around, overlaps, &mut loops)?;
@@ -402,7 +425,7 @@ impl<'a> Planner<'a> {
     ) -> Result<BTreeSet<(Extent, Extent)>, Obstacle> {
         let names = |pair: &(VarId, VarId)| [pair.0, pair.1].map(|id| self.construct.variables[id.0].name.clone());
         let compared = |overlaps: &BTreeSet<(VarId, VarId)>| {
-            let found = analysis::extents(self.construct, of, &self::loops(around), overlaps)?;
+            let found = analysis::extents(self.construct, of, &frames::loops(around), overlaps)?;
             let all =
                 found.iter().flat_map(|(one, other)| [one, other]).flat_map(|extent| [&extent.first, &extent.last]);
             let on_host = all.flat_map(|poly| poly.variables()).all(|variable| self.is_on_host(variable));
@@ -438,56 +461,15 @@ impl<'a> Planner<'a> {
         }
         Ok(apart)
     }
-
-    /// Whether a scalar's value may be read after a nest, in the construct or after it.
-    fn is_live(&self, variable: VarId, around: &[Frame<'a>]) -> bool {
-        self.is_read(variable, around).unwrap_or(self.construct.variables[variable.0].live_after)
-    }
-
-    /// Whether the statements of frames read a scalar before they write it; `None` if they do neither.
-    fn is_read(&self, variable: VarId, frames: &[Frame<'a>]) -> Option<bool> {
-        for frame in frames.iter().rev() {
-            let (statements, always_run) = match frame {
-                Frame::Before(after) => (*after, true),
-                Frame::Loop(outer) => (&*outer.body, false),
-                Frame::Repeat(body) => (*body, false),
-            };
-            if analysis::exposed(self.construct, statements).contains(&variable) {
-                return Some(true);
-            }
-            if always_run && analysis::definitely_written(self.construct, statements).contains(&variable) {
-                return Some(false);
-            }
-        }
-        None
-    }
-}
-
-/// What is around a statement.
-#[derive(Clone, Copy)]
-enum Frame<'a> {
-    /// Statements that follow.
-    Before(&'a [Statement]),
-    /// A loop, whose next iteration may follow.
-    Loop(&'a Loop),
-    /// The body of a loop that only runs in order.
-    Repeat(&'a [Statement]),
-}
-
-/// The loops of frames, from the outside inwards.
-fn loops<'a>(frames: &[Frame<'a>]) -> Vec<&'a Loop> {
-    let of = |frame: &Frame<'a>| match frame {
-        Frame::Loop(of) => Some(*of),
-        Frame::Before(_) | Frame::Repeat(_) => None,
-    };
-    frames.iter().filter_map(of).collect()
 }
 
 /// A variable that a statement declares, if it is a declaration with a value.
 fn statement_declares(construct: &Construct, statement: &Statement) -> Option<VarId> {
     let Kind::Effect(effect) = &statement.kind else { return None };
-    let inside =
-        |access: &&crate::ir::Access| access.write && construct.variables[access.variable.0].storage == Storage::Inside;
+    let inside = |access: &&crate::ir::Access| {
+        let variable = &construct.variables[access.variable.0];
+        access.write && variable.storage == Storage::Inside && variable.private_of.is_none()
+    };
     effect.accesses.iter().find(inside).map(|access| access.variable)
 }
 

@@ -117,6 +117,16 @@ impl Poly {
         Some(new)
     }
 
+    /// The same with other variables, no two of which become one.
+    pub fn renamed(&self, name: impl Fn(VarId) -> VarId) -> Self {
+        let term = |(variables, coefficient): (&Vec<VarId>, &i64)| {
+            let mut variables: Vec<VarId> = variables.iter().map(|variable| name(*variable)).collect();
+            variables.sort_unstable();
+            (variables, *coefficient)
+        };
+        Self { terms: self.terms.iter().map(term).collect() }
+    }
+
     /// The greatest common divisor of all coefficients but the constant's; 0 if there are none.
     pub fn divisor(&self) -> i64 {
         let coefficients = self.terms.iter().filter(|(variables, _)| !variables.is_empty());

@@ -148,5 +148,29 @@ int main()
     for (double &value : c)
         value = -value;
     CHECK_EQ(c[7], -36);
+
+    /* What a directive makes private is not the function's variable, which keeps its value. */
+    int i = 77, j = 88;
+    double t = 5, own[2] = {1, 2};
+#pragma acc kernels copy(c)
+    {
+#pragma acc loop independent private(t, own)
+        for (i = 0; i < 8; i++) {
+            t = c[i];
+            own[0] = t;
+            own[1] = t;
+            c[i] = own[0] + own[1] + t;
+        }
+#pragma acc loop seq private(t)
+        for (j = 0; j < 2; j++) {
+            t = j;
+#pragma acc loop independent
+            for (i = 0; i < 8; i++)
+                c[i] += t;
+        }
+    }
+    CHECK_EQ(t * 10000 + i * 100 + j, 57788);
+    CHECK_EQ(own[0] + own[1], 3);
+    CHECK_EQ(c[7], -107);
     return pass();
 }

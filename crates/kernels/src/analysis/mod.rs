@@ -7,7 +7,7 @@ mod scalars;
 pub use scalars::Scalars;
 pub(crate) use scalars::{definitely_written, exposed};
 
-use crate::ir::{CallKind, Construct, Directive, Element, Kind, Loop, Obstacle, Shape, Statement, Storage, VarId};
+use crate::ir::{CallKind, Construct, Element, Kind, Loop, Obstacle, Shape, Statement, Storage, VarId};
 use crate::poly::Poly;
 use crate::walk;
 use dependence::{Tested, independent};
@@ -48,23 +48,18 @@ struct Named {
 }
 
 impl Named {
-    fn of(construct: &Construct, directive: Option<&Directive>) -> Self {
-        let mut new = Self { private: BTreeSet::new(), reductions: BTreeMap::new() };
+    fn of(construct: &Construct, of: &Loop) -> Self {
+        let mut new = Self { private: of.private.clone(), reductions: BTreeMap::new() };
         let find = |name: &str| {
             let found = construct.variables.iter().enumerate().filter(|(_, variable)| variable.name == name.trim());
             found.map(|(at, _)| VarId(at)).collect::<Vec<_>>()
         };
-        for clause in directive.into_iter().flat_map(|directive| &directive.clauses) {
-            match clause.name.as_str() {
-                "private" => clause.list().iter().for_each(|name| new.private.extend(find(name))),
-                "reduction" => {
-                    let argument = clause.argument.as_deref().unwrap_or("");
-                    let (operator, list) = argument.split_once(':').unwrap_or(("", argument));
-                    for name in list.split(',') {
-                        new.reductions.extend(find(name).into_iter().map(|id| (id, operator.trim().to_owned())));
-                    }
-                }
-                _ => {}
+        let clauses = of.directive.iter().flat_map(|directive| &directive.clauses);
+        for clause in clauses.filter(|clause| clause.name == "reduction") {
+            let argument = clause.argument.as_deref().unwrap_or("");
+            let (operator, list) = argument.split_once(':').unwrap_or(("", argument));
+            for name in list.split(',') {
+                new.reductions.extend(find(name).into_iter().map(|id| (id, operator.trim().to_owned())));
             }
         }
         new
@@ -94,7 +89,7 @@ pub fn judge(
     if let Some(obstacle) = obstacle(&of.body, promised) {
         return Err(obstacle);
     }
-    let named = Named::of(construct, directive);
+    let named = Named::of(construct, of);
     let scalars = Scalars::of(construct, of, &named.private, &named.reductions);
     if let Some(carried) = scalars.carried {
         return refuse(carries(construct, carried));

@@ -44,11 +44,12 @@ impl Scalars {
         let updates = updates(&of.body);
         let exposed = exposed(construct, &of.body);
         for variable in &written {
-            if construct.variables[variable.0].storage == Storage::Inside && declared_in(construct, of, *variable) {
-                continue;
-            }
             if *variable == of.variable || private.contains(variable) {
                 new.private.insert(*variable);
+            } else if construct.variables[variable.0].storage == Storage::Inside
+                && declared_in(construct, of, *variable)
+            {
+                continue;
             } else if let Some(operator) = reductions.get(variable) {
                 new.reductions.insert(*variable, operator.clone());
             } else if !exposed.contains(variable) {

@@ -120,6 +120,7 @@ impl<'s> Expressions<'s> {
             volatile: r#type.volatile,
             live_after: true,
             stored_whole: false,
+            private_of: None,
             mapped: false,
         });
         self.types.push(r#type);

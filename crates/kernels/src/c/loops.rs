@@ -5,6 +5,7 @@ use super::liveness::{has, operator};
 use super::statements::Statements;
 use crate::ir::{Access, CallKind, Directive, Element, Kind, Loop, Statement, VarId};
 use crate::poly::Poly;
+use std::collections::BTreeSet;
 use tree_sitter::Node;
 
 impl Statements<'_, '_> {
@@ -105,6 +106,7 @@ impl Statements<'_, '_> {
         Some(Loop {
             directive,
             variable,
+            private: BTreeSet::new(),
             declares,
             first: first.byte_range(),
             bound: bound.byte_range(),

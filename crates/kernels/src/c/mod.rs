@@ -12,6 +12,7 @@ mod updates;
 
 use crate::clause::{DATA, made_present, named};
 use crate::ir::{Construct, Directive, Kind, Obstacle, Shape, Storage};
+use crate::privates::{self, Language};
 use crate::source::Source;
 use expressions::Expressions;
 use liveness::{Liveness, has};
@@ -165,7 +166,7 @@ fn construct(
     };
     let obstacle =
         reason.map(|reason| Obstacle { span: body.byte_range(), reason, remedy: None, promised_away: false });
-    Construct {
+    let mut new = Construct {
         directive: directive.clone(),
         end: None,
         span: body.byte_range(),
@@ -173,7 +174,9 @@ fn construct(
         body: list,
         obstacle,
         present: BTreeSet::new(),
-    }
+    };
+    privates::separate(&mut new, Language::C);
+    new
 }
 
 /// Whether a directive outside of the construct reads a variable, as in `copy(a[0:n])` or `if(n)`.

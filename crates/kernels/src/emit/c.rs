@@ -1,6 +1,7 @@
 //! C and C++: `parallel loop` in place of `kernels`.
 
 use super::clauses::{Around, in_order, kept, of_loop, of_nest, of_serial};
+use super::private::{self, Keeping};
 use crate::analysis::Extent;
 use crate::edits::Edits;
 use crate::ir::{Span, VarId};
@@ -27,6 +28,7 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
             );
         }
     }
+    private::on_host(plan).iter().for_each(|one| keep(one, edits));
     for directive in
         plan.host.iter().filter_map(|of| of.directive.as_ref()).filter(|own| own.span != construct.directive.span)
     {
@@ -48,6 +50,19 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
             }
         }
     }
+}
+
+/// Keeps values around a loop.
+pub(super) fn keep(of: &Keeping<'_>, edits: &mut Edits) {
+    let (mut open, mut close) = (String::from("{ "), String::new());
+    for name in &of.names {
+        open += &format!(
+            "unsigned char accord_o_{name}[sizeof ({name})]; __builtin_memcpy(accord_o_{name}, (const void *)&{name}, sizeof ({name})); "
+        );
+        close += &format!(" __builtin_memcpy((void *)&{name}, accord_o_{name}, sizeof ({name}));");
+    }
+    edits.insert(of.span.start, open);
+    edits.close(of.span.end, close + " }");
 }
 
 fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, edits: &mut Edits) {
@@ -116,8 +131,11 @@ pub(super) fn closing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, in_
             Some(directive) => pragma(source, span.start, directive),
             None => back(source, span.start),
         };
-        text +=
-            &format!(" }} else {{{directive}{{ {} }} }}{}", without_directives(source, &span), back(source, span.end));
+        text += &format!(
+            " }} else {{{directive}{{ {} }} }}{}",
+            copy(source, plan, &span, in_order.is_none()),
+            back(source, span.end)
+        );
     }
     if !nest.stored.is_empty() {
         let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
@@ -130,10 +148,11 @@ pub(super) fn closing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, in_
     text
 }
 
-/// The text of a span with blank lines in place of directives.
-fn without_directives(source: &Source<'_>, span: &Span) -> String {
+/// The text of a loop with blank lines in place of directives. `on_host` if no region has its private variables.
+fn copy(source: &Source<'_>, plan: &Plan<'_>, span: &Span, on_host: bool) -> String {
     let inside = source.directives.iter().filter(|one| span.contains(&one.span.start));
     let mut edits = Edits::default();
+    private::inside(plan.construct, span, on_host).iter().for_each(|one| keep(one, &mut edits));
     inside.for_each(|one| edits.blank(source, one.span.clone()));
     let mut text = edits.apply(&source.text[..span.end]);
     text.split_off(span.start)

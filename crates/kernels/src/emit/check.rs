@@ -3,7 +3,8 @@
 //! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration,
 //! scalars that are only read have a copy in each iteration that must not change, and reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
 
-use super::c::{closing, opening, storing};
+use super::c::{closing, keep, opening, storing};
+use super::private;
 use crate::edits::Edits;
 use crate::ir::{Shape, VarId};
 use crate::plan::{Nest, Part, Plan, Planned};
@@ -39,6 +40,8 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
     for directive in source.directives.iter().filter(|directive| inside.contains(&directive.span.start)) {
         edits.blank(source, directive.span.clone());
     }
+    let copied = |id: VarId| matches!(construct.variables[id.0].shape, Shape::Scalar | Shape::Array);
+    private::in_check(plan, &copied).iter().for_each(|one| keep(one, edits));
     for part in &plan.parts {
         let Part::Nest(nest) = part else { continue };
         for (at, planned) in nest.loops.iter().enumerate().filter(|(_, planned)| planned.parallel.is_some()) {
@@ -82,7 +85,8 @@ fn one(source: &Source<'_>, plan: &Plan<'_>, planned: &Planned<'_>, outermost: O
     if !parallel.scalars.reductions.is_empty() {
         let _ = write!(text, "unsigned accord_g = accord_random() % {GROUPS}; ");
     }
-    for id in parallel.scalars.private.iter().filter(|id| **id != of.variable) {
+    let arrays = of.private.iter().filter(|id| construct.variables[id.0].shape == Shape::Array);
+    for id in parallel.scalars.private.iter().filter(|id| **id != of.variable).chain(arrays) {
         let name = name(id);
         let _ = write!(text, "__typeof__({name}) {name}; accord_poison(&{name}, sizeof {name}); ");
     }

@@ -37,8 +37,12 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
         return Ok(Around::Nothing);
     }
     let refuse = |text: String| Err(Note { at: construct.directive.span.start, text, refused: true });
-    let written = written(construct);
-    for clause in &construct.directive.clauses {
+    let mut written = written(construct);
+    // Loops of the host set their variables between the parts.
+    written.extend(plan.host.iter().map(|of| construct.variables[of.variable.0].name.as_str()));
+    // What a combined construct says of its loop goes to that.
+    let stays = |name: &str| crate::clause::DATA.contains(&name) || TO_PARTS.contains(&name);
+    for clause in construct.directive.clauses.iter().filter(|clause| stays(&clause.name)) {
         let argument = clause.argument.as_deref().unwrap_or("");
         let mut words = argument.split(|c: char| !c.is_alphanumeric() && c != '_');
         let of_data = crate::clause::DATA.contains(&clause.name.as_str());
@@ -151,9 +155,15 @@ pub(super) fn kept(name: &str) -> String {
 
 /// The directive of a nest that runs in order after all, as pointers overlap.
 pub(crate) fn in_order(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
+    let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
     let own = nest.loops[0].parallel.iter().flat_map(|parallel| &parallel.scalars.private);
     let variable = Some(&nest.loops[0].of.variable).filter(|_| !nest.loops[0].of.declares);
-    let names: Vec<&str> = own.chain(variable).map(|id| plan.construct.variables[id.0].name.as_str()).collect();
+    let mut names: BTreeSet<&str> =
+        own.chain(variable).chain(nest.loops.iter().flat_map(|one| &one.of.private)).map(name).collect();
+    for read in &nest_scalars(nest) {
+        names.remove(name(read));
+    }
+    let names: Vec<&str> = names.into_iter().collect();
     let private = if names.is_empty() { String::new() } else { format!(" private({})", names.join(", ")) };
     format!("{ONE_THREAD}{private}{}", shared(plan, around, &nest_scalars(nest), &nest.arrays, "firstprivate", false))
 }
@@ -219,7 +229,11 @@ fn shared(
 /// Clauses of a parallel loop of a nest, by its number.
 pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> String {
     let planned = &nest.loops[at];
-    let Some(parallel) = &planned.parallel else { return " seq".into() };
+    let Some(parallel) = &planned.parallel else {
+        let own = planned.of.private.iter().filter(|id| **id != planned.of.variable);
+        let names: Vec<&str> = own.map(|id| construct.variables[id.0].name.as_str()).collect();
+        return if names.is_empty() { " seq".into() } else { format!(" seq private({})", names.join(", ")) };
+    };
     let mut text = String::new();
     if levels_fit(nest) {
         let own = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
@@ -290,11 +304,14 @@ fn reductions_of_references<'a>(construct: &'a Construct, of: &'a Loop) -> Vec<(
 
 /// Whether a loop reads a scalar and never writes it: a private copy would have no value.
 fn is_only_read(construct: &Construct, of: &Loop, name: &str) -> bool {
-    let Some(at) = construct.variables.iter().position(|variable| variable.name == name) else { return false };
-    let mut written = of.variable == VarId(at) || construct.variables[at].shape != Shape::Scalar;
-    walk::accesses(&of.body, &mut |access| written |= access.write && access.variable == VarId(at));
-    walk::loops(&of.body, &mut |inner| written |= inner.variable == VarId(at));
-    !written
+    let variables = &construct.variables;
+    let is_it = |id: VarId| variables[id.0].name == name;
+    let known = variables.iter().filter(|variable| variable.name == name);
+    let is_scalar = known.clone().count() > 0 && known.clone().all(|variable| variable.shape == Shape::Scalar);
+    let mut written = is_it(of.variable) || !is_scalar;
+    walk::accesses(&of.body, &mut |access| written |= access.write && is_it(access.variable));
+    walk::loops(&of.body, &mut |inner| written |= is_it(inner.variable));
+    known.count() > 0 && !written
 }
 
 fn contains(outer: &Planned<'_>, inner: &Planned<'_>) -> bool {

@@ -1,10 +1,11 @@
 //! Fortran: `parallel loop` in place of `kernels`.
 
 use super::clauses::{Around, kept, of_loop, of_nest, of_serial};
+use super::private::{self, Keeping};
 use crate::edits::Edits;
 use crate::fortran::lines::{Line, directive, insert_after, insert_before, insert_before_as};
 use crate::fortran::source::Source;
-use crate::ir::{Construct, Element, VarId};
+use crate::ir::{Construct, Element, Shape, VarId};
 use crate::plan::{Nest, Part, Plan};
 
 /// Edits for one construct.
@@ -21,6 +22,7 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
         (None, Some(close)) => insert_after(source, construct.span.end, &[Line::Directive(close)], edits),
         (None, None) => {}
     }
+    private::on_host(plan).iter().for_each(|one| keep(source, plan.construct, one, edits));
     for own in plan.host.iter().filter_map(|of| of.directive.as_ref()) {
         if own.span != construct.directive.span {
             directive(source, own.span.clone(), None, edits);
@@ -38,6 +40,25 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
             }
         }
     }
+}
+
+/// Keeps values around a loop, as bytes.
+pub(super) fn keep(source: &Source<'_>, construct: &Construct, of: &Keeping<'_>, edits: &mut Edits) {
+    let (mut ahead, mut behind) = (vec!["block".to_owned()], Vec::new());
+    ahead.extend(of.names.iter().map(|name| format!("integer(1), allocatable :: accord_o_{name}(:)")));
+    for name in &of.names {
+        ahead.push(format!("allocate (accord_o_{name}, source=transfer({name}, [0_1]))"));
+        let is_scalar = |shape| shape == Shape::Scalar;
+        let mut named = construct.variables.iter().filter(|variable| variable.name == **name);
+        behind.push(match named.all(|variable| is_scalar(variable.shape)) {
+            true => format!("{name} = transfer(accord_o_{name}, {name})"),
+            false => format!("{name} = reshape(transfer(accord_o_{name}, {name}), shape({name}))"),
+        });
+    }
+    behind.push("end block".into());
+    let lines = |texts: Vec<String>| texts.into_iter().map(Line::Code).collect::<Vec<_>>();
+    insert_before(source, source.first_directive(of.span.start, construct.directive.span.end), &lines(ahead), edits);
+    insert_after(source, of.span.end, &lines(behind), edits);
 }
 
 fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, edits: &mut Edits) {

@@ -3,11 +3,12 @@
 //! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration and their
 //! old one after the loop, scalars that are only read must not change, and reductions are put together from groups. Data clauses are left out.
 
-use super::fortran::{declared, declaring, last_value, restoring, storing};
+use super::fortran::{declared, declaring, keep, last_value, restoring, storing};
+use super::private;
 use crate::edits::Edits;
 use crate::fortran::lines::{Line, directive, insert_after, insert_before};
 use crate::fortran::source::Source;
-use crate::ir::{Construct, Element, VarId};
+use crate::ir::{Construct, Element, Shape, VarId};
 use crate::plan::{Part, Plan, Planned};
 
 /// Groups of a reduction.
@@ -15,6 +16,9 @@ const GROUPS: usize = 3;
 
 /// Edits for one construct.
 pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
+    let construct = plan.construct;
+    let copied = |id: VarId| construct.variables[id.0].shape == Shape::Scalar;
+    private::in_check(plan, &copied).iter().for_each(|one| keep(source, construct, one, edits));
     directive(source, plan.construct.directive.span.clone(), None, edits);
     if let Some(end) = &plan.construct.end {
         directive(source, end.clone(), None, edits);
@@ -133,7 +137,11 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, around
     lines.extend(random());
     lines.push("accord_o = mod(accord_b, max(accord_n, 1_8))".into());
     lines.push("do accord_k = 1, accord_n".into());
-    lines.extend(privates.iter().map(|id| poison(construct, *id)));
+    let arrays = of.private.iter().filter(|id| {
+        let variable = &construct.variables[id.0];
+        variable.shape != Shape::Scalar && variable.element != Element::Other
+    });
+    lines.extend(privates.iter().chain(arrays).map(|id| poison(construct, *id)));
     if !reductions.is_empty() {
         lines.extend(random());
         lines.push(format!("accord_g = int(mod(accord_b, {GROUPS}_8))"));

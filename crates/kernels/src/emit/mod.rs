@@ -5,3 +5,4 @@ pub(crate) mod check;
 pub(crate) mod clauses;
 pub(crate) mod fortran;
 pub(crate) mod fortran_check;
+mod private;

@@ -9,6 +9,7 @@ use super::tree::children;
 use super::{Input, parse};
 use crate::clause::{DATA, made_present, named};
 use crate::ir::{Construct, Kind, Obstacle, Shape, Span, Storage, Variable};
+use crate::privates::{self, Language};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tree_sitter::Node;
 
@@ -80,7 +81,7 @@ fn construct(
             obstacle(at..at, reason)
         })
         .or_else(|| refused(&variables, text.clone()));
-    Construct {
+    let mut new = Construct {
         directive: placed.directive.clone(),
         end: end.map(|end| end.directive.span.clone()),
         span: text,
@@ -88,7 +89,9 @@ fn construct(
         body: list,
         obstacle,
         present: present(source, at),
-    }
+    };
+    privates::separate(&mut new, Language::Fortran);
+    new
 }
 
 /// What `data` constructs around a directive map.

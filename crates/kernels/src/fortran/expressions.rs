@@ -344,6 +344,7 @@ fn described(name: &str, entity: Option<&Entity>) -> Variable {
         volatile: false,
         live_after: true,
         stored_whole: false,
+        private_of: None,
         mapped: false,
     };
     let Some(entity) = entity else { return new };

@@ -6,6 +6,7 @@ use crate::ir::{
     ATOMIC, Access, Call, CallKind, Directive, Effect, Element, Kind, Loop, Obstacle, Shape, Span, Statement,
 };
 use crate::walk;
+use std::collections::BTreeSet;
 use tree_sitter::Node;
 
 /// Reads the statements of one construct.
@@ -322,6 +323,7 @@ impl Statements<'_> {
         Some(Kind::Loop(Box::new(Loop {
             directive,
             variable,
+            private: BTreeSet::new(),
             declares: false,
             first: self.span(*first),
             bound: self.span(*bound),

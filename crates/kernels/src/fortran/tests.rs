@@ -228,7 +228,7 @@ fn a_variable_that_is_only_read_is_not_private() {
         "",
         "!$acc loop independent\ndo j = 1, 2\n!$acc loop independent private(i, j, t)\n do i = 1, n\n  t = b(i)\n  c(i, j) = t\n end do\nend do",
     );
-    assert_eq!(directives(&text), ["parallel loop private(i, t) firstprivate(n)", "loop private(t, i)"], "{text}");
+    assert_eq!(directives(&text), ["parallel loop firstprivate(n)", "loop private(t, i)"], "{text}");
 }
 
 /// No `data` construct: what one around maps is found present by each part.

@@ -1,9 +1,8 @@
 //! What is opened and what is refused: a nest for each kind.
 
+use super::support::RULES;
 use crate::analysis::Rules;
 use crate::{Message, Mode, rewrite_c};
-
-const RULES: Rules = Rules { prove: true, implicit_reductions: true, no_alias: false };
 
 /// Messages about a construct in a function with some variables.
 fn messages(construct: &str, rules: Rules, cxx: bool) -> Vec<Message> {

@@ -3,8 +3,8 @@
 //! A failure names its seed and prints the case. `ACCORD_TEST_SEED` sets the first seed, `ACCORD_TEST_PROGRAMS` the number of nests.
 //! With `ACCORD_TEST_WRITE` the sources are written into that folder, for `accord cc` and a GPU, and not run.
 
-use super::programs::{Case, Random, case, file};
-use crate::analysis::Rules;
+use super::programs::{Case, case, file};
+use super::support::{RULES, Random, number, seeds, written};
 use crate::edits::Edits;
 use crate::emit::check;
 use crate::plan::{Part, Plan, plan};
@@ -16,10 +16,11 @@ use std::process::Command;
 
 /// Nests of one file: a start of the compiler takes as long as some of them.
 const OF_FILE: usize = 100;
-const RULES: Rules = Rules { prove: true, implicit_reductions: true, no_alias: false };
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
+/// The cases of a file.
+fn cases(seed: u64) -> Vec<Case> {
+    let mut random = Random::new(seed);
+    (0..OF_FILE).map(|_| case(&mut random)).collect()
 }
 
 /// Compiles and runs a source after the preprocessor; the cases that differ, and what the checks in the program say.
@@ -27,7 +28,10 @@ fn differing(folder: &Path, text: &str) -> (BTreeSet<usize>, BTreeSet<String>) {
     let source = folder.join("cases.i");
     std::fs::write(&source, text).unwrap();
     let program = folder.join("cases");
-    let output = Command::new("gcc").args(["-O1", "-w", "-fwrapv", "-o"]).arg(&program).arg(&source).output().unwrap();
+    // Constructs that stay as they are have private variables too.
+    let mut command = Command::new("gcc");
+    command.args(["-O1", "-w", "-fwrapv", "-fopenacc", "-foffload=disable", "-o"]).arg(&program).arg(&source);
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (mut all, mut said) = (BTreeSet::new(), BTreeSet::new());
     for seed in ["", "2", "another"] {
@@ -50,22 +54,15 @@ pub(super) fn preprocessed(folder: &Path, text: &str) -> String {
 
 #[test]
 fn random_nests_in_another_order_leave_what_the_serial_run_leaves() {
-    let nests = number("ACCORD_TEST_PROGRAMS").unwrap_or(accord_test_tier::pick(200, 10_000));
-    let files = nests.div_ceil(OF_FILE as u64);
-    let first = number("ACCORD_TEST_SEED").unwrap_or_else(|| accord_test_tier::first_seed(files));
-    if let Some(folder) = std::env::var_os("ACCORD_TEST_WRITE") {
-        for seed in first..first + files {
-            let mut random = Random::new(seed);
-            let cases: Vec<Case> = (0..OF_FILE).map(|_| case(&mut random)).collect();
-            std::fs::write(Path::new(&folder).join(format!("kernels_{seed}.c")), file(&cases)).unwrap();
-        }
+    let seeds = seeds(OF_FILE, 200, 10_000);
+    if written(seeds.clone(), "c", |seed| file(&cases(seed))) {
         return;
     }
+    let nests = (seeds.end - seeds.start) * OF_FILE as u64;
     let folder = tempfile::tempdir().unwrap();
     let mut opened = 0usize;
-    for seed in first..first + files {
-        let mut random = Random::new(seed);
-        let cases: Vec<Case> = (0..OF_FILE).map(|_| case(&mut random)).collect();
+    for seed in seeds {
+        let cases = cases(seed);
         let text = preprocessed(folder.path(), &file(&cases));
         let new = rewrite_c(&text, "cases.c", false, Mode::Check, RULES);
         opened += new.messages.iter().filter(|message| !message.refused).count();

@@ -1,28 +1,7 @@
 //! Random loop nests in C. All values are unsigned, so that any order of a sum has the same result.
 
+use super::support::Random;
 use std::fmt::Write;
-
-/// Numbers that follow from a seed.
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        accord_test_tier::splitmix64(&mut self.0) % bound
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        &list[usize::try_from(self.below(list.len() as u64)).unwrap_or(0)]
-    }
-}
 
 /// Text around all cases of a file.
 const PROLOGUE: &str = "\
@@ -87,13 +66,33 @@ pub(super) struct Case {
 impl Case {
     fn function(&self, name: &str, directives: bool) -> String {
         let [x, y, z] = self.parameters;
-        let lines = self.body.lines().filter(|line| directives || !line.trim_start().starts_with("#pragma acc"));
-        let body: String = lines.map(|line| format!("{line}\n")).collect();
+        let lines: Vec<&str> = self.body.lines().collect();
+        let own = |at: usize| own(lines[at], lines.get(at + 1).copied().unwrap_or_default());
+        let line = |at: usize| if directives { lines[at].to_owned() } else { own(at).unwrap_or(lines[at].to_owned()) };
+        let body: String = (0..lines.len()).map(|at| line(at) + "\n").collect();
         format!(
             "static void {name}({x}, {y}, {z}, int n, int m)\n{{\n    int i = 0, j = 0, k = 0, l = 0, q = 0;\n    u t = 1, s = 2, r = 3, w = 4, v = 5;\n    {}\n{body}    {}\n}}\n",
             self.before, self.after
         )
     }
+}
+
+/// What stands in the serial version for a directive: declarations of what it makes private, in the block around the loop.
+fn own(line: &str, next: &str) -> Option<String> {
+    let directive = line.trim_start().strip_prefix("#pragma acc")?;
+    let mut text = String::new();
+    if let Some(variable) = next.trim_start().strip_prefix("for (").filter(|_| directive.contains(" loop"))
+        && !variable.starts_with("int ")
+    {
+        text += &format!("int {}; ", variable.split(' ').next().unwrap_or_default());
+    }
+    for (name, kind) in [("t", "u"), ("q", "int")] {
+        let list = directive.split("private(").nth(1).and_then(|rest| rest.split(')').next());
+        if list.is_some_and(|list| list.split(", ").any(|one| one == name)) {
+            text += &format!("{kind} {name}; ");
+        }
+    }
+    Some(text)
 }
 
 const VARIABLES: [&str; 4] = ["i", "j", "k", "l"];
@@ -123,6 +122,7 @@ pub(super) fn case(random: &mut Random) -> Case {
         used: Vec::new(),
         own: None,
         arrays: restrict,
+        private: false,
         may_promise: !overlap,
         depth: 2,
     };
@@ -147,8 +147,7 @@ pub(super) fn case(random: &mut Random) -> Case {
     }
     writer.line("}");
     let body = writer.text;
-    // GCC does not set the variable of a loop with `independent`.
-    let after = match if body.contains("independent") { 4 } else { random.below(5) } {
+    let after = match random.below(5) {
         0 => "result[0] = s; result[1] = r; result[2] = (u)i;",
         1 => "result[0] = t; result[1] = w; result[3] = (u)j;",
         2 => "result[0] = s; result[1] = r + v; result[2] = glob; result[4] = (u)k;",
@@ -168,6 +167,8 @@ struct Writer<'a> {
     own: Option<String>,
     /// Whether the parameters are `restrict`.
     arrays: bool,
+    /// Whether a loop around has private scalars, which have no value at first.
+    private: bool,
     /// Whether a loop may be promised: none of the parameters overlap.
     may_promise: bool,
     depth: usize,
@@ -180,10 +181,26 @@ impl Writer<'_> {
 
     fn nest(&mut self, depth: u64) {
         let promised = self.may_promise && self.random.chance(30);
-        if promised {
-            self.line("#pragma acc loop independent");
-        }
-        self.open(0, promised, depth);
+        self.directed(0, promised, depth, if promised { " independent" } else { "" });
+    }
+
+    /// A loop with or without a directive of its own: with `words`, or by chance.
+    fn directed(&mut self, level: usize, promised: bool, depth: u64, words: &'static str) {
+        let private = if self.random.chance(20) { *self.random.of(&["t", "q", "t, q"]) } else { "" };
+        let words = match words {
+            "" if private.is_empty() && !self.random.chance(10) => return self.open(level, promised, depth),
+            "" if self.random.chance(30) => " seq",
+            words => words,
+        };
+        let clause = if private.is_empty() { String::new() } else { format!(" private({private})") };
+        // The serial version declares in this block what is private.
+        self.line("{");
+        self.line(&format!("#pragma acc loop{words}{clause}"));
+        let kept = self.private;
+        self.private |= !private.is_empty();
+        self.open(level, promised, depth);
+        self.private = kept;
+        self.line("}");
     }
 
     fn open(&mut self, level: usize, promised: bool, depth: u64) {
@@ -210,7 +227,7 @@ impl Writer<'_> {
         let statements = if level as u64 + 1 < depth { self.random.below(2) } else { 1 + self.random.below(3) };
         (0..statements).for_each(|_| self.statement(2));
         if (level as u64) + 1 < depth {
-            self.open(level + 1, promised, depth);
+            self.directed(level + 1, promised, depth, "");
             if self.random.chance(25) {
                 self.statement(1);
             }
@@ -274,7 +291,7 @@ impl Writer<'_> {
             }
             10 => self.line(&format!("v = {value} < v ? {value} : v;")),
             11 => self.line(&format!("r = {value} + r;")),
-            12 => self.line(&format!("t = t + {value};")),
+            12 if !self.private => self.line(&format!("t = t + {value};")),
             _ => {
                 let target = self.target();
                 self.line(&format!("{target} = twice({value});"));

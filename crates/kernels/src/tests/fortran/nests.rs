@@ -3,34 +3,13 @@
 //! All values are integers, so that sums don't depend on their order. `ACCORD_TEST_PROGRAMS` sets the number of nests,
 //! `ACCORD_TEST_SEED` the first seed. With `ACCORD_TEST_WRITE` the sources are written into that folder, for `accord fc` and a GPU, and not run.
 
-use crate::built::{compiled, printed, rewritten};
-use accord_kernels::{Form, Mode};
-use accord_test_tier::splitmix64;
+use super::super::support::{Random, number, seeds, written};
+use super::built::{compiled, printed, rewritten};
+use crate::{Form, Mode};
 use std::fmt::Write;
-use std::path::Path;
 
 /// Nests of one file.
-const NESTS: usize = 50;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        splitmix64(&mut self.0)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
-    }
-
-    fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
-        list[self.below(list.len())]
-    }
-}
+pub(super) const NESTS: usize = 50;
 
 /// Writes one nest.
 struct Nest<'r> {
@@ -51,9 +30,9 @@ impl Nest<'_> {
 
     fn subscript(&mut self) -> String {
         if self.loops.is_empty() || self.random.chance(10) {
-            return self.random.pick(&["1", "n", "lo", "5"]).to_owned();
+            return (*self.random.of(&["1", "n", "lo", "5"])).to_owned();
         }
-        let variable = self.loops[self.random.below(self.loops.len())];
+        let variable = *self.random.of(&self.loops);
         match self.random.below(10) {
             0..5 => variable.to_owned(),
             5 => format!("{variable} - 1"),
@@ -66,21 +45,21 @@ impl Nest<'_> {
 
     fn element(&mut self) -> String {
         if self.random.chance(50) {
-            format!("{}({})", self.random.pick(&["a", "b", "p", "q"]), self.subscript())
+            format!("{}({})", *self.random.of(&["a", "b", "p", "q"]), self.subscript())
         } else {
-            format!("{}({}, {})", self.random.pick(&["c", "d"]), self.subscript(), self.subscript())
+            format!("{}({}, {})", *self.random.of(&["c", "d"]), self.subscript(), self.subscript())
         }
     }
 
     fn expression(&mut self, depth: usize) -> String {
         match self.random.below(if depth == 0 { 5 } else { 8 }) {
             0..2 => self.element(),
-            2 => self.random.pick(&["s", "t", "u", "x%v"]).to_owned(),
+            2 => (*self.random.of(&["s", "t", "u", "x%v"])).to_owned(),
             3 => match self.loops.last() {
                 Some(variable) => (*variable).to_owned(),
                 None => "n".to_owned(),
             },
-            4 => self.random.pick(&["1", "7", "-3"]).replace("-3", "(-3)"),
+            4 => (*self.random.of(&["1", "7", "-3"])).replace("-3", "(-3)"),
             5 => format!("max({}, {})", self.expression(depth - 1), self.expression(depth - 1)),
             6 => format!("{} + {}", self.expression(depth - 1), self.expression(depth - 1)),
             _ => format!("twice({})", self.expression(depth - 1)),
@@ -88,23 +67,23 @@ impl Nest<'_> {
     }
 
     fn condition(&mut self) -> String {
-        let operator = self.random.pick(&[">", "<=", "/="]);
+        let operator = *self.random.of(&[">", "<=", "/="]);
         let (left, right) = (self.expression(0), self.expression(0));
         format!("{left} {operator} {right}")
     }
 
     fn section(&mut self) -> String {
-        let first = self.random.pick(&["1", "2", "3"]);
+        let first = *self.random.of(&["1", "2", "3"]);
         let last = format!("{first} + n - 1");
         match self.random.below(4) {
-            0..2 => format!("{}({first}:{last})", self.random.pick(&["a", "b", "p"])),
+            0..2 => format!("{}({first}:{last})", *self.random.of(&["a", "b", "p"])),
             2 => {
                 let at = self.subscript();
-                format!("{}({first}:{last}, {at})", self.random.pick(&["c", "d"]))
+                format!("{}({first}:{last}, {at})", *self.random.of(&["c", "d"]))
             }
             _ => {
                 let at = self.subscript();
-                format!("{}({at}, {first}:{last})", self.random.pick(&["c", "d"]))
+                format!("{}({at}, {first}:{last})", *self.random.of(&["c", "d"]))
             }
         }
     }
@@ -117,7 +96,7 @@ impl Nest<'_> {
                 self.line(&format!("{left} = mod({right}, 997)"));
             }
             30..45 => {
-                let (left, right) = (self.random.pick(&["s", "t", "u"]), self.expression(2));
+                let (left, right) = (*self.random.of(&["s", "t", "u"]), self.expression(2));
                 self.line(&format!("{left} = mod({right}, 997)"));
             }
             45..53 => {
@@ -140,7 +119,7 @@ impl Nest<'_> {
             }
             63..66 => {
                 let right = self.section();
-                let left = self.random.pick(&["t", "r"]);
+                let left = *self.random.of(&["t", "r"]);
                 self.line(&format!("{left} = sum({right})"));
             }
             66..70 if !self.loops.is_empty() => {
@@ -172,10 +151,24 @@ impl Nest<'_> {
     fn r#loop(&mut self, depth: usize) {
         let variable = LOOPS[self.loops.len()];
         let triangular = self.loops.last().filter(|_| self.random.chance(20)).map(|outer| format!("{outer}, n"));
-        let header = triangular.unwrap_or_else(|| self.random.pick(HEADERS).to_owned());
+        let header = triangular.unwrap_or_else(|| (*self.random.of(HEADERS)).to_owned());
+        let private = Some(*self.random.of(&["s", "t", "u"])).filter(|_| self.random.chance(20));
+        match private {
+            Some(name) => {
+                let words = *self.random.of(&["loop", "loop seq"]);
+                self.line(&format!("!$acc {words} private({name})"));
+            }
+            None if self.random.chance(10) => self.line("!$acc loop"),
+            None => {}
+        }
         self.line(&format!("do {variable} = {header}"));
         self.loops.push(variable);
         self.indent += 1;
+        if let Some(name) = private {
+            // It has no value before.
+            let value = self.element();
+            self.line(&format!("{name} = mod({value}, 997)"));
+        }
         for _ in 0..1 + self.random.below(3) {
             self.statement(depth);
         }
@@ -185,8 +178,8 @@ impl Nest<'_> {
     }
 }
 
-fn source(seed: u64) -> String {
-    let mut random = Random(seed);
+pub(super) fn source(seed: u64) -> String {
+    let mut random = Random::new(seed);
     let mut text = String::from(
         "module nests\n implicit none\n type rec\n  integer :: v\n end type\n integer, parameter :: top = 60\n integer :: s = 3\n type(rec) :: x = rec(5)\n\
          contains\n pure elemental integer function twice(i)\n!$acc routine seq\n  integer, intent(in) :: i\n  twice = mod(2*i, 1009)\n end function\n",
@@ -210,7 +203,7 @@ fn source(seed: u64) -> String {
         let single =
             combined && body.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")).count() == 2;
         let (open, close) = if single { ("kernels loop", "") } else { ("kernels", "!$acc end kernels\n") };
-        let pointers = random.pick(&[
+        let pointers = *random.of(&[
             "integer, intent(inout) :: p(-top:top), q(-top:top)",
             "integer, target, intent(inout) :: p(-top:top), q(-top:top)",
         ]);
@@ -235,29 +228,21 @@ fn source(seed: u64) -> String {
     text
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 #[test]
 fn plans_of_random_nests_compute_what_the_source_does() {
     let folder = tempfile::tempdir().unwrap();
-    let nests = number("ACCORD_TEST_PROGRAMS").unwrap_or(accord_test_tier::pick(100, 5_000));
-    let files = nests.div_ceil(NESTS as u64);
-    let first = number("ACCORD_TEST_SEED").unwrap_or_else(|| accord_test_tier::first_seed(files));
-    if let Some(folder) = std::env::var_os("ACCORD_TEST_WRITE") {
-        for seed in first..first + files {
-            std::fs::write(Path::new(&folder).join(format!("kernels_{seed}.f90")), source(seed)).unwrap();
-        }
+    let seeds = seeds(NESTS, 100, 5_000);
+    if written(seeds.clone(), "f90", source) {
         return;
     }
+    let nests = (seeds.end - seeds.start) * NESTS as u64;
     let mut opened = 0;
-    for seed in first..first + files {
+    for seed in seeds {
         let text = source(seed);
         let new = rewritten(&text, Form::Free, "nests.f90", Mode::Check);
         opened += new.messages.iter().filter(|message| !message.refused).count();
-        let host = printed(&compiled(folder.path(), "host.f90", &text, &[], &[]), 0);
-        let check = compiled(folder.path(), "check.f90", &new.text.expect("no nest is opened"), &[], &[]);
+        let host = printed(&compiled(folder.path(), "host.f90", &text, &[]), 0);
+        let check = compiled(folder.path(), "check.f90", &new.text.expect("no nest is opened"), &[]);
         for order in 0..4 {
             let other = printed(&check, order);
             if let Some(at) = host.lines().zip(other.lines()).position(|(one, two)| one != two) {
@@ -274,7 +259,7 @@ fn plans_of_random_nests_compute_what_the_source_does() {
 #[test]
 fn planted_faults_are_seen() {
     let folder = tempfile::tempdir().unwrap();
-    let mut random = Random(number("ACCORD_TEST_SEED").unwrap_or(1));
+    let mut random = Random::new(number("ACCORD_TEST_SEED").unwrap_or(1));
     let (mut text, mut calls) = (String::from("module faults\n implicit none\ncontains\n"), String::new());
     let faults = 40;
     for at in 0..faults {
@@ -310,8 +295,8 @@ fn planted_faults_are_seen() {
         "end module\nprogram main\n use faults\n implicit none\n integer :: a(50), b(50), i\n{calls}end program\n"
     );
     let new = rewritten(&text, Form::Free, "faults.f90", Mode::Check);
-    let host = printed(&compiled(folder.path(), "host.f90", &text, &[], &[]), 0);
-    let check = compiled(folder.path(), "check.f90", &new.text.unwrap(), &[], &[]);
+    let host = printed(&compiled(folder.path(), "host.f90", &text, &[]), 0);
+    let check = compiled(folder.path(), "check.f90", &new.text.unwrap(), &[]);
     let orders: Vec<String> = (0..4).map(|order| printed(&check, order)).collect();
     let lines = host.lines().count() / faults;
     let part = |text: &str, at: usize| text.lines().skip(at * lines).take(lines).collect::<String>();

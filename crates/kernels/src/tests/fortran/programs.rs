@@ -1,10 +1,8 @@
 //! Programs that check themselves, and some in fixed form.
 
-use crate::built::{compiled, printed, rewritten};
-use accord_kernels::{Form, Mode};
+use super::built::{compiled, printed, rewritten};
+use crate::{Form, Mode};
 use std::path::{Path, PathBuf};
-
-const FLAGS: &[&str] = &["-fopenacc", "-foffload=disable"];
 
 /// Orders of iterations that are tried.
 const ORDERS: u64 = 4;
@@ -17,12 +15,12 @@ fn programs() -> PathBuf {
 fn try_all(name: &str, text: &str, form: Form, others: &[PathBuf]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let extension = if form == Form::Free { "f90" } else { "f" };
-    let expected = printed(&compiled(folder.path(), &format!("plain.{extension}"), text, others, FLAGS), 0);
+    let expected = printed(&compiled(folder.path(), &format!("plain.{extension}"), text, others), 0);
     let mut opened = 0;
     for (mode, file) in [(Mode::Parallel, "parallel"), (Mode::Check, "check")] {
         let new = rewritten(text, form, name, mode);
         opened = new.messages.iter().filter(|message| !message.refused).count();
-        let program = compiled(folder.path(), &format!("{file}.{extension}"), &new.text.unwrap(), others, FLAGS);
+        let program = compiled(folder.path(), &format!("{file}.{extension}"), &new.text.unwrap(), others);
         for order in 0..if mode == Mode::Check { ORDERS } else { 1 } {
             assert_eq!(printed(&program, order), expected, "{name}, {file}, order {order}");
         }
@@ -32,7 +30,7 @@ fn try_all(name: &str, text: &str, form: Form, others: &[PathBuf]) -> usize {
 
 #[test]
 fn programs_with_kernels_compute_the_same() {
-    for (name, loops) in [("kernels_advection", 14), ("kernels_array_statements", 40)] {
+    for (name, loops) in [("kernels_advection", 14), ("kernels_array_statements", 40), ("kernels_private", 14)] {
         let text = std::fs::read_to_string(programs().join(format!("fortran/{name}.f90"))).unwrap();
         let opened = try_all(&format!("{name}.f90"), &text, Form::Free, &[programs().join("support/check.f90")]);
         assert!(opened >= loops, "{name}: {opened} loops are parallel");
@@ -60,7 +58,7 @@ fn locality_of_do_concurrent_is_that_of_the_standard() {
     for (mode, file) in [(Mode::Parallel, "parallel.f90"), (Mode::Check, "check.f90")] {
         let new = rewritten(text, Form::Free, "p.f90", mode);
         assert!(new.messages.iter().all(|message| !message.refused), "{:?}", new.messages);
-        let program = compiled(folder.path(), file, &new.text.unwrap(), &[], FLAGS);
+        let program = compiled(folder.path(), file, &new.text.unwrap(), &[]);
         for order in 0..ORDERS {
             let printed = printed(&program, order);
             let values: Vec<i32> = printed.split_whitespace().map(|word| word.parse().unwrap()).collect();
