@@ -96,7 +96,7 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, around
         [
             "if (accord_state == 0) then",
             "accord_state = 88172645463325252_8",
-            "call get_environment_variable('ACCORD_KERNELS_SEED', accord_seed)",
+            "call get_environment_variable('KERNELS_CHECK_SEED', accord_seed)",
             "do accord_e = 1, len_trim(accord_seed)",
             "accord_state = ieor(ishft(accord_state, 7), ieor(ishft(accord_state, -9), int(ichar(accord_seed(accord_e:accord_e)), 8) + accord_state))",
             "end do",

@@ -37,7 +37,7 @@ pub(super) fn compiled(folder: &Path, file: &str, text: &str, others: &[PathBuf]
 
 /// What a program prints; `seed` chooses the order of iterations.
 pub(super) fn printed(program: &Path, seed: u64) -> String {
-    let output = Command::new(program).env("ACCORD_KERNELS_SEED", seed.to_string()).output().unwrap();
+    let output = Command::new(program).env("KERNELS_CHECK_SEED", seed.to_string()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}: {text}{}", program.display(), String::from_utf8_lossy(&output.stderr));
     text
