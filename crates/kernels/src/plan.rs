@@ -2,10 +2,10 @@
 
 mod frames;
 mod inner;
+mod liveness;
 mod loops;
 
 use crate::analysis::{self, Extent, Parallel, Rules, judge};
-use crate::clause::has_clause;
 use crate::ir::{ATOMIC, Construct, Effect, Kind, Loop, Obstacle, Shape, Span, Statement, Storage, VarId};
 use crate::walk;
 use frames::Frame;
@@ -228,41 +228,47 @@ impl<'a> Planner<'a> {
                     if on_host && !self.device.contains(&of.variable) {
                         let inner = [around, &[Frame::Loop(of)]].concat();
                         let (kept, hosts) = (self.on_device.clone(), self.host.len());
+                        let failed = self.failed.take();
                         let jumps = std::mem::take(&mut self.jumps);
                         let parts = self.list(&of.body, &inner);
                         let leaves_part = std::mem::replace(&mut self.jumps, jumps);
                         if parts.iter().any(|part| matches!(part, Part::Nest(_)))
                             && !leaves_part
+                            && self.failed.is_none()
                             && self.has_private_on_host(of)
                         {
                             // It runs on the host, around parallel ones.
+                            self.failed = failed;
                             self.notes[known].refused = false;
                             self.host.push(of);
                             return parts;
                         }
                         self.host.truncate(hosts);
                         self.on_device = kept;
+                        self.failed = failed;
                         self.notes.truncate(known + 1);
                     }
                     self.serial(statement, true)
                 }
             },
             Kind::Branch { condition, arms } => {
-                let kept = self.on_device.clone();
+                let (kept, failed) = (self.on_device.clone(), self.failed.clone());
                 if condition.iter().all(|access| self.is_on_host(access.variable)) {
                     let parts: Vec<Part<'a>> = arms.iter().flat_map(|arm| self.list(arm, around)).collect();
                     if parts.is_empty() || parts.iter().any(|part| matches!(part, Part::Nest(_))) {
                         return parts;
                     }
-                    self.on_device = kept;
+                    (self.on_device, self.failed) = (kept, failed);
                 }
                 self.serial(statement, true)
             }
             Kind::Block(body) => {
+                let (kept, failed) = (self.on_device.clone(), self.failed.clone());
                 let parts = self.list(body, around);
                 if parts.iter().any(|part| matches!(part, Part::Nest(_))) || parts.is_empty() {
                     return parts;
                 }
+                (self.on_device, self.failed) = (kept, failed);
                 self.serial(statement, true)
             }
             Kind::Effect(effect) if self.runs_on_host(effect) => Vec::new(),
@@ -300,15 +306,6 @@ impl<'a> Planner<'a> {
     /// A scalar that the host knows.
     fn is_on_host(&self, variable: VarId) -> bool {
         self.construct.variables[variable.0].shape == Shape::Scalar && !self.device.contains(&variable)
-    }
-
-    /// Whether the host may keep what a loop makes private: scalars that only the host sets, and that no data clause names.
-    fn has_private_on_host(&self, of: &Loop) -> bool {
-        of.private.iter().all(|id| {
-            let is_scalar = self.construct.variables[id.0].shape == Shape::Scalar;
-            let on_device = [&self.device, &self.on_device, &self.private_on_device].iter().any(|set| set.contains(id));
-            is_scalar && !on_device && !has_clause(self.construct, *id)
-        })
     }
 
     /// An effect on scalars that the host knows all.

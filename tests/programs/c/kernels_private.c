@@ -7,7 +7,7 @@ static double from[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, to[10], of_file = 5;
 static double ahead(double *to, double *from, int n, double x)
 {
     int i = 77, j = 88;
-#pragma acc kernels copy(to[0:n], from[0:n])
+#pragma acc kernels present(to[0:n], from[0:n])
     {
 #pragma acc loop private(x)
         for (i = 0; i < n; i++) {
@@ -165,6 +165,20 @@ static void loops_around_and_inside(void)
     }
     CHECK_EQ(x * 10000 + i * 100 + j, 57788);
     CHECK_EQ(to[9], 16);
+#pragma acc kernels copy(to)
+    {
+        for (i = 1; i < 10; i++)
+            to[i] = to[i - 1] + 1;
+#pragma acc loop seq
+        for (i = 1; i < 4; i++) {
+#pragma acc loop independent
+            for (j = 0; j < 10; j++)
+                to[j] += i;
+        }
+    }
+    CHECK_EQ(i * 100 + j, 1088);
+    CHECK_EQ(to[9] - to[0], 9);
+    CHECK_EQ(to[0], 7 + 6);
 }
 
 static void mapped(void)
@@ -201,7 +215,10 @@ int main(void)
     for (int distance = 1; distance <= 10; distance += 9) {
         for (int i = 0; i < 20; i++)
             all[i] = i;
-        CHECK_EQ(ahead(all + distance, all, 10, 5), 57788);
+        double left;
+#pragma acc data copy(all)
+        left = ahead(all + distance, all, 10, 5);
+        CHECK_EQ(left, 57788);
         CHECK_EQ(all[distance + 9], distance == 1 ? 60 : 6 + 9);
     }
     clauses();

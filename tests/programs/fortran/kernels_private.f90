@@ -156,6 +156,21 @@ contains
     !$acc end kernels
     call equal("x, i, j", x*10000 + i*100 + j, 57788d0)
     call equal("to(10)", to(10), 13d0)
+    !$acc kernels copy(to)
+    do i = 2, 10
+      to(i) = to(i - 1) + 1
+    end do
+    !$acc loop seq
+    do i = 1, 3
+      !$acc loop independent
+      do j = 1, 10
+        to(j) = to(j) + i
+      end do
+    end do
+    !$acc end kernels
+    call equal("i, j", i*100 + j, 1188)
+    call equal("to(10) - to(1)", to(10) - to(1), 9d0)
+    call equal("to(1)", to(1), 10d0)
   end subroutine
 
   subroutine mapped()

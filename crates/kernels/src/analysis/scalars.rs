@@ -49,7 +49,7 @@ impl Scalars {
             } else if construct.variables[variable.0].storage == Storage::Inside
                 && declared_in(construct, of, *variable)
             {
-                continue;
+                // Each iteration has its own by the declaration.
             } else if let Some(operator) = reductions.get(variable) {
                 new.reductions.insert(*variable, operator.clone());
             } else if !exposed.contains(variable) {

@@ -240,6 +240,16 @@ fn loops_without_iterations_leave_the_device() {
     assert_eq!(directives(text), ["data copy(a[0:9])"]);
 }
 
+/// Its loop does not run on the host then; all others are opened.
+#[test]
+fn a_declaration_with_a_value_of_the_device_stays_in_its_loop() {
+    let first = "for (i = 1; i < n; i++) { double d = a[i - 1]; a[i] = d; for (j = 0; j < n; j++) b[j] += d; }";
+    let construct = format!("#pragma acc kernels\n{{\n{first}\nfor (j = 0; j < n; j++) b[j] += 1;\n}}");
+    let all = messages(&construct, RULES, false);
+    let said: Vec<(u32, bool)> = all.iter().map(|message| (message.place.number, message.refused)).collect();
+    assert_eq!(said, [(12, true), (13, false)], "{all:?}");
+}
+
 /// A part must not hold the `continue` of a loop around it.
 #[test]
 fn a_loop_whose_part_would_leave_it_stays_whole() {
