@@ -268,7 +268,7 @@ const COMPILER_OPTIONS: &str = "Options of Accord's own:
       --accord-show     Show the command instead of running it
       --accord-no-lint  Say nothing about directives
       --accord-modules  Print the folder with the module openacc for this gfortran
-      --kernels=MODE    What becomes of kernels constructs in C and C++: parallel (where that is promised or proven; the default),
+      --kernels=MODE    What becomes of kernels constructs: parallel (where that is promised or proven; the default),
                         gcc, decompose (GCC's own --param), check (host loops in another order, to show a wrong decision)
       --no-implicit-reductions  Take no sum for a reduction that no clause names
       --assume-no-alias         Promise that pointers in kernels constructs never overlap

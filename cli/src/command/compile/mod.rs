@@ -107,7 +107,9 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
             }
         }
         if own.kernels == Kernels::Decompose {
-            flags.extend(["--param", "openacc-kernels=decompose"].map(OsString::from));
+            // GCC 12 refuses the marks of statements that -g adds ("sorry, unimplemented: gimple_debug").
+            let all = ["--param", "openacc-kernels=decompose", "-gno-statement-frontiers"];
+            flags.extend(all.map(OsString::from));
         }
     }
     if tool == Tool::Fc || line.has_fortran() {
