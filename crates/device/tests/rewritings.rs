@@ -18,6 +18,8 @@ mod operations;
 mod random;
 #[path = "rewritings/record.rs"]
 mod record;
+#[path = "rewritings/regions.rs"]
+mod regions;
 
 use accord_device::image::{
     BlockPath, GangCount, Image, ImageFunction, Kernel as Found, Refusal, gangs_apart, rewrite,

@@ -3,6 +3,7 @@
 //! All values are small whole numbers or quarters of such, so that sums come out the same in any order.
 
 use super::random::Random;
+use super::regions::{Call, Loops, dims, level};
 use std::fmt::Write as _;
 
 /// Elements of each array.
@@ -57,34 +58,27 @@ pub(crate) fn source(seed: u64, count: usize) -> String {
     }
     out.push_str("int main(void)\n{\n    int wrong = 0;\n    double result;\n");
     for number in 0..count {
+        let Call { fill, n, gangs: g } = Call::new(&mut random);
         let _ = write!(
             out,
             "    fill({fill});\n    result = region_{number}({n}, {g}, 3);\n    keep();\n    fill({fill});\n    \
-             if (result != plain_{number}({n}, {g}, 3) || differs())\n        wrong++, puts(\"region_{number} is wrong\");\n",
-            fill = random.below(1000),
-            n = 40 + random.below(200),
-            g = 1 + random.below(6),
+             if (result != plain_{number}({n}, {g}, 3) || differs())\n        wrong++, puts(\"region_{number} is wrong\");\n"
         );
     }
     let _ = write!(out, "    printf(\"programs %d, wrong %d\\n\", {count}, wrong);\n    return wrong != 0;\n}}\n");
     out
 }
 
+/// Its loops have `@` where directives of inner ones stand, each in a line of its own.
 struct Writer<'r> {
     random: &'r mut Random,
     number: usize,
 }
 
-/// A loop nest: how it is divided, and its text with `@` where directives of inner loops stand, each in a line of its own.
-struct Loops {
-    clauses: String,
-    text: String,
-}
-
 impl Writer<'_> {
     fn program(mut self) -> (String, String) {
         let kind = self.random.from(&TYPES);
-        let (number, dims) = (self.number, self.dims());
+        let (number, dims) = (self.number, dims(self.random));
         let Loops { clauses, text } = match self.random.below(10) {
             0 | 1 => self.map(kind),
             2 | 3 => self.reduction(kind),
@@ -114,35 +108,6 @@ impl Writer<'_> {
         region.push_str("    return r;\n}\n");
         plain.push_str("    return r;\n}\n");
         (region, plain)
-    }
-
-    fn dims(&mut self) -> String {
-        let gangs = match self.random.below(4) {
-            0 => String::new(),
-            1 => "num_gangs(g)".to_owned(),
-            _ => format!("num_gangs({})", 1 + self.random.below(7)),
-        };
-        let workers = match self.random.below(3) {
-            0 => String::new(),
-            _ => format!("num_workers({})", 1 + self.random.below(3)),
-        };
-        let vector = ["", "", "vector_length(32)", "vector_length(64)"][self.random.below(4) as usize];
-        format!("{gangs} {workers} {vector}")
-    }
-
-    /// How a loop is divided that nothing is within.
-    fn level(&mut self) -> String {
-        let size = 1 + self.random.below(4);
-        match self.random.below(10) {
-            0 => String::new(),
-            1 | 2 => "gang".to_owned(),
-            3 | 4 => "gang vector".to_owned(),
-            5 => "gang worker".to_owned(),
-            6 => "gang worker vector".to_owned(),
-            7 => format!("gang(static:{size})"),
-            8 => format!("gang(static:{size}) vector"),
-            _ => "gang(static:1) vector".to_owned(),
-        }
     }
 
     /// A loop's head over i, whose values lie in 8..300.
@@ -187,7 +152,7 @@ impl Writer<'_> {
     }
 
     fn map(&mut self, kind: &str) -> Loops {
-        let (clauses, head, value) = (self.level(), self.head(), self.value(kind, "i"));
+        let (clauses, head, value) = (level(self.random), self.head(), self.value(kind, "i"));
         let other = self.value(kind, "i");
         let body = match self.random.below(4) {
             0 => format!("if ({kind}_a[i] > 4)\n        {kind}_o[i] = {value};"),
@@ -201,7 +166,7 @@ impl Writer<'_> {
     }
 
     fn reduction(&mut self, kind: &str) -> Loops {
-        let (clauses, head, value) = (self.level(), self.head(), self.value(kind, "i"));
+        let (clauses, head, value) = (level(self.random), self.head(), self.value(kind, "i"));
         let whole = !matches!(kind, "float" | "double");
         let (operator, body) = match self.random.below(if whole { 6 } else { 3 }) {
             0 => ("+", format!("r += {value};")),
@@ -215,7 +180,7 @@ impl Writer<'_> {
     }
 
     fn atomics(&mut self, kind: &str) -> Loops {
-        let (clauses, head, value) = (self.level(), self.head(), self.value(kind, "i"));
+        let (clauses, head, value) = (level(self.random), self.head(), self.value(kind, "i"));
         let whole = !matches!(kind, "float" | "double");
         let place = self.random.from(&["i % 16", "(i * 3) % 16", "5"]);
         let operator = if whole { self.random.from(&["+", "-", "|", "^", "&"]) } else { self.random.from(&["+", "-"]) };
@@ -278,7 +243,7 @@ impl Writer<'_> {
     }
 
     fn scattered(&mut self, kind: &str) -> Loops {
-        let clauses = self.level();
+        let clauses = level(self.random);
         let body = match self.random.below(3) {
             0 => format!("{kind}_o[i] = {kind}_a[order[i]];"),
             1 => format!("{kind}_o[order[i]] = {kind}_a[i] + {kind}_b[order[i]];"),
@@ -290,7 +255,7 @@ impl Writer<'_> {
     }
 
     fn collapsed(&mut self, kind: &str) -> Loops {
-        let clauses = format!("{} collapse(2)", self.level());
+        let clauses = format!("{} collapse(2)", level(self.random));
         let value = self.value(kind, "(i * 16 + j)");
         let columns = self.random.from(&["16", "n % 16 + 1"]);
         let text = format!(

@@ -2,6 +2,7 @@
 //! runs, so there is no other version beside it.
 
 use super::random::Random;
+use super::regions::{Call, Loops, dims, level};
 use std::fmt::Write as _;
 
 /// Types, and how the names of their arrays begin.
@@ -28,9 +29,8 @@ pub(crate) fn source(seed: u64, count: usize) -> String {
     }
     out.push_str("program main\n  use arrays\n  implicit none\n");
     for number in 0..count {
-        let _ = writeln!(out, "  call fill({})", random.below(1000));
-        let (n, gangs) = (40 + random.below(200), 1 + random.below(6));
-        let _ = writeln!(out, "  call region_{number}({n}, {gangs}, 3)");
+        let Call { fill, n, gangs } = Call::new(&mut random);
+        let _ = writeln!(out, "  call fill({fill})\n  call region_{number}({n}, {gangs}, 3)");
     }
     out.push_str("end program\n");
     out
@@ -41,16 +41,10 @@ struct Writer<'r> {
     number: usize,
 }
 
-/// A loop nest: how it is divided, and its lines.
-struct Loops {
-    clauses: String,
-    text: String,
-}
-
 impl Writer<'_> {
     fn program(mut self) -> String {
         let at = self.random.below(TYPES.len() as u64) as usize;
-        let ((of, name), dims) = (TYPES[at], self.dims());
+        let ((of, name), dims) = (TYPES[at], dims(self.random));
         let whole = of.starts_with("integer");
         let Loops { clauses, text } = match self.random.below(7) {
             0 => self.map(name, whole),
@@ -66,17 +60,6 @@ impl Writer<'_> {
              integer :: i, j, k\n  {of} :: r, s, t\n  r = 1\n  s = s0\n!$acc parallel loop {clauses} {dims} &\n\
              !$acc copy({name}_o, {name}_h, {name}_m, r) copyin({name}_a, {name}_b, order)\n{text}\nend subroutine\n"
         )
-    }
-
-    fn dims(&mut self) -> String {
-        let gangs = ["", "num_gangs(g)", "num_gangs(3)", "num_gangs(6)"][self.random.below(4) as usize];
-        let workers = ["", "num_workers(2)", "num_workers(3)"][self.random.below(3) as usize];
-        let vector = ["", "", "vector_length(32)", "vector_length(64)"][self.random.below(4) as usize];
-        format!("{gangs} {workers} {vector}")
-    }
-
-    fn level(&mut self) -> &'static str {
-        self.random.from(&["", "gang", "gang vector", "gang worker", "gang worker vector", "gang(static:2) vector"])
     }
 
     /// A loop's head over i, whose values lie in 9..300.
@@ -111,7 +94,7 @@ impl Writer<'_> {
     }
 
     fn map(&mut self, name: &str, whole: bool) -> Loops {
-        let (clauses, head) = (self.level().to_owned(), self.head());
+        let (clauses, head) = (level(self.random), self.head());
         let (value, other) = (self.value(name, whole, "i"), self.value(name, whole, "i"));
         let body = match self.random.below(4) {
             0 => format!("if ({name}_a(i) > 4) {name}_o(i) = {value}"),
@@ -123,7 +106,7 @@ impl Writer<'_> {
     }
 
     fn reduction(&mut self, name: &str, whole: bool) -> Loops {
-        let (level, head, value) = (self.level(), self.head(), self.value(name, whole, "i"));
+        let (clauses, head, value) = (level(self.random), self.head(), self.value(name, whole, "i"));
         let (operator, body) = match self.random.below(if whole { 6 } else { 3 }) {
             0 => ("+", format!("r + {value}")),
             1 => ("max", format!("max(r, {value})")),
@@ -133,17 +116,17 @@ impl Writer<'_> {
             _ => ("iand", format!("iand(r, {value})")),
         };
         Loops {
-            clauses: format!("{level} reduction({operator}:r)"),
+            clauses: format!("{clauses} reduction({operator}:r)"),
             text: format!("  {head}\n    r = {body}\n  end do"),
         }
     }
 
     fn atomics(&mut self, name: &str, whole: bool) -> Loops {
-        let (level, head, value) = (self.level(), self.head(), self.value(name, whole, "i"));
+        let (clauses, head, value) = (level(self.random), self.head(), self.value(name, whole, "i"));
         let place = self.random.from(&["mod(i, 16) + 1", "mod(i*3, 16) + 1", "5"]);
         let operator = self.random.from(&["+", "-"]);
         let update = format!("{name}_h({place}) = {name}_h({place}) {operator} ({value})");
-        Loops { clauses: level.to_owned(), text: format!("  {head}\n!$acc atomic update\n    {update}\n  end do") }
+        Loops { clauses, text: format!("  {head}\n!$acc atomic update\n    {update}\n  end do") }
     }
 
     /// Columns of a matrix by gangs, whose elements are divided further.
@@ -168,7 +151,7 @@ impl Writer<'_> {
     }
 
     fn scattered(&mut self, name: &str) -> Loops {
-        let clauses = self.level().to_owned();
+        let clauses = level(self.random);
         let body = self.random.from(&["o(i) = @a(order(i))", "o(order(i)) = @a(i) + @b(order(i))"]);
         let body = format!("{name}_{}", body.replace('@', &format!("{name}_")));
         Loops { clauses, text: format!("  do i = 1, n\n    {body}\n  end do") }
