@@ -39,17 +39,22 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
             Part::Nest(nest) => self::nest(source, plan, nest, around, edits),
             Part::Serial { span, scalars, arrays, is_loop, directive } => {
                 let text = of_serial(plan, scalars, arrays, *is_loop, around);
-                edits.insert(span.start, format!("{}{{ ", pragma(source, span.start, &text)));
-                // The loop's own directive comes behind that of its part.
-                if let Some(directive) = directive {
-                    edits.blank(source, directive.clone());
-                    let own = source.text[directive.clone()].trim().to_owned();
-                    edits.insert(span.start, format!("\n{own}{}", back(source, span.start)));
-                }
-                edits.close(span.end, " }");
+                serial(source, span, &text, directive.as_ref(), edits);
             }
         }
     }
+}
+
+/// A part that runs in order, with its directive. `own` is that of its loop.
+pub(super) fn serial(source: &Source<'_>, span: &Span, text: &str, own: Option<&Span>, edits: &mut Edits) {
+    edits.insert(span.start, format!("{}{{ ", pragma(source, span.start, text)));
+    // The loop's own directive comes behind that of its part.
+    if let Some(directive) = own {
+        edits.blank(source, directive.clone());
+        let own = source.text[directive.clone()].trim().to_owned();
+        edits.insert(span.start, format!("\n{own}{}", back(source, span.start)));
+    }
+    edits.close(span.end, " }");
 }
 
 /// Keeps values around a loop.

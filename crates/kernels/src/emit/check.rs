@@ -3,7 +3,7 @@
 //! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration,
 //! scalars that are only read have a copy in each iteration that must not change, and reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
 
-use super::c::{closing, keep, opening, storing};
+use super::c::{closing, keep, opening, serial, storing};
 use super::private;
 use crate::edits::Edits;
 use crate::ir::{Shape, VarId};
@@ -37,11 +37,17 @@ accord_dprintf(2, \"%s: error: %s is written in a loop that may only read it\\n\
 pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
     let construct = plan.construct;
     let inside = construct.directive.span.start..construct.span.end;
+    // Loops that run in order stay regions, on the host: GCC gives them their private variables.
+    let stay = private::in_order(plan);
     for directive in source.directives.iter().filter(|directive| inside.contains(&directive.span.start)) {
-        edits.blank(source, directive.span.clone());
+        let at = directive.span.start;
+        if !stay.iter().any(|(span, own)| span.contains(&at) || own.is_some_and(|own| own.start == at)) {
+            edits.blank(source, directive.span.clone());
+        }
     }
     let copied = |id: VarId| matches!(construct.variables[id.0].shape, Shape::Scalar | Shape::Array);
     private::in_check(plan, &copied).iter().for_each(|one| keep(one, edits));
+    stay.iter().for_each(|(span, own)| serial(source, span, "kernels", *own, edits));
     for part in &plan.parts {
         let Part::Nest(nest) = part else { continue };
         for (at, planned) in nest.loops.iter().enumerate().filter(|(_, planned)| planned.parallel.is_some()) {

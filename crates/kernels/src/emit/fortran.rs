@@ -5,7 +5,7 @@ use super::private::{self, Keeping};
 use crate::edits::Edits;
 use crate::fortran::lines::{Line, directive, insert_after, insert_before, insert_before_as};
 use crate::fortran::source::Source;
-use crate::ir::{Construct, Element, Shape, VarId};
+use crate::ir::{Construct, Element, Shape, Span, VarId};
 use crate::plan::{Nest, Part, Plan};
 
 /// Edits for one construct.
@@ -32,14 +32,18 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
         match part {
             Part::Nest(nest) => self::nest(source, plan, nest, around, edits),
             Part::Serial { span, scalars, arrays, is_loop, directive: _ } => {
-                let text = of_serial(plan, scalars, arrays, *is_loop, around);
-                let name = text.split(' ').next().unwrap_or_default().to_owned();
-                let start = source.first_directive(span.start, construct.directive.span.end);
-                insert_before(source, start, &[Line::Directive(text)], edits);
-                insert_after(source, span.end, &[Line::Directive(format!("end {name}"))], edits);
+                serial(source, construct, span, of_serial(plan, scalars, arrays, *is_loop, around), edits);
             }
         }
     }
+}
+
+/// A part that runs in order, with its directive.
+pub(super) fn serial(source: &Source<'_>, construct: &Construct, span: &Span, text: String, edits: &mut Edits) {
+    let name = text.split(' ').next().unwrap_or_default().to_owned();
+    let start = source.first_directive(span.start, construct.directive.span.end);
+    insert_before(source, start, &[Line::Directive(text)], edits);
+    insert_after(source, span.end, &[Line::Directive(format!("end {name}"))], edits);
 }
 
 /// Keeps values around a loop, as bytes.

@@ -3,12 +3,12 @@
 //! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration and their
 //! old one after the loop, scalars that are only read must not change, and reductions are put together from groups. Data clauses are left out.
 
-use super::fortran::{declared, declaring, keep, last_value, restoring, storing};
+use super::fortran::{declared, declaring, keep, last_value, restoring, serial, storing};
 use super::private;
 use crate::edits::Edits;
 use crate::fortran::lines::{Line, directive, insert_after, insert_before};
 use crate::fortran::source::Source;
-use crate::ir::{Construct, Element, Shape, VarId};
+use crate::ir::{Construct, Element, Shape, Span, VarId};
 use crate::plan::{Part, Plan, Planned};
 
 /// Groups of a reduction.
@@ -24,9 +24,16 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
         directive(source, end.clone(), None, edits);
     }
     let lines = plan.construct.directive.span.end..plan.construct.span.end;
+    // Loops that run in order stay regions, on the host: GCC gives them their private variables.
+    let stay = private::in_order(plan);
     for own in source.directives.iter().filter(|placed| lines.contains(&placed.directive.span.start)) {
-        directive(source, own.directive.span.clone(), None, edits);
+        let at = own.directive.span.start;
+        let begins = |span: &Span| source.first_directive(span.start, construct.directive.span.end);
+        if !stay.iter().any(|(span, _)| (begins(span)..span.end).contains(&at)) {
+            directive(source, own.directive.span.clone(), None, edits);
+        }
     }
+    stay.iter().for_each(|(span, _)| serial(source, construct, span, "kernels".into(), edits));
     for part in &plan.parts {
         let Part::Nest(nest) = part else { continue };
         for (at, planned) in nest.loops.iter().enumerate() {

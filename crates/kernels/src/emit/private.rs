@@ -18,7 +18,16 @@ pub(super) fn on_host<'a>(plan: &Plan<'a>) -> Vec<Keeping<'a>> {
     keeping(plan.construct, &|of, _| is_on_host(of))
 }
 
-/// All loops whose privates have no copies of their own in a program that checks decisions, from the outside inwards.
+/// The loops of a plan that run in order, each with its directive.
+pub(super) fn in_order<'a>(plan: &'a Plan<'_>) -> Vec<(&'a Span, Option<&'a Span>)> {
+    let loops = plan.parts.iter().filter_map(|part| match part {
+        Part::Serial { span, is_loop: true, directive, .. } => Some((span, directive.as_ref())),
+        Part::Serial { .. } | Part::Nest(_) => None,
+    });
+    loops.collect()
+}
+
+/// All other loops whose privates have no copies of their own in a program that checks decisions, from the outside inwards.
 pub(super) fn in_check<'a>(plan: &Plan<'a>, copied: &dyn Fn(VarId) -> bool) -> Vec<Keeping<'a>> {
     let is_parallel = |of: &Loop| {
         plan.parts.iter().any(|part| match part {
@@ -26,7 +35,10 @@ pub(super) fn in_check<'a>(plan: &Plan<'a>, copied: &dyn Fn(VarId) -> bool) -> V
             Part::Serial { .. } => false,
         })
     };
-    keeping(plan.construct, &|of, id| !is_parallel(of) || !copied(id))
+    let mut all = keeping(plan.construct, &|of, id| !is_parallel(of) || !copied(id));
+    let stays = in_order(plan);
+    all.retain(|one| !stays.iter().any(|(span, _)| span.start <= one.span.start && one.span.end <= span.end));
+    all
 }
 
 /// Loops inside of a statement, from the outside inwards.
