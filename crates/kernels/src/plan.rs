@@ -395,6 +395,7 @@ impl<'a> Planner<'a> {
         let mut loops = vec![Planned { of, span, parallel, collapsed: false, collapse }];
         let inner: Vec<&Loop> = frames::loops(around).into_iter().chain([of]).collect();
         self.inner(&of.body, (&inner, &[]), collapse - 1, &mut loops);
+        Self::untile(&mut loops);
         Self::keep_contiguous(self.construct, &mut loops);
         let apart = self.apart(statement, of, around, overlaps, &mut loops)?;
         for variable in &stored {

@@ -110,6 +110,20 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Makes loops of their own of those that `tile` promises to be independent, as the clause itself is left out.
+    pub(super) fn untile(loops: &mut [Planned<'_>]) {
+        for at in 0..loops.len() {
+            let has_tile = loops[at].of.directive.as_ref().is_some_and(|directive| directive.clause("tile").is_some());
+            if has_tile {
+                let (span, last) = (loops[at].span.clone(), at + loops[at].collapse);
+                loops[at].collapse = 1;
+                for inner in loops[at + 1..].iter_mut().take(last - at - 1).filter(|one| one.span.end <= span.end) {
+                    inner.collapsed = false;
+                }
+            }
+        }
+    }
+
     /// Leaves inner loops without a directive to run in order where their lanes would have distant elements: those that run through no
     /// neighbouring elements, unless a parallel loop inside does, and those of which an inner loop around has them more often: `j` in
     /// the product of two matrices, rather than the sum over `k`.

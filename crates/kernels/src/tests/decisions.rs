@@ -372,3 +372,27 @@ fn levels_of_two_loops() {
     assert_eq!(nest("99999", "99999", "a[i][j] = 1;"), ["parallel loop gang", "loop vector"]);
     assert_eq!(nest("3", "n", "a[i][j] = 1;"), ["parallel loop firstprivate(n)", "loop"]);
 }
+
+/// Levels that the source names are kept where `parallel` takes them, without sizes; `tile` is only a promise.
+#[test]
+fn levels_of_the_source() {
+    let nest = |outer: &str, inner: &str| {
+        let inner = if inner.is_empty() { String::new() } else { format!("#pragma acc loop {inner}\n") };
+        directives(&format!(
+            "double a[999][999];\nvoid f(int n, int m)\n{{\n#pragma acc kernels loop {outer}\n    for (int i = 0; i < n; i++)\n{inner}        \
+             for (int j = 0; j < m; j++)\n            a[i][j] = 1;\n}}\n"
+        ))
+    };
+    let of =
+        |levels: [&str; 2]| [format!("parallel loop {}firstprivate(n, m)", levels[0]), format!("loop{}", levels[1])];
+    assert_eq!(nest("independent gang(16) worker", "independent vector(32)"), of(["gang worker ", " vector"]));
+    assert_eq!(nest("independent gang", "independent worker vector"), of(["gang ", " worker vector"]));
+    // Not from the outside inwards.
+    assert_eq!(nest("independent vector", "independent gang"), of(["", ""]));
+    assert_eq!(
+        nest("independent collapse(2) gang vector", ""),
+        ["parallel loop gang vector collapse(2) firstprivate(n, m)"]
+    );
+    assert_eq!(nest("independent tile(8, 8)", ""), of(["", ""]));
+    assert_eq!(nest("independent gang", "seq"), of(["gang ", " seq"]));
+}
