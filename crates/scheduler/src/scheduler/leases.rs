@@ -16,7 +16,7 @@ impl Scheduler {
     pub(super) fn start(&mut self, id: JobId, choice: &[PartDemand], picks: &[Pick], effects: &mut Vec<Effect>) {
         let first_of = |job: &Job| self.accounts.get(job.account).queue.first() == Some(&job.turn);
         let is_first = self.jobs.get(&id).is_some_and(first_of);
-        self.dequeue(id);
+        self.leave_queues(id);
         let Some(job) = self.jobs.remove(&id) else { return };
         self.forget_waiting(&job);
         self.accounts.count(job.account, 0, -1);

@@ -274,6 +274,13 @@ impl Scheduler {
 
     /// Takes a waiting job out of the order.
     fn dequeue(&mut self, id: JobId) {
+        let Some(account) = self.jobs.get(&id).map(|job| job.account) else { return };
+        self.leave_queues(id);
+        self.touch(account);
+    }
+
+    /// The same; the caller touches the account.
+    fn leave_queues(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         if let Some(front) = job.front {
             self.front.remove(&front);
@@ -283,6 +290,5 @@ impl Scheduler {
         self.accounts.all[account as usize].queue.remove(&turn);
         self.drop_promise(id);
         self.head = self.head.filter(|&head| head != id);
-        self.touch(account);
     }
 }
