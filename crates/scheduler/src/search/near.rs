@@ -1,6 +1,6 @@
 //! Devices near to each other: within one rack if one has enough, else below one switch.
 
-use super::Taking;
+use super::taking::Taking;
 use crate::placement::topology::{Offer, Shape, lay_out};
 use std::collections::BTreeSet;
 

@@ -1,0 +1,194 @@
+//! Devices on several nodes: on the fewest, on as many as there are, or shares wherever there is room.
+
+use super::Stage;
+use crate::amount::Amount;
+use crate::demand::Pick;
+use crate::ids::ClassId;
+use crate::pool::Spot;
+use crate::request::Take;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Stage<'_> {
+    /// Each part by itself, on the fewest nodes or near to each other.
+    pub(super) fn over_nodes(&self, counts: &[u32], own: Option<u32>, near: bool) -> Option<Vec<Pick>> {
+        let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
+        if classes.len() < self.parts.len() {
+            return None; // parts of one class have to be together
+        }
+        let mut taking = Taking::new(self);
+        for (part, &count) in counts.iter().enumerate() {
+            match self.parts[part].take {
+                Take::Exclusive if near => taking.take_near(part, count)?,
+                Take::Exclusive => taking.take_whole(part, count, own)?,
+                Take::Shared(amount) => taking.take_shares(part, count, amount)?,
+            }
+        }
+        Some(taking.picks)
+    }
+
+    /// One device a node and round, nodes with the most free devices first.
+    pub(super) fn spread(&self, counts: &[u32]) -> Option<Vec<Pick>> {
+        let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
+        if classes.len() < self.parts.len() {
+            return None;
+        }
+        let mut taking = Taking::new(self);
+        for (part, &count) in counts.iter().enumerate() {
+            match self.parts[part].take {
+                Take::Exclusive => taking.take_spread(part, count)?,
+                Take::Shared(amount) => taking.take_shares(part, count, amount)?,
+            }
+        }
+        Some(taking.picks)
+    }
+}
+
+/// Devices that are picked on several nodes, and what they use of these.
+pub(super) struct Taking<'a> {
+    pub(super) stage: &'a Stage<'a>,
+    picks: Vec<Pick>,
+    /// Cores and host memory, by node.
+    used: BTreeMap<u32, (u64, u64)>,
+}
+
+impl<'a> Taking<'a> {
+    fn new(stage: &'a Stage<'a>) -> Self {
+        Self { stage, picks: Vec::new(), used: BTreeMap::new() }
+    }
+
+    /// Returns how many devices of a part a node's cores and host memory suffice for.
+    fn carried(&self, node: u32, part: usize) -> u32 {
+        let (demand, there) = (&self.stage.parts[part], self.stage.pool().node(node));
+        let (cores, memory) = self.used.get(&node).copied().unwrap_or_default();
+        let by_cores = (there.cores_free() - cores).checked_div(demand.cores).unwrap_or(u64::MAX);
+        let by_memory = (there.host_memory_free() - memory).checked_div(demand.host_memory).unwrap_or(u64::MAX);
+        u32::try_from(by_cores.min(by_memory)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn room(&self, node: u32, part: usize) -> u32 {
+        self.stage.usable(node, self.stage.parts[part].class).min(self.carried(node, part))
+    }
+
+    pub(super) fn add(&mut self, node: u32, part: usize, count: u32) {
+        let added = self.stage.add_part(node, part, count, 0, &mut self.picks);
+        debug_assert!(added, "a node has fewer devices than counted");
+        self.note(node, part, count);
+    }
+
+    fn note(&mut self, node: u32, part: usize, count: u32) {
+        let demand = &self.stage.parts[part];
+        let used = self.used.entry(node).or_default();
+        used.0 += demand.cores * u64::from(count);
+        used.1 += demand.host_memory * u64::from(count);
+    }
+
+    fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>) -> Option<()> {
+        let (mut left, mut seen) = (count, BTreeSet::new());
+        if let Some(own) = own {
+            let there = self.room(own, part).min(left);
+            self.add(own, part, there);
+            left -= there;
+            seen.insert(own);
+        }
+        while left > 0 {
+            let mut last = None;
+            let fit = loop {
+                last = self.stage.next_fit(part, left, last);
+                let Some((_, node)) = last else { break None };
+                if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) >= left {
+                    break Some(node);
+                }
+            };
+            if let Some(node) = fit {
+                self.add(node, part, left);
+                return Some(());
+            }
+            let node = self.largest(part, &seen)?;
+            let there = self.room(node, part).min(left);
+            self.add(node, part, there);
+            left -= there;
+            seen.insert(node);
+        }
+        Some(())
+    }
+
+    /// Returns the unseen node with the most usable devices, the first by position among equals.
+    fn largest(&self, part: usize, seen: &BTreeSet<u32>) -> Option<u32> {
+        let mut count = self.stage.usable_max(part) + 1;
+        while count > 1 {
+            count -= 1;
+            let mut last = self.stage.next_fit(part, count, None);
+            while let Some((usable, node)) = last {
+                if usable != count {
+                    break;
+                }
+                if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) > 0 {
+                    return Some(node);
+                }
+                last = self.stage.next_fit(part, count, last);
+            }
+        }
+        None
+    }
+
+    /// Device by device: shared ones first, the fullest before others; then free ones, best fit.
+    fn take_shares(&mut self, part: usize, count: u32, amount: Amount) -> Option<()> {
+        let stage = self.stage;
+        let mut left = count;
+        for (_, spot) in stage.partial(stage.parts[part].class, amount) {
+            if left == 0 {
+                return Some(());
+            }
+            if stage.search.allows(spot.node) && self.carried(spot.node, part) > 0 {
+                self.picks.push(stage.pick(part, spot));
+                self.note(spot.node, part, 1);
+                left -= 1;
+            }
+        }
+        let mut last = None;
+        while left > 0 {
+            last = stage.next_fit(part, 1, last);
+            let (usable, node) = last?;
+            if stage.search.allows(node) {
+                let there = usable.min(self.carried(node, part)).min(left);
+                self.add_whole(node, part, there);
+                left -= there;
+            }
+        }
+        Some(())
+    }
+
+    /// Adds shares of so many free devices of a node, which has as many.
+    fn add_whole(&mut self, node: u32, part: usize, count: u32) {
+        let stage = self.stage;
+        let devices = u32::try_from(stage.pool().node(node).devices.len()).unwrap_or(u32::MAX);
+        let spots = (0..devices).map(|device| Spot { node, device });
+        let free = spots.filter(|&spot| {
+            stage.pool().device(spot).class == stage.parts[part].class
+                && matches!(stage.pool().room(spot, stage.search.until, stage.with_bounded), Some((_, true)))
+        });
+        self.picks.extend(free.take(count as usize).map(|spot| stage.pick(part, spot)));
+        self.note(node, part, count);
+    }
+
+    fn take_spread(&mut self, part: usize, count: u32) -> Option<()> {
+        let mut left = count;
+        let mut round = 1;
+        while left > 0 {
+            let (before, mut seen) = (left, BTreeSet::new());
+            while left > 0 {
+                let Some(node) = self.largest(part, &seen) else { break };
+                seen.insert(node);
+                if self.stage.usable(node, self.stage.parts[part].class) >= round {
+                    self.add(node, part, 1);
+                    left -= 1;
+                }
+            }
+            if left == before {
+                return None;
+            }
+            round += 1;
+        }
+        Some(())
+    }
+}
