@@ -13,7 +13,7 @@ use loops::has_no_iterations;
 pub(crate) use loops::{collapse, has_few_iterations};
 use std::collections::BTreeSet;
 
-/// What is said of a construct in which there is nothing to open.
+/// The note on a construct in which there is nothing to open.
 pub(crate) const NO_LOOP: &str = "no loop in it can run in parallel";
 
 /// The plan for a construct.

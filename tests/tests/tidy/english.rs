@@ -13,7 +13,7 @@ const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 const PRONOUNS_MAX: usize = 8;
 
 /// Most items with `pub` or `pub(...)` whose documentation begins with neither a verb in the third person nor a noun. The number may only fall.
-const SUMMARIES_MAX: usize = 71;
+const SUMMARIES_MAX: usize = 37;
 
 /// First words of a summary that leave open what it is about. A summary of a boolean begins with "Whether".
 const OPEN: &str = "Also And Any Anything As At But By Else Everything For From How If In It No Not Nothing Of \

@@ -294,7 +294,7 @@ pub(crate) fn is_contiguous(construct: &Construct, of: &Loop) -> bool {
     })
 }
 
-/// How many accesses have neighbouring elements for neighbouring values of a loop's variable, less those that have distant ones.
+/// Returns how many accesses have neighbouring elements for neighbouring values of a loop's variable, less those that have distant ones.
 pub(crate) fn contiguity(body: &[Statement], variable: VarId) -> i64 {
     let mut score = 0;
     walk::accesses(body, &mut |access| {

@@ -16,7 +16,7 @@ impl Statements<'_, '_> {
         }
     }
 
-    /// Why a loop that compares its variable with a call's result counts no iterations: the call may return another value each time.
+    /// Returns the reason why a loop that compares its variable with a call's result counts no iterations: the call may return another value each time.
     pub(super) fn called_bound(&mut self, node: Node<'_>) -> Option<String> {
         if node.kind() != "for_statement" {
             return None;

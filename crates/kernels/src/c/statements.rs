@@ -12,7 +12,7 @@ use tree_sitter::Node;
 pub(super) struct Statements<'a, 's> {
     pub(super) source: &'a Source<'s>,
     pub(super) expressions: Expressions<'a>,
-    /// Where the construct's directive ends.
+    /// Offset of the end of the construct's directive.
     pub(super) from: usize,
 }
 

@@ -11,7 +11,7 @@ const TYPEDEFS_MAX: usize = 16;
 /// A declared variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Declared {
-    /// Where its name is declared: what tells variables apart.
+    /// Place of its name's declaration, which tells variables apart.
     pub(super) at: usize,
     pub(super) r#type: Type,
     pub(super) storage: Storage,
@@ -218,7 +218,7 @@ impl<'s> Symbols<'s> {
         Some(new)
     }
 
-    /// What a type specifier says.
+    /// Returns the type of a type specifier.
     pub(super) fn specified(&self, node: Node<'_>, depth: usize) -> Type {
         let text = self.code[node.byte_range()].split_whitespace().collect::<Vec<_>>().join(" ");
         if node.kind() == "placeholder_type_specifier" {

@@ -18,7 +18,7 @@ pub(super) struct Type {
     pub(super) is_deduced: bool,
 }
 
-/// How a type is derived.
+/// The derivation of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Derived {
     /// An array.

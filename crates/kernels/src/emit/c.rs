@@ -97,7 +97,7 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, 
     }
 }
 
-/// What the last iteration of a nest does at its end.
+/// Returns the statements at the end of a nest's last iteration.
 pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> String {
     let of = nest.loops[0].of;
     let name = |id: VarId| plan.construct.variables[id.0].name.as_str();
@@ -108,7 +108,7 @@ pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> 
     format!(" if ({left} {relation} {}) {{ {stores}}}", of.step.abs())
 }
 
-/// What stands ahead of a nest: the comparison of its pointers' ranges.
+/// Returns the text ahead of a nest: the comparison of its pointers' ranges.
 pub(super) fn opening(plan: &Plan<'_>, nest: &Nest<'_>) -> String {
     let name = |id: VarId| plan.construct.variables[id.0].name.clone();
     let end = |extent: &Extent, last: bool| {
@@ -127,7 +127,7 @@ pub(super) fn opening(plan: &Plan<'_>, nest: &Nest<'_>) -> String {
     if condition.is_empty() { open } else { format!("{open}if ({condition}) {{") }
 }
 
-/// What stands behind a nest: the same in order, where ranges overlap, and the last value of its variable.
+/// Returns the text behind a nest: the same in order, where ranges overlap, and the last value of its variable.
 pub(super) fn closing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, in_order: Option<&str>) -> String {
     let span = nest.loops[0].span.clone();
     let mut text = String::new();
@@ -175,7 +175,7 @@ pub(super) fn pragma(source: &Source<'_>, at: usize, text: &str) -> String {
     format!("\n#pragma acc {text}{}", back(source, at))
 }
 
-/// What makes the rest of a line stay where it is.
+/// Returns the text that keeps the rest of a line where it is.
 pub(super) fn back(source: &Source<'_>, at: usize) -> String {
     let (line, column) = source.place(at);
     format!("\n# {} \"{}\"\n{}", line.number, line.file, " ".repeat(column))

@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Groups of a reduction.
 const GROUPS: usize = 3;
 
-/// What stands at the beginning of the source: the orders of iterations. `KERNELS_CHECK_SEED` chooses them.
+/// The text at the beginning of the source: the orders of iterations. `KERNELS_CHECK_SEED` chooses them.
 pub(crate) const PROLOGUE: &str = "extern char *accord_getenv(const char *) __asm__(\"getenv\"); \
 static unsigned long long accord_random_state; \
 static __attribute__((__unused__)) unsigned long long accord_random(void) { \

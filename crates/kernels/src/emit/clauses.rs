@@ -14,7 +14,7 @@ const SIZES: &[&str] = &["num_gangs", "num_workers", "vector_length"];
 /// A region of one thread, of which GCC does not warn as it does of `serial`.
 const ONE_THREAD: &str = "parallel num_gangs(1) num_workers(1)";
 
-/// How the data of a construct with several parts is mapped.
+/// The mapping of the data of a construct with several parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Around {
     /// All of it is mapped by the parts.
@@ -30,7 +30,7 @@ pub(crate) enum Around {
     },
 }
 
-/// What maps the construct's data around its parts; a note where that can't be said.
+/// Returns the clauses that map the construct's data around its parts; a note where that can't be said.
 pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
     let construct = plan.construct;
     if plan.single {

@@ -93,7 +93,7 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, 
     }
 }
 
-/// What stands ahead of a nest whose last iteration stores values.
+/// Returns the text ahead of a nest whose last iteration stores values.
 pub(super) fn declaring(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
     if nest.stored.is_empty() {
         return Vec::new();
@@ -104,7 +104,7 @@ pub(super) fn declaring(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -
     ["block".to_owned()].into_iter().chain(declared).chain(values).map(Line::Code).collect()
 }
 
-/// What the last iteration of a nest does at its end.
+/// Returns the statements at the end of a nest's last iteration.
 pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
     let of = nest.loops[0].of;
     let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
@@ -115,7 +115,7 @@ pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> 
     [condition].into_iter().chain(stores).chain(["end if".to_owned()]).map(Line::Code).collect()
 }
 
-/// What stands behind a nest whose last iteration stores values.
+/// Returns the text behind a nest whose last iteration stores values.
 pub(super) fn restoring(plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
     if nest.stored.is_empty() {
         return Vec::new();

@@ -17,7 +17,7 @@ const INCLUDES_MAX: usize = 8;
 /// Names of one scope.
 #[derive(Default)]
 pub(super) struct Declarations {
-    /// By name, in lower case.
+    /// Variables by name, in lower case.
     pub(super) names: HashMap<String, Entity>,
     /// Components of the derived types that it defines.
     pub(super) types: HashMap<String, HashMap<String, Entity>>,
@@ -33,7 +33,7 @@ pub(super) struct Declarations {
     pub(super) pure: bool,
     /// Names in it that are not its own.
     pub(super) outer: BTreeSet<String>,
-    /// Where the last declaration ends in the code.
+    /// Offset of the last declaration's end in the code.
     pub(super) end: usize,
     pub(super) host: HashMap<String, i64>,
     saves: bool,

@@ -13,13 +13,13 @@ pub(super) struct Entity {
     pub(super) derived: Option<String>,
     /// Dimensions, the first one first; none of a scalar.
     pub(super) bounds: Vec<Bounds>,
-    /// Where its memory is.
+    /// The place of its memory.
     pub(super) storage: Storage,
     pub(super) allocatable: bool,
     pub(super) pointer: bool,
     pub(super) target: bool,
     pub(super) volatile: bool,
-    /// In an `equivalence`: it overlaps others.
+    /// Whether it is in an `equivalence`, and so overlaps others.
     pub(super) equivalent: bool,
     /// Whether no statement declares its type.
     pub(super) implicit: bool,
@@ -38,7 +38,7 @@ pub(super) enum Class {
     Other,
 }
 
-/// What is known of a procedure.
+/// The known properties of a procedure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Procedure {
     pub(super) pure: bool,

@@ -24,11 +24,11 @@ pub(super) struct Expressions<'a> {
     /// The declaration of each variable.
     pub(super) entities: Vec<Option<Entity>>,
     by_name: HashMap<String, VarId>,
-    /// Why a name is not understood.
+    /// The reason why a name is not understood.
     pub(super) unknown: Option<(usize, String)>,
 }
 
-/// What an expression does.
+/// The effects of an expression.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) accesses: Vec<Access>,
@@ -63,7 +63,7 @@ impl<'a> Expressions<'a> {
         &self.source.code
     }
 
-    /// What a name means; a name that is not understood is recorded.
+    /// Returns the meaning of a name; a name that is not understood is recorded.
     pub(super) fn meaning(&mut self, node: Node<'_>) -> Meaning {
         let meaning = self.scopes.meaning(self.scope, &word(node, self.code()));
         if let Meaning::Unknown(reason) = &meaning {

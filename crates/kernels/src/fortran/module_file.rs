@@ -5,7 +5,7 @@ use super::kinds;
 use crate::ir::{Element, Storage};
 use std::collections::HashMap;
 
-/// What a module file says.
+/// The content of a module file.
 #[derive(Default)]
 pub(super) struct Module {
     /// Accessible names, in lower case.

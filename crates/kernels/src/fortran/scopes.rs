@@ -18,7 +18,7 @@ const UNITS: &[&str] = &["program", "module", "submodule", "subroutine", "functi
 const INTRINSIC_MODULES: &[&str] =
     &["iso_fortran_env", "iso_c_binding", "openacc", "ieee_arithmetic", "ieee_exceptions"];
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
     Declared(Entity),
@@ -190,12 +190,12 @@ impl Scopes {
         !self.all[scope].declarations.broken && self.all[scope].parent.is_none_or(|parent| self.is_readable(parent))
     }
 
-    /// Where a new declaration may follow: the end of the scope's last declaration.
+    /// Returns where a new declaration may follow: the end of the scope's last declaration.
     pub(super) fn last_declaration(&self, scope: usize) -> usize {
         self.all[scope].declarations.end
     }
 
-    /// What a name means in a scope, in lower case.
+    /// Returns the meaning of a name in a scope, in lower case.
     pub(super) fn meaning(&self, scope: usize, name: &str) -> Meaning {
         let mut missing = None;
         let mut next = Some(scope);

@@ -9,7 +9,7 @@ use crate::ir::Element;
 use std::collections::HashMap;
 use tree_sitter::Node;
 
-/// How the names of new variables begin.
+/// The prefix of new variables' names.
 pub(super) const PREFIX: &str = "accord_i";
 
 /// A dimension of an array in an expression.
@@ -53,7 +53,7 @@ pub(super) struct Elements<'e, 'a> {
     pub(super) uses: Vec<Use>,
 }
 
-/// Why an expression can't be written so.
+/// The reason why an expression can't be written so.
 pub(super) type Refusal = String;
 
 impl<'a> Elements<'_, 'a> {

@@ -90,7 +90,7 @@ impl<'a> Source<'a> {
         start..(self.start(last) + usize::from(copied)).max(start)
     }
 
-    /// Where the directives of a statement begin, which stand behind the byte `from`; the statement's own start without any.
+    /// Returns where the directives of a statement begin, which stand behind the byte `from`; the statement's own start without any.
     pub(crate) fn first_directive(&self, statement: usize, from: usize) -> usize {
         let mut first = statement;
         for Placed { directive, .. } in self.directives.iter().rev() {

@@ -44,7 +44,7 @@ pub(super) fn bare(mut node: Node<'_>) -> Node<'_> {
     node
 }
 
-/// What a `call_expression` refers to, and its lists of arguments. The grammar takes `-a(i)` for `(-a)(i)`.
+/// Returns the target of a `call_expression`, and its lists of arguments. The grammar takes `-a(i)` for `(-a)(i)`.
 pub(super) fn callee(node: Node<'_>) -> Option<(Node<'_>, Vec<Node<'_>>)> {
     let mut own = node.named_child(0)?;
     while own.kind() == "unary_expression" {

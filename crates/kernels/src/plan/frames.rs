@@ -2,7 +2,7 @@
 
 use crate::ir::{Loop, Statement};
 
-/// What is around a statement.
+/// The surroundings of a statement.
 #[derive(Clone, Copy)]
 pub(super) enum Frame<'a> {
     /// Statements that follow.

@@ -8,7 +8,7 @@ const TRIPS_MIN: i64 = 16;
 /// Fewer iterations than this are too little for gangs without workers.
 const GANGS_MIN: i64 = 64;
 
-/// How many loops a directive's `collapse` or `tile` takes.
+/// Returns how many loops a directive's `collapse` or `tile` takes.
 pub(crate) fn collapse(of: &Loop) -> usize {
     let Some(directive) = &of.directive else { return 1 };
     let collapse = directive.clause("collapse").and_then(|clause| clause.argument.as_ref()?.trim().parse().ok());
