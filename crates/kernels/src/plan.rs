@@ -29,6 +29,8 @@ pub struct Plan<'a> {
     pub single: bool,
     /// Loops that run on the host, whose directives go.
     pub host: Vec<&'a Loop>,
+    /// Loops without iterations, which have no directives inside either.
+    pub idle: Vec<Span>,
     /// Reasons of loops that stay as they are, and what was found of the others.
     pub notes: Vec<Note>,
 }
@@ -117,11 +119,11 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
             host: Vec::new(),
             failed: None,
             jumps: false,
-            without_iterations: false,
+            idle: Vec::new(),
         };
         let parts = planner.list(&construct.body, &[]);
-        let Planner { on_device, notes, host, failed, without_iterations, .. } = planner;
-        if !parts.iter().any(|part| matches!(part, Part::Nest(_))) && !without_iterations {
+        let Planner { on_device, notes, host, failed, idle, .. } = planner;
+        if !parts.iter().any(|part| matches!(part, Part::Nest(_))) && idle.is_empty() {
             return Err(match notes.is_empty() {
                 true => whole(NO_LOOP, construct.directive.span.start),
                 false => notes,
@@ -136,7 +138,7 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
         }
         // Between a loop of the host and its part data would move in each iteration.
         let single = parts.len() == 1 && host.is_empty() && is_whole(construct);
-        return Ok(Plan { construct, parts, device, single, host, notes });
+        return Ok(Plan { construct, parts, device, single, host, idle, notes });
     }
 }
 
@@ -174,8 +176,8 @@ struct Planner<'a> {
     failed: Option<(usize, String)>,
     /// Whether a part ends an iteration of a loop around it, which can't stay on the host then.
     jumps: bool,
-    /// Whether a loop is left out of the device, as it never has iterations.
-    without_iterations: bool,
+    /// Loops that are left out of the device, as they never have iterations.
+    idle: Vec<Span>,
 }
 
 impl<'a> Planner<'a> {
@@ -209,8 +211,8 @@ impl<'a> Planner<'a> {
         match &statement.kind {
             // GCC passes no arguments to a region that does nothing.
             Kind::Loop(of) if has_no_iterations(of) && !self.device.contains(&of.variable) => {
-                walk::loops(std::slice::from_ref(statement), &mut |inner| self.host.push(inner));
-                self.without_iterations = true;
+                self.host.push(of);
+                self.idle.push(statement.span.clone());
                 self.notes.push(Note {
                     at: statement.span.start,
                     text: "the loop has no iterations".into(),

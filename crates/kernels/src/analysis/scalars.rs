@@ -36,20 +36,24 @@ impl Scalars {
                 }
             }
         });
-        let mut inner = BTreeSet::new();
+        let (mut inner, mut of_inner) = (BTreeSet::new(), BTreeSet::<VarId>::new());
         walk::loops(&of.body, &mut |one| {
             inner.insert(one.variable);
+            of_inner.extend(&one.private);
         });
+        // Private variables of loops around are no more the iteration's own than others.
+        let is_own = |id: VarId| match construct.variables[id.0].private_of {
+            Some(_) => of_inner.contains(&id),
+            None => construct.variables[id.0].storage == Storage::Inside && declared_in(construct, of, id),
+        };
         written.extend(&inner);
         let updates = updates(&of.body);
         let exposed = exposed(construct, &of.body);
         for variable in &written {
             if *variable == of.variable || private.contains(variable) {
                 new.private.insert(*variable);
-            } else if construct.variables[variable.0].storage == Storage::Inside
-                && declared_in(construct, of, *variable)
-            {
-                // Each iteration has its own by the declaration.
+            } else if is_own(*variable) {
+                // By its declaration, or by an inner loop's directive.
             } else if let Some(operator) = reductions.get(variable) {
                 new.reductions.insert(*variable, operator.clone());
             } else if !exposed.contains(variable) {

@@ -4,7 +4,7 @@ use super::clauses::{Around, in_order, kept, of_loop, of_nest, of_serial};
 use super::private::{self, Keeping};
 use crate::analysis::Extent;
 use crate::edits::Edits;
-use crate::ir::{Span, VarId};
+use crate::ir::{Directive, Span, VarId};
 use crate::plan::{Nest, Part, Plan};
 use crate::source::Source;
 
@@ -29,6 +29,8 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
         }
     }
     private::on_host(plan).iter().for_each(|one| keep(one, edits));
+    let is_idle = |directive: &&Directive| plan.idle.iter().any(|span| span.contains(&directive.span.start));
+    source.directives.iter().filter(is_idle).for_each(|one| edits.blank(source, one.span.clone()));
     for directive in
         plan.host.iter().filter_map(|of| of.directive.as_ref()).filter(|own| own.span != construct.directive.span)
     {

@@ -4,7 +4,7 @@ use super::clauses::{Around, kept, of_loop, of_nest, of_serial};
 use super::private::{self, Keeping};
 use crate::edits::Edits;
 use crate::fortran::lines::{Line, directive, insert_after, insert_before, insert_before_as};
-use crate::fortran::source::Source;
+use crate::fortran::source::{Placed, Source};
 use crate::ir::{Construct, Element, Shape, Span, VarId};
 use crate::plan::{Nest, Part, Plan};
 
@@ -23,6 +23,11 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
         (None, None) => {}
     }
     private::on_host(plan).iter().for_each(|one| keep(source, plan.construct, one, edits));
+    for Placed { directive: own, .. } in &source.directives {
+        if plan.idle.iter().any(|span| span.contains(&own.span.start)) {
+            directive(source, own.span.clone(), None, edits);
+        }
+    }
     for own in plan.host.iter().filter_map(|of| of.directive.as_ref()) {
         if own.span != construct.directive.span {
             directive(source, own.span.clone(), None, edits);

@@ -240,6 +240,19 @@ fn loops_without_iterations_leave_the_device() {
     assert_eq!(directives(text), ["data copy(a[0:9])"]);
 }
 
+#[test]
+fn loops_without_iterations_keep_no_directive_inside() {
+    let inner = "#pragma acc loop seq\nfor (j = 0; j < n; j += i) a[j] = 1;";
+    let nest = format!("for (i = 5; i < 3; i++) {{\n{inner}\n}}");
+    let text = format!(
+        "void f(double *restrict a, int n)\n{{\nint i, j;\n#pragma acc kernels\n{{\n{nest}\nfor (i = 0; i < n; i++) a[i] = 1;\n}}\n}}\n"
+    );
+    let new = rewrite_c(&text, "a.c", false, Mode::Parallel, RULES).text.unwrap();
+    let directives: Vec<&str> = new.lines().filter_map(|line| line.trim().strip_prefix("#pragma acc ")).collect();
+    assert_eq!(directives.len(), 1, "{new}");
+    assert!(directives[0].starts_with("parallel loop"), "{new}");
+}
+
 /// Its loop does not run on the host then; all others are opened.
 #[test]
 fn a_declaration_with_a_value_of_the_device_stays_in_its_loop() {
