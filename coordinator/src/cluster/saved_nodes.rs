@@ -63,7 +63,8 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             heard: now,
             draining: register.draining,
             world: register.world,
-            unlinked: Some(now),
+            // That it has not come back yet says nothing of its agent. If that stays silent the node is lost.
+            unlinked: None,
             began: now,
             linked: now,
             left: now,
