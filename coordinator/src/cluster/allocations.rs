@@ -35,7 +35,7 @@ pub(super) struct Allocations {
     pub(super) users: BTreeSet<(String, String)>,
     /// New accounts and users of the input in hand.
     pub(super) new_users: Vec<(String, String)>,
-    /// Ranks that got their part of a job's devices by the input in hand, or whose job is forgotten.
+    /// Ranks that got their part of a job's devices by the input in hand, or whose job has ended.
     pub(super) new_ranks: BTreeSet<(JobId, u32)>,
     /// Unix groups of users.
     pub(super) groups: BTreeMap<String, Vec<String>>,
@@ -297,7 +297,6 @@ impl Allocations {
             && let Some(job) = self.jobs.remove(&id)
         {
             self.keys.remove(&job.token.key);
-            self.new_ranks.extend(job.part_numbers().map(|(rank, _)| (id, rank)));
             for session in &job.named_sessions {
                 if self.earlier_sessions.get(session) == Some(&id) {
                     self.earlier_sessions.remove(session);
@@ -539,7 +538,8 @@ impl Allocations {
         if let Keeper::Command(holder) = &mut job.keeper {
             holder.take().map(|client| self.commands.remove(&client));
         }
-        job.stage = Stage::Ended;
+        // Its ranks need their parts no longer.
+        self.new_ranks.extend(job.end().into_iter().map(|rank| (id, rank)));
         self.forget_if_free(id);
         (openers, sessions)
     }

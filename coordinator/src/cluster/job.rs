@@ -188,6 +188,12 @@ impl Job {
         }
     }
 
+    /// It has ended. Returns the ranks that had a part of its devices.
+    pub(super) fn end(&mut self) -> Vec<u32> {
+        self.stage = Stage::Ended;
+        counted(self.parts.take().into_iter().flat_map(|parts| parts.by_rank.into_keys())).collect()
+    }
+
     /// The number of the part that a rank has.
     pub(super) fn part_number(&self, rank: u32) -> Option<u32> {
         self.parts.as_ref()?.by_rank.get(&rank).copied()
