@@ -18,6 +18,7 @@ mod jobs;
 mod joining;
 mod program;
 mod programs;
+mod restarts;
 mod times;
 mod trouble;
 mod world;

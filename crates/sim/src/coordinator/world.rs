@@ -7,18 +7,14 @@ use super::trouble::{Plan, Trouble};
 use crate::queue::EventQueue;
 use crate::random::Random;
 use accord_coordinator::cluster::{
-    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder, Refusal,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, LinkId, Millis, PathOrder, Records, Refusal,
 };
 use accord_node_agent::node::Disconnect;
 use accord_types::{SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By how much a clock is set back at most: a day.
-const CLOCK_SET_BACK_MAX: u64 = 86_400_000;
-/// The time of day when a simulation begins.
-const UNIX_MS_AT_BEGIN: u64 = 1_700_000_000_000;
 /// Period of the coordinator's own clock.
-const TICK: u64 = 250;
+pub(super) const TICK: u64 = 250;
 /// Longest time that a message takes.
 pub(super) const DELAY_MAX: u64 = 300;
 /// How long after a cut the ends of a connection notice, at most: keep-alive and time-outs.
@@ -27,8 +23,6 @@ pub(super) const NOTICE_MAX: u64 = 4_000;
 const SETTLE: u64 = 40_000;
 /// After that, the time within which a program that asks for an executor has one.
 pub(super) const SERVED: u64 = 10_000;
-/// Silence after which a node is lost: shorter than a coordinator's own, for the simulation's speed.
-const LOST_AFTER: u64 = 2_500;
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -113,11 +107,14 @@ pub(super) struct World {
     pub(super) queue: EventQueue<Event>,
     pub(super) plan: Plan,
     pub(super) cluster: Option<Cluster>,
+    /// The coordinator's state file; `None` if it keeps nothing over a restart.
+    pub(super) file: Option<Records>,
     pub(super) life: u64,
     /// The coordinator is stopped until then: what comes waits to be read.
     pub(super) paused_until: u64,
     /// Troubles are over.
     pub(super) is_calm: bool,
+    /// When the coordinator's time was 0.
     pub(super) started: u64,
     pub(super) agents: Vec<Agent>,
     pub(super) jobs: Vec<Job>,
@@ -163,11 +160,13 @@ impl World {
             }
             agents.push(Agent::new(index, devices, job));
         }
+        let file = random.chance(50).then(Records::new);
         Self {
             random,
             queue: EventQueue::default(),
             plan,
             cluster: None,
+            file,
             life: 0,
             paused_until: 0,
             is_calm: false,
@@ -193,7 +192,7 @@ impl World {
     }
 
     fn be_safe(&mut self) -> Result<(), String> {
-        self.start_coordinator();
+        self.start_coordinator()?;
         for agent in 0..self.agents.len() {
             if self.random.chance(90) {
                 self.start_agent(agent);
@@ -270,7 +269,7 @@ impl World {
             Event::Return { program } => self.come_back(program),
             Event::JobEnds { job, run, politely } => self.job_ends(job, run, politely),
             Event::JobHasBegun { job, run } => return self.job_has_begun(job, run),
-            Event::StartCoordinator => self.start_coordinator(),
+            Event::StartCoordinator => return self.start_coordinator(),
             Event::Tick { life } => {
                 if life == self.life && self.cluster.is_some() {
                     self.queue.add(self.queue.now() + TICK, Event::Tick { life });
@@ -291,39 +290,6 @@ impl World {
 
     // The coordinator.
 
-    fn start_coordinator(&mut self) {
-        if self.cluster.is_some() {
-            return;
-        }
-        self.life += 1;
-        self.joined.clear();
-        self.started = self.queue.now();
-        self.version = 0;
-        let session_ms = self.plan.session_time;
-        let limits = Limits { lost_after_ms: LOST_AFTER, session_ms, ..Limits::default() };
-        // The machine's clock may have been set back meanwhile. Agents tell no time of day.
-        let set_back = if self.random.chance(30) { self.random.within(1..CLOCK_SET_BACK_MAX) } else { 0 };
-        self.cluster = Some(Cluster::new(limits, UNIX_MS_AT_BEGIN + self.started - set_back));
-        self.queue.add(self.started + TICK, Event::Tick { life: self.life });
-    }
-
-    fn kill_coordinator(&mut self) {
-        if self.cluster.take().is_none() {
-            return;
-        }
-        for link in self.links.keys().copied().collect::<Vec<_>>() {
-            self.break_link(link, None, 200);
-        }
-        for (client, program) in std::mem::take(&mut self.clients) {
-            let delay = self.random.within(0..200);
-            self.queue.add(self.queue.now() + delay, Event::ClientGone { program, client });
-        }
-        // Most are back soon.
-        let longest = if self.random.chance(70) { 3_000 } else { self.plan.outage };
-        let pause = self.random.within(0..longest);
-        self.queue.add(self.queue.now() + pause, Event::StartCoordinator);
-    }
-
     fn input(&mut self, life: u64, input: Input) -> Result<(), String> {
         let now = Millis(self.queue.now() - self.started);
         if self.cluster.is_none() || life != self.life {
@@ -334,6 +300,8 @@ impl World {
         let is_beat = matches!(input, Input::Heartbeat { .. });
         let mut effects = Vec::new();
         cluster.handle(now, input, &mut effects);
+        self.write_file();
+        let Some(cluster) = self.cluster.as_mut() else { return Ok(()) };
         if is_beat && effects.is_empty() {
             return Ok(());
         }
