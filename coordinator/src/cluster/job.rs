@@ -188,7 +188,7 @@ impl Job {
         }
     }
 
-    /// It has ended. Returns the ranks that had a part of its devices.
+    /// Records its end. Returns the ranks that had a part of its devices.
     pub(super) fn end(&mut self) -> Vec<u32> {
         self.stage = Stage::Ended;
         counted(self.parts.take().into_iter().flat_map(|parts| parts.by_rank.into_keys())).collect()
