@@ -296,6 +296,10 @@ pub trait Device: Any + Send + Sync {
     /// The process behind it gives no sign of life: it is ended, and all that is under way fails.
     fn give_up(&self) {}
 
+    /// Makes the device fail: calls that wait for it, and all later ones, return `error`. A worker process is ended. Memory
+    /// stays until [`Device::shutdown`]. A device that has failed before keeps its first error.
+    fn stop(&self, error: Error);
+
     /// Ends the device: work under way is abandoned, memory and workers are gone on return.
     fn shutdown(&self);
 }

@@ -462,6 +462,11 @@ impl Device for CpuDevice {
         self.fail(shut_down());
     }
 
+    fn stop(&self, error: Error) {
+        self.fail(error);
+        self.process.end();
+    }
+
     fn shutdown(&self) {
         self.fail(shut_down());
         self.process.kill();

@@ -148,7 +148,7 @@ impl CudaDevice {
 
     /// Ends the device, see [`crate::Device::shutdown`].
     pub(super) fn end(&self) {
-        let lost = self.shared.failure.check().is_err();
+        let lost = self.shared.failure.check().is_err() && !self.shared.stopped.load(Ordering::Acquire);
         self.shared.failure.set(shut_down());
         for stream in self.streams.iter() {
             stream.close();

@@ -338,6 +338,10 @@ impl Device for CudaDevice {
         Some(imports)
     }
 
+    fn stop(&self, error: Error) {
+        self.shared.stop(error);
+    }
+
     fn shutdown(&self) {
         self.end();
     }

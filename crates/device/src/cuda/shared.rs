@@ -18,7 +18,7 @@ use super::trace::Tracer;
 use crate::failure::{Failure, shut_down};
 use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, QueueId};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 pub(crate) struct Shared {
@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) imports: Arc<Imports>,
     pub(crate) functions: Table<Arc<Function>>,
     pub(crate) failure: Failure,
+    /// Whether the failure was set by [`Shared::stop`], so that the driver's context is whole.
+    pub(crate) stopped: AtomicBool,
     pub(crate) tracer: Tracer,
     pub(crate) streams: ShortLock<Vec<Weak<dyn DeviceStream>>>,
     /// Number of streams that hold copies back.
@@ -82,6 +84,7 @@ impl Shared {
             imports: Imports::new(Arc::clone(&context)),
             functions: Table::default(),
             failure: Failure::default(),
+            stopped: AtomicBool::new(false),
             tracer: Tracer::new(info.id, Arc::clone(&context)),
             streams: ShortLock::default(),
             streams_holding: AtomicU32::new(0),
@@ -89,6 +92,17 @@ impl Shared {
             prints: AtomicBool::new(false),
             context,
         })
+    }
+
+    /// Makes the device fail for a reason that leaves its context whole.
+    pub(crate) fn stop(&self, error: Error) {
+        if self.failure.check().is_ok() {
+            self.stopped.store(true, Ordering::Release);
+        }
+        self.failure.set(error);
+        for stream in self.all_streams() {
+            stream.wake();
+        }
     }
 
     /// The error that a failed call of the driver means, kept as the device's failure if the context is lost.

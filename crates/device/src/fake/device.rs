@@ -316,6 +316,10 @@ impl Device for FakeDevice {
         self.stream(stream)?.synchronize(seq)
     }
 
+    fn stop(&self, error: Error) {
+        self.fail(error);
+    }
+
     fn shutdown(&self) {
         self.fail(Error::new(ErrorCode::DeviceShutdown, "the device was shut down"));
     }
