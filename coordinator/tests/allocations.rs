@@ -6,6 +6,7 @@ mod bench;
 mod requests;
 
 use accord_coordinator::cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, Registration};
+use accord_types::incarnation::incarnation;
 use accord_types::{DeviceId, JobGrant, JobToken, QueuedJob, Rank, SessionId, SessionKey, SessionRequest};
 use bench::{ALICE, Bench, KEY, registration};
 use requests::request;
@@ -219,7 +220,7 @@ fn a_job_of_ranks_lingers_as_long_as_the_policy_says() {
 }
 
 #[test]
-fn a_lost_node_s_devices_are_given_to_none_until_its_agent_confirms_or_another_one_runs() {
+fn a_lost_node_s_devices_are_given_to_none_until_its_agent_confirms_or_its_machine_was_started_anew() {
     for is_another in [false, true] {
         let mut bench = Bench::with_agents(&["h1", "h2"]);
         let first = granted(&bench.ask(1, "4:cpu"), 1).unwrap();
@@ -228,7 +229,8 @@ fn a_lost_node_s_devices_are_given_to_none_until_its_agent_confirms_or_another_o
         bench.ends(1);
         bench.released(1, 1);
         assert!(granted(&bench.ask(2, "4:cpu"), 2).is_none());
-        let incarnation = if is_another { 11 } else { 10 };
+        // Another boot of the machine, or another start of the agent.
+        let incarnation = if is_another { incarnation("another", 0) } else { 11 };
         let again = Registration { incarnation, ..registration("h2") };
         let effects = bench.give(Input::Register { link: LinkId(3), registration: again });
         assert_eq!(granted(&effects, 2).is_some(), is_another);
@@ -240,10 +242,12 @@ fn a_lost_node_s_devices_are_given_to_none_until_its_agent_confirms_or_another_o
 }
 
 #[test]
-fn an_agent_that_replaces_a_killed_one_gets_no_order_for_its_jobs() {
+fn an_agent_of_a_machine_that_was_booted_again_gets_no_order_for_earlier_jobs() {
     let mut bench = Bench::with_agents(&["h1"]);
     granted(&bench.ask(1, "1:cpu"), 1).unwrap();
-    let again = Registration { incarnation: 11, ..registration("h1") };
+    bench.give(Input::LinkLost { link: LinkId(1) });
+    bench.pass(5_000, &[]);
+    let again = Registration { incarnation: incarnation("another", 0), ..registration("h1") };
     let effects = bench.give(Input::Register { link: LinkId(2), registration: again });
     let orders = effects.iter().filter(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::JobStarted(_))));
     assert_eq!(orders.count(), 0, "{effects:?}");
@@ -462,4 +466,45 @@ fn a_program_that_asked_for_nothing_holds_what_it_uses_and_ends_if_it_uses_what_
     assert!(ended.is_some_and(|text| text.contains("device 1 of node h1 is job 1's alone")), "{effects:?}");
     // The device is free of others once the job has it no more, and the other one when its user has ended.
     assert!(granted(&bench.ends(1), 4).is_some());
+}
+
+#[test]
+fn an_agent_that_is_started_again_on_the_same_boot_takes_no_devices_from_jobs() {
+    for stops_in_order in [false, true] {
+        let mut bench = Bench::with_agents(&["h1"]);
+        let session = granted(&bench.ask(1, "2:cpu"), 1).unwrap();
+        if stops_in_order {
+            bench.give(Input::Goodbye { link: LinkId(1) });
+        } else {
+            bench.give(Input::LinkLost { link: LinkId(1) });
+        }
+        let again = Registration { incarnation: 11, ..registration("h1") };
+        let effects = bench.give(Input::Register { link: LinkId(2), registration: again });
+        assert!(granted(&bench.ask(2, "1:cpu"), 2).is_none());
+        if stops_in_order {
+            // To the job they are lost.
+            assert_eq!(to_release(&effects, 1), [2]);
+        } else {
+            assert!(bench.cluster.session(session).unwrap().lost.is_empty());
+            assert_eq!(to_release(&bench.ends(1), 1), [2]);
+        }
+        assert!(granted(&bench.released(2, 1), 2).is_some());
+    }
+}
+
+#[test]
+fn agents_are_told_when_a_job_ends_and_when_its_limit_is_changed() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    let told = |effects: &[Effect]| {
+        effects.iter().find_map(|effect| match effect {
+            Effect::ToAgent(_, AgentOrder::JobStarted(grant)) => Some(grant.ends_in_ms),
+            _ => None,
+        })
+    };
+    assert_eq!(told(&bench.ask(1, "1:cpu limit=60s")), Some(Some(60_500)));
+    bench.pass(20_000, &[1]);
+    let job = accord_scheduler::JobId(1);
+    let longer = accord_scheduler::Input::SetLimit { job, limit_ms: 90_000, by: "admin".to_owned() };
+    assert_eq!(told(&bench.give(Input::Schedule(longer))), Some(Some(70_500)));
+    assert_eq!(told(&bench.ask(2, "1:cpu")), Some(None), "without a limit only the coordinator ends it");
 }

@@ -15,6 +15,7 @@ use accord_coordinator::cluster::{
 use accord_scheduler::ledger::UsageBy;
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{JobId, Phase};
+use accord_types::incarnation::incarnation;
 use accord_types::{JobGrant, JobToken, Rank, SessionKey, SessionRequest};
 use bench::{KEY, registration};
 use random::Random;
@@ -260,12 +261,14 @@ impl World {
                 self.give(Input::Drain { node_name, drain });
             }
             12 => {
-                // An agent is started anew: it keeps nothing.
+                // A machine is booted again: its agent keeps nothing.
                 let node = self.random.below(NODES);
                 self.commit(usize::MAX);
                 self.agents.insert(node, BTreeMap::new());
-                let incarnation = 10 + self.now;
-                self.register(node, incarnation);
+                if let Some(link) = self.linked.get(&node).copied() {
+                    self.give(Input::LinkLost { link });
+                }
+                self.register(node, incarnation(&self.now.to_string(), 0));
             }
             13 => drop(self.cluster.usage(Millis(self.now))),
             14..18 => {

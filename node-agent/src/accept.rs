@@ -1,7 +1,7 @@
 //! The node's port: takes connections that have proven their session's key, and hands them to executors.
 
 use crate::metrics;
-use crate::node::ExecutorId;
+use crate::node::{DriverId, ExecutorId};
 use crate::spare::{Spare, Work};
 use crate::supervise::Supervisor;
 use accord_fabric::handshake::{Hello, Introduced, Proven, Purpose};
@@ -75,11 +75,31 @@ fn introduce(turn: Turn, spare: &Spare, incoming: IncomingLane, client: Proven, 
 
 fn receive(lane: &SharedLane, client: Proven, supervisor: &Arc<Supervisor>) -> Result<()> {
     let admitted = Cell::new(None);
-    let client = client.welcome(&**lane, WELCOME_TIMEOUT, |hello| {
-        admitted.set(admit(hello, lane, supervisor)?);
+    let welcomed = client.welcome(&**lane, WELCOME_TIMEOUT, |hello| {
+        admitted.set(Some(admit(hello, lane, supervisor)?));
         Ok(())
-    })?;
-    hand_over(lane, client, admitted.get(), supervisor)
+    });
+    introduced(lane, welcomed, admitted.get(), supervisor)
+}
+
+/// Hands over a lane that was admitted and welcomed, or undoes the admission.
+///
+/// # Errors
+/// Returns the error of the handshake, or `acc_error_device_unavailable` if the executor has ended.
+pub(crate) fn introduced(
+    lane: &SharedLane,
+    welcomed: Result<Introduced>,
+    admitted: Option<Admitted>,
+    supervisor: &Arc<Supervisor>,
+) -> Result<()> {
+    match (welcomed, admitted) {
+        (Ok(client), Some(admitted)) => hand_over(lane, client, admitted, supervisor),
+        (Ok(_), None) => Err(Error::new(ErrorCode::ImplementationDefined, "a lane was welcomed that was not let in")),
+        (Err(error), admitted) => {
+            give_up(admitted, supervisor);
+            Err(error)
+        }
+    }
 }
 
 /// Has it done by a thread of its own, or by the spare one.
@@ -102,9 +122,13 @@ pub(crate) fn refused(name: &str, why: &Error) {
 /// Returns an error if not.
 pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
     match hello.purpose {
-        Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Control | Purpose::Measure | Purpose::Memory => {
-            Ok(())
-        }
+        Purpose::Command
+        | Purpose::Bulk
+        | Purpose::Peer
+        | Purpose::Control
+        | Purpose::Measure
+        | Purpose::Memory
+        | Purpose::Driver => Ok(()),
         Purpose::Session => Err(Error::new(
             ErrorCode::DeviceUnavailable,
             "this is a node agent, not the coordinator; check the address",
@@ -112,20 +136,34 @@ pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
     }
 }
 
-/// Lets a lane in that has proven its key: to which executor, or to none if the agent itself answers.
+/// The server of an admitted lane.
+#[derive(Clone, Copy)]
+pub(crate) enum Admitted {
+    Executor(ExecutorId),
+    /// The agent, which watches a program that drives devices.
+    Driver(DriverId),
+    /// The agent, which answers.
+    Agent,
+}
+
+/// Admits a lane that has proven its key.
 ///
 /// # Errors
 /// Returns an error with the reason for the client.
-pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Supervisor>) -> Result<Option<ExecutorId>> {
-    if hello.purpose == Purpose::Measure {
-        supervisor.admit_measurement(hello, &**lane)?;
-        return Ok(None);
+pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Supervisor>) -> Result<Admitted> {
+    match hello.purpose {
+        Purpose::Measure => supervisor.admit_measurement(hello, &**lane).map(|()| Admitted::Agent),
+        Purpose::Memory => supervisor.granted(hello, &**lane).map(|_| Admitted::Agent),
+        Purpose::Driver => supervisor.admit_driver(hello, &**lane).map(Admitted::Driver),
+        _ => supervisor.admit(hello, &**lane).map(Admitted::Executor),
     }
-    if hello.purpose == Purpose::Memory {
-        supervisor.granted(hello, &**lane)?;
-        return Ok(None);
+}
+
+/// Undoes [`admit`] for a lane whose client has gone before it was welcomed.
+pub(crate) fn give_up(admitted: Option<Admitted>, supervisor: &Supervisor) {
+    if let Some(Admitted::Driver(driver)) = admitted {
+        supervisor.driver_gone(driver);
     }
-    supervisor.admit(hello, &**lane).map(Some)
 }
 
 /// Hands a lane that was let in to its executor.
@@ -135,13 +173,14 @@ pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Superviso
 pub(crate) fn hand_over(
     lane: &SharedLane,
     client: Introduced,
-    executor: Option<ExecutorId>,
+    admitted: Admitted,
     supervisor: &Arc<Supervisor>,
 ) -> Result<()> {
-    match executor {
-        None if client.hello.purpose == Purpose::Memory => supervisor.count_memory(lane.clone(), client)?,
-        None => Supervisor::answer_measurement(lane.clone(), client)?,
-        Some(executor) => {
+    match admitted {
+        Admitted::Driver(driver) => supervisor.watch_driver(lane.clone(), client, driver)?,
+        Admitted::Agent if client.hello.purpose == Purpose::Memory => supervisor.count_memory(lane.clone(), client)?,
+        Admitted::Agent => Supervisor::answer_measurement(lane.clone(), client)?,
+        Admitted::Executor(executor) => {
             supervisor.deliver(executor, lane.clone(), client).inspect_err(|error| tracing::warn!("{error}"))?;
         }
     }

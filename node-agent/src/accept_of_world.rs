@@ -1,7 +1,7 @@
 //! Lanes of an MPI world's other agents, and of their machines' processes. MPI can't wait for several of them at once, so that each has a thread
 //! until its key is proven, too.
 
-use crate::accept::{self, WELCOME_TIMEOUT, admit, check_purpose, hand_over, refused};
+use crate::accept::{self, WELCOME_TIMEOUT, admit, check_purpose, introduced, refused};
 use crate::metrics;
 use crate::spare::Spare;
 use crate::supervise::Supervisor;
@@ -64,11 +64,11 @@ fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Resu
     let admitted = Cell::new(None);
     let condition = |hello: &Hello| {
         turn.prove()?;
-        admitted.set(admit(hello, lane, supervisor)?);
+        admitted.set(Some(admit(hello, lane, supervisor)?));
         Ok(())
     };
-    let client = handshake::accept_if(&**lane, WELCOME_TIMEOUT, key_of, condition)?;
-    hand_over(lane, client, admitted.get(), supervisor)
+    let welcomed = handshake::accept_if(&**lane, WELCOME_TIMEOUT, key_of, condition);
+    introduced(lane, welcomed, admitted.get(), supervisor)
 }
 
 /// Handshakes under way. Who has not proven a key yet waits here, so that others may take their place.

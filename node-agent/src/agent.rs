@@ -6,13 +6,14 @@ use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
 use crate::hosting::{Hosting, Processes};
 use crate::inventory::{InventoryConfig, inventory};
+use crate::kept_grants::{KeptGrants, default_folder};
 use crate::measure::Measures;
 use crate::metrics::{Registered, TABLE};
 use crate::mpi_world::MpiWorld;
 use crate::node::{Ending, Quota};
 use crate::process::Spawner;
 use crate::settings::Settings;
-use crate::supervise::Supervisor;
+use crate::supervise::{Supervisor, since_boot};
 use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_device::cache_folder;
@@ -118,11 +119,11 @@ pub fn run(config: &Config) -> Result<(), String> {
         plain_tcp: config.insecure_plain_tcp,
     };
     let kernel_limits = hosting.kernel_limits();
-    let supervisor = Supervisor::new(settings, hosting);
+    let supervisor = Supervisor::new(settings, hosting, kept_grants(config, &node_name));
     let identity = Identity {
         coordinator,
         node_name: node_name.clone(),
-        incarnation: incarnation(&boot_id(), since_boot_ms()),
+        incarnation: incarnation(&boot_id(), u64::try_from(since_boot().as_millis()).unwrap_or(u64::MAX)),
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
         devices,
         hardware: topology.hardware,
@@ -176,6 +177,24 @@ pub fn run(config: &Config) -> Result<(), String> {
     }
 }
 
+/// Returns the file of grants for the agent's next start. `None` for ranks of an MPI world: they end together, and so do their grants.
+fn kept_grants(config: &Config, node: &str) -> Option<KeptGrants> {
+    let folder = match config.keep.as_deref() {
+        Some(folder) if folder == Path::new("off") => return None,
+        Some(folder) => folder.to_owned(),
+        None => default_folder(),
+    };
+    let kept =
+        (config.fabric == Fabric::Tcp).then(|| KeptGrants::new(&folder, &boot_id(), &config.coordinator, node))?;
+    let lost = |error: &std::io::Error| {
+        tracing::warn!(
+            "grants are not kept for this agent's next start in {}: {error}; name another folder by --keep",
+            folder.display()
+        );
+    };
+    kept.inspect_err(lost).ok()
+}
+
 /// An agent that serves its own user only divides nothing.
 fn quota(config: &Config) -> Quota {
     if config.fabric == Fabric::Mpi || !geteuid().is_root() {
@@ -222,12 +241,6 @@ fn host_name() -> String {
 /// The kernel's name for this boot of the machine. Without one all its boots count as the same.
 fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
-}
-
-/// By a clock that can't be set, and that goes on while the machine sleeps.
-fn since_boot_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
 #[cfg(test)]

@@ -131,6 +131,11 @@ pub struct Config {
     #[arg(long, env = "ACCORD_CACHE", value_name = "PATH|off")]
     pub cache: Option<PathBuf>,
 
+    /// Folder that keeps which jobs hold devices and which programs drive them, for an agent that is started again while these go on; off:
+    /// none [default: accord-node-agent in /run, for other users in XDG_RUNTIME_DIR].
+    #[arg(long, env = "ACCORD_KEEP", value_name = "FOLDER|off")]
+    pub keep: Option<PathBuf>,
+
     /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without a key; port 0 takes a free
     /// one, which is printed [default: none].
     #[arg(long, env = "ACCORD_METRICS_LISTEN", value_name = "ADDR:PORT")]

@@ -2,10 +2,12 @@
 
 use crate::accounts::{AccountUse, Accounts};
 use crate::device_memory::DeviceMemory;
+use crate::drivers;
 use crate::hosting::{Host, HostEnd, Hosting};
+use crate::kept_grants::KeptGrants;
 use crate::memory_service::serve_program;
 use crate::metrics;
-use crate::node::{CommandLane, Effect, ExecutorId, Node, Way};
+use crate::node::{CommandLane, DriverId, Effect, ExecutorId, Node, ProcessId, Way};
 use crate::process::END_GRACE;
 use crate::settings::Settings;
 use crate::users::RunsAs;
@@ -32,6 +34,7 @@ pub(crate) struct Supervisor {
     hosting: Hosting,
     accounts: Arc<Accounts>,
     memory: Arc<DeviceMemory>,
+    kept: Option<KeptGrants>,
     state: ShortLock<ExecutorTable>,
     began: Instant,
     /// For threads: something has happened.
@@ -51,14 +54,45 @@ struct ExecutorTable {
 }
 
 impl Supervisor {
-    /// A supervisor without executors.
-    pub(crate) fn new(settings: Settings, hosting: Hosting) -> Arc<Self> {
-        let node =
+    /// Returns a supervisor without executors, which takes over the grants of an earlier agent.
+    pub(crate) fn new(settings: Settings, hosting: Hosting, kept: Option<KeptGrants>) -> Arc<Self> {
+        let mut node =
             Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures).with_quota(settings.quota);
+        if let Some(kept) = &kept {
+            node.resume(Duration::ZERO, kept.read(since_boot()));
+        }
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
         let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
         let (accounts, memory) = (Arc::default(), DeviceMemory::of(&settings.devices));
-        Arc::new(Self { settings, hosting, accounts, memory, state, began, changed, news, wakers })
+        let this = Arc::new(Self { settings, hosting, accounts, memory, kept, state, began, changed, news, wakers });
+        this.watch_left();
+        this
+    }
+
+    /// Watches the programs that an earlier agent has left, until they end.
+    fn watch_left(self: &Arc<Self>) {
+        for (driver, process) in self.look(|node, _| node.unwatched_drivers()) {
+            let supervisor = self.clone();
+            if let Err(error) = drivers::watch(process, move || supervisor.driver_gone(driver)) {
+                tracing::warn!("devices of process {} stay taken: cannot start a thread: {error}", process.pid);
+            }
+        }
+    }
+
+    /// Ends a program that has not stopped devices of a session that has ended.
+    pub(crate) fn end_driver(&self, driver: DriverId, process: ProcessId) {
+        if !drivers::end(process) {
+            // Another process, a child of it, has the lane.
+            self.driver_gone(driver);
+        }
+    }
+
+    /// Writes the state that outlives the agent, if it has changed.
+    pub(crate) fn keep(&self) {
+        if let Some(kept) = &self.kept {
+            let change = self.look(|node, _| node.kept_changes());
+            kept.write(change, || self.look(|node, now| node.kept(now)), since_boot());
+        }
     }
 
     /// Tells the rules what has happened.
@@ -164,7 +198,8 @@ impl Supervisor {
             | Purpose::Session
             | Purpose::Control
             | Purpose::Measure
-            | Purpose::Memory => self.look(|node, now| node.executor_of(now, session)),
+            | Purpose::Memory
+            | Purpose::Driver => self.look(|node, now| node.executor_of(now, session)),
         }
     }
 
@@ -202,6 +237,45 @@ impl Supervisor {
         };
         let started = threads::spawn("accord-memory", serve).map(drop);
         started.map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))
+    }
+
+    /// Admits a program that drives the node's devices itself. It is written to the file of grants before it is welcomed.
+    ///
+    /// # Errors
+    /// Returns `acc_error_device_unavailable` if the session has ended, or there are too many such programs.
+    pub(crate) fn admit_driver(&self, hello: &Hello, lane: &dyn Lane) -> Result<DriverId> {
+        self.granted(hello, lane)?;
+        let process = lane.peer_process().and_then(drivers::process_of);
+        let driver = self.tell(|node, now, _| node.drives(now, hello.session, process))?;
+        let pid = process.map_or_else(|| "?".to_owned(), |process| process.pid.to_string());
+        tracing::debug!("process {pid} drives devices of session {} itself", hello.session);
+        self.keep();
+        Ok(driver)
+    }
+
+    /// Reads a driver's lane to its end, on a thread of its own.
+    ///
+    /// # Errors
+    /// Returns `acc_error_system` if there is no thread.
+    pub(crate) fn watch_driver(self: &Arc<Self>, lane: SharedLane, client: Introduced, driver: DriverId) -> Result<()> {
+        let supervisor = self.clone();
+        let watch = move || {
+            let lane = Handover::within_process(lane, client).and_then(|(lane, client)| client.secure(lane));
+            if let Ok(lane) = lane {
+                // It carries nothing.
+                while lane.read(&mut [0]).is_ok_and(|read| read > 0) {}
+            }
+            supervisor.driver_gone(driver);
+        };
+        threads::spawn("accord-driver", watch).map(drop).map_err(|error| {
+            self.driver_gone(driver);
+            Error::new(ErrorCode::System, format!("cannot start a thread: {error}")).remedy(scarce::THREADS)
+        })
+    }
+
+    /// Records that a program drives no device any more.
+    pub(crate) fn driver_gone(&self, driver: DriverId) {
+        self.tell(|node, _, _| node.drives_no_longer(driver));
     }
 
     /// Answers the measurement of another agent, whose lane has come with this hello and proven its key.
@@ -356,6 +430,12 @@ impl Supervisor {
     fn lock(&self) -> ShortGuard<'_, ExecutorTable> {
         self.state.lock()
     }
+}
+
+/// Returns the time since the machine's start, including sleep.
+pub(crate) fn since_boot() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 /// On which way a lane has come.

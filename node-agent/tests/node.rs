@@ -1,10 +1,11 @@
 //! The rules of an agent, one by one and under whatever order of events: a clock of the test's own.
 
+use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Endpoint;
 use accord_node_agent::node::{
-    CommandLane, Disconnect, EXECUTORS_MAX, Effect, Ending, ExecutorId, Node, Quota, Way, Word,
+    CommandLane, Disconnect, DriverId, EXECUTORS_MAX, Effect, Ending, ExecutorId, Node, ProcessId, Quota, Way, Word,
 };
 use accord_types::{HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey};
 use proptest::prelude::*;
@@ -78,7 +79,7 @@ impl Bench {
     }
 
     fn close(&mut self, session: SessionId) {
-        self.node.closed(session, "", &mut self.ends);
+        self.node.closed(self.now, session, "", &mut self.ends);
     }
 
     fn lose(&mut self, why: Disconnect) -> Duration {
@@ -435,6 +436,7 @@ impl Around {
                     panic!("it was told not to measure: {effect:?}")
                 }
                 Effect::Send(Word::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
+                Effect::EndProcess(..) => panic!("no program drives devices"),
                 Effect::Leave(why) => panic!("{why:?}"),
             }
         }
@@ -580,4 +582,119 @@ fn a_job_is_released_once_its_executors_have_ended() {
     bench.node.release(job, &mut bench.ends);
     assert!(released(&bench.poll()) && !released(&bench.poll()));
     assert_eq!(bench.node.executor_of(bench.now, B).unwrap(), other);
+}
+
+fn exclusive(job: SessionKey, ends_in_ms: Option<u64>) -> JobGrant {
+    JobGrant {
+        token: JobToken { job: 1, key: job },
+        user: "alice".to_owned(),
+        account: "site/alice".to_owned(),
+        ends_in_ms,
+        devices: vec![HeldDevice { ordinal: 0, milli: 1_000, memory: 0, exclusive: true }],
+        sessions: Vec::new(),
+    }
+}
+
+const PROCESS: ProcessId = ProcessId { pid: 17, started: 4 };
+
+/// A program of a job that drives the node's device itself.
+fn driven(ends_in_ms: Option<u64>) -> (Bench, SessionKey, DriverId) {
+    let (mut bench, job) = (Bench::new(), SessionKey([9; SessionKey::LEN]));
+    bench.node.job_started(bench.now, exclusive(job, ends_in_ms));
+    bench.node.opened(bench.now, SessionGrant { job: Some(job), ..grant(A, None) });
+    let driver = bench.node.drives(bench.now, A, Some(PROCESS)).unwrap();
+    (bench, job, driver)
+}
+
+fn is_released(effects: &[Effect], job: SessionKey) -> bool {
+    effects.contains(&Effect::Send(Word::JobReleased(job)))
+}
+
+#[test]
+fn a_job_is_released_once_its_program_drives_no_device() {
+    let (mut bench, job, driver) = driven(None);
+    let effects = bench.poll();
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Send(Word::Started(grant)) if grant.session == A)));
+    bench.node.closed(bench.now, A, "its job has ended", &mut bench.ends);
+    bench.node.release(job, &mut bench.ends);
+    assert!(!is_released(&bench.poll(), job));
+    bench.node.drives_no_longer(driver);
+    assert!(is_released(&bench.poll(), job));
+}
+
+#[test]
+fn a_program_that_does_not_heed_its_job_s_end_is_ended_and_one_that_does_is_not() {
+    for heeds in [false, true] {
+        let (mut bench, job, driver) = driven(None);
+        bench.node.closed(bench.now, A, "its job has ended", &mut bench.ends);
+        bench.node.release(job, &mut bench.ends);
+        bench.poll();
+        if heeds {
+            bench.node.drives_no_longer(driver);
+        }
+        bench.pass(29_000);
+        let ends = |effects: Vec<Effect>| effects.contains(&Effect::EndProcess(driver, PROCESS));
+        assert!(!ends(bench.poll()));
+        bench.pass(1_000);
+        assert_eq!(ends(bench.poll()), !heeds);
+    }
+}
+
+/// To a job that goes on elsewhere the node was lost for a while: its program was told nothing that would make it stop.
+#[test]
+fn a_program_of_a_job_that_has_lost_the_node_is_waited_for_and_not_ended() {
+    let (mut bench, job, driver) = driven(None);
+    bench.node.release(job, &mut bench.ends);
+    bench.pass(60_000);
+    let effects = bench.poll();
+    assert!(!is_released(&effects, job) && !effects.contains(&Effect::EndProcess(driver, PROCESS)), "{effects:?}");
+    bench.node.drives_no_longer(driver);
+    assert!(is_released(&bench.poll(), job));
+}
+
+#[test]
+fn an_agent_that_is_started_again_names_what_the_one_before_has_kept() {
+    let (bench, job, _) = driven(None);
+    let kept = bench.node.kept(bench.now);
+    let mut again = Bench { node: Node::new("h1".into(), false, false), now: Duration::ZERO, ends: Vec::new() };
+    again.node.resume(again.now, kept);
+    let effects = again.poll();
+    let Some(Effect::Connect { previous, sessions, jobs }) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!((previous, connects(&effects)), (&Some(NodeId(3)), Some(vec![A])));
+    assert_eq!((sessions.len(), jobs), (1, &vec![JobGrant { sessions: vec![A], ..exclusive(job, None) }]));
+    again.register();
+    let [(driver, process)] = again.node.unwatched_drivers()[..] else { panic!("one process is looked after") };
+    assert_eq!(process, PROCESS);
+    again.node.closed(again.now, A, "its job has ended", &mut again.ends);
+    again.node.release(job, &mut again.ends);
+    assert!(!is_released(&again.poll(), job));
+    again.node.drives_no_longer(driver);
+    assert!(is_released(&again.poll(), job));
+}
+
+#[test]
+fn a_job_ends_at_its_limit_though_no_coordinator_is_there_and_a_later_limit_counts() {
+    let (mut bench, job, driver) = driven(Some(1_000));
+    bench.node.opened(bench.now, SessionGrant { job: Some(job), ..grant(B, None) });
+    let executor = bench.run(B);
+    bench.poll();
+    bench.pass(500);
+    bench.node.job_started(bench.now, exclusive(job, Some(1_500)));
+    bench.lose(unreachable());
+    bench.pass(1_000);
+    bench.poll();
+    assert!(bench.ends.is_empty(), "the later limit counts");
+    bench.pass(500);
+    bench.poll();
+    assert_eq!(bench.ends, [executor]);
+    let Some(ExecutorEnding::Session(why)) = bench.node.ending(executor) else { panic!("the program is to know why") };
+    assert!(why.contains("job 1 has ended: its time limit"), "{why}");
+    // The program hears of its job's end from the coordinator, whose word to the agent comes then, too.
+    let ends = |effects: Vec<Effect>| effects.contains(&Effect::EndProcess(driver, PROCESS));
+    bench.pass(60_000);
+    assert!(!ends(bench.poll()));
+    bench.node.release(job, &mut bench.ends);
+    bench.node.closed(bench.now, A, "its job has ended", &mut bench.ends);
+    bench.pass(30_000);
+    assert!(ends(bench.poll()));
 }

@@ -22,8 +22,8 @@ pub const REQUEST_MAX: usize = 16 << 10;
 pub const NODE_DEVICES_MAX: usize = 256;
 /// Pairs of a node's devices whose copies were measured.
 pub const DEVICE_PAIRS_MAX: usize = NODE_DEVICES_MAX * NODE_DEVICES_MAX;
-/// Sessions with an executor on a node.
-pub const NODE_SESSIONS_MAX: usize = 1_024;
+/// Sessions with an executor on a node, or with a program there that drives its devices itself.
+pub const NODE_SESSIONS_MAX: usize = 2_048;
 /// Jobs that hold devices of a node, in one message.
 pub const NODE_JOBS_MAX: usize = 1_024;
 /// Bytes of an account's name with its user's.

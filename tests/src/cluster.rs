@@ -239,6 +239,8 @@ pub struct Cluster {
     address: String,
     coordinator: Option<Part>,
     agents: Vec<Option<Part>>,
+    /// Ports of the agents that were there last; 0: none yet.
+    ports: Vec<u16>,
     mark: String,
 }
 
@@ -321,7 +323,8 @@ impl Cluster {
                 format!("{}:0", size.coordinator_at.as_deref().unwrap_or("127.0.0.1"))
             }
         };
-        let mut cluster = Self { size, folder, address, coordinator: None, agents, mark };
+        let ports = (0..size.hosts).map(|_| 0).collect();
+        let mut cluster = Self { size, folder, address, coordinator: None, agents, ports, mark };
         cluster.start_coordinator()?;
         for host in 0..cluster.agents.len() {
             cluster.start_agent(host)?;
@@ -437,13 +440,21 @@ impl Cluster {
         let listen = self.size.listen.as_ref().unwrap_or(&own);
         command
             .args(["--coordinator", &self.address])
-            .args(["--listen", &format!("{listen}:0")])
+            .args(["--listen", &format!("{listen}:{}", self.ports[host])])
             .args(self.size.insecure[1].then_some("--insecure-plain-tcp"))
             .args(["--node", &self.host(host)])
             .args(["--users", &self.size.users])
             .args(self.size.gpus.is_empty().then_some(["--gpus", "off"]).into_iter().flatten())
             // Processes and memory are counted. Tests of what is measured say so.
             .env("ACCORD_MEASURE", "off")
+            .env(
+                "ACCORD_KEEP",
+                if self.size.agents_of.is_some() {
+                    "off".into()
+                } else {
+                    self.folder.path().join(format!("kept-{host}"))
+                },
+            )
             .envs(self.size.environment(host))
             .args(["--cpu-devices", &self.size.devices.to_string()])
             .args(["--cpu-memory", &self.size.memory])
@@ -456,6 +467,8 @@ impl Cluster {
             command.uid(user).gid(user);
         }
         let (part, _) = self.part(command, &self.host(host), Some(host))?;
+        let port = part.address.rsplit(':').next().and_then(|port| port.parse().ok());
+        self.ports[host] = port.ok_or_else(|| format!("{} has no port", part.address))?;
         self.agents[host] = Some(part);
         Ok(())
     }

@@ -368,3 +368,21 @@ fn executors_without_threads_say_so_in_time() {
     }
     assert!(worked > 0 && told > 2, "{worked} {told}");
 }
+
+/// Copies of a program on a GPU of its own node, which it drives itself, fail with the reason when its job ends, and the GPU is the next job's.
+#[test]
+fn a_program_stops_the_gpu_of_its_own_node_with_its_job() {
+    let setup = Setup::new();
+    let cluster = setup.cluster(&[1]).start().unwrap();
+    let program = compiled("tests/programs/cluster/endless.c", true);
+    let request = |request| [("ACCORD_DEVICES", request)];
+    let stopped = run(&cluster, 0, &program, &["copy", "0"], &request("1:nvidia limit=3s"));
+    assert_eq!(stopped.code(), 1, "{}", stopped.report());
+    assert!(stopped.stdout.contains("ready"), "{}", stopped.report());
+    for word in ["job 1 has ended: its time limit", "ask for a longer limit", "h0"] {
+        assert!(stopped.stderr.contains(word), "no {word:?}: {}", stopped.report());
+    }
+    let counts = compiled("tests/programs/cluster/device_count.c", true);
+    let next = run(&cluster, 0, &counts, &[], &request("1:nvidia wait=60s")).success().unwrap();
+    assert!(next.stdout.starts_with("devices=1\n"), "{}", next.report());
+}

@@ -91,6 +91,9 @@ pub(super) fn start(
             devices.cpus(index).to_string().into(),
             "--libacc".into(),
             libacc.into(),
+            // The cluster ends with its agents.
+            "--keep".into(),
+            "off".into(),
         ];
         line.extend(insecure.clone());
         if fabric.mpi {

@@ -57,6 +57,9 @@ pub(super) fn start(
         of_agents.into(),
         "--libacc".into(),
         libacc.into(),
+        // The cluster ends with its agents.
+        "--keep".into(),
+        "off".into(),
     ];
     if fabric.mpi {
         agent.extend(["--fabric".into(), "mpi".into(), "--world".into(), OsString::from(&world)]);

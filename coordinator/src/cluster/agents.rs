@@ -69,7 +69,7 @@ impl Cluster {
         let sessions = self.sessions.on(id).filter_map(|session| self.sessions.get(&session));
         let grants = sessions.filter(|session| !session.lost.contains(&id)).map(|session| session.grant(now, id));
         out.extend(grants.map(|grant| Effect::ToAgent(link, AgentOrder::SessionOpened(grant))));
-        self.tell_jobs(id, link, out);
+        self.tell_jobs(now, id, link, out);
         self.paths.connected(id);
         self.changed(out);
         self.let_in(now, out);
@@ -133,9 +133,7 @@ impl Cluster {
             self.links.remove(&old);
         }
         let same = node.incarnation == registration.incarnation && node.devices.len() == registration.devices.len();
-        if node.incarnation != registration.incarnation {
-            self.allocations.agent_replaced(id);
-        }
+        let is_another_boot = boot_of(node.incarnation) != boot_of(registration.incarnation);
         let was_up = node.is_up();
         if same && node.leaves_world().is_some() {
             tracing::warn!("the agent of node {} ({id}) is back: MPI world {} goes on", node.name, node.world);
@@ -144,7 +142,10 @@ impl Cluster {
             self.revive(id);
         } else if !same && was_up {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLost, out);
-            // The new agent serves none of the jobs that its predecessor served: they lose their devices there before it is told of jobs.
+        }
+        if is_another_boot {
+            // Jobs of before lose their devices there before the new agent is told of jobs.
+            self.allocations.machine_restarted(id);
             self.schedule(now, out);
         }
         self.nodes.update(id, |node| node.renew(link, now, registration));
@@ -299,6 +300,7 @@ impl Cluster {
         self.joining.remove(link);
         if let Some(&id) = self.links.get(&link) {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLeft, out);
+            self.allocations.node_lost(id);
             self.changed(out);
         }
     }
@@ -311,6 +313,7 @@ impl Cluster {
         let lost: BTreeSet<NodeId> = silent.chain(left).map(|(_, id)| id).collect();
         for id in &lost {
             self.lose(now, *id, NodeState::Lost, ClientPush::NodeLost, out);
+            self.allocations.node_lost(*id);
         }
         if !lost.is_empty() {
             self.changed(out);
@@ -366,10 +369,6 @@ impl Cluster {
             node.left = now;
         });
         self.executing.remove(&id);
-        match state {
-            NodeState::Lost => self.allocations.node_lost(id),
-            NodeState::Up { .. } | NodeState::Gone => self.allocations.node_left(id),
-        }
         self.paths.forget(id);
 
         let mut peers = BTreeSet::new();
@@ -378,6 +377,13 @@ impl Cluster {
             let Some(session) = self.sessions.get_mut(&session).filter(|session| !session.lost.contains(&id)) else {
                 continue;
             };
+            // Its program may drive the devices there itself, without the agent.
+            if let Some(client) = session.client.filter(|_| state == NodeState::Gone && session.node_name == name) {
+                session.executors.remove(&id);
+                session.left.insert(id);
+                out.push(Effect::ToClient(client, push(id, name.clone())));
+                continue;
+            }
             session.lost.insert(id);
             session.executors.remove(&id);
             peers.extend(session.executors.iter().copied());

@@ -6,6 +6,7 @@ use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
 use super::job::{Gang, Job, Keeper, Opener, Stage};
 use super::node::Node;
+use super::session::AGENT_GRACE_MS;
 use super::steps::counted;
 use super::time::Millis;
 use accord_scheduler::policy::SitePolicy;
@@ -145,6 +146,13 @@ impl Allocations {
         self.in_effect.policy.linger_ms
     }
 
+    /// Returns how long agents may let a job go on: a little longer than its limit, at which the coordinator ends it. `None` for a lease that is
+    /// renewed by quantum, as no agent knows whether it is renewed.
+    pub(super) fn left_of(&self, id: JobId, now: Millis) -> Option<u64> {
+        self.scheduler().limit_ms(id)?;
+        Some(self.scheduler().job(id)?.ends?.0.saturating_sub(now.0) + AGENT_GRACE_MS)
+    }
+
     /// One job.
     pub(super) fn job(&self, id: JobId) -> Option<&Job> {
         self.jobs.get(&id)
@@ -225,10 +233,11 @@ impl Allocations {
         }
     }
 
-    /// Another start of a node's agent: it serves no session of the one before.
-    pub(super) fn agent_replaced(&mut self, node: NodeId) {
+    /// Frees a node's devices, because its machine was booted again.
+    pub(super) fn machine_restarted(&mut self, node: NodeId) {
         self.releasing.remove(&node);
         self.free_devices(node, |_| true);
+        self.inputs.push_back(Input::NodeLeft(node));
     }
 
     /// No job has these devices of a node to itself any more: those of some owners.
@@ -240,15 +249,9 @@ impl Allocations {
         }
     }
 
-    /// A node's agent was not heard for too long: what it serves may go on there.
+    /// Records that a node's agent was stopped, or not heard for too long. Programs may go on there.
     pub(super) fn node_lost(&mut self, node: NodeId) {
         self.inputs.push_back(Input::NodeLost(node));
-    }
-
-    /// A node's agent has ended, and all that it served.
-    pub(super) fn node_left(&mut self, node: NodeId) {
-        self.agent_replaced(node);
-        self.inputs.push_back(Input::NodeLeft(node));
     }
 
     /// A node takes part in no new session, or does again.

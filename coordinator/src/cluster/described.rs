@@ -5,6 +5,7 @@ use accord_scheduler::Request;
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::model::model_of;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_types::incarnation::boot_of;
 use accord_types::{Error, ErrorCode};
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ pub(super) fn description(node: &Node) -> NodeDescription {
     NodeDescription {
         id: node.id,
         name: node.name.clone(),
-        incarnation: node.incarnation,
+        // Another start of the agent on the same boot goes on with what jobs hold: programs may drive the devices themselves.
+        incarnation: boot_of(node.incarnation),
         devices: devices.collect(),
         cores: u64::from(node.hardware.processors) * 1_000,
         host_memory: node.hardware.numa.iter().map(|numa| numa.memory).sum(),

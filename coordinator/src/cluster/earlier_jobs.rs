@@ -3,6 +3,7 @@
 use super::allocations::{Allocations, JOBS_MAX};
 use super::job::{Job, Stage};
 use super::node::Node;
+use super::session::AGENT_GRACE_MS;
 use super::steps::counted;
 use accord_scheduler::amount::Amount;
 use accord_scheduler::{EarlierJob, JobId, LeasedDevice};
@@ -54,7 +55,8 @@ impl Allocations {
             self.earlier_sessions.insert(*session, id);
         }
         self.look_at_keeper(id, self.linger_ms());
-        let (user, account, limit_ms) = (grant.user.clone(), grant.account.clone(), grant.ends_in_ms);
+        let limit_ms = grant.ends_in_ms.map(|left| left.saturating_sub(AGENT_GRACE_MS));
+        let (user, account) = (grant.user.clone(), grant.account.clone());
         Some(EarlierJob { id, user, account, devices, limit_ms })
     }
 

@@ -3,7 +3,7 @@
 use super::node::{Node, NodeState};
 use super::session::Session;
 use super::state::Cluster;
-use accord_types::DeviceId;
+use accord_types::{DeviceId, NodeId};
 
 impl Cluster {
     /// Checks the whole state. For tests and the simulation.
@@ -99,17 +99,18 @@ impl Cluster {
         if devices.len() != session.lease.devices.len() {
             return Err(format!("{id} has two numbers for one device"));
         }
+        let is_away = |node: &NodeId| session.lost.contains(node) || session.left.contains(node);
         for device in &session.lease.devices {
             if !session.nodes.contains_key(&device.node) {
                 return Err(format!("{id} has {device} but not its node"));
             }
-            if !session.lost.contains(&device.node) && self.device(*device).is_none() {
+            if !is_away(&device.node) && self.device(*device).is_none() {
                 return Err(format!("{id} has {device}, which does not exist"));
             }
         }
         for node in session.nodes.keys() {
             let up = self.nodes.get(node).is_some_and(Node::is_up);
-            if !up && !session.lost.contains(node) {
+            if !up && !is_away(node) {
                 return Err(format!("{id} was not told that {node} is lost"));
             }
         }

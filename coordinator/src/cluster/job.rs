@@ -238,7 +238,7 @@ impl Job {
     }
 
     /// Returns the grant for the agent of `node`.
-    pub(super) fn grant(&self, node: NodeId) -> JobGrant {
+    pub(super) fn grant(&self, node: NodeId, ends_in_ms: Option<u64>) -> JobGrant {
         let devices = self.by_node.get(&node).into_iter().flatten().map(|leased| HeldDevice {
             ordinal: leased.device.ordinal,
             milli: leased.amount.milli,
@@ -249,7 +249,7 @@ impl Job {
             token: self.token,
             user: self.user.clone(),
             account: self.account.clone(),
-            ends_in_ms: None,
+            ends_in_ms,
             devices: devices.collect(),
             sessions: Vec::new(),
         }

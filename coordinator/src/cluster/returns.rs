@@ -108,7 +108,7 @@ impl Cluster {
         self.clients.insert(client, id);
         out.push(Effect::ToClient(client, ClientPush::Attached));
         // What it would have been told meanwhile.
-        let lost = self.sessions.get(&id).map(|session| session.lost.clone()).unwrap_or_default();
+        let lost = self.sessions.get(&id).map(|session| &session.lost | &session.left).unwrap_or_default();
         for node in lost {
             let name = self.nodes.get(&node).map(|node| node.name.clone()).unwrap_or_default();
             out.push(Effect::ToClient(client, ClientPush::NodeLost(node, name)));

@@ -2,7 +2,7 @@
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::{ClientId, LinkId};
-use super::job::{Held, Keeper, Opener, Stage};
+use super::job::{Held, Job, Keeper, Opener, Stage};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::session::Owner;
@@ -73,7 +73,7 @@ impl Cluster {
             Decided::Changed { job } | Decided::Reserved { job, .. } => self.tell_queued(now, job, out),
             // Their programs hear of lost nodes by their sessions.
             Decided::DevicesLost { job, devices } => self.allocations.lost(job, &devices),
-            Decided::LeaseEnds { .. } => {}
+            Decided::LeaseEnds { job, .. } => self.tell_agents(now, job, out),
             Decided::Release { job, node } => self.release(job, node, out),
             Decided::Audit(text) => tracing::warn!(target: AUDIT, "{text}"),
         }
@@ -82,16 +82,22 @@ impl Cluster {
     /// Opens the sessions of the programs that waited for a job.
     fn start_job(&mut self, now: Millis, job: JobId, devices: Vec<LeasedDevice>, out: &mut Vec<Effect>) {
         let openers = self.allocations.started(job, devices);
-        let started = self.allocations.job(job);
-        for (node, started) in started.into_iter().flat_map(|job| job.nodes().map(move |node| (node, job))) {
-            let link = self.nodes.get(&node).and_then(Node::link);
-            out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::JobStarted(started.grant(node)))));
-        }
+        self.tell_agents(now, job, out);
         for opener in openers.into_values() {
             self.open_in_job(now, job, opener, out);
         }
         self.tell_holder(job, out);
         self.allocations.look_at_keeper(job, self.allocations.linger_ms());
+    }
+
+    /// Tells the agents of a job's nodes what it holds there, and when it ends.
+    fn tell_agents(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
+        let Some(job) = self.allocations.job(id) else { return };
+        for node in job.nodes().filter(|node| job.uses(*node)) {
+            let link = self.nodes.get(&node).and_then(Node::link);
+            let grant = job.grant(node, self.allocations.left_of(id, now));
+            out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
+        }
     }
 
     /// Tells the command that holds a job that it runs.
@@ -236,9 +242,10 @@ impl Cluster {
     }
 
     /// Tells a node's agent, which has registered, of the jobs there.
-    pub(super) fn tell_jobs(&self, id: NodeId, link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn tell_jobs(&self, now: Millis, id: NodeId, link: LinkId, out: &mut Vec<Effect>) {
         out.extend(self.allocations.releasing_on(id).map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
-        let jobs = self.allocations.jobs_on(id).map(|job| job.grant(id));
+        let left = |job: &Job| self.allocations.left_of(JobId(job.token.job), now);
+        let jobs = self.allocations.jobs_on(id).map(|job| job.grant(id, left(job)));
         out.extend(jobs.map(|grant| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
     }
 }

@@ -33,7 +33,7 @@ pub struct Owner {
 
 /// So much later than the coordinator an agent ends a session whose time is over: its program hears from the coordinator why before its lanes
 /// end. Without a coordinator the agent does it alone.
-const AGENT_GRACE_MS: u64 = 500;
+pub(super) const AGENT_GRACE_MS: u64 = 500;
 
 /// The source from which a session is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +77,8 @@ pub struct Session {
     pub executors: BTreeSet<NodeId>,
     /// Nodes of the lease that were lost since.
     pub lost: BTreeSet<NodeId>,
+    /// The program's own node, if its agent was stopped or replaced since. Programs drive devices there without the agent, so that it is not lost.
+    pub left: BTreeSet<NodeId>,
     /// Time of its opening, or when this coordinator learned of it.
     pub since: Millis,
     /// Time of its opening, by the coordinator's clock.
@@ -130,6 +132,7 @@ impl Session {
             nodes,
             executors: BTreeSet::new(),
             lost: BTreeSet::new(),
+            left: BTreeSet::new(),
             since,
             opened_unix_ms,
             uses: None,
@@ -161,6 +164,7 @@ impl Session {
             nodes: BTreeMap::new(),
             executors: BTreeSet::new(),
             lost: BTreeSet::new(),
+            left: BTreeSet::new(),
             since,
             opened_unix_ms: grant.opened_unix_ms,
             uses: None,

@@ -41,6 +41,11 @@ impl Process {
         Ok(Self { pid, started: status.started })
     }
 
+    /// Returns the process's start in the kernel's ticks since the boot.
+    pub fn started(self) -> u64 {
+        self.started
+    }
+
     /// Whether the process has ended and was waited for. `false` if the system does not say: a process that may live is not forgotten.
     pub fn is_gone(self) -> bool {
         match std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero())) {

@@ -65,7 +65,12 @@ impl Admission {
                 let fits = own.incarnation() == hello.index && from != PeerId::PROGRAM && from != own;
                 fits.then_some(Admitted::Peer)
             }
-            Purpose::Command | Purpose::Bulk | Purpose::Session | Purpose::Measure | Purpose::Memory => None,
+            Purpose::Command
+            | Purpose::Bulk
+            | Purpose::Session
+            | Purpose::Measure
+            | Purpose::Memory
+            | Purpose::Driver => None,
         }
     }
 
@@ -97,6 +102,7 @@ mod tests {
             Purpose::Control,
             Purpose::Measure,
             Purpose::Memory,
+            Purpose::Driver,
         ]);
         let index = prop_oneof![0..3u16, Just(BULK_LANES_MAX - 1), Just(BULK_LANES_MAX), Just(u16::MAX)];
         let from = prop_oneof![
@@ -136,7 +142,7 @@ mod tests {
                         prop_assert_eq!(admitted.is_some(), may && !has_control);
                         has_control |= may;
                     }
-                    Purpose::Session | Purpose::Measure | Purpose::Memory => prop_assert_eq!(admitted, None),
+                    Purpose::Session | Purpose::Measure | Purpose::Memory | Purpose::Driver => prop_assert_eq!(admitted, None),
                     Purpose::Peer => {
                         let is_other = |own: PeerId| ![PeerId::PROGRAM, own].contains(&hello.from.process());
                         let fits = own.is_some_and(|own| own.incarnation() == hello.index && is_other(own));

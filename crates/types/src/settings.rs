@@ -188,6 +188,9 @@ settings! {
     /// Where agents are reached.
     ADVERTISE = "ACCORD_ADVERTISE", "(where it listens)", "host:port", [],
         "Where others reach an agent; programs do not read it.";
+    /// Folder in which an agent keeps grants.
+    KEEP = "ACCORD_KEEP", "(accord-node-agent in /run, for other users in XDG_RUNTIME_DIR)", "path|off", [],
+        "Folder in which an agent keeps the grants of jobs for its next start on the same boot; programs do not read it.";
     /// Log level of agents and coordinator.
     LOG = "ACCORD_LOG", "warn", "off|error|warn|info|debug", [],
         "Which messages of a coordinator or an agent go to its standard error; programs do not read it.";

@@ -32,6 +32,11 @@ pub fn time_is_over(session: SessionId) -> String {
     )
 }
 
+/// Returns the reason for the end of the sessions of a job that has reached its time limit, in the form of [`time_is_over`].
+pub fn job_time_is_over(job: u64) -> String {
+    format!("job {job} has ended: its time limit; ask for a longer limit, or divide the work")
+}
+
 /// Returns the reason for the end of a session that an administrator has closed, in the form of [`time_is_over`].
 pub fn closed_by_administrator(session: SessionId) -> String {
     format!("an administrator has closed session {session}; ask them why, or start the program again")

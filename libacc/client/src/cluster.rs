@@ -3,7 +3,7 @@
 use accord_device::MemoryAccount;
 use accord_executor::hosted::Hosted;
 use accord_runtime::ports::DeviceClient;
-use accord_types::Result;
+use accord_types::{Error, Result};
 use std::sync::Arc;
 
 /// A device of this machine, driven in-process: what copies between devices need to know of it.
@@ -14,7 +14,7 @@ pub trait LocalDeviceClient: DeviceClient {
     /// Returns an error if it is not started, or has failed.
     fn hosted(&self) -> Result<Arc<Hosted>>;
 
-    /// Has `report` called whenever the device starts: the coordinator warns of ranks that crowd
+    /// Has `report` called whenever the device is about to start: the coordinator warns of ranks that crowd
     /// on one device. Ports that can't tell need not.
     fn on_start(&self, report: Box<dyn Fn() + Send + Sync>) {
         let _ = report;
@@ -29,4 +29,7 @@ pub trait LocalDeviceClient: DeviceClient {
     fn count_memory(&self, account: Arc<dyn MemoryAccount>) {
         let _ = account;
     }
+
+    /// Stops the device at the end of the session: calls that wait and all later ones, a start among them, fail with `error`.
+    fn stop(&self, error: Error);
 }

@@ -53,18 +53,22 @@ impl CoordinatorLink {
         }
     }
 
-    /// Takes what the coordinator says, until the session is over.
-    pub(crate) fn listen(&self, hear: impl Fn(Message)) {
+    /// Whether the program has asked for its devices, or uses those of a job.
+    pub(crate) fn is_of_job(&self) -> bool {
+        self.claim.request.devices.is_some() || self.claim.request.job.is_some()
+    }
+
+    /// Takes what the coordinator says, until the session is over. Returns why it is, if it has ended while there was no connection.
+    pub(crate) fn listen(&self, hear: impl Fn(Message)) -> Option<String> {
         loop {
-            let connection = self.lock().connection.clone();
-            let Some(connection) = connection else { return };
+            let connection = self.lock().connection.clone()?;
             while let Ok(Some(message)) = connection.next() {
                 hear(message);
             }
             self.lock().connection = None;
             drop(connection);
             if let Some(why) = self.come_back() {
-                return hear(Message::Ended(why));
+                return Some(why);
             }
         }
     }

@@ -40,6 +40,8 @@ pub struct InProcess {
     on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
     stream_quota: AtomicU32,
     account: OnceLock<Arc<dyn MemoryAccount>>,
+    /// Why the session is over.
+    over: OnceLock<Error>,
 }
 
 /// State that lives from start to shutdown.
@@ -73,12 +75,20 @@ impl InProcess {
             on_start: OnceLock::new(),
             stream_quota: AtomicU32::new(0),
             account: OnceLock::new(),
+            over: OnceLock::new(),
         })
     }
 
     pub(crate) fn running(&self) -> Result<Arc<Running>> {
         let running = self.running.read().clone();
-        running.ok_or_else(|| self.place(Error::new(ErrorCode::DeviceUnavailable, "the device is not started")))
+        let not_started = || self.place(Error::new(ErrorCode::DeviceUnavailable, "the device is not started"));
+        running.ok_or_else(|| self.over.get().cloned().unwrap_or_else(not_started))
+    }
+
+    /// # Errors
+    /// Returns the session's end if it is over.
+    fn check_over(&self) -> Result<()> {
+        self.over.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     pub(crate) fn place(&self, error: Error) -> Error {
@@ -168,6 +178,14 @@ impl LocalDeviceClient for InProcess {
         // One session, and one account of it.
         let _ = self.account.set(account);
     }
+
+    fn stop(&self, error: Error) {
+        let error = self.over.get_or_init(|| self.place(error)).clone();
+        let running = self.running.read().clone();
+        if let Some(running) = running {
+            running.device().stop(error);
+        }
+    }
 }
 
 impl DeviceClient for InProcess {
@@ -203,20 +221,23 @@ impl DeviceClient for InProcess {
         if self.running.read().is_some() {
             return Ok(());
         }
+        self.check_over()?;
+        // Others learn that the device is in use before it is.
+        if let Some(report) = self.on_start.get() {
+            report();
+        }
         let place = *self.place.lock();
         let config = StartConfig { place, account: self.account.get().cloned(), ..self.config.clone() };
         let device = (self.backend.start)(self.info.clone(), &config).map_err(|e| self.place(e))?;
         if let Some(sink) = &self.trace {
             device.trace(Arc::clone(sink));
         }
-        let hosted = Arc::new(Hosted::new(device, self.stream_quota.load(Ordering::Relaxed)));
+        let hosted = Arc::new(Hosted::new(device.clone(), self.stream_quota.load(Ordering::Relaxed)));
         *self.running.write() = Some(Arc::new(Running { hosted, functions: ShortRwLock::default() }));
         let early = self.early.lock().take();
         drop(early);
-        if let Some(report) = self.on_start.get() {
-            report();
-        }
-        Ok(())
+        // `stop` has not found it if it came before.
+        self.check_over().inspect_err(|error| device.stop(error.clone()))
     }
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
@@ -389,6 +410,7 @@ impl CudaObjects for InProcess {
         if self.running.read().is_some() {
             return CudaObjects::context(self);
         }
+        self.check_over()?;
         let known = self.early.lock().as_ref().map(|context| context.handle);
         if let Some(handle) = known {
             return Ok(handle);

@@ -2,8 +2,10 @@
 
 use crate::cluster::LocalDeviceClient;
 use crate::coordinator_link::CoordinatorLink;
+use crate::driver_lane::DriverLane;
 use crate::executor_ends::{ExecutorEnds, LaneEnd};
 use crate::node_memory::NodeMemory;
+use crate::own_devices::OwnDevices;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
 use crate::watchdog::Watchdog;
@@ -87,7 +89,7 @@ impl Session {
         let (world_news, executor_ends) = (Arc::<WorldNews>::default(), Arc::<ExecutorEnds>::default());
         let watchdog = Watchdog::new(settings.timeout);
         let program = Arc::new(settings.program);
-        let mut memory = None;
+        let (mut memory, mut own_devices) = (None, OwnDevices::default());
         let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
         // As the program counts them: among the devices of their type.
         let mut numbers = HashMap::<DeviceType, u32>::new();
@@ -99,14 +101,20 @@ impl Session {
             {
                 local.limit_streams(lease.stream_quota);
                 let has_driver = registry::capabilities(info.kind).is_some_and(|able| able.native_handles);
+                let agent = Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) };
+                let terms = LaneTerms { wanted: settings.transport, plain_tcp: lease.plain_tcp };
                 if !has_driver && coordinator.is_some() {
-                    let agent = Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) };
-                    let terms = LaneTerms { wanted: settings.transport, plain_tcp: lease.plain_tcp };
+                    let agent = agent.clone();
                     let account = || Arc::new(NodeMemory::new(agent, terms, lease.session, Key::from(lease.key)));
                     local.count_memory(memory.get_or_insert_with(account).clone());
                 }
                 if let Some(coordinator) = coordinator.clone() {
-                    local.on_start(Box::new(move || coordinator.report_use(number)));
+                    let lane = own_devices.lane(|| DriverLane::new(agent, terms, lease.session, Key::from(lease.key)));
+                    own_devices.add(&local);
+                    local.on_start(Box::new(move || {
+                        lane.open();
+                        coordinator.report_use(number);
+                    }));
                 }
                 *numbers.entry(local.device_type()).or_default() += 1;
                 clients.push(local.clone());
@@ -157,7 +165,7 @@ impl Session {
         }
         let nodes = Arc::new(nodes.into_values().collect::<Vec<_>>());
         if let Some(coordinator) = &coordinator {
-            listen(coordinator.clone(), nodes.clone(), world_news, executor_ends)?;
+            listen(coordinator.clone(), nodes.clone(), own_devices, world_news, executor_ends)?;
         }
         Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator })
     }
@@ -263,35 +271,51 @@ impl Drop for Session {
     }
 }
 
-/// Takes what the coordinator says while the session is open. Its end is not the session's.
+/// Takes what the coordinator says while the session is open.
 fn listen(
     coordinator: Arc<CoordinatorLink>,
     nodes: Arc<Vec<Arc<RemoteNode>>>,
+    own_devices: OwnDevices,
     world_news: Arc<WorldNews>,
     executor_ends: Arc<ExecutorEnds>,
 ) -> Result<()> {
-    let hear = move |message| match message {
-        Message::NodeLost { node, name } => {
-            world_news.has_died(&name);
-            for lost in nodes.iter().filter(|known| known.spec.node == node) {
-                // The coordinator may be wrong: the executor is asked.
-                lost.doubt();
+    // Lost if standard error is closed.
+    let say = |text: &str| drop(writeln!(std::io::stderr(), "accord: {}", printable(text)));
+    let serve = move || {
+        let end_lanes = |why: &str| {
+            executor_ends.session_is_over(why);
+            nodes.iter().for_each(|node| node.lose(why));
+        };
+        let hear = |message| match message {
+            Message::NodeLost { node, name } => {
+                world_news.has_died(&name);
+                for lost in nodes.iter().filter(|known| known.spec.node == node) {
+                    // The coordinator may be wrong: the executor is asked.
+                    lost.doubt();
+                }
+                own_devices.agent_lost(node);
+            }
+            Message::NodeLeft { node, name } => {
+                executor_ends.tell(node, LaneEnd::AgentStopped(name));
+                nodes.iter().filter(|known| known.spec.node == node).for_each(|left| left.doubt());
+            }
+            Message::ExecutorEnded { node, why } => executor_ends.tell(node, LaneEnd::Process(why)),
+            Message::Warning(text) => say(&text),
+            Message::Ended(why) => {
+                end_lanes(&why);
+                own_devices.end(&why, say);
+            }
+            _ => {}
+        };
+        if let Some(why) = coordinator.listen(hear) {
+            end_lanes(&why);
+            // Without a job no other program gets these devices alone, and a connection that was cut ends no work on them.
+            if coordinator.is_of_job() {
+                own_devices.end(&why, say);
             }
         }
-        Message::NodeLeft { node, name } => {
-            executor_ends.tell(node, LaneEnd::AgentStopped(name));
-            nodes.iter().filter(|known| known.spec.node == node).for_each(|left| left.doubt());
-        }
-        Message::ExecutorEnded { node, why } => executor_ends.tell(node, LaneEnd::Process(why)),
-        // Lost if standard error is closed.
-        Message::Warning(text) => drop(writeln!(std::io::stderr(), "accord: {}", printable(&text))),
-        Message::Ended(why) => {
-            executor_ends.session_is_over(&why);
-            nodes.iter().for_each(|node| node.lose(&why));
-        }
-        _ => {}
     };
-    threads::spawn("accord-session", move || coordinator.listen(hear))
+    threads::spawn("accord-session", serve)
         .map(drop)
         .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")).remedy(scarce::THREADS))
 }

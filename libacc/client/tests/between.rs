@@ -212,6 +212,10 @@ impl LocalDeviceClient for Here {
     fn hosted(&self) -> Result<Arc<Hosted>> {
         Ok(self.hosted.clone())
     }
+
+    fn stop(&self, error: Error) {
+        self.device.stop(error);
+    }
 }
 
 impl DeviceClient for Here {

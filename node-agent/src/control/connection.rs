@@ -3,7 +3,7 @@
 use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
 use crate::metrics::Registered;
-use crate::node::{Disconnect, EXECUTORS_MAX, Ending, Word};
+use crate::node::{DRIVERS_MAX, Disconnect, EXECUTORS_MAX, Ending, Word};
 use crate::supervise::Supervisor;
 use accord_fabric::new_session_key;
 use accord_fabric::route::{self, Wanted};
@@ -34,7 +34,7 @@ const PROBE: Duration = Duration::from_secs(1);
 /// Messages on their way to the coordinator. It has gone if more pile up.
 const OUTBOX_MAX: usize = 256;
 /// All are named in one message.
-const _: () = assert!(EXECUTORS_MAX <= NODE_SESSIONS_MAX);
+const _: () = assert!(EXECUTORS_MAX + DRIVERS_MAX <= NODE_SESSIONS_MAX);
 /// How long the goodbye may take to get out.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -157,7 +157,7 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
             Err(error) => tracing::warn!("the coordinator announces a session that can't be served: {error}"),
         },
         Some(Body::SessionClosed(closed)) => {
-            supervisor.tell(|node, _, ends| node.closed(SessionId(closed.session), &closed.reason, ends));
+            supervisor.tell(|node, now, ends| node.closed(now, SessionId(closed.session), &closed.reason, ends));
         }
         Some(Body::JobStarted(grant)) => match grant.try_into() {
             Ok(grant) => supervisor.tell(|node, now, _| node.job_started(now, grant)),

@@ -26,6 +26,7 @@ pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop:
     let (mut connecting, mut connection): (Option<Connecting<'_>>, Option<Attendance>) = (None, None);
     loop {
         let (effects, next) = supervisor.poll();
+        supervisor.keep();
         identity.registered.set(supervisor.look(|node, _| node.is_in()));
         let mut is_heard = true;
         for effect in effects {
@@ -35,6 +36,7 @@ pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop:
                     connecting = Some(Box::pin(connection::register(identity, supervisor, registration)));
                 }
                 Effect::Send(word) => is_heard &= connection.as_ref().is_some_and(|open| open.send(words(word))),
+                Effect::EndProcess(driver, process) => supervisor.end_driver(driver, process),
                 Effect::Measure => identity.measure(supervisor),
                 Effect::Leave(ending) => {
                     if let Some(connection) = connection {

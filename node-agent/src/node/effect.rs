@@ -1,5 +1,6 @@
 //! What the rules want said to the coordinator, and what they hear of the connection.
 
+use super::drivers::{DriverId, ProcessId};
 use accord_types::{JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey};
 
 /// An action for the driver; several are in order.
@@ -9,13 +10,15 @@ pub enum Effect {
     Connect {
         /// The number that an earlier registration got.
         previous: Option<NodeId>,
-        /// What has an executor here.
+        /// Sessions that have an executor here, or whose programs drive devices here.
         sessions: Vec<SessionGrant>,
         /// Jobs that hold devices here.
         jobs: Vec<JobGrant>,
     },
     /// Send to the coordinator.
     Send(Word),
+    /// End the process of a program that has not stopped devices of an ended session in time.
+    EndProcess(DriverId, ProcessId),
     /// Measure within the node, and tell [`super::Node::measured`].
     Measure,
     /// Say goodbye to the coordinator if it is there, and end the agent.
@@ -25,7 +28,7 @@ pub enum Effect {
 /// A message to the coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
-    /// The agent lives, and these sessions have an executor.
+    /// The agent lives, and these sessions have an executor, or programs that drive devices here themselves.
     Heartbeat(Vec<SessionId>),
     /// A session has one now.
     Started(SessionGrant),

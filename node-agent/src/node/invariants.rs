@@ -1,5 +1,6 @@
 //! What holds whenever [`Node::poll`] has been called.
 
+use super::drivers::DRIVERS_MAX;
 use super::executors::{EXECUTORS_MAX, Stage};
 use super::state::Node;
 use std::time::Duration;
@@ -10,7 +11,7 @@ impl Node {
     /// # Errors
     /// Returns the broken rule.
     pub fn check_invariants(&self, now: Duration) -> Result<(), String> {
-        if self.executors.count() > EXECUTORS_MAX || self.told.len() > EXECUTORS_MAX {
+        if self.executors.count() > EXECUTORS_MAX || self.told.len() > EXECUTORS_MAX + DRIVERS_MAX {
             return Err(format!("{} executors, {} told of", self.executors.count(), self.told.len()));
         }
         self.grants.check_bounds()?;

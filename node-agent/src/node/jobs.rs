@@ -20,10 +20,12 @@ struct Known {
     grant: JobGrant,
     /// None: no end is set.
     end: Option<Duration>,
+    /// Whether its sessions were ended at its end.
+    is_over: bool,
 }
 
 impl Jobs {
-    /// The coordinator announces a job, or a later or earlier end of one.
+    /// Takes in a job, or another end of a known one, from the coordinator: the last announcement counts.
     pub(super) fn announce(&mut self, now: Duration, grant: JobGrant) {
         let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
         let key = grant.token.key;
@@ -31,22 +33,37 @@ impl Jobs {
             tracing::warn!("job {} is one more than the {JOBS_MAX} that may hold devices here", grant.token.job);
             return;
         }
-        self.known.insert(key, Known { grant, end });
+        self.known.insert(key, Known { grant, end, is_over: false });
     }
 
-    /// A job holds nothing here any more.
+    /// Returns the next end of a job that was not noticed yet.
+    pub(super) fn next_end(&self) -> Option<Duration> {
+        self.known.values().filter(|known| !known.is_over).filter_map(|known| known.end).min()
+    }
+
+    /// Returns numbers and keys of the jobs that have reached their end, each job once.
+    pub(super) fn notice_ends(&mut self, now: Duration) -> Vec<(u64, SessionKey)> {
+        let over = self.known.values_mut().filter(|known| !known.is_over && known.end.is_some_and(|end| end <= now));
+        let noticed = over.map(|known| {
+            known.is_over = true;
+            (known.grant.token.job, known.grant.token.key)
+        });
+        noticed.collect()
+    }
+
+    /// Begins to release a job. Registrations name it until nothing of it is in use.
     pub(super) fn release(&mut self, job: SessionKey) {
-        self.known.remove(&job);
         if self.releasing.len() < JOBS_MAX {
             self.releasing.insert(job);
         }
     }
 
-    /// Takes out the jobs to release that have no executor any more.
-    pub(super) fn released(&mut self, has_executor: impl Fn(SessionKey) -> bool) -> impl Iterator<Item = SessionKey> {
-        let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(|job| has_executor(*job));
+    /// Removes and returns the jobs to release of which nothing is in use any more.
+    pub(super) fn released(&mut self, in_use: impl Fn(SessionKey) -> bool) -> impl Iterator<Item = SessionKey> {
+        let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(|job| in_use(*job));
         self.releasing = left;
         let released: BTreeSet<SessionKey> = released;
+        released.iter().for_each(|job| drop(self.known.remove(job)));
         released.into_iter()
     }
 
@@ -97,10 +114,25 @@ mod tests {
         assert_eq!(jobs.held(second * 2, |_| Vec::new()), [grant(1, Some(8_000)), grant(2, None)]);
         let key = grant(1, None).token.key;
         jobs.release(key);
-        assert_eq!(jobs.held(second, |_| Vec::new()), [grant(2, None)]);
         assert_eq!(jobs.released(|_| true).count(), 0);
+        assert_eq!(jobs.held(second * 2, |_| Vec::new()).len(), 2, "something of it is in use");
         assert_eq!(jobs.released(|_| false).collect::<Vec<_>>(), [key]);
+        assert_eq!(jobs.held(second, |_| Vec::new()), [grant(2, None)]);
         assert_eq!(jobs.released(|_| false).count(), 0);
+    }
+
+    #[test]
+    fn the_end_of_a_job_is_noticed_once_and_moves_as_the_coordinator_says() {
+        let (mut jobs, second) = (Jobs::default(), Duration::from_secs(1));
+        jobs.announce(Duration::ZERO, grant(1, Some(1_000)));
+        assert_eq!((jobs.notice_ends(second / 2), jobs.next_end()), (Vec::new(), Some(second)));
+        jobs.announce(second / 2, grant(1, Some(1_500)));
+        assert_eq!((jobs.notice_ends(second), jobs.next_end()), (Vec::new(), Some(second * 2)));
+        jobs.announce(second, grant(1, Some(500)));
+        assert_eq!(jobs.notice_ends(second * 3 / 2), [(1, grant(1, None).token.key)]);
+        assert_eq!((jobs.notice_ends(second * 2), jobs.next_end()), (Vec::new(), None));
+        jobs.announce(second * 2, grant(1, None));
+        assert_eq!((jobs.notice_ends(second * 9), jobs.next_end()), (Vec::new(), None));
     }
 
     #[test]

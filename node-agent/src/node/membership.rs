@@ -30,6 +30,7 @@ impl Node {
             self.period = period.max(PERIOD_MIN);
             self.pause = PAUSE_MIN;
             self.link = Membership::In { beat: now };
+            self.kept_changes += 1;
         }
     }
 
@@ -66,27 +67,33 @@ impl Node {
 
     /// A lease names this node's devices.
     pub fn opened(&mut self, now: Duration, grant: SessionGrant) {
-        let Self { grants, executors, .. } = self;
-        grants.announce(now, grant, |session| executors.has(session));
+        let Self { grants, executors, drivers, .. } = self;
+        grants.announce(now, grant, |session| executors.has(session) || drivers.has(session));
     }
 
     /// A session has ended: so does its executor, by itself or not. It tells its program the `reason`, which is empty if the program has ended the session.
-    pub fn closed(&mut self, session: SessionId, reason: &str, ends: &mut Vec<ExecutorId>) {
+    pub fn closed(&mut self, now: Duration, session: SessionId, reason: &str, ends: &mut Vec<ExecutorId>) {
         let ending = (!reason.is_empty()).then(|| ExecutorEnding::Session(reason.to_owned()));
         self.end_session(session, ending.as_ref(), ends);
+        if ending.is_some() {
+            self.expect_heed(now, session);
+        }
     }
 
     /// A job holds devices here.
     pub fn job_started(&mut self, now: Duration, grant: JobGrant) {
         self.jobs.announce(now, grant);
+        self.kept_changes += 1;
     }
 
-    /// A job holds nothing here any more: its sessions end, and the coordinator is told when their executors have.
+    /// Releases a job: its sessions end, and the coordinator is told once their executors have ended and no program of the job drives devices.
+    /// No program is killed for it: a job that has lost only this node goes on elsewhere, and its programs were told nothing.
     pub fn release(&mut self, job: SessionKey, ends: &mut Vec<ExecutorId>) {
         self.jobs.release(job);
         for session in self.grants.of_job(job) {
             self.end_session(session, None, ends);
         }
+        self.kept_changes += 1;
     }
 
     pub(super) fn end_session(
@@ -96,12 +103,21 @@ impl Node {
         ends: &mut Vec<ExecutorId>,
     ) {
         self.grants.withdraw(session);
+        self.drivers.session_ended(session);
+        self.kept_changes += 1;
         self.executors.end(session, ending, ends);
     }
 
-    /// Sessions that have an executor, or are about to. Of one that was closed the end is on its way.
+    /// Returns the sessions that have an executor or are about to, and those whose programs drive devices here. The end of a closed one is on its way.
     pub fn running(&self, now: Duration) -> BTreeSet<SessionId> {
-        self.executors.running().filter(|session| self.grants.find(now, *session).is_some()).collect()
+        let driven = self.drivers.all().map(|(_, driver)| driver.session);
+        let running = self.executors.running().chain(driven);
+        running.filter(|session| self.grants.find(now, *session).is_some()).collect()
+    }
+
+    /// Returns the jobs that hold devices here, with their known sessions.
+    pub(super) fn jobs_held(&self, now: Duration) -> Vec<JobGrant> {
+        self.jobs.held(now, |job| self.grants.of_job(job).into_iter().take(SESSIONS_NAMED_MAX).collect())
     }
 
     pub(super) fn attend(&mut self, now: Duration) -> Vec<Effect> {
@@ -112,9 +128,8 @@ impl Node {
                 self.reasons.clear();
                 self.link = Membership::Connecting;
                 let sessions = self.told.iter().filter_map(|session| self.grants.find(now, *session)).collect();
-                let jobs =
-                    self.jobs.held(now, |job| self.grants.of_job(job).into_iter().take(SESSIONS_NAMED_MAX).collect());
-                let previous = self.endpoint.as_ref().map(|endpoint| endpoint.node);
+                let jobs = self.jobs_held(now);
+                let previous = self.endpoint.as_ref().map(|endpoint| endpoint.node).or(self.previous);
                 effects.push(Effect::Connect { previous, sessions, jobs });
             }
             Membership::In { beat } => {
@@ -127,15 +142,20 @@ impl Node {
             }
             Membership::Away { .. } | Membership::Connecting | Membership::Left => {}
         }
+        self.end_overdue(now, &mut effects);
         self.attend_measuring(now, &mut effects);
         effects.extend(self.ending.take().map(Effect::Leave));
         effects
     }
 
-    /// Jobs to release that have no executor here are released.
+    /// Confirms the release of jobs that have no executor here and no program that drives devices.
     fn confirm_releases(&mut self, effects: &mut Vec<Effect>) {
-        let Self { jobs, executors, .. } = self;
-        effects.extend(jobs.released(|job| executors.has_job(job)).map(|job| Effect::Send(Word::JobReleased(job))));
+        let Self { jobs, executors, drivers, kept_changes, .. } = self;
+        let in_use = |job| executors.has_job(job) || drivers.has_job(job);
+        for job in jobs.released(in_use) {
+            effects.push(Effect::Send(Word::JobReleased(job)));
+            *kept_changes += 1;
+        }
     }
 
     /// What has changed since the coordinator was told last: a heartbeat names nothing that it does not know yet.

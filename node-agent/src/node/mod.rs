@@ -4,16 +4,19 @@
 //! the simulation drive it the same way:
 //!
 //! ```text
-//! node.closed(session, why, &mut ends);     // tell it what happens; have these executors end
+//! node.closed(now, session, why, &mut ends); // tell it what happens; have these executors end
 //! node.begin(now, &mut lane, &mut ends);    // ask again after whatever has happened until there is an answer
 //! let effects = node.poll(now, &mut ends);  // after whatever has happened, and by node.next()
 //! ```
 
+mod drivers;
+mod driving;
 mod effect;
 mod executors;
 mod grants;
 mod invariants;
 mod jobs;
+mod kept;
 mod lanes;
 mod lifecycle;
 mod measurements;
@@ -22,8 +25,11 @@ mod membership;
 mod quota;
 mod state;
 
+pub use drivers::{DRIVERS_MAX, Driver, DriverId, ProcessId};
+pub use driving::HEED_MAX;
 pub use effect::{Disconnect, Effect, Ending, Word};
 pub use executors::{EXECUTORS_MAX, ExecutorId};
+pub use kept::Kept;
 pub use lanes::{CommandLane, Way};
 pub use quota::Quota;
 pub use state::Node;

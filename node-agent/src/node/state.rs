@@ -1,5 +1,6 @@
 //! What an agent knows.
 
+use super::drivers::{DriverId, Drivers};
 use super::effect::{Effect, Ending};
 use super::executors::{ExecutorId, Executors};
 use super::grants::Grants;
@@ -8,7 +9,7 @@ use super::measurements::Measuring;
 use super::quota::Quota;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
-use accord_types::SessionId;
+use accord_types::{NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -36,8 +37,16 @@ pub struct Node {
     pub(super) plain_tcp: bool,
     /// The coordinator's last name of it.
     pub(super) endpoint: Option<Endpoint>,
+    /// The number of this node in the grants of an earlier agent.
+    pub(super) previous: Option<NodeId>,
     pub(super) grants: Grants,
     pub(super) executors: Executors,
+    /// Programs that drive devices of this node themselves.
+    pub(super) drivers: Drivers,
+    /// When programs whose session has ended are to have stopped their devices.
+    pub(super) overdue: BTreeMap<DriverId, Duration>,
+    /// Number of changes of the state that outlives the agent.
+    pub(super) kept_changes: u64,
     pub(super) quota: Quota,
     pub(super) stopping: bool,
     pub(super) link: Membership,
@@ -62,8 +71,12 @@ impl Node {
             name,
             plain_tcp,
             endpoint: None,
+            previous: None,
             grants: Grants::default(),
             executors: Executors::default(),
+            drivers: Drivers::default(),
+            overdue: BTreeMap::new(),
+            kept_changes: 0,
             quota: Quota::default(),
             stopping: false,
             link: Membership::Away { again: Duration::ZERO },
@@ -97,12 +110,14 @@ impl Node {
             Membership::Connecting | Membership::Left => None,
         };
         let measuring = self.measuring.next().filter(|_| self.is_in() && self.is_quiet());
-        [link, self.grants.next_end().map(|(end, _)| end), measuring].into_iter().flatten().min()
+        let ends =
+            [self.grants.next_end().map(|(end, _)| end), self.jobs.next_end(), self.overdue.values().min().copied()];
+        [link, measuring].into_iter().chain(ends).flatten().min()
     }
 
     /// Whether no session uses the node.
     pub(super) fn is_quiet(&self) -> bool {
-        self.grants.is_empty() && self.is_idle()
+        self.grants.is_empty() && self.is_idle() && self.drivers.count() == 0
     }
 
     /// Ends what is over. What is to do now.
@@ -113,6 +128,7 @@ impl Node {
             tracing::warn!("session {session} has lasted as long as it was allowed to");
             self.end_session(session, Some(&ExecutorEnding::time_is_over(session)), ends);
         }
+        self.end_jobs(now, ends);
         self.attend(now)
     }
 }

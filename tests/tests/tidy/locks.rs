@@ -91,6 +91,16 @@ const TURNS: &[(&str, &str, &str)] = &[
         "connection",
         "the node's agent answers, for 5 s at most; only who maps or unmaps a piece of device memory waits",
     ),
+    (
+        "libacc/client/src/driver_lane.rs",
+        "lane",
+        "the node's agent opens a lane, for 5 s at most; only who starts a device, or hears the session's end, waits",
+    ),
+    (
+        "node-agent/src/kept_grants.rs",
+        "written",
+        "a file is written; the agent's connections wait for it, as a grant is to be kept first",
+    ),
     ("node-agent/src/memory_service.rs", "channel", "the same in an executor, for 30 s at most"),
     (
         "node-agent/src/process.rs",

@@ -46,6 +46,8 @@ pub enum Purpose {
     Measure = 6,
     /// Claims of a program that drives its own node's devices on these devices' memory, which the agent counts.
     Memory = 7,
+    /// A program that drives its own node's devices itself, at the node's agent. The lane carries nothing, and lasts as long as the program drives them.
+    Driver = 8,
 }
 
 /// The limit for peers that always read at once. After a cut of 2 s TCP's next try comes after 3 s at most.
@@ -64,6 +66,7 @@ impl Purpose {
             5 => Self::Control,
             6 => Self::Measure,
             7 => Self::Memory,
+            8 => Self::Driver,
             _ => return None,
         })
     }
@@ -74,7 +77,7 @@ impl Purpose {
         match self {
             Self::Session | Self::Measure => Some(READ_AT_ONCE),
             Self::Peer => Some(READ_BY_EXECUTORS),
-            Self::Command | Self::Bulk | Self::Control | Self::Memory => None,
+            Self::Command | Self::Bulk | Self::Control | Self::Memory | Self::Driver => None,
         }
     }
 

@@ -241,6 +241,11 @@ pub trait Lane: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns the number of the process that has connected, where the kernel attests it.
+    fn peer_process(&self) -> Option<i32> {
+        None
+    }
+
     /// Returns the lane's descriptors for [`super::Handover`]; `None` if it can only be this process's.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;

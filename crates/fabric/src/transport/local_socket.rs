@@ -80,11 +80,12 @@ fn peer_user(socket: &OwnedFd) -> io::Result<Uid> {
 /// compared with [`Lane::peer_user`] then.
 pub(super) fn accept(listener: &OwnedFd) -> io::Result<Accepted> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
-    let user = peer_user(&socket)?;
-    if user != geteuid() && !geteuid().is_root() {
+    let peer = sockopt::socket_peercred(&socket)?;
+    if peer.uid != geteuid() && !geteuid().is_root() {
         return Err(ErrorKind::PermissionDenied.into());
     }
-    Ok(Accepted { socket: socket::plain(socket), user, offered: OnceLock::new() })
+    let process = peer.pid.as_raw_nonzero().get();
+    Ok(Accepted { socket: socket::plain(socket), user: peer.uid, process, offered: OnceLock::new() })
 }
 
 /// The client's end, for the handshake.
@@ -125,6 +126,8 @@ pub(super) struct Accepted {
     socket: Socket,
     /// Whose process has connected.
     user: Uid,
+    /// Number of that process.
+    process: i32,
     /// The second doorbell and the memory.
     offered: OnceLock<[OwnedFd; 2]>,
 }
@@ -209,6 +212,10 @@ impl Lane for Accepted {
 
     fn peer_user(&self) -> Option<u32> {
         Some(self.user.as_raw())
+    }
+
+    fn peer_process(&self) -> Option<i32> {
+        Some(self.process)
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

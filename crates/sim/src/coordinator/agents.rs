@@ -121,7 +121,7 @@ impl World {
                         let told = self.programs.iter().any(is_told);
                         state.cut_short.insert(session, (self.life, told));
                     }
-                    rules.closed(session, &why.map(|why| why.text(session)).unwrap_or_default(), &mut ends);
+                    rules.closed(time, session, &why.map(|why| why.text(session)).unwrap_or_default(), &mut ends);
                 }
                 AgentOrder::JobStarted(grant) => rules.job_started(time, grant),
                 AgentOrder::ReleaseJob(job) => {
@@ -223,6 +223,7 @@ impl World {
                     };
                     self.send(link, input);
                 }
+                Effect::EndProcess(..) => return Err("no program drives devices itself".to_owned()),
                 Effect::Measure => {
                     if let Some(rules) = &mut self.agents[agent].rules {
                         rules.measured(NodeFigures::default());

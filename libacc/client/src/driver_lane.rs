@@ -1,0 +1,77 @@
+//! Tells the node's agent that this program drives devices of its own node without an executor. The agent releases the program's job only after the
+//! lane has ended. A restarted agent watches the process that had the lane.
+//!
+//! A program that finds no agent goes on without, as an agent that restarts must not end programs; the next device that starts tries again.
+
+use accord_fabric::Key;
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
+use accord_fabric::route::{Endpoint, LaneTerms, Route, Wanted};
+use accord_fabric::transport::{SharedLane, Transport, route, route_now};
+use accord_types::turn_lock::TurnLock;
+use accord_types::{NodeId, SessionId};
+use std::time::Duration;
+
+/// How long the agent may take to open the lane: it may not have heard of the session yet.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub(crate) struct DriverLane {
+    agent: Endpoint,
+    terms: LaneTerms,
+    session: SessionId,
+    key: Key,
+    /// Open as long as the session.
+    lane: TurnLock<Option<SharedLane>>,
+}
+
+impl DriverLane {
+    /// Returns the lane of `session` to the agent, not open yet.
+    pub(crate) fn new(agent: Endpoint, terms: LaneTerms, session: SessionId, key: Key) -> Self {
+        Self { agent, terms, session, key, lane: TurnLock::default() }
+    }
+
+    /// Returns the agent's node.
+    pub(crate) fn node(&self) -> NodeId {
+        self.agent.node
+    }
+
+    /// Opens the lane before a device starts, if it is not open.
+    pub(crate) fn open(&self) {
+        let mut lane = self.lane.take();
+        if lane.is_none() {
+            *lane = self.connect(route_now(&self.agent, self.terms));
+        }
+    }
+
+    /// Opens a lane in place of an open one: a restarted agent knows only the program's process.
+    pub(crate) fn open_anew(&self) {
+        let mut lane = self.lane.take();
+        let Some(known) = lane.as_mut() else { return };
+        // By the same way: another one does not name this process. The agent may not listen there yet.
+        let wanted = if known.transport() == Transport::Shm { Wanted::Shm } else { self.terms.wanted };
+        if let Some(new) = self.connect(route(&self.agent, LaneTerms { wanted, ..self.terms })) {
+            std::mem::replace(known, new).shutdown();
+        }
+    }
+
+    fn connect(&self, route: Route) -> Option<SharedLane> {
+        let hello = Hello::new(Purpose::Driver, self.session, 0, PeerId::PROGRAM);
+        handshake::connect_by(&route, &hello, &self.key, CONNECT_MAX).ok()
+    }
+
+    /// Closes the lane, because the program drives no device any more.
+    pub(crate) fn close(&self) {
+        // A child of the program may have the lane's descriptors.
+        let lane = self.lane.take().take();
+        if let Some(lane) = lane {
+            lane.shutdown();
+        }
+    }
+}
+
+impl Drop for DriverLane {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,73 @@
+//! Programs that drive the node's devices themselves, as processes of this machine.
+
+use crate::node::{HEED_MAX, ProcessId};
+use accord_device::descendants::Process;
+use accord_types::threads;
+use nix::unistd::geteuid;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Returns the process that has this number now.
+pub(crate) fn process_of(pid: i32) -> Option<ProcessId> {
+    let started = Process::of(Pid::from_raw(pid)?).ok()?.started();
+    Some(ProcessId { pid, started })
+}
+
+/// Returns a descriptor of this very process, or `None` if it has ended.
+fn open(process: ProcessId) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(process.pid)?;
+    let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // The number is not another process's as long as this one has not been waited for.
+    let is_it = Process::of(pid).is_ok_and(|now| now.started() == process.started);
+    is_it.then_some(descriptor)
+}
+
+/// Calls `gone` when the process has ended, on a thread of its own.
+///
+/// # Errors
+/// Returns the system's error if there is no thread.
+pub(crate) fn watch(process: ProcessId, gone: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let watch = move || {
+        if let Some(descriptor) = open(process) {
+            let mut ended = [PollFd::new(&descriptor, PollFlags::IN)];
+            while poll(&mut ended, None).is_err() {}
+        }
+        gone();
+    };
+    threads::spawn("accord-driver", watch).map(drop)
+}
+
+/// Ends a program that drives devices of a session that has ended, and did not stop them. Only an agent of root does so. Returns whether the process is
+/// there.
+pub(crate) fn end(process: ProcessId) -> bool {
+    let pid = process.pid;
+    let Some(descriptor) = open(process) else { return false };
+    if !geteuid().is_root() {
+        tracing::warn!(
+            "process {pid} uses devices of a session that has ended, and does not stop them: end the process, so that they are free for others"
+        );
+        return true;
+    }
+    let limit = HEED_MAX.as_secs();
+    tracing::warn!(
+        "process {pid} uses devices of a session that has ended, and has not stopped them in {limit} s: it is ended"
+    );
+    if let Err(error) = pidfd_send_signal(descriptor.as_fd(), Signal::KILL) {
+        tracing::warn!("process {pid} cannot be ended: {error}");
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_number_and_its_start() {
+        let own = process_of(std::process::id().cast_signed()).unwrap();
+        assert!(open(own).is_some());
+        assert!(open(ProcessId { started: own.started + 1, ..own }).is_none());
+        assert_eq!(process_of(i32::MAX), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! The file that keeps what outlives an agent: jobs that hold devices, and the programs that drive these themselves. It counts for this boot of the
+//! machine, this node and this coordinator.
+
+use crate::node::{Driver, Kept, ProcessId};
+use accord_proto::v1;
+use accord_types::turn_lock::TurnLock;
+use accord_types::{NodeId, SessionId, SessionKey};
+use nix::unistd::geteuid;
+use prost::Message;
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest file that is read, in bytes: more than the rules' bounds allow.
+const BYTES_MAX: u64 = 16 << 20;
+/// Name of the file's format.
+const FORM: &str = "accord grants 1";
+
+/// See the module.
+pub(crate) struct KeptGrants {
+    file: PathBuf,
+    head: String,
+    /// Which change of the rules was written last.
+    written: TurnLock<Option<u64>>,
+}
+
+/// Returns the default folder: in memory, this user's own.
+pub(crate) fn default_folder() -> PathBuf {
+    const NAME: &str = "accord-node-agent";
+    match (geteuid(), std::env::var_os("XDG_RUNTIME_DIR")) {
+        (user, _) if user.is_root() => Path::new("/run").join(NAME),
+        (_, Some(folder)) => Path::new(&folder).join(NAME),
+        (user, None) => std::env::temp_dir().join(format!("{NAME}-{user}")),
+    }
+}
+
+impl KeptGrants {
+    /// Returns the file in `folder`, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// Returns the error of making the folder, or `PermissionDenied` if other users can write to it.
+    pub(crate) fn new(folder: &Path, boot: &str, coordinator: &str, node: &str) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let found = fs::symlink_metadata(folder)?;
+        if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it is no folder that only this user can write to",
+            ));
+        }
+        let mut hasher = DefaultHasher::new();
+        (coordinator, node).hash(&mut hasher);
+        let file = folder.join(format!("{:016x}.grants", hasher.finish()));
+        let head = format!("{FORM}\nboot {:?}\ncoordinator {coordinator:?}\nnode {node:?}\n", boot.trim());
+        Ok(Self { file, head, written: TurnLock::new(None) })
+    }
+
+    /// Returns the kept grants with the time that is left of them at `since_boot`; none if they are of another boot.
+    pub(crate) fn read(&self, since_boot: Duration) -> Kept {
+        let mut bytes = Vec::new();
+        let read = File::open(&self.file).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
+        let kept = read.ok().and_then(|_| decode(bytes.strip_prefix(self.head.as_bytes())?, since_boot));
+        kept.unwrap_or_default()
+    }
+
+    /// Writes the grants, whole or not at all, unless `change` was written already. Removes the file if there is nothing to keep.
+    pub(crate) fn write(&self, change: u64, kept: impl FnOnce() -> Kept, since_boot: Duration) {
+        let mut written = self.written.take();
+        if *written == Some(change) {
+            return;
+        }
+        match self.put(&kept(), since_boot) {
+            Ok(()) => *written = Some(change),
+            Err(error) => tracing::warn!("grants cannot be kept in {}: {error}", self.file.display()),
+        }
+    }
+
+    fn put(&self, kept: &Kept, since_boot: Duration) -> io::Result<()> {
+        if kept.jobs.is_empty() && kept.drivers.is_empty() {
+            return match fs::remove_file(&self.file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
+        let new = self.file.with_extension("new");
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(self.head.as_bytes())?;
+        file.write_all(&encode(kept, since_boot))?;
+        fs::rename(&new, &self.file)
+    }
+}
+
+/// Encodes lines of text, an empty line, and a registration.
+fn encode(kept: &Kept, since_boot: Duration) -> Vec<u8> {
+    let mut text = format!("written {}\n", since_boot.as_millis());
+    for Driver { session, job, process, .. } in &kept.drivers {
+        let ProcessId { pid, started } = process.unwrap_or(ProcessId { pid: 0, started: 0 });
+        let job: String = job.iter().flat_map(|key| key.0).map(|byte| format!("{byte:02x}")).collect();
+        let _ = writeln!(text, "driver {} {pid} {started} {job}", session.0);
+    }
+    text.push('\n');
+    let grants = v1::Register {
+        previous_node: kept.node.map(|node| node.0),
+        sessions: kept.sessions.iter().cloned().map(Into::into).collect(),
+        jobs: kept.jobs.iter().cloned().map(Into::into).collect(),
+        ..v1::Register::default()
+    };
+    [text.into_bytes(), grants.encode_to_vec()].concat()
+}
+
+fn decode(bytes: &[u8], since_boot: Duration) -> Option<Kept> {
+    let end = bytes.windows(2).position(|two| two == b"\n\n")?;
+    let text = std::str::from_utf8(&bytes[..end]).ok()?;
+    let grants = v1::Register::decode(&bytes[end + 2..]).ok()?;
+    let mut kept = Kept { node: grants.previous_node.map(NodeId), ..Kept::default() };
+    let mut lines = text.lines();
+    let written: u64 = lines.next()?.strip_prefix("written ")?.parse().ok()?;
+    let passed = u64::try_from(since_boot.as_millis()).ok()?.saturating_sub(written);
+    for line in lines {
+        kept.drivers.push(driver(line)?);
+    }
+    let left = |ends: Option<u64>| ends.map(|ends| ends.saturating_sub(passed));
+    for mut session in grants.sessions {
+        session.ends_in_ms = left(session.ends_in_ms);
+        kept.sessions.push(session.try_into().ok()?);
+    }
+    for mut job in grants.jobs {
+        job.ends_in_ms = left(job.ends_in_ms);
+        kept.jobs.push(job.try_into().ok()?);
+    }
+    Some(kept)
+}
+
+fn driver(line: &str) -> Option<Driver> {
+    let mut words = line.strip_prefix("driver ")?.split(' ');
+    let session = SessionId(words.next()?.parse().ok()?);
+    let process = ProcessId { pid: words.next()?.parse().ok()?, started: words.next()?.parse().ok()? };
+    let job = words.next()?;
+    let byte = |at: usize| u8::from_str_radix(job.get(at..at + 2)?, 16).ok();
+    let key: Option<Vec<u8>> = (0..job.len()).step_by(2).map(byte).collect();
+    let job = match job {
+        "" => None,
+        _ => Some(SessionKey::from_bytes(&key?)?),
+    };
+    let process = Some(process).filter(|process| process.pid > 0);
+    Some(Driver { session, job, process, has_lane: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{HeldDevice, JobGrant, JobToken, SessionGrant};
+
+    fn kept() -> Kept {
+        let key = SessionKey([0xa7; SessionKey::LEN]);
+        let job = JobGrant {
+            token: JobToken { job: 4, key },
+            user: "alice".to_owned(),
+            account: "site/alice".to_owned(),
+            ends_in_ms: Some(5_000),
+            devices: vec![HeldDevice { ordinal: 1, milli: 1_000, memory: 0, exclusive: true }],
+            sessions: vec![SessionId(9)],
+        };
+        let session = SessionGrant { job: Some(key), ..crate::device_memory::tests::grant(9, &[1], 0) };
+        let driver = |session, pid, job| Driver {
+            session: SessionId(session),
+            job,
+            process: (pid > 0).then_some(ProcessId { pid, started: 77 }),
+            has_lane: false,
+        };
+        let drivers = vec![driver(9, 12, Some(key)), driver(10, 0, None)];
+        Kept { node: Some(NodeId(3)), jobs: vec![job], sessions: vec![session], drivers }
+    }
+
+    #[test]
+    fn what_was_kept_is_found_again_on_the_same_boot_and_by_the_same_node_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("grants");
+        let grants = |boot: &str, node: &str| KeptGrants::new(&folder, boot, "c:1", node).unwrap();
+        let second = Duration::from_secs(1);
+        grants("a", "h1").write(1, kept, second);
+        let found = grants("a", "h1").read(second * 3);
+        let mut expected = kept();
+        expected.jobs[0].ends_in_ms = Some(3_000);
+        assert_eq!(found, expected);
+        assert_eq!(grants("b", "h1").read(second), Kept::default());
+        assert_eq!(grants("a", "h2").read(second), Kept::default());
+    }
+
+    #[test]
+    fn a_change_is_written_once_and_nothing_to_keep_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let grants = KeptGrants::new(&folder.path().join("grants"), "a", "c:1", "h1").unwrap();
+        grants.write(1, kept, Duration::ZERO);
+        grants.write(1, || unreachable!("that change was written"), Duration::ZERO);
+        grants.write(2, Kept::default, Duration::ZERO);
+        assert!(!grants.file.exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(KeptGrants::new(folder.path(), "a", "c:1", "h1").is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! Programs that drive devices of this node themselves come, go, and are ended with their jobs.
+
+use super::drivers::{Driver, DriverId, ProcessId};
+use super::effect::Effect;
+use super::executors::ExecutorId;
+use super::state::Node;
+use accord_fabric::ending::ExecutorEnding;
+use accord_types::texts::job_time_is_over;
+use accord_types::{Error, ErrorCode, Result, SessionId};
+use std::time::Duration;
+
+/// Longest time in which a program may stop its devices after the end of its session, before an agent of root ends its process. The coordinator tells it as
+/// soon as it tells the agent.
+pub const HEED_MAX: Duration = Duration::from_secs(30);
+
+impl Node {
+    /// Records that a program drives devices of its session here.
+    ///
+    /// # Errors
+    /// Returns `acc_error_device_unavailable` if the session has ended, or there are too many such programs.
+    pub fn drives(&mut self, now: Duration, session: SessionId, process: Option<ProcessId>) -> Result<DriverId> {
+        let job = self.grant(now, session)?.job;
+        let driver = self.drivers.add(Driver { session, job, process, has_lane: true }).ok_or_else(|| {
+            let cause = format!("too many programs drive devices of node {} themselves", self.name);
+            Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again when other programs have ended")
+        })?;
+        self.kept_changes += 1;
+        Ok(driver)
+    }
+
+    /// Records that a program drives no device any more.
+    pub fn drives_no_longer(&mut self, driver: DriverId) {
+        self.overdue.remove(&driver);
+        self.kept_changes += u64::from(self.drivers.remove(driver));
+    }
+
+    /// Returns the programs that drive devices here without a lane to this agent: their processes are to be watched.
+    pub fn unwatched_drivers(&self) -> Vec<(DriverId, ProcessId)> {
+        let unwatched = self.drivers.all().filter(|(_, driver)| !driver.has_lane);
+        unwatched.filter_map(|(id, driver)| Some((id, driver.process?))).collect()
+    }
+
+    /// Sets the deadline by which the program of a session that the coordinator has ended is to have stopped its devices.
+    pub(super) fn expect_heed(&mut self, now: Duration, session: SessionId) {
+        for (id, _) in self.drivers.all().filter(|(_, driver)| driver.session == session) {
+            self.overdue.entry(id).or_insert(now + HEED_MAX);
+        }
+    }
+
+    /// Ends the sessions of jobs whose time is over, whether a coordinator is there or not. Programs that drive devices themselves hear of it from
+    /// the coordinator only.
+    pub(super) fn end_jobs(&mut self, now: Duration, ends: &mut Vec<ExecutorId>) {
+        for (job, key) in self.jobs.notice_ends(now) {
+            tracing::warn!("job {job} has lasted as long as it was allowed to");
+            let ending = ExecutorEnding::Session(job_time_is_over(job));
+            for session in self.grants.of_job(key) {
+                self.end_session(session, Some(&ending), ends);
+            }
+        }
+    }
+
+    /// Orders the end of processes that have not stopped their devices in time.
+    pub(super) fn end_overdue(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        let over: Vec<DriverId> = self.overdue.iter().filter(|(_, by)| **by <= now).map(|(id, _)| *id).collect();
+        for id in over {
+            self.overdue.remove(&id);
+            let driver = self.drivers.all().find(|(known, _)| *known == id);
+            let process = driver.and_then(|(_, driver)| driver.process);
+            effects.extend(process.map(|process| Effect::EndProcess(id, process)));
+        }
+    }
+}
