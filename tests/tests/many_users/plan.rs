@@ -167,20 +167,12 @@ impl Plan {
             fate => fate,
         };
         let host = usize::try_from(numbers.below(hosts as u64)).unwrap();
-        let plan = Self { way, fate, request, host, lasts: 50 + numbers.below(450) };
-        let takes_own_node = ["local", "nodes=3"].iter().any(|word| request.text.ends_with(word));
-        if plan.is_ended_by_coordinator() && takes_own_node { Self { request: REQUESTS[0], ..plan } } else { plan }
+        Self { way, fate, request, host, lasts: 50 + numbers.below(450) }
     }
 
     /// The request as it is asked for. A job that is to run over its limit has a short one, the others one that they can't reach.
     pub(crate) fn text(&self) -> String {
         let limit = if self.fate == Fate::OverLimit { "1s" } else { "10m" };
-        let text = format!("{} limit={limit}", self.request.text);
-        if self.is_ended_by_coordinator() { format!("{text} avoid=h{}", self.host) } else { text }
-    }
-
-    /// Whether the coordinator ends the program. Regions that the program drives itself, on devices of its own node, go on until it notices.
-    fn is_ended_by_coordinator(&self) -> bool {
-        matches!(self.fate, Fate::OverLimit | Fate::Cancelled) && matches!(self.way, Way::Variable | Way::Mpirun)
+        format!("{} limit={limit}", self.request.text)
     }
 }
