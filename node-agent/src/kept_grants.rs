@@ -156,7 +156,7 @@ mod tests {
     use accord_types::{HeldDevice, JobGrant, JobToken, SessionGrant};
 
     fn kept() -> Kept {
-        let key = SessionKey([0xa7; SessionKey::LEN]);
+        let key = SessionKey(std::array::from_fn(|at| (at * at * 7 + 3) as u8));
         let job = JobGrant {
             token: JobToken { job: 4, key },
             user: "alice".to_owned(),
@@ -165,7 +165,7 @@ mod tests {
             devices: vec![HeldDevice { ordinal: 1, milli: 1_000, memory: 0, exclusive: true }],
             sessions: vec![SessionId(9)],
         };
-        let session = SessionGrant { job: Some(key), ..crate::device_memory::tests::grant(9, &[1], 0) };
+        let session = SessionGrant { key, job: Some(key), ..crate::device_memory::tests::grant(9, &[1], 0) };
         let driver = |session, pid, job| Driver {
             session: SessionId(session),
             job,

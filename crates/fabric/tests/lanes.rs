@@ -226,7 +226,7 @@ fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
     for client in clients {
         let error = client.join().unwrap().unwrap_err().to_string();
         assert!(error.contains("does not have the session's key for this lane"), "{error}");
-        assert!(error.contains("stand in between"), "{error}");
+        assert!(error.contains("may be intercepted"), "{error}");
     }
 }
 
