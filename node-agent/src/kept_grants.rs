@@ -87,11 +87,15 @@ impl KeptGrants {
             };
         }
         let new = self.file.with_extension("new");
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(self.head.as_bytes())?;
-        file.write_all(&encode(kept, since_boot))?;
-        fs::rename(&new, &self.file)
+        let whole = [self.head.as_bytes(), &encode(kept, since_boot)].concat();
+        let replaced = write_to(&new, &whole).and_then(|()| fs::rename(&new, &self.file));
+        // A full disk leaves a part of it.
+        replaced.inspect_err(|_| drop(fs::remove_file(&new)))
     }
+}
+
+fn write_to(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
 /// Encodes lines of text, an empty line, and a registration.

@@ -148,7 +148,8 @@ fn openacc_and_cuda_fortran_share_an_array() {
         [mix.as_os_str(), "scale.o".as_ref(), "scale_f.o".as_ref(), "-o".as_ref(), program.as_os_str()];
     good(&cuf(folder.path(), words));
     for device in ["0", "1"] {
-        assert!(run(&program, &["2x1", "--remote-only"], device).contains("PASS"));
+        let said = run(&program, &["2x1", "--remote-only"], device);
+        assert!(said.contains("PASS"), "{device}: {said}");
     }
 }
 
