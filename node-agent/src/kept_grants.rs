@@ -20,7 +20,7 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Name of the file's format.
 const FORM: &str = "accord grants 1";
 
-/// See the module.
+/// The file of kept grants.
 pub(crate) struct KeptGrants {
     file: PathBuf,
     head: String,

@@ -31,7 +31,7 @@ pub struct Owner {
     pub user: String,
 }
 
-/// So much later than the coordinator an agent ends a session whose time is over: its program hears from the coordinator why before its lanes
+/// Time by which an agent ends a session later than the coordinator, so that the program hears from the coordinator why before its lanes
 /// end. Without a coordinator the agent does it alone.
 pub(super) const AGENT_GRACE_MS: u64 = 500;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How long the agent may take to open the lane: it may not have heard of the session yet.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// A session's lane to the agent of its own node, open while the program drives a device.
 pub(crate) struct DriverLane {
     agent: Endpoint,
     terms: LaneTerms,

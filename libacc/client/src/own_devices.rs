@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long a region may go on before people are told of it.
 const REGION_MAX: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// The devices of its own node that a session drives.
 #[derive(Default)]
 pub(crate) struct OwnDevices {
     devices: Vec<Weak<dyn LocalDeviceClient>>,

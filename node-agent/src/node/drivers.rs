@@ -34,7 +34,7 @@ pub struct Driver {
     pub has_lane: bool,
 }
 
-/// See the module.
+/// The programs that drive devices here.
 #[derive(Debug, Default)]
 pub(super) struct Drivers {
     known: BTreeMap<DriverId, Driver>,

@@ -43,7 +43,7 @@ pub struct Node {
     pub(super) executors: Executors,
     /// Programs that drive devices of this node themselves.
     pub(super) drivers: Drivers,
-    /// When programs whose session has ended are to have stopped their devices.
+    /// Deadlines by which programs whose session has ended are to have stopped their devices.
     pub(super) overdue: BTreeMap<DriverId, Duration>,
     /// Number of changes of the state that outlives the agent.
     pub(super) kept_changes: u64,
