@@ -105,7 +105,9 @@ fn too_many_queues_and_queues_of_accords_own_end_the_session() {
         program.send(&Command::Store { device: 0, queue, dst: start }, &[1]);
         if queue % 256 == 255 {
             // It keeps to the windows of its streams: the last queues of all of them.
-            (queue - 3..=queue).for_each(|last| program.wait(0, last, 1).unwrap());
+            for last in queue - 3..=queue {
+                program.wait(0, last, 1).unwrap();
+            }
         }
     }
     assert!(program.failure(u32::MAX).cause().contains("more than 65536 queues"));
