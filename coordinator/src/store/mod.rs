@@ -38,7 +38,7 @@ pub struct Store {
 
 /// An open file, and its contents.
 pub struct Opened {
-    /// The file, for what comes.
+    /// The open file, for later changes.
     pub store: Store,
     /// All values.
     pub records: Records,

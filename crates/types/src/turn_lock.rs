@@ -2,8 +2,8 @@
 //!
 //! A turn holds nothing that another thread needs for a decision; what is decided quickly is under a [`ShortLock`].
 //! Taking a turn may block until its holder is done, so no thread takes one with a [`ShortLock`] held: debug builds
-//! check that. The house rules list all turns, each with what is waited for and who waits then
-//! (`tests/tests/tidy/locks.rs`).
+//! check that. The house rules list all turns, each with the event that its holder waits for and the threads that it
+//! blocks (`tests/tests/tidy/locks.rs`).
 //!
 //! [`ShortLock`]: crate::short_lock::ShortLock
 

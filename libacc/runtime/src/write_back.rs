@@ -15,7 +15,7 @@ pub(crate) const WRITE_BACK_BYTES_MAX: usize = CHAIN_BYTES_MAX;
 /// A value as the program had it.
 pub(crate) type Value = [u8; WRITE_BACK_BYTES_MAX];
 
-/// The place of the value that counts for what comes next.
+/// The place of the value that counts from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counts {
     /// In the place on the device.

@@ -43,8 +43,8 @@ impl Node {
     /// that, [`Node::key_within`] at most.
     ///
     /// # Errors
-    /// Returns an error if the session or measurement was not announced to this agent, or has ended. Anybody may ask,
-    /// so that the text tells nothing of others.
+    /// Returns an error if the session or measurement was not announced to this agent, or has ended. Strangers may ask,
+    /// so the text tells nothing of other sessions.
     pub fn key_of(
         &self,
         now: Duration,

@@ -20,8 +20,8 @@ impl Progress {
         Self { owner_done: AtomicU64::new(0), worker_may: AtomicU64::new(0), want: AtomicU64::new(u64::MAX) }
     }
 
-    /// Returns the position up to which everything is done: an operation only starts once the other half has got past
-    /// what came before it, so the further half speaks for both.
+    /// Returns the position up to which all operations are done. An operation starts only once the other half has passed the
+    /// operations before it, so the position of the further half holds for both.
     ///
     /// # Errors
     /// Returns an error if the worker says what can't be.

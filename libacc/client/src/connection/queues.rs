@@ -7,8 +7,8 @@ use accord_types::{Error, ErrorCode, QueueId, Result, StreamId, TransferId};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// A command's effect on eager bytes in its queue: whether it may hold up what comes after it. If it may, nothing after
-/// it is eager until it is known to be done.
+/// A command's effect on eager bytes in its queue: whether it may hold up later commands. If it may, no later command
+/// is eager until it is known to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MayStall {
     /// It never does for long.

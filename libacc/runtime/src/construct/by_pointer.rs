@@ -1,7 +1,7 @@
 //! Arrays that `exit data` names by their pointers.
 //!
 //! `exit data delete(p)` of a C pointer is the pointer variable to GCC: eight bytes that are not present, so nothing
-//! would happen. The array would stay, be taken for what comes to lie at its address next, and `copyout(p)` would bring
+//! would happen. The array would stay, be taken for the next array at its address, and `copyout(p)` would bring
 //! nothing. `delete(s.p)` would give up `s`, in which the pointer lies. To the program's author both are the array that
 //! begins where the pointer points.
 
