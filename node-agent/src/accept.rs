@@ -142,8 +142,10 @@ pub(crate) enum Admitted {
     Executor(ExecutorId),
     /// The agent, which watches a program that drives devices.
     Driver(DriverId),
-    /// The agent, which answers.
-    Agent,
+    /// The agent, which counts device memory.
+    Memory,
+    /// The agent, which answers a measurement.
+    Measurement,
 }
 
 /// Admits a lane that has proven its key.
@@ -152,8 +154,8 @@ pub(crate) enum Admitted {
 /// Returns an error with the reason for the client.
 pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Supervisor>) -> Result<Admitted> {
     match hello.purpose {
-        Purpose::Measure => supervisor.admit_measurement(hello, &**lane).map(|()| Admitted::Agent),
-        Purpose::Memory => supervisor.granted(hello, &**lane).map(|_| Admitted::Agent),
+        Purpose::Measure => supervisor.admit_measurement(hello, &**lane).map(|()| Admitted::Measurement),
+        Purpose::Memory => supervisor.granted(hello, &**lane).map(|_| Admitted::Memory),
         Purpose::Driver => supervisor.admit_driver(hello, &**lane).map(Admitted::Driver),
         _ => supervisor.admit(hello, &**lane).map(Admitted::Executor),
     }
@@ -178,8 +180,8 @@ pub(crate) fn hand_over(
 ) -> Result<()> {
     match admitted {
         Admitted::Driver(driver) => supervisor.watch_driver(lane.clone(), client, driver)?,
-        Admitted::Agent if client.hello.purpose == Purpose::Memory => supervisor.count_memory(lane.clone(), client)?,
-        Admitted::Agent => Supervisor::answer_measurement(lane.clone(), client)?,
+        Admitted::Memory => supervisor.count_memory(lane.clone(), client)?,
+        Admitted::Measurement => Supervisor::answer_measurement(lane.clone(), client)?,
         Admitted::Executor(executor) => {
             supervisor.deliver(executor, lane.clone(), client).inspect_err(|error| tracing::warn!("{error}"))?;
         }

@@ -7,6 +7,10 @@ use nix::unistd::geteuid;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Pause after a wait that the system has refused or a signal has ended.
+const POLL_AGAIN: Duration = Duration::from_millis(10);
 
 /// Returns the process that has this number now.
 pub(crate) fn process_of(pid: i32) -> Option<ProcessId> {
@@ -31,7 +35,10 @@ pub(crate) fn watch(process: ProcessId, gone: impl FnOnce() + Send + 'static) ->
     let watch = move || {
         if let Some(descriptor) = open(process) {
             let mut ended = [PollFd::new(&descriptor, PollFlags::IN)];
-            while poll(&mut ended, None).is_err() {}
+            // Not as an end: the program would still drive the devices that are freed then.
+            while poll(&mut ended, None).is_err() {
+                std::thread::sleep(POLL_AGAIN);
+            }
         }
         gone();
     };

@@ -100,6 +100,7 @@ struct ClusterAndPeers {
     agents: HashMap<LinkId, AgentSender>,
     clients: HashMap<ClientId, mpsc::Sender<Message>>,
     connections: u64,
+    /// Effects that wait for no decision to be durable.
     effects: Vec<Effect>,
     /// Whether watchers should look at the view again.
     changed: bool,
@@ -207,7 +208,7 @@ impl Driver {
     /// Carries out what may be, and shows what has changed.
     fn finish(&self, mut state: ShortGuard<'_, ClusterAndPeers>, now: Millis) {
         loop {
-            let effects = state.free_effects();
+            let effects = std::mem::take(&mut state.effects);
             if effects.is_empty() {
                 break;
             }
@@ -359,11 +360,6 @@ impl ClusterAndPeers {
             Some(journal) => journal.take(self.cluster.take_step(), effects),
             None => effects,
         });
-    }
-
-    /// Effects that wait for nothing.
-    fn free_effects(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.effects)
     }
 
     /// Effects that fail are inputs again: an outbox that is full is a lost connection.
