@@ -119,7 +119,7 @@ fn inventory(text: &str) -> Result<Vec<(DeviceClass, u32)>> {
 }
 
 fn as_text(waits: &[LongestWait]) -> String {
-    let mut text = String::from("nothing is wrong. The longest waits (docs/shared-cluster.md has the formula):\n");
+    let mut text = String::from("nothing is wrong. The longest waits (docs/site/shared-cluster.md has the formula):\n");
     for wait in waits {
         text.push_str(&format!("{}\n", wait.account));
         text.extend(wait.lines().into_iter().map(|line| format!("  {line}\n")));

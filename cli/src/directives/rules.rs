@@ -1,4 +1,4 @@
-//! What GCC silently drops, gets wrong or refuses, and what to write instead. docs/gcc.md has the table.
+//! What GCC silently drops, gets wrong or refuses, and what to write instead. docs/use/gcc.md has the table.
 
 use super::calls::{WaitList, calls_for};
 use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered};

@@ -1,4 +1,4 @@
-//! docs/gcc.md and what `accord lint` finds are in step: every row has a source in which it is found, or says why not.
+//! docs/use/gcc.md and what `accord lint` finds are in step: every row has a source in which it is found, or says why not.
 
 use super::{Language, Outside, findings};
 use Language::{C, FreeFortran};
@@ -119,7 +119,7 @@ const EXAMPLES: &[(&str, Language, &str)] = &[
 const UNSEEN: &str = "lint can't see it:";
 
 fn rows() -> Vec<String> {
-    let page = include_str!("../../../docs/gcc.md");
+    let page = include_str!("../../../docs/use/gcc.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
     let rows = rows.filter(|row| !row.starts_with("written |") && !row.starts_with("---"));
     rows.map(str::to_owned).collect()

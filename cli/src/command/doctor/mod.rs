@@ -217,7 +217,7 @@ fn gpu_aware(part: &MpiPart) -> Item {
     match part {
         MpiPart::None(_) => Item::unseen(WHAT, "there is no MPI part", "only with --fabric mpi it matters"),
         MpiPart::Here { .. } => {
-            let how = "agents with --fabric mpi try it at their start: have accord run start accord doctor with them; docs/jobs.md";
+            let how = "agents with --fabric mpi try it at their start: have accord run start accord doctor with them; docs/use/jobs.md";
             Item::unseen(WHAT, "not tried here", how)
         }
     }

@@ -431,7 +431,7 @@ fn findings_are_bounded_and_say_how_many_more_there_are() {
 
 #[test]
 fn documented_files_are_read() {
-    let document = include_str!("../../../../docs/shared-cluster.md");
+    let document = include_str!("../../../../docs/site/shared-cluster.md");
     let mut examples = 0;
     for example in document.split("```toml\n").skip(1) {
         read(example.split("```").next().unwrap_or_default());
@@ -442,7 +442,7 @@ fn documented_files_are_read() {
 
 #[test]
 fn every_key_is_documented() {
-    let document = include_str!("../../../../docs/shared-cluster.md");
+    let document = include_str!("../../../../docs/site/shared-cluster.md");
     let all: BTreeSet<&str> =
         [keys::FILE, keys::SITE, keys::ACCOUNT, keys::USER].into_iter().flatten().copied().collect();
     let missing: Vec<&&str> = all.iter().filter(|key| !document.contains(&format!("`{key}`"))).collect();

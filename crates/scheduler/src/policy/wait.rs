@@ -1,4 +1,4 @@
-//! The longest wait of a job, by a formula that docs/shared-cluster.md explains.
+//! The longest wait of a job, by a formula that docs/site/shared-cluster.md explains.
 
 use super::site::SitePolicy;
 use super::{Account, AccountId, SITE};

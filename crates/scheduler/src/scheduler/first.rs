@@ -1,6 +1,6 @@
 //! Reserved starts that others give way to: of jobs within a guarantee, and of the first job beyond all guarantees.
 //!
-//! They make the longest wait of a job hold (`docs/shared-cluster.md`). The first job beyond all guarantees is the first of an account with
+//! They make the longest wait of a job hold (`docs/site/shared-cluster.md`). The first job beyond all guarantees is the first of an account with
 //! the highest level. It stays first until it starts, unless an administrator puts another one first, or one is two levels higher.
 
 use super::Scheduler;
