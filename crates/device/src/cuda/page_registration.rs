@@ -1,5 +1,5 @@
 //! Page-locks arrays of the program that are copied again and again, so that the device's engines reach them. One for the
-//! process: its devices share what is locked. See docs/design/page-registration.md for when, and for what must stay true.
+//! process: its devices share what is locked. See docs/design/cuda.md ("Page-locked arrays") for when, and for what must stay true.
 
 use super::context::Context;
 use super::device_stream::DeviceStream;

@@ -168,7 +168,7 @@ impl Entry {
     }
 
     /// Counts a copy of `bytes` bytes from or to the program's memory. True once in the entry's life: when locking its pages is
-    /// likely to pay, see docs/design/page-registration.md.
+    /// likely to pay, see docs/design/cuda.md ("Page-locked arrays").
     pub(crate) fn moves(&mut self, bytes: usize) -> bool {
         /// Shorter copies gain nothing.
         const COPY_MIN: usize = 64 << 10;
