@@ -212,7 +212,7 @@ impl Case<'_> {
             }
             3 if self.dynamic > 0 => {
                 let (kind, queue) = (self.random.one(&["copyout", "delete"]), self.queue());
-                // finalize of a component ends its object too (docs/design/data-clauses.md).
+                // finalize of a component ends its object too (docs/design/data.md).
                 let finalize = self.random.chance(4) && self.holder != Holder::Component;
                 let words = if finalize { " finalize" } else { "" };
                 self.line(format!("!$acc exit data {kind}({name}){words}{queue}"));

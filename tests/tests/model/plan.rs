@@ -170,7 +170,7 @@ impl Planner {
         self.put(n, Op { device, queue, act });
     }
 
-    /// A region that leaves a variable alone at first, and changes it later, is not expected to: docs/design/data-clauses.md. So all change it.
+    /// A region that leaves a variable alone at first, and changes it later, is not expected to: docs/design/data.md. So all change it.
     fn that_changes(&self, act: Act) -> Act {
         let more = |by: Affine| Affine { c: by.c + 1, ..by };
         match act {

@@ -10,7 +10,7 @@ pub(crate) const DEVICES: usize = 2;
 /// The host and all queues.
 const THREADS: usize = 1 + DEVICES * QUEUES;
 pub(crate) const HOST: usize = 0;
-/// Bytes of the largest variable that regions are taken to leave alone mostly (docs/design/data-clauses.md).
+/// Bytes of the largest variable that regions are taken to leave alone mostly (docs/design/data.md).
 const SCALAR_MAX: usize = 32;
 
 type Clock = [u32; THREADS];

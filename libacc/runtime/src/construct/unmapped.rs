@@ -3,7 +3,7 @@
 //! Programs for unified memory hand plain pointers over. With `ACCORD_UNMAPPED=map` the whole block that such a pointer names is
 //! lent to the region: a copy of it is on the device for this one launch ([`Loan`]), and what the region has changed comes back
 //! before the call returns. A GPU that reaches the program's memory itself uses it as it is. Without the setting the region gets what it would get under GCC's own runtime, and if it crashes the message names
-//! those pointers. `docs/design/unmapped.md` says why it is so.
+//! those pointers. `docs/design/data.md` says why it is so.
 
 use super::kind::{Absent, Data};
 use super::map::{Mapping, Mode, Stop};
