@@ -51,7 +51,7 @@ pub struct StartConfig {
     pub images: Arc<Images>,
     /// Folder for compiled code; none: every start compiles.
     pub cache: Option<PathBuf>,
-    /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
+    /// Other processes of the machine may reach the memory, see docs/design/transports.md.
     pub ipc: bool,
     /// Whether memory may have been another user's, whose data must not be readable there.
     pub scrub: bool,

@@ -1,4 +1,4 @@
-//! Copies to GPUs that other processes of this machine drive, see docs/design/ipc.md.
+//! Copies to GPUs that other processes of this machine drive, see docs/design/transports.md.
 
 use crate::config::ExecutorConfig;
 use accord_device::Device;

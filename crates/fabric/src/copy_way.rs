@@ -1,5 +1,5 @@
 //! Chooses the way of a copy between two devices: of the possible ones the one that takes least time, see
-//! docs/design/routes.md.
+//! docs/design/devices.md.
 //!
 //! A function without state or clock, which allocates nothing: it is called for each copy.
 

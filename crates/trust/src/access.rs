@@ -1,4 +1,4 @@
-//! What a role may do. Pure, and the only place that decides it; docs/design/certificates.md has the same table.
+//! What a role may do. Pure, and the only place that decides it; docs/design/trust.md has the same table.
 
 use crate::name::{ANY_NODE, PeerName, Role};
 use accord_types::{Error, ErrorCode, Result};
@@ -133,8 +133,8 @@ pub fn check_node(roles: &[Role], node: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The rows of docs/design/certificates.md.
-    const TABLE: &str = include_str!("../../../docs/design/certificates.md");
+    /// The rows of docs/design/trust.md.
+    const TABLE: &str = include_str!("../../../docs/design/trust.md");
 
     fn role(kind: &str) -> Role {
         match kind {

@@ -2,7 +2,7 @@
 //!
 //! Programs of MPI jobs compute numbers in two ways: `local_rank % n`, which wants the own node's devices first, and
 //! `rank % n`, which wants one order for all. The first number that a program names tells which one it is.
-//! docs/design/numbering.md has the reasons, and tables of who gets what.
+//! docs/design/devices.md has the reasons, and what each order promises.
 
 use accord_types::Rank;
 

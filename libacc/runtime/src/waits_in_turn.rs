@@ -1,6 +1,6 @@
 //! Waits for queues of several devices, one after the other: each would cost a round trip. So a thread that waits for
 //! one device's queues also asks about those of other far devices, as far as the program has waited for them before
-//! (docs/design/connection.md, Waits in turn).
+//! (docs/design/processes.md, Waits in turn).
 
 use crate::ports::DeviceClient;
 use accord_types::short_lock::ShortLock;

@@ -41,7 +41,7 @@ pub struct CudaConfig {
     pub images: Arc<Images>,
     /// Place of its memory; `None`: the driver chooses.
     pub place: Option<AddressRange>,
-    /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
+    /// Other processes of the machine may reach the memory, see docs/design/transports.md.
     pub ipc: bool,
     /// Memory is cleared before it is used: it may have been another user's.
     pub scrub: bool,

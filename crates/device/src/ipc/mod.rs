@@ -1,4 +1,4 @@
-//! Memory of devices that processes of one machine reach in each other, see docs/design/ipc.md.
+//! Memory of devices that processes of one machine reach in each other, see docs/design/transports.md.
 //!
 //! The owner of memory says where a range is by a memory handle. An [`Exporter`] in the owner hands the pieces of it to an
 //! [`Importer`] in the process that wants to write there, over a socket that the two share. What a piece is, and how it is mapped, is the

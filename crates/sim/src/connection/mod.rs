@@ -4,7 +4,7 @@
 //! What decides is the real thing: a program's connection (`accord_client::connection`), the executor (`accord_executor::executor`),
 //! who waits for whom in a copy between executors and which lane it gets (`accord_fabric::transfer`), and so is the coding of
 //! commands and events. The threads around them do what those of `libacc/client/src/remote`, of the executor's driver and of its
-//! peers do, one step at a time in an order that the seed decides. Devices are simulated. docs/design/connection.md says what is
+//! peers do, one step at a time in an order that the seed decides. Devices are simulated. docs/design/processes.md says what is
 //! checked.
 
 mod actor;

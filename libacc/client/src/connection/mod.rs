@@ -1,4 +1,4 @@
-//! The connection of a program to an executor, without I/O, clock or threads: [`Machine`]. docs/design/connection.md says what it
+//! The connection of a program to an executor, without I/O, clock or threads: [`Machine`]. docs/design/processes.md says what it
 //! decides. `remote` has the lanes and the threads around it; the simulation in `crates/sim` has others.
 
 mod ask_ahead;

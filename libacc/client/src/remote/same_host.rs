@@ -1,4 +1,4 @@
-//! Copies between GPUs of this process and those that executors of this machine drive, see docs/design/ipc.md.
+//! Copies between GPUs of this process and those that executors of this machine drive, see docs/design/transports.md.
 
 use super::node_spec::NodeSpec;
 use accord_executor::same_host::SameHostPeer;
