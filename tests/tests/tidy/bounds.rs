@@ -1,11 +1,11 @@
-//! Every queue has a named bound: `docs/design/bounds.md` lists them.
+//! Every queue has a named bound: `tests/data/bounds.md` lists them.
 
 use crate::sources::{code, is_tests, sources, without_text};
 use accord_tests::repository_file;
 use regex_lite::Regex;
 use std::path::Path;
 
-pub(crate) const DOCUMENT: &str = "docs/design/bounds.md";
+pub(crate) const DOCUMENT: &str = "tests/data/bounds.md";
 const SHIPPED: &[&str] = &["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "mpi"];
 
 pub(crate) fn document() -> String {

@@ -1,4 +1,4 @@
-//! Every collection that others can make grow is in `docs/design/bounds.md`, with what bounds it.
+//! Every collection that others can make grow is in `tests/data/bounds.md`, with what bounds it.
 
 use crate::bounds::{DOCUMENT, document};
 use crate::sources::{code, is_tests, sources, without_text};
