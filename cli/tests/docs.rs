@@ -28,7 +28,7 @@ fn the_page_of_settings_is_the_table() {
         "# Environment variables\n\n\
          Every setting, from the table in `crates/types/src/settings.rs` (a test keeps this page true).\n\
          `accord info --settings` prints the values in force. An empty value, or one of blanks, counts as not set. Where\n\
-         other names are given, the first one that is set counts. A variable that begins with `ACCORD_` and is none of these is told on standard error, with the\n\
+         other names are given, the first one that is set counts. A variable that begins with `ACCORD_` and is none of these is reported on standard error, with the\n\
          nearest name: by the program at its first use of a device (in an MPI job by rank 0), by the services at their start, and by `accord info --settings`.\n\n\
          | setting | value | default | what it does | other names |\n\
          | --- | --- | --- | --- | --- |\n",
