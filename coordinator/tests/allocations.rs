@@ -449,7 +449,7 @@ fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_hel
 }
 
 #[test]
-fn a_program_that_asked_for_nothing_holds_what_it_uses_and_ends_if_it_uses_what_a_job_has() {
+fn a_program_that_asked_for_nothing_holds_what_it_uses_and_is_refused_what_a_job_has() {
     let mut bench = Bench::with_agents(&["h1"]);
     granted(&bench.ask(1, ""), 1).unwrap();
     granted(&bench.ask(2, ""), 2).unwrap();
@@ -458,14 +458,34 @@ fn a_program_that_asked_for_nothing_holds_what_it_uses_and_ends_if_it_uses_what_
     let job = granted(&bench.ask(3, "1:cpu"), 3).unwrap();
     assert_eq!(bench.devices(job), [(0, 1)]);
     assert!(queued(&bench.ask(4, "1:cpu"), 4).is_some());
-    let effects = bench.give(Input::Uses { client: ClientId(2), device: 1 });
-    let ended = effects.iter().find_map(|effect| match effect {
-        Effect::ToClient(ClientId(2), ClientPush::Ended(text)) => Some(text),
-        _ => None,
+    let uses = |bench: &mut Bench, device| match &bench.give(Input::MayUse { client: ClientId(2), device })[..] {
+        [Effect::ToClient(ClientId(2), ClientPush::UseAnswered(answered, error))] if *answered == device => {
+            error.clone()
+        }
+        effects => panic!("{effects:?}"),
+    };
+    // The other device goes on, and the refused one may be used once the job has ended.
+    let error = uses(&mut bench, 1).unwrap();
+    assert!(error.cause().contains("job 1 has device 1 of node h1 to itself"), "{error}");
+    assert_eq!(uses(&mut bench, 0), None);
+    bench.ends(3);
+    assert!(uses(&mut bench, 1).is_some(), "the agent has not confirmed that the device is free");
+    bench.give(Input::ClientGone { client: ClientId(4) });
+    bench.released(1, 3);
+    assert_eq!(uses(&mut bench, 1), None);
+    // Both are in use now, each until its users have ended.
+    assert!(queued(&bench.ask(5, "1:cpu"), 5).is_some());
+    assert!(granted(&bench.ends(1), 5).is_none());
+    // One of an earlier release, which does not ask, loses its session.
+    granted(&bench.ask(6, ""), 6).unwrap();
+    let job = granted(&bench.ends(2), 5).unwrap();
+    let device = bench.devices(job)[0].1;
+    let effects = bench.give(Input::Uses { client: ClientId(6), device });
+    let ended = effects.iter().any(|effect| match effect {
+        Effect::ToClient(ClientId(6), ClientPush::Ended(text)) => text.contains(" of node h1 to itself"),
+        _ => false,
     });
-    assert!(ended.is_some_and(|text| text.contains("device 1 of node h1 is job 1's alone")), "{effects:?}");
-    // The device is free of others once the job has it no more, and the other one when its user has ended.
-    assert!(granted(&bench.ends(1), 4).is_some());
+    assert!(ended, "{effects:?}");
 }
 
 #[test]

@@ -97,6 +97,8 @@ fn lies_of_a_program(session: SessionId) -> Vec<Input> {
         attach(KEY, MALLORY),
         Input::Uses { client, device: 0 },
         Input::Uses { client, device: u32::MAX },
+        Input::MayUse { client, device: 0 },
+        Input::MayUse { client, device: u32::MAX },
         Input::Open { client, request: request("h1"), key: MADE_UP, user: MALLORY.into() },
         Input::Open { client, request: request("h1"), key: MADE_UP, user: MALLORY.into() },
     ];

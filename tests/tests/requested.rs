@@ -1,6 +1,7 @@
 //! Programs that ask for devices: a machine alone gives them, and what takes a scheduler is refused by its word.
 
 use accord_tests::{Cluster, Finished, Job, Tool, libacc, test_program, tool};
+use std::io::Write as _;
 use std::path::Path;
 
 /// It prints how many devices it has.
@@ -73,6 +74,29 @@ fn a_coordinator_gives_a_request_its_devices_and_lets_the_next_one_wait_for_them
     failed(&wrong, 1, &["the account \"physics\" is not for this user"]);
     let run = with_options(&counts, &["--local-cluster", "2x1", "--loopback", "--devices", "1:cpu"]);
     assert!(run.success().unwrap().stdout.starts_with("devices=1\n"));
+}
+
+#[test]
+fn a_program_that_asked_for_nothing_is_refused_the_device_of_a_job_and_goes_on_with_others() {
+    let (program, holds) = (test_program("cluster/refused_device.c").unwrap(), test_program(HOLDS).unwrap());
+    let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").start().unwrap();
+    // It drives the devices of its own node itself, and others by an executor.
+    for node in [cluster.host(0), "elsewhere"] {
+        let (input, mut line) = std::io::pipe().unwrap();
+        let earlier = cluster.job(0, &program).unwrap().env("ACCORD_NODE", node).stdin(input).start().unwrap();
+        earlier.await_output("has 2").unwrap();
+        let (input, ends) = std::io::pipe().unwrap();
+        let job = cluster.job(0, &holds).unwrap().env("ACCORD_DEVICES", "1:cpu").stdin(input).start().unwrap();
+        job.await_output("has 1").unwrap();
+        line.write_all(b"\n").unwrap();
+        let finished = earlier.finish().unwrap().success().unwrap();
+        let refused = format!(" of node {} to itself [acc_error_device_unavailable]; use another", cluster.host(0));
+        for words in [&refused, "error: parallel", "ran on 1 of 2\n"] {
+            assert!(finished.stdout.contains(words), "no {words:?}: {}", finished.report());
+        }
+        drop(ends);
+        job.finish().unwrap().success().unwrap();
+    }
 }
 
 #[test]

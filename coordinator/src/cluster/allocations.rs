@@ -397,14 +397,18 @@ impl Allocations {
         }
     }
 
-    /// A program that has asked for nothing uses a device. Returns the job that has it to itself, if there is one.
-    pub(super) fn used(&mut self, device: DeviceId) -> Option<JobId> {
+    /// The job that has a device to itself.
+    pub(super) fn owner_of(&self, device: DeviceId) -> Option<JobId> {
+        self.exclusive.get(&device).copied()
+    }
+
+    /// A program that has asked for nothing uses a device that no job has to itself.
+    pub(super) fn used(&mut self, device: DeviceId) {
         let users = self.used.entry(device).or_default();
         *users += 1;
         if *users == 1 {
             self.inputs.push_back(Input::InUse { device, in_use: true });
         }
-        self.exclusive.get(&device).copied()
     }
 
     /// One of these programs has ended.

@@ -83,6 +83,8 @@ pub enum ClientPush {
     NodeLost(NodeId, String),
     /// A node's agent was stopped: its devices are lost.
     NodeLeft(NodeId, String),
+    /// The program may use the device with this number, or an error.
+    UseAnswered(u32, Option<Error>),
     /// The session's executor on a node has ended, and why.
     ExecutorEnded(NodeId, String),
     /// For the program's standard error, once.

@@ -90,6 +90,8 @@ pub enum Input {
     Attach { client: ClientId, session: SessionId, request: SessionRequest, key: SessionKey, user: String },
     /// A program started to use the device with this number.
     Uses { client: ClientId, device: u32 },
+    /// A program asks whether it may use the device with this number.
+    MayUse { client: ClientId, device: u32 },
     /// A command of `user`, who is attested, asks for a job that lasts as long as its connection, or comes back to its job; `key` was made for it.
     Hold { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
     /// A program's connection is gone, and with it the session.

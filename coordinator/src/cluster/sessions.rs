@@ -184,6 +184,31 @@ impl Cluster {
         id
     }
 
+    /// A program asks whether it may use a device. It may not if a job was given the device to itself since the program's session opened.
+    pub(super) fn may_use(&mut self, client: ClientId, device: u32, out: &mut Vec<Effect>) {
+        let error = self.holder_of_unused(client, device).map(|(chosen, holder)| self.taken(chosen, holder));
+        if error.is_none() {
+            self.uses(client, device, out);
+        }
+        out.push(Effect::ToClient(client, ClientPush::UseAnswered(device, error)));
+    }
+
+    /// The job that has a device to itself which a program that asked for nothing does not use yet.
+    fn holder_of_unused(&self, client: ClientId, device: u32) -> Option<(DeviceId, JobId)> {
+        let session = self.sessions.get(self.clients.get(&client)?)?;
+        let chosen = *session.lease.devices.get(usize::try_from(device).ok()?)?;
+        let is_new = session.origin == Origin::Own && session.job.is_none() && !session.used.contains(&chosen);
+        self.allocations.owner_of(chosen).filter(|_| is_new).map(|holder| (chosen, holder))
+    }
+
+    /// The error of a program at a device that a job has to itself.
+    fn taken(&self, device: DeviceId, holder: JobId) -> Error {
+        let node = self.nodes.get(&device.node).map_or("?", |node| node.name.as_str());
+        let cause = format!("job {holder} has device {} of node {node} to itself", device.ordinal);
+        let remedy = "use another device, or ask for devices by ACCORD_DEVICES";
+        Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy).node(node)
+    }
+
     /// Ranks of one program, on whatever nodes, that crowd on one device while others idle are told so, once.
     pub(super) fn uses(&mut self, client: ClientId, device: u32, out: &mut Vec<Effect>) {
         let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
@@ -191,7 +216,8 @@ impl Cluster {
         let Some(&chosen) = chosen else { return };
         if session.origin == Origin::Own && session.job.is_none() && session.used.insert(chosen) {
             let id = session.id;
-            if let Some(holder) = self.allocations.used(chosen) {
+            self.allocations.used(chosen);
+            if let Some(holder) = self.allocations.owner_of(chosen) {
                 return self.end_for_holder(id, chosen, holder, out);
             }
         }
@@ -244,11 +270,11 @@ impl Cluster {
         }
     }
 
-    /// A program that has asked for nothing uses a device that was given to a job meanwhile.
+    /// A program that has asked for nothing uses a device that was given to a job meanwhile. Programs of earlier releases don't ask before.
     fn end_for_holder(&mut self, id: SessionId, device: DeviceId, holder: JobId, out: &mut Vec<Effect>) {
         let node = self.nodes.get(&device.node).map_or("?", |node| node.name.as_str());
         let text = format!(
-            "device {} of node {node} is job {holder}'s alone since it was asked for; ask for devices by ACCORD_DEVICES",
+            "job {holder} has device {} of node {node} to itself; ask for devices by ACCORD_DEVICES",
             device.ordinal
         );
         tracing::info!("session {id} has ended: {text}");

@@ -175,6 +175,7 @@ impl Cluster {
                 self.hold(now, Opener { client, request, owner }, out);
             }
             Input::Uses { client, device } => self.uses(client, device, out),
+            Input::MayUse { client, device } => self.may_use(client, device, out),
             Input::ClientGone { client } => self.client_gone(client, false, out),
             Input::ClientLost { client } => self.client_gone(client, true, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),

@@ -461,6 +461,7 @@ impl ClusterAndPeers {
             ClientPush::NodeLost(node, name) => Message::NodeLost { node, name },
             ClientPush::NodeLeft(node, name) => Message::NodeLeft { node, name },
             ClientPush::ExecutorEnded(node, why) => Message::ExecutorEnded { node, why },
+            ClientPush::UseAnswered(device, error) => Message::UseAnswered { device, error },
             ClientPush::Warning(text) => Message::Warning(text),
             ClientPush::Ended(text) => Message::Ended(text),
         };

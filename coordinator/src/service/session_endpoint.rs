@@ -102,6 +102,7 @@ impl SessionEndpoint {
             loop {
                 match read_message_or_end(&mut reader).await {
                     Ok(Ok(Message::Uses(device))) => self.driver.input(Input::Uses { client, device }),
+                    Ok(Ok(Message::MayUse(device))) => self.driver.input(Input::MayUse { client, device }),
                     Ok(Ok(_)) => return Err(refused("it sent a message that only the coordinator sends")),
                     Ok(Err(end)) => {
                         is_lost = end == End::Lost;

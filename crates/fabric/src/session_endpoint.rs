@@ -8,7 +8,9 @@
 //!                                    <-    Granted(lease), or Refused(error) and the end
 //!   Hold(request), of `accord run`   ->                       a job for as long as the connection lasts
 //!                                    <-    Queued(job) as above, Held(job), or Refused(error) and the end
-//!   Uses(device number)              ->                       any time later
+//!   MayUse(device number)            ->                       before each device's first use, of a program that asked for nothing
+//!                                    <-    UseAnswered(device number, error)
+//!   Uses(device number)              ->                       any time later, of a job's program
 //!                                    <-    NodeLost, Warning  any time later
 //! ```
 //!
@@ -318,6 +320,11 @@ impl SessionConnection {
             Err(error) if error.code() == ErrorCode::System => Ok(Heard::Message(None)),
             other => other,
         }
+    }
+
+    /// Asks the coordinator whether a device number may be used. Best effort: a connection that breaks has no answer.
+    pub fn ask_use(&self, device: u32) {
+        let _ = self.lane.send(&Message::MayUse(device).encode());
     }
 
     /// Reports to the coordinator which device number is in use. Best effort.

@@ -398,6 +398,12 @@ fn session_seeds() -> Vec<Vec<u8>> {
         Message::Queued(QueuedJob { token, position: 2, why: "devices".into(), starts_in_ms: Some(1) }),
         Message::Held(HeldJob { token, devices: 8 }),
         Message::Uses(3),
+        Message::MayUse(3),
+        Message::UseAnswered { device: 3, error: None },
+        Message::UseAnswered {
+            device: 4,
+            error: Some(Error::new(ErrorCode::DeviceUnavailable, "held").remedy("wait")),
+        },
         Message::Granted(lease),
         Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),
         Message::NodeLost { node: NodeId(2), name: "h2".into() },

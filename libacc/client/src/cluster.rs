@@ -6,6 +6,9 @@ use accord_runtime::ports::DeviceClient;
 use accord_types::{Error, Result};
 use std::sync::Arc;
 
+/// Called before a device starts, which it may refuse.
+pub type BeforeStart = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
 /// A device of this machine, driven in-process: what copies between devices need to know of it.
 pub trait LocalDeviceClient: DeviceClient {
     /// The device behind it, started, with its queues.
@@ -14,10 +17,10 @@ pub trait LocalDeviceClient: DeviceClient {
     /// Returns an error if it is not started, or has failed.
     fn hosted(&self) -> Result<Arc<Hosted>>;
 
-    /// Has `report` called whenever the device is about to start: the coordinator warns of ranks that crowd
-    /// on one device. Ports that can't tell need not.
-    fn on_start(&self, report: Box<dyn Fn() + Send + Sync>) {
-        let _ = report;
+    /// Has `before` called whenever the device is about to start: the coordinator may have given the device to a job, and warns of ranks
+    /// that crowd on one device. Ports that can't tell need not.
+    fn on_start(&self, before: BeforeStart) {
+        let _ = before;
     }
 
     /// The lease's quota of streams for the program's queues; 0 is none. Told before the device starts.

@@ -6,39 +6,94 @@ use accord_fabric::frame::session::{Claim, Message};
 use accord_fabric::session_endpoint::{self, Attachment, SessionConnection};
 use accord_types::backoff::Backoff;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::turn_lock::TurnLock;
+use accord_types::{Error, Result};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// The limit of each wait for the coordinator's answer.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The longest wait for the coordinator's word that a device may be used. A coordinator that is stopped delays each program once by it.
+const USE_ANSWER_MAX: Duration = Duration::from_secs(3);
+
 /// The program's connection to the coordinator.
 pub(crate) struct CoordinatorLink {
     coordinator: Coordinator,
     claim: Claim,
     state: ShortLock<Presence>,
-    /// The session is over.
+    /// The session is over, the connection is broken, or an answer is there.
     changed: Condvar,
+    /// One thread at a time asks for a device and waits for the answer.
+    asking: TurnLock<()>,
 }
 
 struct Presence {
     /// None: it is broken.
     connection: Option<Arc<SessionConnection>>,
     over: bool,
+    /// The device number that a thread waits for permission to use, and the answer.
+    asked: Option<(u32, Option<Result<()>>)>,
+    /// The coordinator has left a question unanswered, and nothing has arrived since.
+    is_silent: bool,
 }
 
 impl CoordinatorLink {
     pub(crate) fn new(coordinator: Coordinator, claim: Claim, connection: SessionConnection) -> Arc<Self> {
-        let state = Presence { connection: Some(Arc::new(connection)), over: false };
-        Arc::new(Self { coordinator, claim, state: ShortLock::new(state), changed: Condvar::new() })
+        let state = Presence { connection: Some(Arc::new(connection)), over: false, asked: None, is_silent: false };
+        let (state, changed, asking) = (ShortLock::new(state), Condvar::new(), TurnLock::default());
+        Arc::new(Self { coordinator, claim, state, changed, asking })
     }
 
-    /// Tells the coordinator which device number is in use. Best effort.
-    pub(crate) fn report_use(&self, device: u32) {
-        let connection = self.lock().connection.clone();
-        if let Some(connection) = connection {
+    /// Tells the coordinator which device number is about to be used. A program that has asked for nothing asks and waits for the answer, as the
+    /// device may be a job's by now. It goes on without one while there is no coordinator, or that does not answer.
+    ///
+    /// # Errors
+    /// Returns the coordinator's error if a job has the device to itself.
+    pub(crate) fn use_device(&self, device: u32) -> Result<()> {
+        let _one = self.asking.take();
+        let mut state = self.lock();
+        let Some(connection) = state.connection.clone() else { return Ok(()) };
+        if self.is_of_job() {
+            drop(state);
             connection.report_use(device);
+            return Ok(());
         }
+        let waits = !state.is_silent;
+        state.asked = waits.then_some((device, None));
+        drop(state);
+        connection.ask_use(device);
+        if !waits {
+            return Ok(());
+        }
+        let unanswered =
+            |state: &mut Presence| !state.over && state.connection.is_some() && matches!(state.asked, Some((_, None)));
+        let (mut state, is_late) =
+            ShortGuard::wait_timeout_while(self.lock(), &self.changed, USE_ANSWER_MAX, unanswered);
+        state.is_silent = is_late;
+        state.asked.take().and_then(|(_, answer)| answer).unwrap_or(Ok(()))
+    }
+
+    /// Hands an answer to the thread that waits for it. Returns an error that no thread waits for: the device is in use already.
+    fn answer(&self, device: u32, answer: Result<()>) -> Result<()> {
+        let mut state = self.lock();
+        match &mut state.asked {
+            Some((asked, waiting @ None)) if *asked == device => *waiting = Some(answer),
+            _ => return answer,
+        }
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Lets the thread go on that waits for an answer: the session has ended, so that the start of its device fails.
+    fn stop_waiting(&self) {
+        let mut state = self.lock();
+        if let Some((_, answer @ None)) = &mut state.asked {
+            *answer = Some(Ok(()));
+        }
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// Ends the session.
@@ -63,9 +118,21 @@ impl CoordinatorLink {
         loop {
             let connection = self.lock().connection.clone()?;
             while let Ok(Some(message)) = connection.next() {
-                hear(message);
+                self.lock().is_silent = false;
+                if matches!(message, Message::Ended(_)) {
+                    self.stop_waiting();
+                }
+                hear(match message {
+                    Message::UseAnswered { device, error } => match self.answer(device, error.map_or(Ok(()), Err)) {
+                        Ok(()) => continue,
+                        // A late one: the device is in use, and the session has no right to it.
+                        Err(error) => Message::Ended(words(&error)),
+                    },
+                    message => message,
+                });
             }
             self.lock().connection = None;
+            self.changed.notify_all();
             drop(connection);
             if let Some(why) = self.come_back() {
                 return Some(why);
@@ -104,4 +171,10 @@ impl CoordinatorLink {
     fn lock(&self) -> ShortGuard<'_, Presence> {
         self.state.lock()
     }
+}
+
+/// Returns the error as the reason for a session's end: the cause, and the remedy after a semicolon.
+fn words(error: &Error) -> String {
+    let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+    format!("{}{remedy}", error.cause())
 }

@@ -1,6 +1,6 @@
 //! A device of this machine, driven in-process: what is the same for all kinds.
 
-use crate::cluster::LocalDeviceClient;
+use crate::cluster::{BeforeStart, LocalDeviceClient};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::cpu::float_control;
 use accord_device::{
@@ -37,7 +37,7 @@ pub struct InProcess {
     early: ShortLock<Option<DriverContext>>,
     /// Where its memory is to lie.
     place: ShortLock<Option<AddressRange>>,
-    on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_start: OnceLock<BeforeStart>,
     stream_quota: AtomicU32,
     account: OnceLock<Arc<dyn MemoryAccount>>,
     /// Why the session is over.
@@ -89,6 +89,14 @@ impl InProcess {
     /// Returns the session's end if it is over.
     fn check_over(&self) -> Result<()> {
         self.over.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Has others learn that the device is in use, before it is.
+    ///
+    /// # Errors
+    /// Returns an error if the device is a job's.
+    fn may_start(&self) -> Result<()> {
+        self.on_start.get().map_or(Ok(()), |before| before().map_err(|e| self.place(e)))
     }
 
     pub(crate) fn place(&self, error: Error) -> Error {
@@ -165,9 +173,9 @@ impl LocalDeviceClient for InProcess {
         Ok(self.running()?.hosted.clone())
     }
 
-    fn on_start(&self, report: Box<dyn Fn() + Send + Sync>) {
-        // One session, one who asks.
-        let _ = self.on_start.set(report);
+    fn on_start(&self, before: BeforeStart) {
+        // A device is of one session, which sets it once.
+        let _ = self.on_start.set(before);
     }
 
     fn limit_streams(&self, quota: u32) {
@@ -222,10 +230,7 @@ impl DeviceClient for InProcess {
             return Ok(());
         }
         self.check_over()?;
-        // Others learn that the device is in use before it is.
-        if let Some(report) = self.on_start.get() {
-            report();
-        }
+        self.may_start()?;
         let place = *self.place.lock();
         let config = StartConfig { place, account: self.account.get().cloned(), ..self.config.clone() };
         let device = (self.backend.start)(self.info.clone(), &config).map_err(|e| self.place(e))?;
@@ -415,6 +420,7 @@ impl CudaObjects for InProcess {
         if let Some(handle) = known {
             return Ok(handle);
         }
+        self.may_start()?;
         let made = (self.backend.context)(&self.info).map_err(|e| self.place(e))?;
         let handle = made.as_ref().map_or(0, |context| context.handle);
         *self.early.lock() = made;

@@ -18,7 +18,7 @@ mod settings;
 mod watchdog;
 mod world_news;
 
-pub use cluster::LocalDeviceClient;
+pub use cluster::{BeforeStart, LocalDeviceClient};
 pub use connect::{connect, connect_direct};
 pub use in_process::InProcess;
 pub use session::{NodeReport, Session};

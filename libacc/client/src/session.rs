@@ -1,6 +1,6 @@
 //! A session's devices, wherever they are.
 
-use crate::cluster::LocalDeviceClient;
+use crate::cluster::{BeforeStart, LocalDeviceClient};
 use crate::coordinator_link::CoordinatorLink;
 use crate::driver_lane::DriverLane;
 use crate::executor_ends::{ExecutorEnds, LaneEnd};
@@ -112,8 +112,9 @@ impl Session {
                     let lane = own_devices.lane(|| DriverLane::new(agent, terms, lease.session, Key::from(lease.key)));
                     own_devices.add(&local);
                     local.on_start(Box::new(move || {
+                        coordinator.use_device(number)?;
                         lane.open();
-                        coordinator.report_use(number);
+                        Ok(())
                     }));
                 }
                 *numbers.entry(local.device_type()).or_default() += 1;
@@ -145,9 +146,9 @@ impl Session {
             let backend = registry::backend(info.kind).map_err(|error| error.node(&info.node_name))?;
             let emulates = program.emulate_nvidia && backend.capabilities.fallback;
             let device_type = if emulates { DeviceType::Nvidia } else { backend.capabilities.device_type };
-            let started = coordinator
+            let on_start = coordinator
                 .clone()
-                .map(|coordinator| -> Box<dyn Fn() + Send + Sync> { Box::new(move || coordinator.report_use(number)) });
+                .map(|coordinator| -> BeforeStart { Box::new(move || coordinator.use_device(number)) });
             let num = numbers.entry(device_type).or_default();
             let client = RemoteDeviceClient::new(
                 node.clone(),
@@ -156,7 +157,7 @@ impl Session {
                 device_type,
                 DeviceNum(*num),
                 lease.memory_quota,
-                started,
+                on_start,
             );
             *num += 1;
             let client = Arc::new(client);

@@ -37,6 +37,7 @@ fn starting(device: &Arc<InProcess>) -> (JoinHandle<Result<()>>, mpsc::Sender<()
     device.on_start(Box::new(move || {
         started.send(()).unwrap();
         let _ = wait.lock().unwrap().recv();
+        Ok(())
     }));
     let starting = std::thread::spawn({
         let device = device.clone();

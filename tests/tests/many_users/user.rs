@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     AsPlanned,
-    /// It asked for nothing, and a job was given its device, or had all of them.
+    /// It asked for nothing, and a job had its device, or had all of them.
     WithoutDevice,
     /// A node was lost meanwhile: it may have failed.
     InOutage,
@@ -194,9 +194,9 @@ fn check(plan: &Plan, finished: &Finished) -> Result<()> {
     }
 }
 
-/// Whether a program that asked for nothing was ended as a job has its device, or found all devices taken.
+/// Whether a program that asked for nothing was refused its device as a job has it, or found all devices taken.
 fn lost_its_device(finished: &Finished) -> bool {
-    finished.stderr.contains("alone since it was asked for")
+    finished.stderr.contains(" to itself")
         || finished.stderr.contains("no node of the cluster offers")
 }
 

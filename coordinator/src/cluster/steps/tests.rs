@@ -24,7 +24,7 @@ const STEPS_MAX: u64 = 400;
 /// The same of one that looks at wanted paths: it looks at 512, each of which is listed from both ends.
 const LOOKS_MAX: u64 = 1_100;
 /// Kinds of inputs.
-const KINDS: usize = 22;
+const KINDS: usize = 23;
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
@@ -59,6 +59,7 @@ fn number(input: &Input) -> usize {
         Input::Schedule(_) => 19,
         Input::Groups { .. } => 20,
         Input::Tick => 21,
+        Input::MayUse { .. } => 22,
         // A policy is compared with all users and jobs.
         Input::ApplyPolicy { .. } | Input::StartPolicy { .. } => usize::MAX,
     }
@@ -306,7 +307,7 @@ fn all_inputs(nodes: u32) -> u64 {
     assert!(steps >= u64::from(nodes) && steps <= 8 * u64::from(nodes), "{steps} steps for all of {nodes} nodes");
     assert!(site.cluster.session(all).unwrap().lease.devices.len() > site.nodes as usize / 2);
     // It costs others nothing.
-    site.few(Input::Uses { client: client(30), device: 1 });
+    site.few(Input::MayUse { client: client(30), device: 1 });
     site.open_few(client(31).0, request("n7", Some("1")));
     site.few(Input::ClientGone { client: client(31) });
     site.few(Input::Register { link: LinkId(3_000_002), registration: registration("n50", "") });

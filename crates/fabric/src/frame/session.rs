@@ -29,6 +29,15 @@ pub enum Message {
     Hold(SessionRequest),
     /// Program: this device number is now in use.
     Uses(u32),
+    /// Program: may it use this device number? Answered by [`Message::UseAnswered`].
+    MayUse(u32),
+    /// Coordinator: the program may use the device number, or an error.
+    UseAnswered {
+        /// The device number.
+        device: u32,
+        /// The reason why it may not.
+        error: Option<Error>,
+    },
     /// Coordinator: the session is open.
     Granted(Lease),
     /// Coordinator: the request waits. Sent again when that changes.
@@ -105,6 +114,7 @@ const OPEN: u8 = 1;
 const USES: u8 = 2;
 const ATTACH: u8 = 3;
 const HOLD: u8 = 4;
+const MAY_USE: u8 = 6;
 const GRANTED: u8 = 16;
 const REFUSED: u8 = 17;
 const NODE_LOST: u8 = 18;
@@ -115,6 +125,7 @@ const EXECUTOR_ENDED: u8 = 22;
 const NODE_LEFT: u8 = 23;
 const QUEUED: u8 = 24;
 const HELD: u8 = 25;
+const USE_ANSWERED: u8 = 26;
 
 fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_LEN]);
@@ -149,6 +160,15 @@ fn encode(message: &Message) -> Vec<u8> {
         Message::Uses(device) => {
             out.u32(*device);
             USES
+        }
+        Message::MayUse(device) => {
+            out.u32(*device);
+            MAY_USE
+        }
+        Message::UseAnswered { device, error } => {
+            out.u32(*device);
+            out.option(error.as_ref(), Writer::error);
+            USE_ANSWERED
         }
         Message::Granted(lease) => {
             out.lease(lease);
@@ -206,6 +226,8 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
     let message = match kind {
         OPEN => Message::Open(reader.request()?),
         USES => Message::Uses(reader.u32()?),
+        MAY_USE => Message::MayUse(reader.u32()?),
+        USE_ANSWERED => Message::UseAnswered { device: reader.u32()?, error: reader.option(Reader::error)? },
         ATTACH => {
             Message::Attach(Claim { session: SessionId(reader.u64()?), key: reader.key()?, request: reader.request()? })
         }
@@ -554,6 +576,12 @@ mod tests {
             }),
             Message::Attached,
             Message::Uses(3),
+            Message::MayUse(3),
+            Message::UseAnswered { device: 3, error: None },
+            Message::UseAnswered {
+                device: 4,
+                error: Some(Error::new(ErrorCode::DeviceUnavailable, "held").node("h2")),
+            },
             Message::Granted(lease(3)),
             Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),
             Message::NodeLost { node: NodeId(2), name: "h2".into() },

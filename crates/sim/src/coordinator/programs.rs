@@ -59,6 +59,7 @@ impl World {
             | ClientPush::Queued(_)
             | ClientPush::Held(_)
             | ClientPush::Warning(_)
+            | ClientPush::UseAnswered(..)
             | ClientPush::ExecutorEnded(..) => {}
         }
         Ok(())
@@ -89,7 +90,10 @@ impl World {
         }
         if let Some(client) = self.programs[program].client {
             let device = u32::try_from(self.random.within(0..4)).unwrap_or(0);
-            let input = Input::Uses { client, device };
+            let input = match self.random.chance(50) {
+                true => Input::Uses { client, device },
+                false => Input::MayUse { client, device },
+            };
             self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
         }
     }

@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::fixed_dims::FixedDims;
 use super::remote_node::RemoteNode;
+use crate::cluster::BeforeStart;
 use crate::connection::{Asked, Completion, CopyOut, MayStall, Need, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
@@ -40,8 +41,7 @@ pub(crate) struct RemoteDeviceClient {
     fixed: FixedDims,
     /// For messages.
     num: ShortLock<DeviceNum>,
-    /// Told when the device is started.
-    started: Option<Box<dyn Fn() + Send + Sync>>,
+    on_start: Option<BeforeStart>,
 }
 
 /// Returns the name of a device for people.
@@ -57,7 +57,7 @@ impl RemoteDeviceClient {
         device_type: DeviceType,
         num: DeviceNum,
         quota: u64,
-        started: Option<Box<dyn Fn() + Send + Sync>>,
+        on_start: Option<BeforeStart>,
     ) -> Self {
         let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
         let (addresses, fixed) = (ShortLock::default(), FixedDims::default());
@@ -72,7 +72,7 @@ impl RemoteDeviceClient {
             connection: ShortRwLock::default(),
             fixed,
             num: ShortLock::new(num),
-            started,
+            on_start,
         }
     }
 
@@ -235,12 +235,11 @@ impl DeviceClient for RemoteDeviceClient {
             // It may have failed: that is reported, and only a shutdown forgets it.
             return connection.machine().device(self.device()).map(drop);
         }
-        let name = name(self.device_type, self.num());
-        self.node.start(self.device(), &name, |connection| self.open(connection))?;
-        if let Some(started) = &self.started {
-            started();
+        if let Some(before) = &self.on_start {
+            before().map_err(|error| error.node(&self.info.node_name))?;
         }
-        Ok(())
+        let name = name(self.device_type, self.num());
+        self.node.start(self.device(), &name, |connection| self.open(connection))
     }
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
