@@ -65,4 +65,5 @@ targets!(
     hosts,
     requests,
     policies,
+    histories,
 );

@@ -7,6 +7,7 @@ mod entrance;
 mod fabric;
 mod figures;
 mod handed_over;
+mod history;
 mod host_list;
 mod image;
 mod jobs;
@@ -61,6 +62,7 @@ pub static ALL: &[Target] = &[
     host_list::HOSTS,
     scheduler::REQUESTS,
     scheduler::POLICIES,
+    history::HISTORIES,
 ];
 
 /// Takes a number off the front; 0 where there is none.

@@ -1,9 +1,13 @@
 //! A history as `accord history --export` writes it: a JSON object a line, nodes first, then ended jobs.
 
-use crate::trace::{Cluster, Pod};
+use super::trace::{Cluster, Pod};
 use accord_scheduler::placement::{Models, NodeState, Task, WHOLE};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::path::Path;
+
+/// Latest time, in seconds since 1970: in the year 2286.
+const SECONDS_MAX: f64 = 1e10;
 
 /// Nodes, jobs, and whose jobs they were.
 #[derive(Default)]
@@ -16,30 +20,39 @@ pub(crate) struct History {
     pub(crate) owner_of: Vec<usize>,
 }
 
-/// Reads the nodes and the jobs. Lines with neither `node` nor `job` are left out, so that others may be added.
+/// Reads a file.
 ///
 /// # Errors
 /// Returns the file, the line and the field that is missing or out of range.
 pub(crate) fn read(path: &Path) -> Result<History, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    parse(&text).map_err(|error| format!("{}{error}", path.display()))
+}
+
+/// Reads the nodes and the jobs. Lines with neither `node` nor `job` are left out, so that others may be added.
+///
+/// # Errors
+/// Returns the line and the field that is missing or out of range, to be put after the file's name.
+pub(crate) fn parse(text: &str) -> Result<History, String> {
     let mut history = History::default();
+    let mut known = HashMap::new();
     for (line, at) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
-        let wrong = |error: String| format!("{}, line {at}: {error}", path.display());
+        let wrong = |error: String| format!(", line {at}: {error}");
         let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
         if value.get("node").is_some() {
             add_node(&mut history.cluster, &value).map_err(wrong)?;
         } else if value.get("job").is_some() {
             history.pods.push(job(&history.cluster, &value).map_err(wrong)?);
             let owner = (text_of(&value, "account"), text_of(&value, "user"));
-            let known = history.owners.iter().position(|known| *known == owner);
-            history.owner_of.push(known.unwrap_or(history.owners.len()));
-            if known.is_none() {
+            let number = *known.entry(owner.clone()).or_insert(history.owners.len());
+            if number == history.owners.len() {
                 history.owners.push(owner);
             }
+            history.owner_of.push(number);
         }
     }
     if history.pods.is_empty() || history.cluster.nodes.is_empty() {
-        return Err(format!("{}: it needs lines with \"node\" and lines with \"job\"", path.display()));
+        return Err(": it needs lines with \"node\" and lines with \"job\"".to_owned());
     }
     Ok(history)
 }
@@ -54,7 +67,8 @@ fn text_of(of: &Value, field: &str) -> String {
 }
 
 fn seconds(of: &Value, field: &str) -> Result<f64, String> {
-    of.get(field).and_then(Value::as_f64).ok_or_else(|| format!("{field} is no number"))
+    let seconds = of.get(field).and_then(Value::as_f64).filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+    seconds.ok_or_else(|| format!("{field} is no number of seconds from 0 to {SECONDS_MAX:e}"))
 }
 
 fn add_node(cluster: &mut Cluster, value: &Value) -> Result<(), String> {
