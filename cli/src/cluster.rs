@@ -5,7 +5,9 @@ use crate::machine;
 use accord_device::{cpu, registry};
 use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
 use accord_fabric::transport;
+use accord_proto::convert::node_labels;
 use accord_proto::v1;
+use accord_types::node_labels::NodeLabels;
 use accord_types::{
     Cost, DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeFigures, NodeId, Source,
     natural_order, settings,
@@ -54,6 +56,7 @@ pub(crate) struct NodeRow {
     pub(crate) hardware: Option<Hardware>,
     /// The limits of sessions that its kernel enforces; of another machine's agent.
     pub(crate) kernel_limits: Option<v1::KernelLimits>,
+    pub(crate) labels: NodeLabels,
     /// Its measurements within itself.
     pub(crate) figures: Option<NodeFigures>,
 }
@@ -104,6 +107,7 @@ impl Cluster {
                 heard_ms_ago: Some(node.heard_ms_ago),
                 hardware: node.hardware.map(Into::into),
                 kernel_limits: node.kernel_limits,
+                labels: node_labels(node.labels).map_err(malformed)?,
                 figures: node.figures.map(Into::into),
                 name: node.name,
             });
@@ -197,6 +201,7 @@ impl Cluster {
             heard_ms_ago: None,
             hardware: Some(hardware),
             kernel_limits: None,
+            labels: NodeLabels::default(),
             figures: None,
         };
         let devices = number(infos);
@@ -273,6 +278,7 @@ impl NodeRow {
             "kernel_limits": self.kernel_limits.as_ref().map(|limits| json!({
                 "memory": limits.memory, "processes": limits.processes, "why_not": limits.why_not,
             })),
+            "labels": self.labels.by_name(),
             "hardware": self.hardware.as_ref().map(|hardware| json!({
                 "cores": hardware.cores,
                 "processors": hardware.processors,
@@ -305,6 +311,7 @@ impl DeviceRow {
             "memory": info.memory,
             "cores": (!gpu).then_some(info.units),
             "multiprocessors": gpu.then_some(info.units),
+            "compute": info.compute_capability(),
             "numa": info.numa,
             "cpus": info.cpus,
         })

@@ -262,11 +262,39 @@ fn a_request_that_makes_no_sense_or_is_not_for_the_user_is_refused() {
     assert!(wrong.contains("the request \"2:cpuu\" is wrong: "), "{wrong}");
     let foreign = refused(&bench.ask(1, "2:cpu account=physics"), 1).unwrap();
     assert!(foreign.contains("the account \"physics\" is not for this user"), "{foreign}");
-    for (devices, word) in [("1:cpu label=rack=r1", "label"), ("1:nvidia:cc=9.0", "cc")] {
-        let unreported = refused(&bench.ask(1, devices), 1).unwrap();
-        assert!(unreported.contains(&format!("agents don't report what {word} asks for")), "{unreported}");
-    }
     assert!(granted(&bench.ask(1, "2:cpu"), 1).is_some());
+}
+
+#[test]
+fn labels_and_compute_capability_are_those_that_agents_register() {
+    let mut bench = Bench::with_agents(&[]);
+    let register = |bench: &mut Bench, link: u64, name: &str, labels: &str| {
+        let mut registration = Registration { labels: labels.parse().unwrap(), ..registration(name) };
+        for device in &mut registration.devices {
+            device.compute = (8, 6);
+        }
+        bench.give(Input::Register { link: LinkId(link), registration })
+    };
+    for (link, name, rack) in [(1, "h1", "r1"), (2, "h2", "r2"), (3, "h3", "r1")] {
+        register(&mut bench, link, name, &format!("rack={rack},gpu=old"));
+    }
+    let on = |bench: &Bench, session: Option<SessionId>| -> Vec<u32> {
+        bench.devices(session.unwrap()).into_iter().map(|(node, _)| node).collect()
+    };
+    let labelled = granted(&bench.ask(1, "2:cpu label=rack=r2 label=gpu=old"), 1);
+    assert_eq!(on(&bench, labelled), [1, 1]);
+    bench.ends(1);
+    bench.released(2, 1);
+    // The program's own node has too few, and the rest is in its rack.
+    let near = granted(&bench.ask(2, "4:cpu near"), 2);
+    assert_eq!(on(&bench, near), [0, 0, 2, 2]);
+    assert!(granted(&bench.ask(3, "1:cpu:cc=8.6"), 3).is_some());
+    assert!(queued(&bench.ask(4, "1:cpu:cc=9.0"), 4).is_some());
+    assert!(queued(&bench.ask(5, "1:cpu label=rack=r3"), 5).is_some());
+    // Another start of an agent has other labels.
+    register(&mut bench, 4, "h4", "rack=r4");
+    let effects = register(&mut bench, 5, "h4", "rack=r3");
+    assert!(granted(&effects, 5).is_some(), "{effects:?}");
 }
 
 fn rank(rank: u32, size: u32, job: u64) -> Option<Rank> {

@@ -127,6 +127,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
         devices,
         hardware: topology.hardware,
+        labels: config.labels.clone(),
         kernel_limits,
         registered: Registered::default(),
         measures: Arc::new(measures),

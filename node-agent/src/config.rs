@@ -3,6 +3,7 @@
 use crate::offered_gpus::Gpus;
 use accord_fabric::transport::ListenAddress;
 use accord_trust::users::UserRules;
+use accord_types::node_labels::NodeLabels;
 use accord_types::settings::parse_bytes;
 use clap::Parser;
 use std::path::PathBuf;
@@ -135,6 +136,11 @@ pub struct Config {
     /// none [default: accord-node-agent in /run, for other users in XDG_RUNTIME_DIR].
     #[arg(long, env = "ACCORD_KEEP", value_name = "FOLDER|off")]
     pub keep: Option<PathBuf>,
+
+    /// Labels by which requests and policies choose this node: up to 16 names with a value each. The labels rack and switch say where it is,
+    /// for requests whose devices are to be near to each other.
+    #[arg(long, env = "ACCORD_LABELS", value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true)]
+    pub labels: NodeLabels,
 
     /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without a key; port 0 takes a free
     /// one, which is printed [default: none].

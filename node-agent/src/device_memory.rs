@@ -175,6 +175,7 @@ pub(crate) mod tests {
             uuid: String::new(),
             memory: 100,
             units: 1,
+            compute: (0, 0),
             numa: None,
             cpus: Vec::new(),
         }

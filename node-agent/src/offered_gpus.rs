@@ -132,6 +132,7 @@ mod tests {
             uuid: uuid.to_owned(),
             memory: 1,
             units: 1,
+            compute: (0, 0),
             numa: None,
             cpus: Vec::new(),
         }

@@ -70,6 +70,7 @@ mod tests {
             uuid: String::new(),
             memory: 1 << 30,
             units: 1,
+            compute: (0, 0),
             numa: None,
             cpus: Vec::new(),
         }

@@ -10,6 +10,7 @@ pub use jobs::{
 
 use crate::convert::Malformed;
 use crate::v1;
+use accord_types::node_labels::{LABEL_MAX, LABELS_MAX};
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, PATH_MAX, WORDS_MAX};
 use prost::Message;
 use v1::{agent_message, coordinator_message};
@@ -115,7 +116,21 @@ impl<T: Bounded> Bounded for Option<T> {
 
 impl Bounded for v1::Device {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { id: _, node_name, kind: _, name, vendor, driver, memory: _, units: _, numa: _, cpus, uuid } = self;
+        let Self {
+            id: _,
+            node_name,
+            kind: _,
+            name,
+            vendor,
+            driver,
+            memory: _,
+            units: _,
+            numa: _,
+            cpus,
+            uuid,
+            compute_major: _,
+            compute_minor: _,
+        } = self;
         within(node_name.len(), NAME_MAX, "Device.node_name is too long")?;
         within(name.len(), NAME_MAX, "Device.name is too long")?;
         within(vendor.len(), NAME_MAX, "Device.vendor is too long")?;
@@ -251,6 +266,7 @@ impl Bounded for v1::Register {
             jobs,
             kernel_limits,
             coordinator_epoch: _,
+            labels,
         } = self;
         within(node_name.len(), NAME_MAX, "Register.node_name is too long")?;
         within(address.len(), ADDRESS_MAX, "Register.address is too long")?;
@@ -259,7 +275,16 @@ impl Bounded for v1::Register {
         all(sessions, NODE_SESSIONS_MAX, "Register.sessions is too long")?;
         all(jobs, NODE_JOBS_MAX, "Register.jobs is too long")?;
         within(world.len(), NAME_MAX, "Register.world is too long")?;
+        all(labels, LABELS_MAX, "Register.labels is too long")?;
         kernel_limits.check()
+    }
+}
+
+impl Bounded for v1::Label {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { name, value } = self;
+        within(name.len(), LABEL_MAX, "Label.name is too long")?;
+        within(value.len(), LABEL_MAX, "Label.value is too long")
     }
 }
 
@@ -442,8 +467,10 @@ impl Bounded for v1::Node {
             heard_ms_ago: _,
             figures,
             kernel_limits,
+            labels,
         } = self;
         within(name.len(), NAME_MAX, "Node.name is too long")?;
+        all(labels, LABELS_MAX, "Node.labels is too long")?;
         all(links, LINKS_MAX, "Node.links is too long")?;
         all(devices, NODE_DEVICES_MAX, "Node.devices is too long")?;
         hardware.check()?;

@@ -1,6 +1,7 @@
 //! Messages to domain types and back: the only place that reads or fills raw messages' fields.
 
 use crate::{VERSION, v1};
+use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{
     DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, GpuAware, Hardware, HeldDevice, JobGrant, JobToken,
@@ -108,10 +109,31 @@ impl From<DeviceInfo> for v1::Device {
             uuid: info.uuid,
             memory: info.memory,
             units: info.units,
+            compute_major: info.compute.0.into(),
+            compute_minor: info.compute.1.into(),
             numa: info.numa,
             cpus: info.cpus,
         }
     }
+}
+
+fn capability(part: u32) -> Result<u16, Malformed> {
+    u16::try_from(part).map_err(|_| Malformed("impossible compute capability"))
+}
+
+/// Labels as a message has them.
+pub fn labels(labels: &NodeLabels) -> Vec<v1::Label> {
+    let label = |(name, value): (&String, &String)| v1::Label { name: name.clone(), value: value.clone() };
+    labels.by_name().iter().map(label).collect()
+}
+
+/// The labels that a message has.
+///
+/// # Errors
+/// Returns [`Malformed`] if they can't be a node's.
+pub fn node_labels(labels: Vec<v1::Label>) -> Result<NodeLabels, Malformed> {
+    NodeLabels::new(labels.into_iter().map(|label| (label.name, label.value)))
+        .map_err(|_| Malformed("impossible labels"))
 }
 
 impl TryFrom<v1::Device> for DeviceInfo {
@@ -128,6 +150,7 @@ impl TryFrom<v1::Device> for DeviceInfo {
             uuid: device.uuid,
             memory: device.memory,
             units: device.units,
+            compute: (capability(device.compute_major)?, capability(device.compute_minor)?),
             numa: device.numa,
             cpus: device.cpus,
         })
@@ -388,6 +411,7 @@ mod tests {
             uuid: "GPU-0".into(),
             memory: 1 << 30,
             units: 4,
+            compute: (9, 0),
             numa: Some(0),
             cpus: vec![0, 1, 2, 3],
         }

@@ -42,6 +42,7 @@ pub struct ClusterBuilder {
     monitored: bool,
     advertised: Option<(usize, String)>,
     listen: Option<String>,
+    labels: Vec<String>,
     insecure: [bool; 2],
     known_by: KnownBy,
     taken: Option<String>,
@@ -168,6 +169,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// The labels of each host's node.
+    #[must_use]
+    pub fn labels(mut self, labels: &[&str]) -> Self {
+        self.labels = labels.iter().map(|&labels| labels.to_owned()).collect();
+        self
+    }
+
     /// An address of this machine for all agents, in place of a loopback address for each.
     #[must_use]
     pub fn listen(mut self, address: &str) -> Self {
@@ -272,6 +280,7 @@ impl Cluster {
             monitored: false,
             advertised: None,
             listen: None,
+            labels: Vec::new(),
             insecure: [false; 2],
             known_by: KnownBy::Certificates,
             taken: None,
@@ -444,6 +453,7 @@ impl Cluster {
             .args(self.size.insecure[1].then_some("--insecure-plain-tcp"))
             .args(["--node", &self.host(host)])
             .args(["--users", &self.size.users])
+            .args(self.size.labels.get(host).into_iter().flat_map(|labels| ["--labels", labels]))
             .args(self.size.gpus.is_empty().then_some(["--gpus", "off"]).into_iter().flatten())
             // Processes and memory are counted. Tests of what is measured say so.
             .env("ACCORD_MEASURE", "off")

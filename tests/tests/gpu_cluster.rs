@@ -136,6 +136,20 @@ fn what_a_region_elsewhere_prints_is_there_when_it_was_waited_for() {
 
 /// GCC keeps 16 bits of a constant number of gangs: tools and times are told what the executor launches.
 #[test]
+fn requests_choose_gpus_by_compute_capability() {
+    let driver = driver();
+    let builder = Cluster::builder().hosts(1).devices(0).gpus(&[1]).env("ACCORD_CACHE", "off");
+    let cluster = builder.env("LD_LIBRARY_PATH", driver.path()).start().unwrap();
+    assert_eq!(cluster.info().unwrap()["devices"][0]["compute"], "9.0");
+    for (request, words) in
+        [("1:nvidia:cc=9.0", "would start now, on h0/0"), ("1:nvidia:cc=9.1", "no such devices now")]
+    {
+        let finished = cluster.accord_as("program").unwrap().args(["what-if", "--devices", request]).run().unwrap();
+        assert!(finished.stdout.contains(words), "{}", finished.report());
+    }
+}
+
+#[test]
 fn observers_of_gpus_elsewhere_hear_of_all_gangs() {
     let (driver, program) = (driver(), compiled("tests/programs/gpu/lost_gangs.c", true));
     let builder = Cluster::builder().hosts(2).devices(0).gpus(&[0, 1]).env("ACCORD_CACHE", "off");

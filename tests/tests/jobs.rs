@@ -225,16 +225,31 @@ fn what_if_says_when_a_request_would_start_and_asks_for_nothing() {
         1,
         &["would be refused: the account \"physics\" is not"],
     );
-    says(
-        &what_if(&["--devices", "1:cpu label=rack=r1"]),
-        1,
-        &["would be refused: ", "agents don't report what label asks for"],
-    );
     says(&what_if(&["--devices", "1:cpuu"]), 2, &["did you mean cpu?"]);
     says(&what_if(&["--near"]), 2, &["--near is about devices"]);
     says(&what_if(&[]), 2, &["--devices 4:nvidia names the devices"]);
     // Nothing was asked for.
     assert_eq!(json(&cluster, "admin", &["queue"])["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn requests_choose_nodes_by_the_labels_of_their_agents() {
+    let cluster =
+        Cluster::builder().hosts(3).devices(2).memory("64M").labels(&["rack=r1", "rack=r2,disk=fast", "rack=r1"]);
+    let mut cluster = cluster.start().unwrap();
+    for _ in 0..2 {
+        let what_if = |words: &[&str]| accord(&cluster, "program", &[&["what-if", "--devices"], words].concat());
+        says(&what_if(&["2:cpu", "--label", "disk=fast"]), 0, &["would start now, on h1/0-1"]);
+        says(&what_if(&["4:cpu", "--near"]), 0, &["would start now, on h0/0-1 h2/0-1"]);
+        says(&what_if(&["1:cpu", "--label", "rack=r3"]), 0, &["the cluster has no such devices now"]);
+        says(&accord(&cluster, "program", &["info"]), 0, &["LABELS", "disk=fast,rack=r2"]);
+        // What a coordinator knows of labels comes from agents that are there.
+        cluster.kill_coordinator();
+        cluster.start_coordinator().unwrap();
+        cluster.await_devices(6).unwrap();
+    }
+    let (running, _ends) = asks(&cluster, "program", "2:cpu label=rack=r2");
+    running.await_output("has 2").unwrap();
 }
 
 const POLICY: &str = "\

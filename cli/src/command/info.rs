@@ -88,7 +88,8 @@ fn tables(cluster: &Cluster) -> String {
             settings::COORDINATOR.name
         )),
     }
-    let mut nodes = Table::new(&["NODE", "STATE", ">CORES", ">DEVICES", "LINKS", "ROUTE", "HEARD", "ENFORCED", "NEAR"]);
+    let mut nodes =
+        Table::new(&["NODE", "STATE", ">CORES", ">DEVICES", "LINKS", "ROUTE", "HEARD", "ENFORCED", "LABELS", "NEAR"]);
     for node in &cluster.nodes {
         nodes.row([
             node.name.clone(),
@@ -99,12 +100,14 @@ fn tables(cluster: &Cluster) -> String {
             node.route.clone().unwrap_or_else(|| "-".to_owned()),
             node.heard_ms_ago.map_or_else(|| "-".to_owned(), |ms| format!("{} ago", age(ms))),
             node.enforced(),
+            if node.labels.by_name().is_empty() { "-".to_owned() } else { node.labels.to_string() },
             node.near(),
         ]);
     }
     text.push_str(&format!("{nodes}\n"));
     text.push_str(&asked_for(&cluster.nodes));
-    let mut devices = Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">UNITS", "DRIVER", "NUMA", "CPUS"]);
+    let mut devices =
+        Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">UNITS", "CC", "DRIVER", "NUMA", "CPUS"]);
     for device in &cluster.devices {
         let (units, driver, cpus) = match device.info.kind {
             DeviceKind::CPU if device.info.cpus.is_empty() => ("cores", "-".to_owned(), "any".to_owned()),
@@ -118,6 +121,7 @@ fn tables(cluster: &Cluster) -> String {
             device.info.name.clone(),
             bytes(device.info.memory),
             format!("{} {units}", device.info.units),
+            device.info.compute_capability().unwrap_or_else(|| "-".to_owned()),
             driver,
             device.info.numa.map_or_else(|| "-".to_owned(), |numa| numa.to_string()),
             cpus,

@@ -1,7 +1,7 @@
 //! The scheduler, and what the coordinator keeps of its jobs.
 
 use super::books::Books;
-use super::described::{check_reported, description};
+use super::described::description;
 use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
 use super::job::{Gang, Job, Keeper, Opener, Stage};
@@ -319,7 +319,7 @@ impl Allocations {
     /// A program or a command asks for devices. Returns the job's number, which is followed by what the scheduler decides.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if the policy refuses the request, or agents don't report what it asks for.
+    /// Returns `acc_error_device_unavailable` if the policy refuses the request.
     pub(super) fn ask(
         &mut self,
         asker: Opener,
@@ -329,7 +329,6 @@ impl Allocations {
         decided: &mut Vec<Effect>,
     ) -> Result<JobId, Error> {
         let refused = |why: String| Error::new(ErrorCode::DeviceUnavailable, why);
-        check_reported(&request)?;
         let user = asker.owner.user.clone();
         let account = match self.account_of(&user, request.account.as_deref()) {
             Ok(account) => account,

@@ -2,6 +2,7 @@
 
 use super::measured_path::MeasuredPath;
 use accord_scheduler::policy::SitePolicy;
+use accord_types::node_labels::NodeLabels;
 use accord_types::{
     DeviceInfo, Hardware, JobGrant, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest,
 };
@@ -38,6 +39,8 @@ pub struct Registration {
     pub devices: Vec<DeviceInfo>,
     /// Its machine.
     pub hardware: Hardware,
+    /// Its node's labels.
+    pub labels: NodeLabels,
     /// The limits of sessions that its kernel enforces.
     pub kernel_limits: KernelLimits,
     /// The number that an earlier coordinator gave it.

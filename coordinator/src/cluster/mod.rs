@@ -49,7 +49,6 @@ mod steps;
 mod time;
 mod worlds;
 
-pub(crate) use described::check_reported;
 pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};
 pub use input::{ClientId, Input, Joiner, KernelLimits, LinkId, Registration};
 pub use measured_path::MeasuredPath;

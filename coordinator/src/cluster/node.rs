@@ -2,6 +2,7 @@
 
 use super::input::{KernelLimits, LinkId, Registration};
 use super::time::Millis;
+use accord_types::node_labels::NodeLabels;
 use accord_types::{DeviceInfo, Hardware, NodeId};
 
 /// An agent that is a rank and does not connect again within this is gone, and the world with it. The connection to a machine that is silent ends
@@ -36,6 +37,8 @@ pub struct Node {
     pub devices: Vec<DeviceInfo>,
     /// Its machine.
     pub hardware: Hardware,
+    /// Its labels, as its agent was started with them.
+    pub labels: NodeLabels,
     /// The limits of sessions that its kernel enforces.
     pub kernel_limits: KernelLimits,
     /// Time of the last message of its agent.
@@ -66,6 +69,7 @@ impl Node {
             address: String::new(),
             devices: Vec::new(),
             hardware: Hardware::default(),
+            labels: NodeLabels::default(),
             kernel_limits: KernelLimits::default(),
             heard: now,
             draining: registration.draining,
@@ -97,6 +101,7 @@ impl Node {
         self.incarnation = registration.incarnation;
         self.address = registration.address;
         self.hardware = registration.hardware;
+        self.labels = registration.labels;
         self.kernel_limits = registration.kernel_limits;
         self.heard = now;
         self.world = registration.world;

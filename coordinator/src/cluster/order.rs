@@ -61,6 +61,7 @@ mod tests {
     use super::super::input::{KernelLimits, LinkId, Registration};
     use super::super::time::Millis;
     use super::*;
+    use accord_types::node_labels::NodeLabels;
     use accord_types::{DeviceInfo, Hardware, NodeId};
     use std::collections::BTreeMap;
 
@@ -77,6 +78,7 @@ mod tests {
                     uuid: String::new(),
                     memory: 1,
                     units: 1,
+                    compute: (0, 0),
                     numa: None,
                     cpus: Vec::new(),
                 };
@@ -86,6 +88,7 @@ mod tests {
                     address: "a:1".into(),
                     devices: (0..devices).map(info).collect(),
                     hardware: Hardware::default(),
+                    labels: NodeLabels::default(),
                     kernel_limits: KernelLimits::default(),
                     previous: None,
                     coordinator_epoch: 0,

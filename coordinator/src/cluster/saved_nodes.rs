@@ -4,7 +4,7 @@ use super::input::KernelLimits;
 use super::node::{Node, NodeState};
 use super::record::{Records, keys, table};
 use super::time::Millis;
-use accord_proto::v1;
+use accord_proto::{convert, v1};
 use accord_types::{DeviceInfo, NodeId};
 use prost::Message;
 
@@ -18,6 +18,7 @@ pub(super) fn saved_node(node: &Node) -> Vec<u8> {
         address: node.address.clone(),
         devices: node.devices.iter().cloned().map(Into::into).collect(),
         hardware: Some(node.hardware.clone().into()),
+        labels: convert::labels(&node.labels),
         previous_node: Some(node.id.0),
         sessions: Vec::new(),
         world: node.world.clone(),
@@ -59,6 +60,7 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             address: register.address,
             devices: devices.map_err(|error| damaged(error.to_string()))?,
             hardware: register.hardware.unwrap_or_default().into(),
+            labels: convert::node_labels(register.labels).map_err(|error| damaged(error.to_string()))?,
             kernel_limits: KernelLimits { memory, processes, why_not },
             heard: now,
             draining: register.draining,

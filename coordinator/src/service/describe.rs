@@ -4,7 +4,7 @@ use super::caller::{Caller, over_quota};
 use super::driver::{Driver, unix_ms};
 use super::tenants::Tenants;
 use crate::cluster::{Cluster, Input, KernelLimits, MeasuredPath, Node, NodeState, Session, Viewer};
-use accord_proto::convert::{Malformed, check_version, device_kind, order_policy};
+use accord_proto::convert::{Malformed, check_version, device_kind, labels, order_policy};
 use accord_proto::v1;
 use accord_trust::access::Act;
 use accord_types::{NodeId, SessionId, Source};
@@ -217,6 +217,7 @@ fn node_view(cluster: &Cluster, node: &Node, heard_ms_ago: u64) -> v1::Node {
         heard_ms_ago,
         figures: cluster.figures(node.id).cloned().map(Into::into),
         kernel_limits: Some(kernel_limits(&node.kernel_limits)),
+        labels: labels(&node.labels),
     }
 }
 

@@ -6,7 +6,7 @@ use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
 use super::job_words::{add_wait, devices, ended, explain, job, state};
 use super::questions::{Questions, View};
-use crate::cluster::{Input, check_reported};
+use crate::cluster::Input;
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_scheduler::ledger::UsageBy;
@@ -204,7 +204,6 @@ impl v1::jobs_server::Jobs for Jobs {
         self.groups.tell(&self.driver, &user).await;
         let known = self.driver.with_cluster(|cluster| {
             let origin = cluster.node_named(&request.node_name).map(|node| node.id);
-            check_reported(&wanted).map_err(|error| error.cause().to_owned())?;
             let leaf = cluster.account_for(&user, wanted.account.as_deref())?;
             let limit = cluster.default_limit(&leaf.name);
             Ok::<_, String>((leaf, limit, origin))

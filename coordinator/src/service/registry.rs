@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
 use crate::cluster::{Input, Joiner, KernelLimits, LinkId, MeasuredPath, Registration};
-use accord_proto::convert::{Malformed, check_version};
+use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
 use accord_types::{DeviceInfo, NodeId, SessionId, SessionKey};
@@ -119,6 +119,7 @@ fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Ma
         address: reachable(register.address, peer),
         devices: devices.collect::<Result<_, _>>()?,
         hardware: register.hardware.unwrap_or_default().into(),
+        labels: node_labels(register.labels)?,
         kernel_limits: kernel_limits(register.kernel_limits.unwrap_or_default()),
         previous: register.previous_node.map(NodeId),
         coordinator_epoch: register.coordinator_epoch,

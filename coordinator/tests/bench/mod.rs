@@ -1,6 +1,7 @@
 //! The core with a clock of the test's own, and what agents and programs tell it.
 
 use accord_coordinator::cluster::{Cluster, Effect, Input, KernelLimits, Limits, Millis, Registration};
+use accord_types::node_labels::NodeLabels;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId, SessionKey};
 
 pub(crate) const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
@@ -35,6 +36,7 @@ pub(crate) fn device(ordinal: u32) -> DeviceInfo {
         uuid: String::new(),
         memory: 1,
         units: 1,
+        compute: (0, 0),
         numa: None,
         cpus: Vec::new(),
     }
@@ -48,6 +50,7 @@ pub(crate) fn registration(name: &str) -> Registration {
         address: format!("{name}:1"),
         devices: [0, 1].map(device).to_vec(),
         hardware: Hardware::default(),
+        labels: NodeLabels::default(),
         kernel_limits: KernelLimits::default(),
         previous: None,
         coordinator_epoch: 0,

@@ -97,6 +97,7 @@ fn info() -> DeviceInfo {
         uuid: "u".into(),
         memory: 1,
         units: 1,
+        compute: (0, 0),
         numa: None,
         cpus: Vec::new(),
     }

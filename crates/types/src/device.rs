@@ -123,8 +123,18 @@ pub struct DeviceInfo {
     pub memory: u64,
     /// CPU cores or multiprocessors.
     pub units: u32,
+    /// Compute capability, major and minor; (0, 0) for devices without one. Leases leave it out, as programs ask the driver.
+    pub compute: (u16, u16),
     /// NUMA node on its machine, where known.
     pub numa: Option<u32>,
     /// Processors that the device's worker may run on; empty when not bound.
     pub cpus: Vec<u32>,
+}
+
+impl DeviceInfo {
+    /// Returns its compute capability as people write it, `9.0`; `None` for devices without one.
+    pub fn compute_capability(&self) -> Option<String> {
+        let (major, minor) = self.compute;
+        (self.compute != (0, 0)).then(|| format!("{major}.{minor}"))
+    }
 }

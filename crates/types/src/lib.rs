@@ -24,6 +24,7 @@ mod memory_claim;
 mod native_range;
 mod natural;
 pub mod nearest;
+pub mod node_labels;
 pub mod os_text;
 mod path_times;
 mod pointer;

@@ -191,6 +191,9 @@ settings! {
     /// Folder in which an agent keeps grants.
     KEEP = "ACCORD_KEEP", "(accord-node-agent in /run, for other users in XDG_RUNTIME_DIR)", "folder|off", [],
         "Folder in which an agent keeps the grants of jobs for its next start on the same boot; programs do not read it.";
+    /// Labels of an agent's node.
+    LABELS = "ACCORD_LABELS", "(none)", "name=value, separated by commas", [],
+        "Labels by which requests and policies choose an agent's node, rack and switch among them; programs do not read it.";
     /// Log level of agents and coordinator.
     LOG = "ACCORD_LOG", "warn", "off|error|warn|info|debug", [],
         "Which messages of a coordinator or an agent go to its standard error; programs do not read it.";

@@ -377,6 +377,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
             uuid: "GPU-0".into(),
             memory: 1 << 40,
             units: 2,
+            compute: (0, 0),
             numa: Some(0),
             cpus: vec![0, 3],
         },

@@ -96,6 +96,7 @@ fn seeds() -> Vec<Vec<u8>> {
         uuid: "GPU-0".into(),
         memory: 1 << 30,
         units: 4,
+        compute: (0, 0),
         numa: Some(0),
         cpus: vec![0, 1, 2, 3],
     };

@@ -23,6 +23,7 @@ fn device() -> Arc<InProcess> {
         uuid: String::new(),
         memory: 1 << 20,
         units: 1,
+        compute: (0, 0),
         numa: None,
         cpus: Vec::new(),
     };

@@ -10,8 +10,9 @@ use accord_fabric::route::{self, Wanted};
 use accord_fabric::transport::mpi::MpiFabric;
 use accord_proto::bounds::{AGENT_MESSAGE_MAX, NODE_SESSIONS_MAX};
 use accord_proto::channel::Coordinator;
-use accord_proto::convert::check_version;
+use accord_proto::convert::{check_version, labels};
 use accord_proto::{VERSION, v1};
+use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
@@ -49,6 +50,7 @@ pub(crate) struct Identity {
     pub(crate) address: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) hardware: Hardware,
+    pub(crate) labels: NodeLabels,
     /// The limits of sessions that the kernel enforces.
     pub(crate) kernel_limits: v1::KernelLimits,
     /// The MPI world that this agent is a rank of; empty: none.
@@ -264,6 +266,7 @@ impl Identity {
             address: self.address.clone(),
             devices: self.devices.iter().cloned().map(Into::into).collect(),
             hardware: Some(self.hardware.clone().into()),
+            labels: labels(&self.labels),
             kernel_limits: Some(self.kernel_limits.clone()),
             previous_node: previous.map(|node| node.0),
             sessions: sessions.into_iter().map(Into::into).collect(),

@@ -97,6 +97,7 @@ mod tests {
             uuid: "GPU-1".to_owned(),
             memory: 1,
             units: 1,
+            compute: (0, 0),
             numa: None,
             cpus: Vec::new(),
         }

@@ -39,6 +39,20 @@ pub struct Device {
     /// A GPU's UUID as text, GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; empty for CPU devices.
     #[prost(string, tag = "11")]
     pub uuid: ::prost::alloc::string::String,
+    /// Compute capability; 0.0 for devices without one.
+    #[prost(uint32, tag = "12")]
+    pub compute_major: u32,
+    #[prost(uint32, tag = "13")]
+    pub compute_minor: u32,
+}
+/// A label of a node: rack, switch, or one of the site's own.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Label {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
 }
 /// A machine's make-up as hwloc sees it.
 #[allow(clippy::all)]
@@ -427,6 +441,9 @@ pub struct Register {
     /// The highest epoch of a coordinator that has taken this agent.
     #[prost(uint64, tag = "13")]
     pub coordinator_epoch: u64,
+    /// By which requests and policies choose nodes; each name is there once.
+    #[prost(message, repeated, tag = "14")]
+    pub labels: ::prost::alloc::vec::Vec<Label>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1072,6 +1089,8 @@ pub struct Node {
     pub figures: ::core::option::Option<NodeFigures>,
     #[prost(message, optional, tag = "10")]
     pub kernel_limits: ::core::option::Option<KernelLimits>,
+    #[prost(message, repeated, tag = "11")]
+    pub labels: ::prost::alloc::vec::Vec<Label>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

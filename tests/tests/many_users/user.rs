@@ -196,8 +196,7 @@ fn check(plan: &Plan, finished: &Finished) -> Result<()> {
 
 /// Whether a program that asked for nothing was refused its device as a job has it, or found all devices taken.
 fn lost_its_device(finished: &Finished) -> bool {
-    finished.stderr.contains(" to itself")
-        || finished.stderr.contains("no node of the cluster offers")
+    finished.stderr.contains(" to itself") || finished.stderr.contains("no node of the cluster offers")
 }
 
 fn counts(finished: &Finished) -> impl Iterator<Item = u64> {

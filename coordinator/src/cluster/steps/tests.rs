@@ -8,6 +8,7 @@ use super::super::restore::Restart;
 use super::super::state::{Cluster, Limits};
 use super::super::time::Millis;
 use accord_scheduler::JobId;
+use accord_types::node_labels::NodeLabels;
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, Hardware, JobToken, NodeFigures, NodeId, OrderPolicy, PathTimes, Rank,
     SessionGrant, SessionId, SessionKey, SessionRequest,
@@ -76,6 +77,7 @@ fn registration(name: &str, world: &str) -> Registration {
         uuid: String::new(),
         memory: 1,
         units: 1,
+        compute: (0, 0),
         numa: None,
         cpus: Vec::new(),
     };
@@ -85,6 +87,7 @@ fn registration(name: &str, world: &str) -> Registration {
         address: format!("{name}:1"),
         devices: (0..DEVICES).map(device).collect(),
         hardware: Hardware::default(),
+        labels: NodeLabels::default(),
         kernel_limits: KernelLimits::default(),
         previous: None,
         coordinator_epoch: 0,

@@ -38,6 +38,7 @@ pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<Devic
                 uuid: String::new(),
                 memory,
                 units: cpus.len().max(1) as u32,
+                compute: (0, 0),
                 numa: None,
                 cpus,
             }

@@ -131,6 +131,7 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
     if major * 10 + minor < SM_MIN {
         return Ok(Err(format!("({name}) is sm_{major}{minor}, and sm_50 is the oldest that is used")));
     }
+    let number = |part: i32| u16::try_from(part).unwrap_or_default();
     // Compute mode 2 prohibits use.
     if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE)? == 2 {
         return Ok(Err(format!("({name}) is in compute mode PROHIBITED")));
@@ -148,6 +149,7 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
         uuid: uuid(driver, device)?,
         memory: memory as u64,
         units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.unsigned_abs(),
+        compute: (number(major), number(minor)),
         numa: numa_node(driver, device),
         cpus: Vec::new(),
     }))

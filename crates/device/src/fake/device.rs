@@ -91,6 +91,7 @@ impl FakeDevice {
             uuid: String::new(),
             memory,
             units: 1,
+            compute: (0, 0),
             numa: None,
             cpus: Vec::new(),
         };

@@ -500,6 +500,7 @@ impl<'a> Reader<'a> {
             uuid: self.text(NAME_MAX)?,
             memory: self.u64()?,
             units: self.u32()?,
+            compute: (0, 0),
             numa: self.option(Self::u32)?,
             cpus: self.list(PROCESSORS_MAX, 4, Self::u32)?,
         })
@@ -539,6 +540,7 @@ mod tests {
                 uuid: "GPU-0".into(),
                 memory: 1 << 40,
                 units: 2,
+                compute: (0, 0),
                 numa: (ordinal == 1).then_some(0),
                 cpus: vec![0, 3],
             },

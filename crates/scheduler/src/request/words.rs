@@ -1,6 +1,6 @@
 //! The words of a request, and bounds on what it may contain.
 
-use accord_types::DeviceType;
+use accord_types::{DeviceType, node_labels};
 
 /// Longest text of a request in bytes: no canonical text is longer.
 pub const TEXT_MAX: usize = 32 << 10;
@@ -11,11 +11,11 @@ pub const PARTS_MAX: usize = 8;
 /// Devices of a part, and nodes.
 pub const COUNT_MAX: u32 = 65_536;
 /// Labels of a request.
-pub const LABELS_MAX: usize = 16;
+pub const LABELS_MAX: usize = node_labels::LABELS_MAX;
 /// Nodes named by `on`, and by `avoid`.
 pub const NODES_MAX: usize = 64;
 /// Longest name of a model, a node, an account, or a label's name or value.
-pub const NAME_MAX: usize = 64;
+pub const NAME_MAX: usize = node_labels::LABEL_MAX;
 /// Most bytes of memory.
 pub const SIZE_MAX: u64 = 1 << 50;
 /// Thousandths of CPU cores.
@@ -156,8 +156,7 @@ pub fn type_name(kind: DeviceType) -> Option<&'static str> {
 /// Whether a text can name a node, an account, or a label's name or value: letters, digits, `.`, `_` and `-`.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(fits)
+    node_labels::is_label(text)
 }
 
 /// Whether a text can name a model: a name without capital letters.

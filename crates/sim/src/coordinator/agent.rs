@@ -3,6 +3,7 @@
 use accord_coordinator::cluster::{AgentOrder, KernelLimits, LinkId, Registration};
 use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
 use accord_types::incarnation::incarnation;
+use accord_types::node_labels::NodeLabels;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, JobGrant, NodeId, SessionGrant, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -198,6 +199,7 @@ impl Agent {
             uuid: String::new(),
             memory: 1,
             units: 1,
+            compute: (0, 0),
             numa: None,
             cpus: Vec::new(),
         };
@@ -207,6 +209,7 @@ impl Agent {
             address: "a:1".into(),
             devices: (0..self.devices).map(device).collect(),
             hardware: Hardware::default(),
+            labels: NodeLabels::default(),
             kernel_limits: KernelLimits::default(),
             previous,
             coordinator_epoch: 0,

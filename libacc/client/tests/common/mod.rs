@@ -333,6 +333,7 @@ pub fn info(node: NodeId, ordinal: u32) -> DeviceInfo {
         uuid: String::new(),
         memory: MEMORY,
         units: 1,
+        compute: (0, 0),
         numa: None,
         cpus: Vec::new(),
     }

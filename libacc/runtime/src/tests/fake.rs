@@ -300,6 +300,7 @@ impl Fake {
             uuid: String::new(),
             memory,
             units: 1,
+            compute: (0, 0),
             numa: None,
             cpus: Vec::new(),
         };
