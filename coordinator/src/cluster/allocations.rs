@@ -1,19 +1,15 @@
 //! The scheduler, and what the coordinator keeps of its jobs.
 
 use super::books::Books;
-use super::described::description;
 use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
-use super::job::{Gang, Job, Keeper, Opener, Stage};
-use super::node::Node;
+use super::job::{Gang, Job, Keeper, Opener};
 use super::session::AGENT_GRACE_MS;
 use super::steps::counted;
 use super::time::Millis;
 use accord_scheduler::policy::SitePolicy;
-use accord_scheduler::{
-    DrainTarget, EarlierJob, Effect, Input, JobId, LeasedDevice, NotingMap, Policy, Request, Scheduler,
-};
-use accord_types::{DeviceId, Error, ErrorCode, JobGrant, NodeId, Rank, SessionId, SessionKey};
+use accord_scheduler::{Effect, Input, JobId, LeasedDevice, NotingMap, Policy, Request, Scheduler};
+use accord_types::{DeviceId, Error, ErrorCode, NodeId, Rank, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Users that have asked for devices: each is a leaf of the policy's tree.
@@ -21,9 +17,6 @@ pub(super) const USERS_MAX: usize = 16_384;
 
 /// Jobs that are known at one time, of those that earlier coordinators have started.
 pub(super) const JOBS_MAX: usize = 1 << 20;
-/// The time for which a command's job goes on without the command's connection: as long as a waiting request keeps its
-/// place.
-pub(super) const KEPT_MS: u64 = 300_000;
 
 /// The jobs and sessions of the cluster, as the scheduler has them.
 #[derive(Debug)]
@@ -167,29 +160,6 @@ impl Allocations {
         job.part_of(rank, own)
     }
 
-    /// The job that a session is of.
-    pub(super) fn job_of(&self, session: SessionId) -> Option<JobId> {
-        self.sessions.get(&session).copied()
-    }
-
-    /// Whether a program that asks for nothing may have the device.
-    pub(super) fn is_shared(&self, device: DeviceId) -> bool {
-        !self.exclusive.contains_key(&device)
-    }
-
-    /// Whether a connection waits for a job's start, or holds a job.
-    pub(super) fn has_client(&self, client: ClientId) -> bool {
-        self.waiting.contains_key(&client) || self.commands.contains_key(&client)
-    }
-
-    /// The command that holds a job, or waits for it.
-    pub(super) fn holder_of(&self, id: JobId) -> Option<ClientId> {
-        match self.jobs.get(&id)?.keeper {
-            Keeper::Command(client) => client,
-            Keeper::Sessions => None,
-        }
-    }
-
     /// The job that a rank of an MPI program has asked for.
     pub(super) fn job_of_gang(&self, gang: &Gang) -> Option<JobId> {
         self.gangs.get(gang).copied()
@@ -198,72 +168,6 @@ impl Allocations {
     /// The job with this secret.
     pub(super) fn job_by_key(&self, key: SessionKey) -> Option<JobId> {
         self.keys.get(&key).copied()
-    }
-
-    /// Secrets of the jobs whose end the agent of a node has to confirm.
-    pub(super) fn releasing_on(&self, node: NodeId) -> impl Iterator<Item = SessionKey> {
-        let jobs = self.releasing.get(&node).into_iter().flatten();
-        jobs.filter_map(|id| Some(self.jobs.get(id)?.token.key))
-    }
-
-    /// Running jobs that use devices of a node.
-    pub(super) fn jobs_on(&self, node: NodeId) -> impl Iterator<Item = &Job> {
-        self.known_on(node).filter_map(|id| self.jobs.get(&id)).filter(move |job| job.uses(node))
-    }
-
-    /// Ended jobs that held devices of a node. A job that ends by an input itself is not among them: its sessions are still to be ended.
-    fn ended_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
-        self.known_on(node).filter(|id| self.jobs.get(id).is_some_and(|job| matches!(job.stage, Stage::Ended)))
-    }
-
-    /// Jobs that hold devices of a node, or held some when they ended.
-    fn known_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
-        counted(self.by_node.get(&node).into_iter().flatten().copied())
-    }
-
-    /// A node has registered, and its agent names jobs that hold devices there.
-    pub(super) fn node_joined(&mut self, node: &Node, grants: &[JobGrant]) {
-        let earlier: Vec<EarlierJob> = grants.iter().filter_map(|grant| self.adopt(node, grant)).collect();
-        self.inputs.push_back(match earlier.is_empty() {
-            true => Input::NodeJoined(description(node)),
-            false => Input::NodeReturned(description(node), earlier),
-        });
-        if node.draining {
-            self.node_drained(node.id, true);
-        }
-    }
-
-    /// Frees a node's devices, because its machine was booted again.
-    pub(super) fn machine_restarted(&mut self, node: NodeId) {
-        self.releasing.remove(&node);
-        self.free_devices(node, |_| true);
-        self.inputs.push_back(Input::NodeLeft(node));
-    }
-
-    /// No job has these devices of a node to itself any more: those of some owners.
-    fn free_devices(&mut self, node: NodeId, is_of: impl Fn(JobId) -> bool) {
-        let of_node = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
-        let owned = counted(self.exclusive.range(of_node)).filter(|(_, owner)| is_of(**owner));
-        for device in owned.map(|(device, _)| *device).collect::<Vec<_>>() {
-            self.exclusive.remove(&device);
-        }
-    }
-
-    /// Records that a node's agent was stopped, or not heard for too long. Programs may go on there.
-    pub(super) fn node_lost(&mut self, node: NodeId) {
-        self.inputs.push_back(Input::NodeLost(node));
-    }
-
-    /// A node takes part in no new session, or does again.
-    pub(super) fn node_drained(&mut self, node: NodeId, drained: bool) {
-        let (target, by) = (DrainTarget::Node(node), "an administrator".to_owned());
-        self.inputs.push_back(match drained {
-            true => {
-                let by_time = accord_scheduler::Millis(0);
-                Input::Drain { target, by_time, end: false, reason: "accord drain".to_owned(), by }
-            }
-            false => Input::Undrain { target, by },
-        });
     }
 
     /// Time has passed.
@@ -387,145 +291,6 @@ impl Allocations {
             self.waiting.remove(client);
         }
         openers
-    }
-
-    /// Devices of a job are lost because nodes are.
-    pub(super) fn lost(&mut self, id: JobId, devices: &[DeviceId]) {
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.lost.extend(devices.iter().map(|device| device.node));
-        }
-    }
-
-    /// The job that has a device to itself.
-    pub(super) fn owner_of(&self, device: DeviceId) -> Option<JobId> {
-        self.exclusive.get(&device).copied()
-    }
-
-    /// A program that has asked for nothing uses a device that no job has to itself.
-    pub(super) fn used(&mut self, device: DeviceId) {
-        let users = self.used.entry(device).or_default();
-        *users += 1;
-        if *users == 1 {
-            self.inputs.push_back(Input::InUse { device, in_use: true });
-        }
-    }
-
-    /// One of these programs has ended.
-    pub(super) fn unused(&mut self, device: DeviceId) {
-        let Some(users) = self.used.get_mut(&device) else { return };
-        *users -= 1;
-        if *users == 0 {
-            self.used.remove(&device);
-            self.inputs.push_back(Input::InUse { device, in_use: false });
-        }
-    }
-
-    /// A session of a running job has opened.
-    pub(super) fn session_opened(&mut self, id: JobId, session: SessionId) {
-        if let Some(job) = self.jobs.get_mut_unnoted(&id) {
-            job.sessions.insert(session);
-            self.sessions.insert(session, id);
-            self.inputs.push_back(Input::SessionOpened { job: id, session });
-        }
-    }
-
-    /// A session has ended.
-    pub(super) fn session_ended(&mut self, session: SessionId) {
-        let Some(id) = self.sessions.remove(&session) else { return };
-        self.inputs.push_back(Input::SessionClosed { job: id, session });
-        if let Some(job) = self.jobs.get_mut_unnoted(&id) {
-            job.sessions.remove(&session);
-            // The command of an earlier coordinator's job may be about to come back.
-            let lingers = job.gang.is_some() || job.is_earlier;
-            self.look_at_keeper(id, if lingers { self.linger_ms() } else { 0 });
-        }
-    }
-
-    /// Lets a running job without a keeper end after a time.
-    pub(super) fn look_at_keeper(&mut self, id: JobId, idle_ms: u64) {
-        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
-        let is_idle = matches!(job.stage, Stage::Running(_)) && !job.is_kept();
-        if is_idle == job.idle_until.is_some() {
-            return;
-        }
-        if let Some(before) = job.idle_until.take() {
-            self.idle.remove(&(before, id));
-        } else if idle_ms == 0 {
-            self.inputs.push_back(Input::Ended { job: id });
-        } else {
-            let until = self.now.plus(idle_ms);
-            job.idle_until = Some(until);
-            self.idle.insert((until, id));
-        }
-    }
-
-    /// The agent of a node is to end what a job has there, and to confirm that. Returns the job's secret.
-    pub(super) fn release(&mut self, id: JobId, node: NodeId) -> Option<SessionKey> {
-        let Some(job) = self.jobs.get_mut(&id) else {
-            self.inputs.push_back(Input::Released { job: id, node });
-            return None;
-        };
-        job.lost.insert(node);
-        self.releasing.entry(node).or_default().insert(id);
-        Some(job.token.key)
-    }
-
-    /// The agent of a node confirms that nothing of a job is left there.
-    pub(super) fn released(&mut self, node: NodeId, key: SessionKey) {
-        let Some(id) = self.job_by_key(key) else { return };
-        let Some(jobs) = self.releasing.get_mut(&node) else { return };
-        if !jobs.remove(&id) {
-            return;
-        }
-        if jobs.is_empty() {
-            self.releasing.remove(&node);
-        }
-        self.free_devices(node, |owner| owner == id);
-        self.inputs.push_back(Input::Released { job: id, node });
-    }
-
-    /// A program waits for a job's start, or takes its place again.
-    pub(super) fn wait_for(&mut self, id: JobId, opener: Opener) {
-        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
-        self.waiting.insert(opener.client, id);
-        job.openers.insert(opener.client, opener);
-        self.inputs.push_back(Input::Connected { job: id, connected: true });
-    }
-
-    /// A command comes back to its job. Returns the connection that it had before.
-    pub(super) fn come_back(&mut self, id: JobId, client: ClientId) -> Option<ClientId> {
-        let job = self.jobs.get_mut(&id)?;
-        if job.is_earlier && job.keeper == Keeper::Sessions {
-            job.keeper = Keeper::Command(None);
-        }
-        let Keeper::Command(before) = &mut job.keeper else { return None };
-        let before = before.replace(client);
-        before.map(|before| self.commands.remove(&before));
-        self.commands.insert(client, id);
-        self.inputs.push_back(Input::Connected { job: id, connected: true });
-        self.look_at_keeper(id, 0);
-        before
-    }
-
-    /// A connection is gone that waits for a job, or holds one. It `is_lost` if its process may live: then the job is kept for a while.
-    pub(super) fn client_gone(&mut self, client: ClientId, is_lost: bool) {
-        let waits = self.waiting.remove(&client);
-        let Some(id) = waits.or_else(|| self.commands.remove(&client)) else { return };
-        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
-        job.openers.remove(&client);
-        if let Keeper::Command(holder) = &mut job.keeper {
-            *holder = None;
-        }
-        if job.is_kept() {
-            return;
-        }
-        match (&job.stage, is_lost) {
-            (Stage::Waiting, true) => self.inputs.push_back(Input::Connected { job: id, connected: false }),
-            (Stage::Waiting, false) => self.inputs.push_back(Input::Cancel { job: id, by: job.user.clone() }),
-            (Stage::Running(_), true) => self.look_at_keeper(id, KEPT_MS),
-            (Stage::Running(_), false) => self.inputs.push_back(Input::Ended { job: id }),
-            (Stage::Ended, _) => {}
-        }
     }
 
     /// A job is over. Returns the programs that waited for its start, and its open sessions.

@@ -1,9 +1,10 @@
 //! A cluster made of what an earlier coordinator has kept: as if all agents and programs had just lost their connections.
 
-use super::allocations::{Allocations, KEPT_MS};
+use super::allocations::Allocations;
 use super::books::Books;
 use super::described::description;
 use super::job::{Keeper, Stage};
+use super::keepers::KEPT_MS;
 use super::record::{Records, keys, read_one, read_table, table};
 use super::recorder::{PolicyRecord, RankRecord, Recorder, UserRecord};
 use super::saved_job::read_jobs;

@@ -1,0 +1,138 @@
+//! The devices that jobs and programs hold, and the nodes that they are on.
+
+use super::allocations::Allocations;
+use super::described::description;
+use super::job::{Job, Stage};
+use super::node::Node;
+use super::steps::counted;
+use accord_scheduler::{DrainTarget, EarlierJob, Input, JobId};
+use accord_types::{DeviceId, JobGrant, NodeId, SessionKey};
+
+impl Allocations {
+    /// Whether a program that asks for nothing may have the device.
+    pub(super) fn is_shared(&self, device: DeviceId) -> bool {
+        !self.exclusive.contains_key(&device)
+    }
+
+    /// Secrets of the jobs whose end the agent of a node has to confirm.
+    pub(super) fn releasing_on(&self, node: NodeId) -> impl Iterator<Item = SessionKey> {
+        let jobs = self.releasing.get(&node).into_iter().flatten();
+        jobs.filter_map(|id| Some(self.jobs.get(id)?.token.key))
+    }
+
+    /// Running jobs that use devices of a node.
+    pub(super) fn jobs_on(&self, node: NodeId) -> impl Iterator<Item = &Job> {
+        self.known_on(node).filter_map(|id| self.jobs.get(&id)).filter(move |job| job.uses(node))
+    }
+
+    /// Ended jobs that held devices of a node. A job that ends by an input itself is not among them: its sessions are still to be ended.
+    pub(super) fn ended_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
+        self.known_on(node).filter(|id| self.jobs.get(id).is_some_and(|job| matches!(job.stage, Stage::Ended)))
+    }
+
+    /// Jobs that hold devices of a node, or held some when they ended.
+    fn known_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
+        counted(self.by_node.get(&node).into_iter().flatten().copied())
+    }
+
+    /// A node has registered, and its agent names jobs that hold devices there.
+    pub(super) fn node_joined(&mut self, node: &Node, grants: &[JobGrant]) {
+        let earlier: Vec<EarlierJob> = grants.iter().filter_map(|grant| self.adopt(node, grant)).collect();
+        self.inputs.push_back(match earlier.is_empty() {
+            true => Input::NodeJoined(description(node)),
+            false => Input::NodeReturned(description(node), earlier),
+        });
+        if node.draining {
+            self.node_drained(node.id, true);
+        }
+    }
+
+    /// Frees a node's devices, because its machine was booted again.
+    pub(super) fn machine_restarted(&mut self, node: NodeId) {
+        self.releasing.remove(&node);
+        self.free_devices(node, |_| true);
+        self.inputs.push_back(Input::NodeLeft(node));
+    }
+
+    /// No job has these devices of a node to itself any more: those of some owners.
+    fn free_devices(&mut self, node: NodeId, is_of: impl Fn(JobId) -> bool) {
+        let of_node = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
+        let owned = counted(self.exclusive.range(of_node)).filter(|(_, owner)| is_of(**owner));
+        for device in owned.map(|(device, _)| *device).collect::<Vec<_>>() {
+            self.exclusive.remove(&device);
+        }
+    }
+
+    /// Records that a node's agent was stopped, or not heard for too long. Programs may go on there.
+    pub(super) fn node_lost(&mut self, node: NodeId) {
+        self.inputs.push_back(Input::NodeLost(node));
+    }
+
+    /// A node takes part in no new session, or does again.
+    pub(super) fn node_drained(&mut self, node: NodeId, drained: bool) {
+        let (target, by) = (DrainTarget::Node(node), "an administrator".to_owned());
+        self.inputs.push_back(match drained {
+            true => {
+                let by_time = accord_scheduler::Millis(0);
+                Input::Drain { target, by_time, end: false, reason: "accord drain".to_owned(), by }
+            }
+            false => Input::Undrain { target, by },
+        });
+    }
+
+    /// Devices of a job are lost because nodes are.
+    pub(super) fn lost(&mut self, id: JobId, devices: &[DeviceId]) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.lost.extend(devices.iter().map(|device| device.node));
+        }
+    }
+
+    /// The job that has a device to itself.
+    pub(super) fn owner_of(&self, device: DeviceId) -> Option<JobId> {
+        self.exclusive.get(&device).copied()
+    }
+
+    /// A program that has asked for nothing uses a device.
+    pub(super) fn used(&mut self, device: DeviceId) {
+        let users = self.used.entry(device).or_default();
+        *users += 1;
+        if *users == 1 {
+            self.inputs.push_back(Input::InUse { device, in_use: true });
+        }
+    }
+
+    /// One of these programs has ended.
+    pub(super) fn unused(&mut self, device: DeviceId) {
+        let Some(users) = self.used.get_mut(&device) else { return };
+        *users -= 1;
+        if *users == 0 {
+            self.used.remove(&device);
+            self.inputs.push_back(Input::InUse { device, in_use: false });
+        }
+    }
+
+    /// The agent of a node is to end what a job has there, and to confirm that. Returns the job's secret.
+    pub(super) fn release(&mut self, id: JobId, node: NodeId) -> Option<SessionKey> {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            self.inputs.push_back(Input::Released { job: id, node });
+            return None;
+        };
+        job.lost.insert(node);
+        self.releasing.entry(node).or_default().insert(id);
+        Some(job.token.key)
+    }
+
+    /// The agent of a node confirms that nothing of a job is left there.
+    pub(super) fn released(&mut self, node: NodeId, key: SessionKey) {
+        let Some(id) = self.job_by_key(key) else { return };
+        let Some(jobs) = self.releasing.get_mut(&node) else { return };
+        if !jobs.remove(&id) {
+            return;
+        }
+        if jobs.is_empty() {
+            self.releasing.remove(&node);
+        }
+        self.free_devices(node, |owner| owner == id);
+        self.inputs.push_back(Input::Released { job: id, node });
+    }
+}

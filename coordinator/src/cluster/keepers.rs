@@ -1,0 +1,114 @@
+//! What keeps a job: the command that holds it, programs that wait for it, and its sessions.
+
+use super::allocations::Allocations;
+use super::input::ClientId;
+use super::job::{Keeper, Opener, Stage};
+use accord_scheduler::{Input, JobId};
+use accord_types::SessionId;
+
+/// The time for which a command's job goes on without the command's connection: as long as a waiting request keeps its
+/// place.
+pub(super) const KEPT_MS: u64 = 300_000;
+
+impl Allocations {
+    /// The job that a session is of.
+    pub(super) fn job_of(&self, session: SessionId) -> Option<JobId> {
+        self.sessions.get(&session).copied()
+    }
+
+    /// Whether a connection waits for a job's start, or holds a job.
+    pub(super) fn has_client(&self, client: ClientId) -> bool {
+        self.waiting.contains_key(&client) || self.commands.contains_key(&client)
+    }
+
+    /// The command that holds a job, or waits for it.
+    pub(super) fn holder_of(&self, id: JobId) -> Option<ClientId> {
+        match self.jobs.get(&id)?.keeper {
+            Keeper::Command(client) => client,
+            Keeper::Sessions => None,
+        }
+    }
+
+    /// A session of a running job has opened.
+    pub(super) fn session_opened(&mut self, id: JobId, session: SessionId) {
+        if let Some(job) = self.jobs.get_mut_unnoted(&id) {
+            job.sessions.insert(session);
+            self.sessions.insert(session, id);
+            self.inputs.push_back(Input::SessionOpened { job: id, session });
+        }
+    }
+
+    /// A session has ended.
+    pub(super) fn session_ended(&mut self, session: SessionId) {
+        let Some(id) = self.sessions.remove(&session) else { return };
+        self.inputs.push_back(Input::SessionClosed { job: id, session });
+        if let Some(job) = self.jobs.get_mut_unnoted(&id) {
+            job.sessions.remove(&session);
+            // The command of an earlier coordinator's job may be about to come back.
+            let lingers = job.gang.is_some() || job.is_earlier;
+            self.look_at_keeper(id, if lingers { self.linger_ms() } else { 0 });
+        }
+    }
+
+    /// Lets a running job without a keeper end after a time.
+    pub(super) fn look_at_keeper(&mut self, id: JobId, idle_ms: u64) {
+        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
+        let is_idle = matches!(job.stage, Stage::Running(_)) && !job.is_kept();
+        if is_idle == job.idle_until.is_some() {
+            return;
+        }
+        if let Some(before) = job.idle_until.take() {
+            self.idle.remove(&(before, id));
+        } else if idle_ms == 0 {
+            self.inputs.push_back(Input::Ended { job: id });
+        } else {
+            let until = self.now.plus(idle_ms);
+            job.idle_until = Some(until);
+            self.idle.insert((until, id));
+        }
+    }
+
+    /// A program waits for a job's start, or takes its place again.
+    pub(super) fn wait_for(&mut self, id: JobId, opener: Opener) {
+        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
+        self.waiting.insert(opener.client, id);
+        job.openers.insert(opener.client, opener);
+        self.inputs.push_back(Input::Connected { job: id, connected: true });
+    }
+
+    /// A command comes back to its job. Returns the connection that it had before.
+    pub(super) fn come_back(&mut self, id: JobId, client: ClientId) -> Option<ClientId> {
+        let job = self.jobs.get_mut(&id)?;
+        if job.is_earlier && job.keeper == Keeper::Sessions {
+            job.keeper = Keeper::Command(None);
+        }
+        let Keeper::Command(before) = &mut job.keeper else { return None };
+        let before = before.replace(client);
+        before.map(|before| self.commands.remove(&before));
+        self.commands.insert(client, id);
+        self.inputs.push_back(Input::Connected { job: id, connected: true });
+        self.look_at_keeper(id, 0);
+        before
+    }
+
+    /// A connection is gone that waits for a job, or holds one. It `is_lost` if its process may live: then the job is kept for a while.
+    pub(super) fn client_gone(&mut self, client: ClientId, is_lost: bool) {
+        let waits = self.waiting.remove(&client);
+        let Some(id) = waits.or_else(|| self.commands.remove(&client)) else { return };
+        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
+        job.openers.remove(&client);
+        if let Keeper::Command(holder) = &mut job.keeper {
+            *holder = None;
+        }
+        if job.is_kept() {
+            return;
+        }
+        match (&job.stage, is_lost) {
+            (Stage::Waiting, true) => self.inputs.push_back(Input::Connected { job: id, connected: false }),
+            (Stage::Waiting, false) => self.inputs.push_back(Input::Cancel { job: id, by: job.user.clone() }),
+            (Stage::Running(_), true) => self.look_at_keeper(id, KEPT_MS),
+            (Stage::Running(_), false) => self.inputs.push_back(Input::Ended { job: id }),
+            (Stage::Ended, _) => {}
+        }
+    }
+}
