@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::command::compile::Tool;
+use crate::deadline::deadline;
 use crate::internal_args::{ExecArgs, KeepArgs, PngArgs, RshArgs, Separation};
 use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
 use crate::policy_args::PolicyArgs;
@@ -344,9 +345,18 @@ pub(crate) struct InfoArgs {
 /// in the folder ACCORD_TLS.
 #[derive(Args, Debug)]
 pub(crate) struct DrainArgs {
-    /// Names of nodes, as accord info shows them.
-    #[arg(required = true, value_name = "NODE")]
-    pub(crate) nodes: Vec<String>,
+    /// Names of nodes, as accord info shows them; with /NUMBER one device of the node.
+    #[arg(required = true, value_name = "NODE[/DEVICE]")]
+    pub(crate) targets: Vec<String>,
+    /// Deadline, in 2h for example, or at 18:00 in UTC: jobs that end by then may start there [default: no job starts there].
+    #[arg(long, value_name = "TIME", conflicts_with = "undo", value_parser = deadline)]
+    pub(crate) by: Option<Duration>,
+    /// End the jobs that are left then.
+    #[arg(long, requires = "by")]
+    pub(crate) end: bool,
+    /// Reason for the audit log.
+    #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
+    pub(crate) reason: Option<String>,
     /// Take the drain back.
     #[arg(long)]
     pub(crate) undo: bool,

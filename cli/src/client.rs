@@ -8,7 +8,9 @@ use crate::failure::{Failure, Result};
 use accord_proto::channel;
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
-use accord_proto::v1::{CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeRequest, ShutdownRequest, Viewer};
+use accord_proto::v1::{
+    CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, ShutdownRequest, Viewer,
+};
 use accord_trust::Trust;
 use accord_types::settings;
 use std::sync::Arc;
@@ -122,11 +124,9 @@ impl Coordinator {
         }
     }
 
-    /// Lets a node take part in no new session, or in new ones again. Returns the sessions that still use it.
-    pub(crate) fn drain(&mut self, node: &str, drain: bool) -> Result<Vec<u64>> {
-        let request = DrainNodeRequest { version: accord_proto::VERSION, node_name: node.to_owned(), drain };
-        let reply = answered(&self.runtime, self.admin.drain_node(request));
-        reply.map(|reply| reply.sessions).map_err(|status| self.explain(&status))
+    /// Drains a node or a device, or takes that back. Returns the sessions and jobs that still use it.
+    pub(crate) fn drain(&mut self, request: DrainNodeRequest) -> Result<DrainNodeReply> {
+        answered(&self.runtime, self.admin.drain_node(request)).map_err(|status| self.explain(&status))
     }
 
     /// Ends a session.

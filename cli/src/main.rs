@@ -6,6 +6,7 @@ mod client;
 mod cluster;
 mod command;
 mod costs;
+mod deadline;
 mod directives;
 mod failure;
 mod internal_args;

@@ -75,7 +75,9 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
             }
             Act::DrainNode => {
                 let node_name = "h9".into();
-                admin.drain_node(v1::DrainNodeRequest { version, node_name, drain: true }).await?;
+                admin
+                    .drain_node(v1::DrainNodeRequest { version, node_name, drain: true, ..Default::default() })
+                    .await?;
             }
             Act::CloseSession => drop(admin.close_session(v1::CloseSessionRequest { version, session: 9 }).await?),
             Act::Shutdown => drop(admin.shutdown(v1::ShutdownRequest { version, agents: false }).await?),

@@ -315,7 +315,12 @@ fn an_administrator_drains_closes_and_stops() {
     let Some(coordinator_message::Body::SessionOpened(_)) = agent.hear() else { panic!() };
     let (mut admin, run) = (fixture.admin(), &fixture.runtime);
 
-    let request = |name: &str| v1::DrainNodeRequest { version: VERSION, node_name: name.into(), drain: true };
+    let request = |name: &str| v1::DrainNodeRequest {
+        version: VERSION,
+        node_name: name.into(),
+        drain: true,
+        ..v1::DrainNodeRequest::default()
+    };
     let status = run.block_on(admin.drain_node(request("h9"))).unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
     run.block_on(admin.drain_node(request("h1"))).unwrap();

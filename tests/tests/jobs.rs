@@ -252,6 +252,41 @@ fn requests_choose_nodes_by_the_labels_of_their_agents() {
     running.await_output("has 2").unwrap();
 }
 
+#[test]
+fn a_drain_is_of_a_node_or_a_device_and_may_have_a_deadline() {
+    let cluster = cluster();
+    let drain = |words: &[&str]| accord(&cluster, "admin", &[&["drain"], words].concat());
+    let what_if = |words: &[&str]| accord(&cluster, "program", &[&["what-if", "--devices"], words].concat());
+    says(&drain(&["h0/0"]), 0, &["h0/0 is given to no job and no new session; no session uses it\n"]);
+    says(&what_if(&["1:cpu"]), 0, &["would start now, on h0/1"]);
+    says(&what_if(&["2:cpu"]), 0, &["nothing that is known lets it start"]);
+    let counts = cluster.job(0, &test_program("cluster/device_count.c").unwrap()).unwrap();
+    says(&counts.run().unwrap(), 0, &["devices=1\n"]);
+    says(&drain(&["h0/0", "--undo"]), 0, &["h0/0 is given to jobs and new sessions again"]);
+    says(&drain(&["h0/9"]), 125, &["node h0 has no device 9"]);
+
+    says(
+        &drain(&["h0", "--by", "1h", "--reason", "new fans"]),
+        0,
+        &["jobs may run there until ", " UTC, in ", "go on"],
+    );
+    says(&what_if(&["1:cpu", "--limit", "30m"]), 0, &["would start now, on h0/"]);
+    says(&what_if(&["1:cpu", "--limit", "2h"]), 0, &["nothing that is known lets it start"]);
+    says(&drain(&["h0", "--undo"]), 0, &["takes part in new sessions again"]);
+
+    let (running, _ends) = asks(&cluster, "program", "1:cpu limit=1h");
+    running.await_output("has 1").unwrap();
+    says(
+        &drain(&["h0", "--by", "1s", "--end"]),
+        0,
+        &["job 1 holds devices there", "jobs that are left then are ended"],
+    );
+    await_queue(&cluster, "the end of the job", |queue| state(queue, 1) != Some("running"));
+    let history = accord(&cluster, "admin", &["history"]);
+    says(&history, 0, &["drained"]);
+    says(&drain(&["h0", "--by", "6pm"]), 2, &["a time of day in UTC such as 18:00"]);
+}
+
 const POLICY: &str = "\
 others-jobs = \"all\"
 memory-quota = \"16M\"

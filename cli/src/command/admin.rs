@@ -2,17 +2,37 @@
 
 use crate::args::{CloseArgs, DrainArgs, ShutdownArgs};
 use crate::client::Coordinator;
+use crate::deadline::time_of_day;
 use crate::failure::Result;
-use crate::output::{print, show};
+use crate::output::{age, print, show};
+use accord_proto::v1::{DrainNodeReply, DrainNodeRequest};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Runs `accord drain`. All nodes are tried; the first refusal is the error.
 pub(crate) fn drain(args: &DrainArgs) -> Result<u8> {
     let mut coordinator = Coordinator::required()?;
-    each(&args.nodes, |node| {
-        let sessions = coordinator.drain(node, !args.undo)?;
-        show(&drained(node, !args.undo, &sessions));
+    each(&args.targets, |target| {
+        let (node, ordinal) = target_of(target);
+        let request = DrainNodeRequest {
+            version: accord_proto::VERSION,
+            node_name: node.to_owned(),
+            drain: !args.undo,
+            ordinal,
+            in_ms: args.by.map_or(0, |by| u64::try_from(by.as_millis()).unwrap_or(u64::MAX)),
+            end: args.end,
+            reason: args.reason.clone().unwrap_or_default(),
+        };
+        let reply = coordinator.drain(request.clone())?;
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        show(&drained(target, &request, &reply, unix));
         Ok(())
     })
+}
+
+/// The node of a target, and the device if it names one.
+fn target_of(target: &str) -> (&str, Option<u32>) {
+    let device = target.rsplit_once('/').and_then(|(node, ordinal)| Some((node, ordinal.parse().ok()?)));
+    device.map_or((target, None), |(node, ordinal)| (node, Some(ordinal)))
 }
 
 /// Runs `accord close`, likewise.
@@ -42,16 +62,37 @@ pub(super) fn each<T>(all: &[T], mut act: impl FnMut(&T) -> Result<()>) -> Resul
     first
 }
 
-/// What came of a drain.
-fn drained(node: &str, drain: bool, sessions: &[u64]) -> String {
-    let state = if drain { "takes part in no new session" } else { "takes part in new sessions again" };
-    let listed: Vec<String> = sessions.iter().map(u64::to_string).collect();
-    match sessions.len() {
-        0 if drain => format!("{node} {state}; no session uses it\n"),
-        _ if !drain => format!("{node} {state}\n"),
-        1 => format!("{node} {state}; session {} still uses it\n", listed[0]),
-        count => format!("{node} {state}; {count} sessions still use it: {}\n", listed.join(", ")),
+/// What came of a drain, at a time since 1970.
+fn drained(target: &str, request: &DrainNodeRequest, reply: &DrainNodeReply, now: Duration) -> String {
+    let state = match (request.drain, request.ordinal) {
+        (true, None) => "takes part in no new session",
+        (true, Some(_)) => "is given to no job and no new session",
+        (false, None) => "takes part in new sessions again",
+        (false, Some(_)) => "is given to jobs and new sessions again",
+    };
+    if !request.drain {
+        return format!("{target} {state}\n");
     }
+    let until = match request.in_ms {
+        0 => String::new(),
+        ms => {
+            let then = format!("{} UTC, in {}", time_of_day(now.saturating_add(Duration::from_millis(ms))), age(ms));
+            let left = if request.end { "jobs that are left then are ended" } else { "jobs that are left then go on" };
+            format!("; jobs may run there until {then}; {left}")
+        }
+    };
+    let list = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let sessions = match &reply.sessions[..] {
+        [] => "no session uses it".to_owned(),
+        [one] => format!("session {one} still uses it"),
+        many => format!("{} sessions still use it: {}", many.len(), list(many)),
+    };
+    let jobs = match &reply.jobs[..] {
+        [] => String::new(),
+        [one] => format!("; job {one} holds devices there"),
+        many => format!("; {} jobs hold devices there: {}", many.len(), list(many)),
+    };
+    format!("{target} {state}; {sessions}{jobs}{until}\n")
 }
 
 #[cfg(test)]
@@ -60,11 +101,29 @@ mod tests {
     use crate::failure::Failure;
 
     #[test]
-    fn a_drain_says_who_still_uses_the_node() {
-        assert_eq!(drained("h2", true, &[]), "h2 takes part in no new session; no session uses it\n");
-        assert_eq!(drained("h2", true, &[7]), "h2 takes part in no new session; session 7 still uses it\n");
-        assert_eq!(drained("h2", true, &[7, 9]), "h2 takes part in no new session; 2 sessions still use it: 7, 9\n");
-        assert_eq!(drained("h2", false, &[7, 9]), "h2 takes part in new sessions again\n");
+    fn a_drain_names_the_sessions_and_jobs_that_still_use_the_node_and_its_deadline() {
+        let now = Duration::from_secs((3 * 24 + 16) * 3600);
+        let says = |drain: bool, in_ms: u64, sessions: &[u64], jobs: &[u64]| {
+            let request = DrainNodeRequest { drain, in_ms, end: in_ms > 0, ..DrainNodeRequest::default() };
+            drained("h2", &request, &DrainNodeReply { sessions: sessions.into(), jobs: jobs.into() }, now)
+        };
+        assert_eq!(says(true, 0, &[], &[]), "h2 takes part in no new session; no session uses it\n");
+        assert_eq!(says(true, 0, &[7], &[]), "h2 takes part in no new session; session 7 still uses it\n");
+        assert_eq!(says(true, 0, &[7, 9], &[]), "h2 takes part in no new session; 2 sessions still use it: 7, 9\n");
+        assert_eq!(says(false, 0, &[7, 9], &[1]), "h2 takes part in new sessions again\n");
+        assert_eq!(
+            says(true, 7_260_000, &[], &[3]),
+            "h2 takes part in no new session; no session uses it; job 3 holds devices there; \
+             jobs may run there until 18:01 UTC, in 2 h 1 min; jobs that are left then are ended\n"
+        );
+    }
+
+    #[test]
+    fn a_target_is_a_node_or_one_device_of_it() {
+        assert_eq!(
+            (target_of("gpu07/3"), target_of("gpu07"), target_of("a/b")),
+            (("gpu07", Some(3)), ("gpu07", None), ("a/b", None))
+        );
     }
 
     #[test]

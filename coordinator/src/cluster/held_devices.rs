@@ -11,7 +11,7 @@ use accord_types::{DeviceId, JobGrant, NodeId, SessionKey};
 impl Allocations {
     /// Whether a program that asks for nothing may have the device.
     pub(super) fn is_shared(&self, device: DeviceId) -> bool {
-        !self.exclusive.contains_key(&device)
+        !self.exclusive.contains_key(&device) && !self.scheduler().is_drained(DrainTarget::Device(device))
     }
 
     /// Secrets of the jobs whose end the agent of a node has to confirm.
@@ -23,6 +23,13 @@ impl Allocations {
     /// Running jobs that use devices of a node.
     pub(super) fn jobs_on(&self, node: NodeId) -> impl Iterator<Item = &Job> {
         self.known_on(node).filter_map(|id| self.jobs.get(&id)).filter(move |job| job.uses(node))
+    }
+
+    /// Running jobs that hold a device of a node, or this one.
+    pub(super) fn holders(&self, node: NodeId, ordinal: Option<u32>) -> impl Iterator<Item = JobId> {
+        let is_meant = move |device: DeviceId| device.node == node && ordinal.is_none_or(|of| of == device.ordinal);
+        let holds = move |job: &&Job| job.devices().iter().any(|leased| is_meant(leased.device));
+        self.jobs_on(node).filter(holds).map(|job| JobId(job.token.job))
     }
 
     /// Ended jobs that held devices of a node. A job that ends by an input itself is not among them: its sessions are still to be ended.
@@ -68,9 +75,12 @@ impl Allocations {
         self.inputs.push_back(Input::NodeLost(node));
     }
 
-    /// A node takes part in no new session, or does again.
+    /// A node takes part in no new session, or does again. A drain that the scheduler knows keeps its deadline.
     pub(super) fn node_drained(&mut self, node: NodeId, drained: bool) {
         let (target, by) = (DrainTarget::Node(node), "an administrator".to_owned());
+        if drained && self.scheduler().is_drained(target) {
+            return;
+        }
         self.inputs.push_back(match drained {
             true => {
                 let by_time = accord_scheduler::Millis(0);

@@ -16,6 +16,7 @@ use super::session::{Owner, Ranks, Session};
 use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
+use accord_scheduler::JobId;
 use accord_types::{DeviceId, DeviceKind, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -275,6 +276,11 @@ impl Cluster {
     /// The node whose agent has this connection.
     pub fn node_of(&self, link: LinkId) -> Option<&Node> {
         self.nodes.get(self.links.get(&link)?)
+    }
+
+    /// Running jobs that hold a device of a node, or this one.
+    pub fn jobs_holding(&self, node: NodeId, ordinal: Option<u32>) -> impl Iterator<Item = JobId> {
+        self.allocations.holders(node, ordinal)
     }
 
     /// One session.

@@ -5,9 +5,10 @@ use super::driver::Driver;
 use crate::cluster::Input;
 use accord_proto::convert::check_version;
 use accord_proto::v1;
+use accord_scheduler::{DrainTarget, Millis};
 use accord_telemetry::log::AUDIT;
 use accord_trust::access::Act;
-use accord_types::SessionId;
+use accord_types::{DeviceId, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Response, Status};
@@ -36,20 +37,41 @@ impl v1::admin_server::Admin for Administrator {
         let who = Caller::check(&request, Act::DrainNode)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
-        let what = if request.drain { "drains" } else { "undrains" };
-        tracing::warn!(target: AUDIT, "{who} {what} node {:?}", request.node_name);
-        let known = |name: &str| {
-            self.driver.with_cluster(|cluster| {
-                let node = cluster.node_named(name)?;
-                let uses = cluster.sessions().filter(|session| session.executors.contains(&node.id));
-                Some(uses.map(|session| session.id.0).collect::<Vec<_>>())
-            })
+        let v1::DrainNodeRequest { version: _, node_name, drain, ordinal, in_ms, end, reason } = request;
+        let what = if drain { "drains" } else { "undrains" };
+        let device = ordinal.map(|ordinal| format!("device {ordinal} of ")).unwrap_or_default();
+        tracing::warn!(target: AUDIT, "{who} {what} {device}node {node_name:?}");
+        let known = self.driver.with_cluster(|cluster| {
+            let node = cluster.node_named(&node_name).ok_or_else(|| format!("there is no node {node_name}"))?;
+            if let Some(ordinal) = ordinal.filter(|ordinal| node.device(*ordinal).is_none()) {
+                return Err(format!("node {node_name} has no device {ordinal}"));
+            }
+            let uses = cluster.sessions().filter(|session| match ordinal {
+                None => session.executors.contains(&node.id),
+                Some(ordinal) => session.used.contains(&DeviceId { node: node.id, ordinal }),
+            });
+            let sessions = uses.map(|session| session.id.0).collect();
+            let jobs = cluster.jobs_holding(node.id, ordinal).map(|job| job.0).collect();
+            Ok((node.id, v1::DrainNodeReply { sessions, jobs }))
+        });
+        let (node, reply) = known.map_err(|why| Status::not_found(format!("{why}; see `accord info`")))?;
+        let target = match ordinal {
+            None => DrainTarget::Node(node),
+            Some(ordinal) => DrainTarget::Device(DeviceId { node, ordinal }),
         };
-        let sessions = known(&request.node_name)
-            .ok_or_else(|| Status::not_found(format!("there is no node {}; see `accord info`", request.node_name)))?;
-        self.driver.input(Input::Drain { node_name: request.node_name, drain: request.drain });
+        self.driver.input(Input::Schedule(if drain {
+            let by_time = Millis(self.driver.now().0.saturating_add(in_ms));
+            let reason = if reason.is_empty() { "accord drain".to_owned() } else { reason };
+            accord_scheduler::Input::Drain { target, by_time, end, reason, by: who }
+        } else {
+            accord_scheduler::Input::Undrain { target, by: who }
+        }));
+        if ordinal.is_none() {
+            // Programs that ask for nothing last as long as they like.
+            self.driver.input(Input::Drain { node_name, drain });
+        }
         self.driver.durable().await?;
-        Ok(Response::new(v1::DrainNodeReply { sessions }))
+        Ok(Response::new(reply))
     }
 
     async fn close_session(

@@ -3269,13 +3269,28 @@ pub struct DrainNodeRequest {
     /// False takes the drain back.
     #[prost(bool, tag = "3")]
     pub drain: bool,
+    /// One device of the node; absent: the node.
+    #[prost(uint32, optional, tag = "4")]
+    pub ordinal: ::core::option::Option<u32>,
+    /// Time from now until which jobs may last there; 0: no job starts there.
+    #[prost(uint64, tag = "5")]
+    pub in_ms: u64,
+    /// Jobs that are still there at that time are ended.
+    #[prost(bool, tag = "6")]
+    pub end: bool,
+    /// For the audit log.
+    #[prost(string, tag = "7")]
+    pub reason: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DrainNodeReply {
-    /// Sessions that still use the node.
+    /// Sessions that still use the node or device.
     #[prost(uint64, repeated, tag = "1")]
     pub sessions: ::prost::alloc::vec::Vec<u64>,
+    /// Running jobs that hold devices there.
+    #[prost(uint64, repeated, tag = "2")]
+    pub jobs: ::prost::alloc::vec::Vec<u64>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3392,7 +3407,7 @@ pub mod admin_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// A draining node takes part in no new session.
+        /// A draining node takes part in no new session. A drained device is given to no job.
         pub async fn drain_node(
             &mut self,
             request: impl tonic::IntoRequest<super::DrainNodeRequest>,
@@ -3472,7 +3487,7 @@ pub mod admin_server {
     /// Generated trait containing gRPC methods that should be implemented for use with AdminServer.
     #[async_trait]
     pub trait Admin: std::marker::Send + std::marker::Sync + 'static {
-        /// A draining node takes part in no new session.
+        /// A draining node takes part in no new session. A drained device is given to no job.
         async fn drain_node(
             &self,
             request: tonic::Request<super::DrainNodeRequest>,

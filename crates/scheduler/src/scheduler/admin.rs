@@ -180,6 +180,12 @@ impl Scheduler {
         self.set_drained(target, None);
     }
 
+    /// Whether a node or a device is drained by itself, now or from a deadline on.
+    #[must_use]
+    pub fn is_drained(&self, target: DrainTarget) -> bool {
+        self.drains.contains_key(&target)
+    }
+
     fn set_drained(&mut self, target: DrainTarget, drained: Option<crate::time::Millis>) {
         match target {
             DrainTarget::Node(id) => {
