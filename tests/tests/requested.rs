@@ -82,6 +82,8 @@ fn a_program_that_asked_for_nothing_is_refused_the_device_of_a_job_and_goes_on_w
     let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").start().unwrap();
     // It drives the devices of its own node itself, and others by an executor.
     for node in [cluster.host(0), "elsewhere".to_owned()] {
+        // Those of the job before are free when the agent has confirmed it.
+        cluster.await_devices(2).unwrap();
         let (input, mut line) = std::io::pipe().unwrap();
         let earlier = cluster.job(0, &program).unwrap().env("ACCORD_NODE", node).stdin(input).start().unwrap();
         earlier.await_output("has 2").unwrap();
