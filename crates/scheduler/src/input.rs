@@ -141,8 +141,8 @@ pub enum Input {
         /// Who.
         by: String,
     },
-    /// An account joins the policy in effect: the leaf of a user who asks for the first time. Nothing else changes. An account that is
-    /// there already stays as it is.
+    /// An account joins the policy in effect: the leaf of a user who asks for the first time, below an account without jobs of its own. Nothing
+    /// else changes. An account that is there already stays as it is.
     AccountAdded(Box<Account>),
     /// A month begins: monthly budgets are whole again.
     MonthBegan,

@@ -31,6 +31,8 @@ pub(crate) struct History {
     nodes: Vec<NodeDescription>,
     up: BTreeSet<u32>,
     accounts: Vec<String>,
+    /// Accounts that have asked while none was below them. None is added there: jobs are of accounts without accounts below.
+    askers: BTreeSet<String>,
     waiting: BTreeSet<JobId>,
     running: BTreeSet<JobId>,
     /// Confirmations that agents owe.
@@ -60,6 +62,7 @@ impl History {
             nodes: Vec::new(),
             up: BTreeSet::new(),
             accounts: policy.accounts.iter().map(|account| account.name.clone()).collect(),
+            askers: BTreeSet::new(),
             waiting: BTreeSet::new(),
             running: BTreeSet::new(),
             releasing: BTreeSet::new(),
@@ -202,6 +205,9 @@ impl History {
     fn another_user(&mut self) -> Input {
         let group = format!("site/g{}", self.random.below(2));
         let name = format!("{group}/n{}", self.random.below(3));
+        if self.askers.contains(&group) {
+            return Input::Tick;
+        }
         let at = self.accounts.iter().position(|known| *known == group).unwrap_or(0);
         let mut account = Account::plain(&name, Some(AccountId(at as u32)), 1 + self.random.below(3) as u32);
         account.priorities = (-1, 2);
@@ -305,6 +311,9 @@ impl History {
 
     fn ask(&mut self) -> Input {
         let account = self.random.pick(&self.accounts);
+        if !self.accounts.iter().any(|known| known.starts_with(&format!("{account}/"))) {
+            self.askers.insert(account.clone());
+        }
         let origin = (!self.random.one_in(3)).then(|| NodeId(self.random.below(self.nodes.len() as u64) as u32));
         Input::Ask { user: "u".to_owned(), account, origin, request: self.request() }
     }
