@@ -35,7 +35,11 @@ pub(crate) fn run(site: &Site, user: u32, name: &str, plan: &Plan) -> Result<Out
         Ok(()) => {}
         Err(_) if site.had_outage_since(begun) => {}
         Err(why) => {
-            let said: Vec<String> = end(running)?.iter().map(Finished::report).collect();
+            let finished = end(running)?;
+            if is_without_device(plan, &finished) {
+                return Ok(Outcome::WithoutDevice);
+            }
+            let said: Vec<String> = finished.iter().map(Finished::report).collect();
             return Err(format!("{why}\n{}", said.join("\n")));
         }
     }
@@ -51,7 +55,7 @@ pub(crate) fn run(site: &Site, user: u32, name: &str, plan: &Plan) -> Result<Out
     if site.had_outage_since(begun) {
         return Ok(Outcome::InOutage);
     }
-    if plan.way == Way::Nothing && finished.iter().any(lost_its_device) {
+    if is_without_device(plan, &finished) {
         return Ok(Outcome::WithoutDevice);
     }
     finished.iter().try_for_each(|one| check(plan, one))?;
@@ -195,8 +199,9 @@ fn check(plan: &Plan, finished: &Finished) -> Result<()> {
 }
 
 /// Whether a program that asked for nothing was refused its device as a job has it, or found all devices taken.
-fn lost_its_device(finished: &Finished) -> bool {
-    finished.stderr.contains(" to itself") || finished.stderr.contains("no node of the cluster offers")
+fn is_without_device(plan: &Plan, finished: &[Finished]) -> bool {
+    let says = |text: &str| finished.iter().any(|one| one.stderr.contains(text));
+    plan.way == Way::Nothing && (says(" to itself") || says("no node of the cluster offers"))
 }
 
 fn counts(finished: &Finished) -> impl Iterator<Item = u64> {
