@@ -33,12 +33,11 @@ pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
 pub use handover::{Handed, Handover};
 pub use inproc::inproc_pair;
-pub use lane::{Lane, NextPiece, Piece, PostedBytes, PostedRoom, RoomTold, SharedLane, Transport};
+pub use lane::{Lane, PostedBytes, PostedRoom, RoomTold, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};
 pub use shm::shm_pair;
 pub use socket::{adopt, find_dead_host, find_dead_host_soon, pair};
 pub use tls::{accept_tls, connect_tls};
-pub use window::{MovesWindows, Window, Windows};
 
 pub(crate) use connect::connect;
 pub(crate) use local_server::{Refused, connect as connect_local};

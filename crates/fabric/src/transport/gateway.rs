@@ -140,7 +140,7 @@ fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<(
     let wanted = read_request(lane)?;
     let to = rank_of(fabric, wanted).and_then(|rank| {
         // This process is the agent of this node.
-        Ok(if rank == fabric.rank() { None } else { Some(fabric.connect(rank)?) })
+        Ok(if rank == fabric.rank() { None } else { Some(fabric.open(rank)?) })
     });
     let to = match to {
         Ok(to) => to,

@@ -1,6 +1,5 @@
 //! What all transports have in common.
 
-use super::window::{MovesWindows, Windows};
 use accord_types::NativeRange;
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
@@ -174,38 +173,6 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Err(ErrorKind::Unsupported.into())
     }
 
-    /// Reads into `piece`, as [`Lane::read`]: as much as it has room for, or what the lane has as one. Bytes that are lent are told of only.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Lane::read`].
-    fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
-        Ok(if piece.fill(|room| self.read(room))? == 0 { NextPiece::End } else { NextPiece::Here })
-    }
-
-    /// Writes all that is in `piece`, which may be another one then.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Lane::write`].
-    fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
-        self.write_all(&mut [IoSlice::new(piece.bytes())])
-    }
-
-    /// The reader here writes all of it to `to`, and reads on when that is written: the lane may do so itself, where no
-    /// thread has to wait for it.
-    fn pass_on_to(&self, to: &SharedLane) {
-        let _ = to;
-    }
-
-    /// Returns the windows if its bytes lie in memory that both ends see.
-    fn windows(&self) -> Option<&dyn Windows> {
-        None
-    }
-
-    /// Returns the windows if a library moves its bytes.
-    fn moves_windows(&self) -> Option<&dyn MovesWindows> {
-        None
-    }
-
     /// Ends writing. What was written arrives.
     ///
     /// # Errors
@@ -284,70 +251,6 @@ pub trait PostedRoom: fmt::Debug + Send + Sync {
 
     /// Abandons as [`PostedRoom::abandon`]. Returns when nothing is written there any more.
     fn await_free(&self);
-}
-
-/// The result of [`Lane::read_piece`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NextPiece {
-    /// Bytes, which are in the piece.
-    Here,
-    /// So many that come when there is room for them: to a window, or by [`Lane::read`].
-    Lent(usize),
-    /// Nothing more comes.
-    End,
-}
-
-/// Bytes on their way from one lane to another, with room before them for what a lane puts there.
-#[derive(Debug, Default)]
-pub struct Piece {
-    buffer: Vec<u8>,
-    len: usize,
-}
-
-impl Piece {
-    /// Room before the bytes.
-    pub const BEFORE: usize = 16;
-    /// Most bytes.
-    pub const MAX: usize = 128 << 10;
-
-    /// Returns the received bytes.
-    pub fn bytes(&self) -> &[u8] {
-        self.buffer.get(Self::BEFORE..Self::BEFORE + self.len).unwrap_or_default()
-    }
-
-    /// Has `read` put bytes there; their number.
-    ///
-    /// # Errors
-    /// Returns the errors of `read`.
-    pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
-        // What it holds already is not written again.
-        if self.buffer.len() < Self::BEFORE + Self::MAX {
-            self.buffer.resize(Self::BEFORE + Self::MAX, 0);
-        }
-        self.len = 0;
-        self.len = read(&mut self.buffer[Self::BEFORE..])?;
-        Ok(self.len)
-    }
-
-    /// Has `read` put more bytes there as long as it finds some at once and there is room. An error is left for the next read.
-    pub fn fill_up(&mut self, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) {
-        while self.len < Self::MAX {
-            let start = Self::BEFORE + self.len;
-            let Some(room) = self.buffer.get_mut(start..Self::BEFORE + Self::MAX) else { return };
-            match read(room) {
-                Ok(0) | Err(_) => return,
-                Ok(n) => self.len += n,
-            }
-        }
-    }
-
-    /// Puts another buffer in its place, whose bytes begin after [`Piece::BEFORE`]; returns the one that it had, with its bytes there.
-    pub fn replace(&mut self, buffer: Vec<u8>) -> Vec<u8> {
-        let len = buffer.len().saturating_sub(Self::BEFORE);
-        let (mut before, had) = (std::mem::replace(&mut self.buffer, buffer), std::mem::replace(&mut self.len, len));
-        before.truncate(Self::BEFORE + had);
-        before
-    }
 }
 
 /// A lane that several hold.

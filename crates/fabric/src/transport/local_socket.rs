@@ -134,14 +134,14 @@ pub(super) struct Accepted {
 
 impl Accepted {
     /// The lane, for this process itself; once the memory has come.
-    pub(super) fn into_lane(self) -> io::Result<SharedLane> {
+    pub(super) fn into_lane(self) -> io::Result<Arc<Shm>> {
         let [doorbell, memory] = self.offered.into_inner().ok_or(ErrorKind::NotConnected)?;
         received(self.socket.into_fd(), doorbell, memory)
     }
 }
 
 /// The lane of an end that was handed over.
-pub(super) fn received(socket: OwnedFd, doorbell: OwnedFd, memory: OwnedFd) -> io::Result<SharedLane> {
+pub(super) fn received(socket: OwnedFd, doorbell: OwnedFd, memory: OwnedFd) -> io::Result<Arc<Shm>> {
     Ok(Arc::new(Shm::new(SharedMemory::open(memory)?, Side::Server, socket, doorbell)))
 }
 

@@ -22,7 +22,8 @@
 //! spare.rs     a pool of message buffers
 //! short_buffers.rs  short messages while MPI uses them
 //! trial.rs     whether MPI can be given device memory
-//! relay.rs     forwards one lane's bytes to another, uninspected
+//! relay.rs     forwards bytes between this lane and one of shared memory, uninspected
+//! piece.rs     a message's worth of forwarded bytes
 //! ```
 
 mod apart;
@@ -39,6 +40,7 @@ mod message;
 #[allow(unsafe_code)]
 mod object;
 mod passing;
+mod piece;
 mod posted;
 mod posted_rooms;
 mod posts;
@@ -60,7 +62,7 @@ pub use loan::{Lent, Loan};
 pub use message::{HEADER_LEN, Header, LaneKey, MessageKind};
 pub use object::{MpiObject, ObjectNews};
 pub use posted_rooms::RoomOf;
-pub use relay::relay;
+pub(super) use relay::relay;
 pub use shared::Counts;
 pub use streams::{Next, Outgoing, Streams};
 pub use trial::try_native;

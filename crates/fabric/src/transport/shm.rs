@@ -8,9 +8,8 @@
 mod shown;
 mod windows;
 
-use super::lane::{Lane, NextPiece, Piece, SharedLane, Transport};
+use super::lane::{Lane, SharedLane, Transport};
 use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
-use super::window::Windows;
 use accord_types::spin_policy::{LOOKS, Looked, SpinPolicy, look};
 use accord_types::turn_lock::TurnLock;
 use rustix::io::Errno;
@@ -307,20 +306,6 @@ impl Lane for Shm {
         }
         self.ask(&mut reader);
         self.take(&mut reader, bytes)?.ok_or_else(|| ErrorKind::WouldBlock.into())
-    }
-
-    /// Blocks for the first byte, then fills the piece with all that is there: forwarding has a price for each piece.
-    fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
-        if piece.fill(|room| self.read(room))? == 0 {
-            return Ok(NextPiece::End);
-        }
-        let mut reader = self.reader.take();
-        piece.fill_up(|room| Ok(self.take(&mut reader, room)?.unwrap_or(0)));
-        Ok(NextPiece::Here)
-    }
-
-    fn windows(&self) -> Option<&dyn Windows> {
-        Some(self)
     }
 
     fn lends(&self) -> bool {

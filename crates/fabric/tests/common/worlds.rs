@@ -2,12 +2,13 @@
 //! the other rank and back.
 
 use accord_fabric::transport::SharedLane;
-use accord_fabric::transport::mpi::{Came, FindRoom, LentBytes, MpiFabric, MpiObject, World, relay};
+use accord_fabric::transport::mpi::{Came, FindRoom, LentBytes, MpiFabric, MpiObject, World};
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 
 /// Set within a job: the object with MPI in it.
 pub(crate) const OBJECT: &str = "ACCORD_TEST_MPI";
@@ -131,6 +132,25 @@ pub(crate) fn ends() -> (SharedLane, SharedLane) {
 /// Opens a lane back for each that comes, and passes on what comes on either, until the other rank has had enough.
 pub(crate) fn serve_as_other_rank() {
     while let Ok((lane, from)) = job().accept() {
-        relay(lane, job().connect(from).unwrap()).unwrap();
+        let back = job().connect(from).unwrap();
+        for (from, to) in [(lane.clone(), back.clone()), (back, lane)] {
+            thread::spawn(move || pass_on(&from, &to));
+        }
+    }
+}
+
+/// Writes all that comes by one lane to the other, and the end.
+fn pass_on(from: &SharedLane, to: &SharedLane) {
+    let mut bytes = vec![0; 128 << 10];
+    loop {
+        match from.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(n) if to.send(&bytes[..n]).is_ok() => {}
+            Ok(_) => return from.shutdown(),
+            Err(_) => return to.shutdown(),
+        }
+    }
+    if to.finish().is_err() {
+        from.shutdown();
     }
 }

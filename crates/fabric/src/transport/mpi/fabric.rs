@@ -112,6 +112,11 @@ impl MpiFabric {
     /// # Errors
     /// Returns an error if there are too many lanes, or the world has ended.
     pub fn connect(&self, rank: u32) -> io::Result<SharedLane> {
+        Ok(self.open(rank)?)
+    }
+
+    /// Opens a lane as [`MpiFabric::connect`].
+    pub(in crate::transport) fn open(&self, rank: u32) -> io::Result<Arc<MpiLane>> {
         if rank >= self.size {
             return Err(io::Error::new(ErrorKind::NotFound, format!("there is no rank {rank}")));
         }
@@ -157,7 +162,7 @@ impl MpiFabric {
         }
     }
 
-    fn lane(&self, state: &mut LaneTable, key: LaneKey) -> SharedLane {
+    fn lane(&self, state: &mut LaneTable, key: LaneKey) -> Arc<MpiLane> {
         let end = Arc::<LaneEnd>::default();
         state.ends.insert(key, end.clone());
         Arc::new(MpiLane::new(self.shared.clone(), key, end))

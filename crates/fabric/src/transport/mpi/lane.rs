@@ -1,5 +1,6 @@
 //! Implements `Lane` over messages, for the threads that read and write.
 
+mod forwards;
 mod reads;
 
 use super::intake;
@@ -9,10 +10,9 @@ use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use super::reading::Reading;
 use super::shared::{Counters, LaneEnd, LaneTable, Shared};
 use super::spare;
-use super::streams::{Next, Streams};
-use crate::transport::lane::{Lane, NextPiece, Piece, PostedBytes, PostedRoom, RoomTold, SharedLane, Transport};
+use super::streams::Streams;
+use crate::transport::lane::{Lane, PostedBytes, PostedRoom, RoomTold, Transport};
 use crate::transport::time_limit::TimeLimit;
-use crate::transport::window::{MovesWindows, Window};
 use accord_types::NativeRange;
 use accord_types::signal::SharedSpinPolicy;
 use accord_types::spin_policy::SpinPolicy;
@@ -26,11 +26,10 @@ use std::time::{Duration, Instant};
 const STEP: usize = DATA_MAX;
 /// Shorter writes are gathered into messages: they are copied with the table locked.
 const GATHERED_MAX: usize = 4 << 10;
-const _: () = assert!(Piece::BEFORE == HEADER_LEN && Piece::MAX == DATA_MAX, "pieces are messages");
 
 /// This rank's end of a lane.
 #[derive(Debug)]
-pub(super) struct MpiLane {
+pub(in crate::transport) struct MpiLane {
     shared: Arc<Shared>,
     key: LaneKey,
     end: Arc<LaneEnd>,
@@ -216,35 +215,6 @@ impl Lane for MpiLane {
         self.put(parts, Some(Instant::now()))
     }
 
-    fn read_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
-        let end = self.limit.end();
-        let next = if self.reading.has_left() { None } else { self.await_message(end)? };
-        match next {
-            None => {
-                piece.fill(|room| self.take(room, end))?;
-                Ok(NextPiece::Here)
-            }
-            Some(Next::Message(message)) => {
-                spare::done(piece.replace(message));
-                Ok(NextPiece::Here)
-            }
-            Some(Next::Offered(len)) => Ok(NextPiece::Lent(usize::try_from(len).unwrap_or(usize::MAX))),
-            Some(Next::Nothing | Next::End) => Ok(NextPiece::End),
-        }
-    }
-
-    fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
-        let mut all = piece.bytes();
-        if all.len() >= GATHERED_MAX && self.wait_for_room(None, Streams::room)? >= all.len() {
-            let message = piece.replace(spare::filled(HEADER_LEN + DATA_MAX));
-            return self.put_message(message).map(drop);
-        }
-        while !all.is_empty() {
-            all = &all[self.put(&[IoSlice::new(all)], None)?..];
-        }
-        Ok(())
-    }
-
     fn lends(&self) -> bool {
         true
     }
@@ -288,16 +258,6 @@ impl Lane for MpiLane {
         Ok(Box::new(bytes))
     }
 
-    fn pass_on_to(&self, to: &SharedLane) {
-        let mut state = self.shared.lock();
-        state.onward.insert(self.key, Arc::downgrade(to));
-        state.streams.pass_on(self.key);
-    }
-
-    fn moves_windows(&self) -> Option<&dyn MovesWindows> {
-        Some(self)
-    }
-
     fn finish(&self) -> io::Result<()> {
         self.tell(Streams::finish);
         Ok(())
@@ -328,17 +288,6 @@ impl Lane for MpiLane {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
-    }
-}
-
-impl MovesWindows for MpiLane {
-    fn lend_window(&self, bytes: Window<'_>) -> io::Result<()> {
-        self.lend_all(LentBytes::window(bytes))
-    }
-
-    fn fill_window(&self, room: Window<'_>) -> io::Result<usize> {
-        let none = || io::Error::new(ErrorKind::InvalidInput, "the next bytes are not exposed ones");
-        self.fill(room.len(), |len| LentRoom::window(room, len))?.ok_or_else(none)
     }
 }
 

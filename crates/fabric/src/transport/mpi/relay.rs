@@ -1,45 +1,59 @@
-//! Forwards bytes between two lanes in both directions, uninspected.
+//! Forwards bytes between a lane of shared memory and one of MPI, in both directions, uninspected.
 
+use super::lane::MpiLane;
+use super::piece::{NextPiece, Piece};
 use crate::transfer::LENT_MIN;
-use crate::transport::lane::{Lane, NextPiece, Piece, SharedLane};
+use crate::transport::lane::{Lane, SharedLane};
+use crate::transport::shm::Shm;
 use accord_types::threads;
 use std::io;
+use std::sync::Arc;
+
+/// The lane whose error ends the forwarding of one direction.
+enum Failed {
+    Source,
+    Target,
+}
 
 /// Starts two threads that forward bytes until both lanes have ended. The end of one direction is forwarded as such.
 ///
 /// # Errors
 /// Returns the system's error if it can't start the threads; both lanes are shut down then.
-pub fn relay(one: SharedLane, other: SharedLane) -> io::Result<()> {
-    for (from, to) in [(&one, &other), (&other, &one)] {
-        if let (Some(from), Some(_)) = (from.windows(), to.moves_windows()) {
-            from.will_lend();
-        }
-        // A program waits for these bytes, as it does for its executor's threads.
-        from.be_patient();
-        from.pass_on_to(to);
-    }
-    let started = start(one.clone(), other.clone()).and_then(|()| start(other.clone(), one.clone()));
+pub(in crate::transport) fn relay(local: Arc<Shm>, remote: Arc<MpiLane>) -> io::Result<()> {
+    local.will_lend();
+    // A program waits for these bytes, as it does for its executor's threads.
+    local.be_patient();
+    remote.be_patient();
+    let shared: SharedLane = local.clone();
+    remote.pass_on_to(&shared);
+    let (out, back) = ((local.clone(), remote.clone()), (local.clone(), remote.clone()));
+    let started = threads::spawn("accord-relay", move || {
+        let (local, remote) = out;
+        pass_on(&*local, &*remote, |piece| pass_out(&local, &remote, piece));
+    })
+    .and_then(|_| {
+        threads::spawn("accord-relay", move || {
+            let (local, remote) = back;
+            pass_on(&*remote, &*local, |piece| pass_back(&remote, &local, piece));
+        })
+    });
     if started.is_err() {
-        one.shutdown();
-        other.shutdown();
+        local.shutdown();
+        remote.shutdown();
     }
-    started
+    started.map(drop)
 }
 
-fn start(from: SharedLane, to: SharedLane) -> io::Result<()> {
-    threads::spawn("accord-relay", move || pass_on(&*from, &*to)).map(drop)
-}
-
-fn pass_on(from: &dyn Lane, to: &dyn Lane) {
+/// Forwards one direction by `next`, which returns `false` at the end of `from`.
+fn pass_on(from: &dyn Lane, to: &dyn Lane, mut next: impl FnMut(&mut Piece) -> Result<bool, Failed>) {
     let mut piece = Piece::default();
     loop {
-        let mut taken = Ok(());
-        match pass_next(from, to, &mut piece, &mut taken) {
-            // The target fails: the sender has to learn it.
-            _ if taken.is_err() => return from.shutdown(),
+        match next(&mut piece) {
             Ok(true) => {}
             Ok(false) => break,
-            Err(_) => return to.shutdown(),
+            Err(Failed::Source) => return to.shutdown(),
+            // The sender has to learn that its bytes do not arrive.
+            Err(Failed::Target) => return from.shutdown(),
         }
     }
     if to.finish().is_err() {
@@ -47,38 +61,30 @@ fn pass_on(from: &dyn Lane, to: &dyn Lane) {
     }
 }
 
-/// Forwards the next bytes; returns `false` at the end. An error of `to` is stored in `taken`, whatever is returned
-/// then.
-fn pass_next(from: &dyn Lane, to: &dyn Lane, piece: &mut Piece, taken: &mut io::Result<()>) -> io::Result<bool> {
-    if let (Some(from), Some(to)) = (from.windows(), to.moves_windows()) {
-        let lent = from.read_in_place(LENT_MIN, &mut |bytes| {
-            *taken = to.lend_window(bytes);
-            // Only the kind is needed here: `taken` has the error.
-            taken.as_ref().map_or_else(|error| Err(error.kind().into()), |()| Ok(()))
-        })?;
-        if lent > 0 {
-            return Ok(true);
-        }
+/// Forwards the next bytes of shared memory: many in place, few as a message.
+fn pass_out(from: &Shm, to: &MpiLane, piece: &mut Piece) -> Result<bool, Failed> {
+    let mut failed = Failed::Source;
+    let lent = from.read_in_place(LENT_MIN, |bytes| to.lend_window(bytes).inspect_err(|_| failed = Failed::Target));
+    if lent.map_err(|_| failed)? > 0 {
+        return Ok(true);
     }
-    match from.read_piece(piece)? {
+    if piece.fill(|room| from.read_available(room)).map_err(|_| Failed::Source)? == 0 {
+        return Ok(false);
+    }
+    to.write_piece(piece).map_err(|_| Failed::Target)?;
+    Ok(true)
+}
+
+/// Forwards the next message, or offered bytes straight into shared memory.
+fn pass_back(from: &MpiLane, to: &Shm, piece: &mut Piece) -> Result<bool, Failed> {
+    match from.next_piece(piece).map_err(|_| Failed::Source)? {
         NextPiece::End => return Ok(false),
-        NextPiece::Here => {}
-        NextPiece::Lent(len) => {
-            if let (Some(from), Some(to)) = (from.moves_windows(), to.windows()) {
-                let mut given = Ok(0);
-                let written = to.write_in_place(len, &mut |room| {
-                    given = from.fill_window(room);
-                    given.as_ref().map_or_else(|error| Err(error.kind().into()), |n| Ok(*n))
-                });
-                given?;
-                *taken = written;
-                return Ok(true);
-            }
-            if piece.fill(|room| from.read(room))? == 0 {
-                return Ok(false);
-            }
+        NextPiece::Here => (to as &dyn Lane).send(piece.bytes()).map_err(|_| Failed::Target)?,
+        NextPiece::Offered(len) => {
+            let mut failed = Failed::Target;
+            let filled = to.write_in_place(len, |room| from.fill_window(room).inspect_err(|_| failed = Failed::Source));
+            filled.map_err(|_| failed)?;
         }
     }
-    *taken = to.write_piece(piece);
     Ok(true)
 }

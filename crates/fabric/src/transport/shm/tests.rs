@@ -29,25 +29,29 @@ fn a_peer_that_lies_about_its_position_is_found_out() {
 }
 
 #[test]
-fn read_piece_returns_all_available_bytes() {
+fn read_available_returns_all_bytes_that_are_there() {
+    const MOST: usize = 128 << 10;
     let (near, far) = two();
     let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
     near.write_all(&mut [IoSlice::new(&bytes)]).unwrap();
     near.finish().unwrap();
-    let (mut piece, mut lens, mut all) = (Piece::default(), Vec::new(), Vec::new());
-    while far.read_piece(&mut piece).unwrap() == NextPiece::Here {
-        lens.push(piece.bytes().len());
-        all.extend_from_slice(piece.bytes());
+    let (mut room, mut lens, mut all) = (vec![0; MOST], Vec::new(), Vec::new());
+    loop {
+        match far.read_available(&mut room).unwrap() {
+            0 => break,
+            n => lens.push(n),
+        }
+        all.extend_from_slice(&room[..lens[lens.len() - 1]]);
     }
-    assert_eq!(lens, [Piece::MAX, Piece::MAX, 300_000 - 2 * Piece::MAX]);
+    assert_eq!(lens, [MOST, MOST, 300_000 - 2 * MOST]);
     assert!(all == bytes);
-    // A false position is found, and the bytes before it are passed on.
+    // A false position is found, and the bytes before it are returned.
     let (liar, victim) = two();
     liar.write(&[IoSlice::new(b"true")]).unwrap();
-    assert_eq!(victim.read_piece(&mut piece).unwrap(), NextPiece::Here);
-    assert_eq!(piece.bytes(), b"true");
+    assert_eq!(victim.read_available(&mut room).unwrap(), 4);
+    assert_eq!(&room[..4], b"true");
     liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
-    assert_eq!(victim.read_piece(&mut piece).unwrap_err().kind(), ErrorKind::InvalidData);
+    assert_eq!(victim.read_available(&mut room).unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
 #[test]
@@ -75,7 +79,7 @@ proptest! {
             // It also forges the repeated bytes: their number is the true one, or one that can't be.
             liar.memory.beside(ring)[0].store((value << 8) | (value.wrapping_add(len as u64) % 256), Ordering::SeqCst);
             let _ = victim.is_readable();
-            let lent = victim.read_in_place(len, &mut |window| {
+            let lent = victim.read_in_place(len, |window| {
                 assert!(window.len() >= len && window.len() <= ROOM);
                 Ok(())
             });
@@ -83,7 +87,7 @@ proptest! {
             // The call would not block then.
             let has_room = matches!(victim.room_for(&mut victim.writer.take(), ROOM), Err(_) | Ok(WAKE_ROOM..));
             if has_room {
-                let written = victim.write_in_place(len, &mut |window| {
+                let written = victim.write_in_place(len, |window| {
                     assert!(window.len() <= len);
                     Ok(window.len())
                 });
@@ -133,7 +137,7 @@ proptest! {
         for (in_place, lent, len) in steps {
             let room = ROOM - (written - read);
             if in_place && room >= WAKE_ROOM {
-                near.write_in_place(len, &mut |window| {
+                near.write_in_place(len, |window| {
                     let n = window.copy_in(&all[written % ROOM..][..len]);
                     written += n;
                     Ok(n)
@@ -144,7 +148,7 @@ proptest! {
             let there = written - read;
             if lent {
                 let least = len.min(there);
-                let n = far.read_in_place(least, &mut |window| {
+                let n = far.read_in_place(least, |window| {
                     assert!(window.len() >= least && window.len() <= windows::WINDOW_MAX);
                     assert!(window.copy_out() == all[read % ROOM..][..window.len()]);
                     Ok(())
@@ -188,23 +192,20 @@ fn a_failed_window_counts_as_neither_read_nor_written() {
     let (near, far) = two();
     let fails = |_: Window<'_>| Err(ErrorKind::ConnectionReset.into());
     assert_eq!(
-        near.write_in_place(8, &mut |window| fails(window).map(|()| 8)).unwrap_err().kind(),
+        near.write_in_place(8, |window| fails(window).map(|()| 8)).unwrap_err().kind(),
         ErrorKind::ConnectionReset
     );
-    assert_eq!(far.read_in_place(1, &mut |_| panic!("nothing has come")).unwrap(), 0);
+    assert_eq!(far.read_in_place(1, |_| panic!("nothing has come")).unwrap(), 0);
     near.write(&[IoSlice::new(b"12345678")]).unwrap();
-    assert_eq!(far.read_in_place(8, &mut |window| fails(window)).unwrap_err().kind(), ErrorKind::ConnectionReset);
-    assert_eq!(far.read_in_place(9, &mut |_| panic!("so many have not come")).unwrap(), 0);
+    assert_eq!(far.read_in_place(8, fails).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(far.read_in_place(9, |_| panic!("so many have not come")).unwrap(), 0);
     let mut bytes = [0; 8];
     assert_eq!((far.read(&mut bytes).unwrap(), &bytes), (8, b"12345678"));
     // A reader that has shut down reads nothing more; writes to it fail.
     near.write(&[IoSlice::new(b"more")]).unwrap();
     far.shutdown();
-    assert_eq!(far.read_in_place(1, &mut |_| panic!("it was shut down")).unwrap(), 0);
-    assert_eq!(
-        near.write_in_place(8, &mut |_| panic!("the reader has gone")).unwrap_err().kind(),
-        ErrorKind::BrokenPipe
-    );
+    assert_eq!(far.read_in_place(1, |_| panic!("it was shut down")).unwrap(), 0);
+    assert_eq!(near.write_in_place(8, |_| panic!("the reader has gone")).unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 
 /// A writer in place blocks until there is room, and is woken.
@@ -214,7 +215,7 @@ fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
     let piece = vec![1; ROOM];
     near.write_all(&mut [IoSlice::new(&piece)]).unwrap();
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| near.write_in_place(4, &mut |window| Ok(window.copy_in(b"last"))));
+        let waits = scope.spawn(|| near.write_in_place(4, |window| Ok(window.copy_in(b"last"))));
         std::thread::sleep(Duration::from_millis(20));
         assert!(!waits.is_finished());
         let mut all = vec![0; ROOM];
@@ -223,7 +224,7 @@ fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
         (&far as &dyn Lane).read_exact(&mut all[..4]).unwrap();
         assert_eq!(&all[..4], b"last");
         near.write_all(&mut [IoSlice::new(&piece)]).unwrap();
-        let waits = scope.spawn(|| near.write_in_place(4, &mut |_| panic!("the reader has gone")));
+        let waits = scope.spawn(|| near.write_in_place(4, |_| panic!("the reader has gone")));
         std::thread::sleep(Duration::from_millis(20));
         assert!(!waits.is_finished());
         far.shutdown();

@@ -1,20 +1,51 @@
-//! Exposes the ring's bytes in place to a library that copies them.
+//! The rings' own memory, for a relay: a library copies bytes from there and to there.
 
 use super::{Shm, WAKE_ROOM};
+use crate::transport::lane::Lane;
 use crate::transport::shared_memory::{ROOM, Word};
-use crate::transport::window::{Window, Windows};
+use crate::transport::window::Window;
 use std::io;
 use std::sync::atomic::Ordering;
 
 /// Most bytes exposed at a time: the other side goes on with the rest of the ring meanwhile.
 pub(super) const WINDOW_MAX: usize = ROOM / 2;
 
-impl Windows for Shm {
-    fn will_lend(&self) {
+impl Shm {
+    /// Tells the other end that bytes are exposed in place, so that it sends many in one piece, not in chunks.
+    pub(in crate::transport) fn will_lend(&self) {
         self.set(self.incoming, Word::Lent, 1);
     }
 
-    fn read_in_place(&self, least: usize, lend: &mut dyn FnMut(Window<'_>) -> io::Result<()>) -> io::Result<usize> {
+    /// Blocks for the first byte, then reads all that are there and fit: forwarding has a price for each piece. Returns
+    /// 0 at the end.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Lane::read`].
+    pub(in crate::transport) fn read_available(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut n = self.read(bytes)?;
+        if n == 0 {
+            return Ok(0);
+        }
+        let mut reader = self.reader.take();
+        // The next read reports an error.
+        while n < bytes.len()
+            && let Ok(Some(more @ 1..)) = self.take(&mut reader, &mut bytes[n..])
+        {
+            n += more;
+        }
+        Ok(n)
+    }
+
+    /// Passes received bytes to `lend`: at least `least`, contiguous. They count as read when it returns. Returns their
+    /// number, or 0 without blocking if fewer are contiguous.
+    ///
+    /// # Errors
+    /// Returns any error of [`Lane::read`] or of `lend`; nothing counts as read then.
+    pub(in crate::transport) fn read_in_place(
+        &self,
+        least: usize,
+        lend: impl FnOnce(Window<'_>) -> io::Result<()>,
+    ) -> io::Result<usize> {
         let mut reader = self.reader.take();
         if self.closed.load(Ordering::Acquire) {
             return Ok(0);
@@ -29,7 +60,16 @@ impl Windows for Shm {
         Ok(window.len())
     }
 
-    fn write_in_place(&self, most: usize, fill: &mut dyn FnMut(Window<'_>) -> io::Result<usize>) -> io::Result<()> {
+    /// Blocks until there is room, and has `fill` write at most `most` bytes there. `fill` returns their number, and
+    /// they are published then.
+    ///
+    /// # Errors
+    /// Returns any error of [`Lane::write`] or of `fill`; nothing counts as written then.
+    pub(in crate::transport) fn write_in_place(
+        &self,
+        most: usize,
+        fill: impl FnOnce(Window<'_>) -> io::Result<usize>,
+    ) -> io::Result<()> {
         let mut writer = self.writer.take();
         let doorbell = (self.outgoing, Word::WriterSleeps, &self.out_doorbell);
         let window = self.wait(

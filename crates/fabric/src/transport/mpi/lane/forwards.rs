@@ -1,0 +1,77 @@
+//! The verbs of a relay, see `relay.rs`.
+
+use super::{GATHERED_MAX, MpiLane};
+use crate::transport::lane::SharedLane;
+use crate::transport::mpi::lent::{LentBytes, LentRoom};
+use crate::transport::mpi::message::{DATA_MAX, HEADER_LEN};
+use crate::transport::mpi::piece::{NextPiece, Piece};
+use crate::transport::mpi::spare;
+use crate::transport::mpi::streams::{Next, Streams};
+use crate::transport::window::Window;
+use std::io::{self, ErrorKind, IoSlice};
+use std::sync::Arc;
+
+impl MpiLane {
+    /// Blocks until the next message, offer or end. A whole message is moved into `piece`, and not copied.
+    ///
+    /// # Errors
+    /// Returns the errors of [`crate::transport::Lane::read`].
+    pub(in crate::transport::mpi) fn next_piece(&self, piece: &mut Piece) -> io::Result<NextPiece> {
+        let end = self.limit.end();
+        let next = if self.reading.has_left() { None } else { self.await_message(end)? };
+        Ok(match next {
+            None => {
+                piece.fill(|room| self.take(room, end))?;
+                NextPiece::Here
+            }
+            Some(Next::Message(message)) => {
+                spare::done(piece.replace(message));
+                NextPiece::Here
+            }
+            Some(Next::Offered(len)) => NextPiece::Offered(usize::try_from(len).unwrap_or(usize::MAX)),
+            Some(Next::Nothing | Next::End) => NextPiece::End,
+        })
+    }
+
+    /// Writes all bytes of `piece`, as one message where there is room for it. `piece` may hold another buffer then.
+    ///
+    /// # Errors
+    /// Returns the errors of [`crate::transport::Lane::write`].
+    pub(in crate::transport::mpi) fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
+        let mut all = piece.bytes();
+        if all.len() >= GATHERED_MAX && self.wait_for_room(None, Streams::room)? >= all.len() {
+            let message = piece.replace(spare::filled(HEADER_LEN + DATA_MAX));
+            return self.put_message(message).map(drop);
+        }
+        while !all.is_empty() {
+            all = &all[self.put(&[IoSlice::new(all)], None)?..];
+        }
+        Ok(())
+    }
+
+    /// Lets the thread that receives messages write them to `to` itself, where no thread has to wait for it. The reader
+    /// of this lane writes all other bytes there, and reads on when they are written.
+    pub(in crate::transport::mpi) fn pass_on_to(&self, to: &SharedLane) {
+        let mut state = self.shared.lock();
+        state.onward.insert(self.key, Arc::downgrade(to));
+        state.streams.pass_on(self.key);
+    }
+
+    /// Sends bytes of shared memory in place. Blocks until MPI has released them.
+    ///
+    /// # Errors
+    /// Returns the errors of [`crate::transport::Lane::write`].
+    pub(in crate::transport::mpi) fn lend_window(&self, bytes: Window<'_>) -> io::Result<()> {
+        self.lend_all(LentBytes::window(bytes))
+    }
+
+    /// Receives bytes announced by [`NextPiece::Offered`] into shared memory. Blocks until they are there, and returns
+    /// their number.
+    ///
+    /// # Errors
+    /// Returns any error of [`crate::transport::Lane::read`], and [`ErrorKind::UnexpectedEof`] if the lane ends before.
+    pub(in crate::transport::mpi) fn fill_window(&self, room: Window<'_>) -> io::Result<usize> {
+        let none = || io::Error::new(ErrorKind::InvalidInput, "the next bytes are not exposed ones");
+        self.fill(room.len(), |len| LentRoom::window(room, len))?.ok_or_else(none)
+    }
+}
