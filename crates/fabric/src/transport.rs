@@ -15,6 +15,7 @@ mod low_water;
 pub mod mpi;
 #[cfg(accord_tsan)]
 mod one_mapping;
+mod remote_memory;
 mod retransmit;
 pub mod same_host;
 #[allow(unsafe_code)]
@@ -33,8 +34,9 @@ pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
 pub use handover::{Handed, Handover};
 pub use inproc::inproc_pair;
-pub use lane::{Lane, PostedBytes, PostedRoom, RoomTold, SharedLane, Transport};
+pub use lane::{Lane, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};
+pub use remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, RemoteMemory, Source};
 pub use shm::shm_pair;
 pub use socket::{adopt, find_dead_host, find_dead_host_soon, pair};
 pub use tls::{accept_tls, connect_tls};

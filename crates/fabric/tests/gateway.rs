@@ -63,7 +63,7 @@ fn a_process_goes_by_its_gateway_to_that_ones_own_node() {
     let before = here.counts();
     let route = route(&Endpoint::new(OWN, "nowhere:1"), wanted.into());
     let lane = handshake::connect_by(&route, &hello(), &key, SOON).unwrap();
-    assert!(!lane.lends());
+    assert!(!lane.moves_in_place());
     let (bytes, mut back) = (pattern(10 << 20, 3), Vec::new());
     lane.send(&bytes).unwrap();
     lane.finish().unwrap();

@@ -57,7 +57,7 @@ fn bytes_by_a_gateway_come_in_order_however_they_are_sent_and_read() {
             let n = sizes[turn % sizes.len()].min(bytes.len() - at);
             let part = &bytes[at..at + n];
             if turn % 3 == 0 {
-                lane.lend(part).unwrap();
+                lane.send_in_place(part).unwrap();
             } else {
                 lane.write_all(&mut [IoSlice::new(part)]).unwrap();
             }
@@ -95,7 +95,7 @@ fn the_end_of_either_end_of_a_lane_by_a_gateway_ends_what_is_lent() {
         let start = Instant::now();
         std::thread::scope(|scope| {
             // Only the beginning is read.
-            let lends = scope.spawn(|| from.lend(&bytes));
+            let lends = scope.spawn(|| from.send_in_place(&bytes));
             let mut begin = vec![0; MIB];
             to.read_exact(&mut begin).unwrap();
             assert!(begin == bytes[..MIB]);
@@ -114,5 +114,5 @@ fn the_end_of_either_end_of_a_lane_by_a_gateway_ends_what_is_lent() {
 #[test]
 fn a_lane_says_whether_a_gateway_lends_what_it_carries() {
     let (_ranks, near, far) = lanes("knows");
-    assert!(near.lends() && far.lends());
+    assert!(near.moves_in_place() && far.moves_in_place());
 }

@@ -5,7 +5,7 @@ mod common;
 use accord_fabric::frame::transfer::{Chunk, ChunkKind};
 use accord_fabric::transfer::{Inbox, Outbox};
 use accord_fabric::transport::mpi::{Counts, MpiFabric};
-use accord_fabric::transport::{Lane, SharedLane};
+use accord_fabric::transport::{Lane, MemoryKind, SharedLane, Source};
 use accord_types::{NativeContext, NativeRange, TransferId};
 use common::worlds::two_ranks;
 use common::{SHORT, SOON, pattern, transfers};
@@ -26,15 +26,15 @@ fn lane() -> ([MpiFabric; 2], SharedLane, SharedLane) {
 #[test]
 fn lent_bytes_come_in_order_among_others_however_they_are_read() {
     let (_ranks, near, far) = lane();
-    assert!(near.lends() && far.lends());
+    assert!(near.moves_in_place() && far.moves_in_place());
     let bytes = pattern(3 * MIB + 17, 2);
     for piece in [5 * MIB, MIB, 70_001, 4096] {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 near.send(b"before").unwrap();
-                near.lend(&bytes).unwrap();
-                near.lend(b"").unwrap();
-                near.lend(b"few").unwrap();
+                near.send_in_place(&bytes).unwrap();
+                near.send_in_place(b"").unwrap();
+                near.send_in_place(b"few").unwrap();
                 near.send(b"after").unwrap();
             });
             let (mut all, mut room) = (Vec::new(), vec![0; piece]);
@@ -92,36 +92,37 @@ fn bytes_of_a_devices_own_memory_are_lent_where_mpi_reaches_it_and_nowhere_else(
     let (ranks, near, far) = lane();
     let (mut from, mut to) = (pattern(3 * MIB, 4), vec![0; 3 * MIB]);
     let (bytes, room) = (native(&mut from, |raw| raw == 77), native(&mut to, |raw| raw == 77));
-    assert!(!near.lends_native() && !far.reads_native());
-    assert_eq!(near.lend_native(bytes).unwrap_err().kind(), ErrorKind::Unsupported);
-    assert_eq!(far.read_native(room).unwrap(), None);
+    assert!(near.remote_memory(MemoryKind::Device).is_none() && far.remote_memory(MemoryKind::Device).is_none());
+    let host = [&near, &far].map(|lane| lane.remote_memory(MemoryKind::Host).unwrap());
+    assert_eq!(host[0].send(Source::Device(bytes)).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(host[1].receive(room).unwrap(), None);
     ranks.iter().for_each(MpiFabric::take_native);
-    assert!(near.lends_native() && far.reads_native());
+    let [sends, receives] = [&near, &far].map(|lane| lane.remote_memory(MemoryKind::Device).unwrap());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             near.send(b"few").unwrap();
-            near.lend_native(bytes).unwrap();
+            sends.send(Source::Device(bytes)).unwrap();
             // What the host has lent may go into the device's memory, too, and the other way round.
-            near.lend(&[9; MIB]).unwrap();
-            near.lend_native(bytes.part(0, MIB).unwrap()).unwrap();
+            near.send_in_place(&[9; MIB]).unwrap();
+            sends.send(Source::Device(bytes.part(0, MIB).unwrap())).unwrap();
             near.finish().unwrap();
         });
         // What was written is read by the host, all of it before what was lent.
-        assert_eq!(far.read_native(room).unwrap(), None);
+        assert_eq!(receives.receive(room).unwrap(), None);
         let mut few = [0; 2];
         far.read_exact(&mut few).unwrap();
-        assert_eq!(far.read_native(room).unwrap(), None);
+        assert_eq!(receives.receive(room).unwrap(), None);
         far.read_exact(&mut few[..1]).unwrap();
         let half = room.part(0, 2 * MIB).unwrap();
-        assert_eq!(far.read_native(half).unwrap(), Some(2 * MIB));
-        assert_eq!(far.read_native(room.part(2 * MIB, MIB).unwrap()).unwrap(), Some(MIB));
+        assert_eq!(receives.receive(half).unwrap(), Some(2 * MIB));
+        assert_eq!(receives.receive(room.part(2 * MIB, MIB).unwrap()).unwrap(), Some(MIB));
         assert!(to == from);
-        assert_eq!(far.read_native(room).unwrap(), Some(MIB));
+        assert_eq!(receives.receive(room).unwrap(), Some(MIB));
         assert!(to[..MIB] == [9; MIB] && to[MIB..] == from[MIB..]);
         let mut read = vec![0; MIB];
         far.read_exact(&mut read).unwrap();
         assert!(read == from[..MIB]);
-        assert_eq!(far.read_native(room).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(receives.receive(room).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     });
     let counts = ranks.each_ref().map(MpiFabric::counts);
     assert_eq!((counts[0].lent_messages, counts[0].lent_bytes), (4, 5 * MIB as u64));
@@ -175,7 +176,7 @@ fn waits_for_exposed_bytes_end_with_either_end_of_the_lane() {
         let start = Instant::now();
         std::thread::scope(|scope| {
             // There is no reader.
-            let lends = scope.spawn(|| near.lend(&bytes));
+            let lends = scope.spawn(|| near.send_in_place(&bytes));
             std::thread::sleep(SHORT);
             assert!(!lends.is_finished());
             if ends_near {
@@ -191,7 +192,7 @@ fn waits_for_exposed_bytes_end_with_either_end_of_the_lane() {
     let (_ranks, near, far) = lane();
     let bytes = pattern(MIB, 1);
     std::thread::scope(|scope| {
-        scope.spawn(|| assert!(near.lend(&bytes).is_err()));
+        scope.spawn(|| assert!(near.send_in_place(&bytes).is_err()));
         let mut room = vec![0; MIB / 2];
         far.read_exact(&mut room).unwrap();
         assert!(room == bytes[..MIB / 2]);
@@ -206,7 +207,7 @@ fn the_end_of_the_world_gives_back_what_was_lent() {
         let (ranks, near, far) = lane();
         let bytes = pattern(MIB, 1);
         std::thread::scope(|scope| {
-            let lends = scope.spawn(|| near.lend(&bytes));
+            let lends = scope.spawn(|| near.send_in_place(&bytes));
             std::thread::sleep(SHORT);
             ranks[stops].stop();
             // The other rank hears of nothing: MPI ends it, as a rule.
@@ -224,7 +225,7 @@ fn more_readers_than_tags_all_get_theirs() {
     let lanes: Vec<_> = (0..80).map(|_| (here.connect(1).unwrap(), there.accept().unwrap().0)).collect();
     std::thread::scope(|scope| {
         for (index, (near, far)) in lanes.iter().enumerate() {
-            scope.spawn(move || near.lend(&pattern(300_000, index)).unwrap());
+            scope.spawn(move || near.send_in_place(&pattern(300_000, index)).unwrap());
             scope.spawn(move || {
                 let mut all = vec![0; 300_000];
                 (&**far as &dyn Lane).read_exact(&mut all).unwrap();

@@ -45,7 +45,7 @@ fn bytes_keep_their_order_whatever_is_short_or_long_or_lent() {
                     let (part, later) = left.split_at(len);
                     left = later;
                     if lends {
-                        near.lend(part).unwrap();
+                        near.send_in_place(part).unwrap();
                     } else {
                         near.send(part).unwrap();
                     }

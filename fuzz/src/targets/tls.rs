@@ -3,7 +3,9 @@
 use super::first;
 use super::lanes::lane_with;
 use crate::{Memory, Target};
-use accord_fabric::transport::{Lane, SharedLane, Transport, accept_tls, connect_tls, inproc_pair};
+use accord_fabric::transport::{
+    Lane, MemoryKind, RemoteMemory, SharedLane, Transport, accept_tls, connect_tls, inproc_pair,
+};
 use accord_trust::lane::LaneSeeds;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -105,6 +107,14 @@ impl Lane for Tapped {
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.write(parts)
+    }
+
+    fn moves_in_place(&self) -> bool {
+        false
+    }
+
+    fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {
+        None
     }
 
     fn finish(&self) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::frame::transfer::{CHUNK_MAX, Chunk, HEADER_LEN, LENT_MAX};
 use crate::stalls::Stalls;
-use crate::transport::Lane;
+use crate::transport::{Lane, MemoryKind, Source};
 use accord_types::short_lock::assert_none_held;
 use accord_types::{Error, ErrorCode, NativeRange, Result};
 use std::io::{ErrorKind, IoSlice};
@@ -16,7 +16,7 @@ pub(super) fn chunk_len(lane: &dyn Lane, bytes: usize) -> usize {
 }
 
 fn is_lent(lane: &dyn Lane, bytes: usize) -> bool {
-    bytes >= LENT_MIN && lane.lends()
+    bytes >= LENT_MIN && lane.moves_in_place()
 }
 
 /// Reads the next header; `None` at the end of the lane.
@@ -57,7 +57,7 @@ pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls)
     if is_lent(lane, bytes.len()) {
         let begun = stalls.write_all(lane, &mut [IoSlice::new(&header)]);
         let _stalled = stalls.begin();
-        return begun.and_then(|()| lane.lend(bytes)).map_err(|error| lost(&error));
+        return begun.and_then(|()| lane.send_in_place(bytes)).map_err(|error| lost(&error));
     }
     stalls.write_all(lane, &mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
 }
@@ -69,7 +69,8 @@ pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls)
 pub(super) fn write_native_chunk(lane: &dyn Lane, chunk: Chunk, bytes: NativeRange, stalls: &Stalls) -> Result<()> {
     let begun = stalls.write_all(lane, &mut [IoSlice::new(&chunk.encode())]);
     let _stalled = stalls.begin();
-    begun.and_then(|()| lane.lend_native(bytes)).map_err(|error| lost(&error))
+    let memory = lane.remote_memory(MemoryKind::Device).ok_or(ErrorKind::Unsupported);
+    begun.and_then(|()| memory?.send(Source::Device(bytes))).map_err(|error| lost(&error))
 }
 
 /// Reads bytes that follow a header into device memory, and returns their number. Returns `None` if the host has to
@@ -79,7 +80,10 @@ pub(super) fn write_native_chunk(lane: &dyn Lane, chunk: Chunk, bytes: NativeRan
 /// Returns the errors of [`read_bytes`].
 pub(super) fn read_native(lane: &dyn Lane, room: NativeRange) -> Result<Option<usize>> {
     assert_none_held();
-    lane.read_native(room).map_err(|error| lost(&error))
+    match lane.remote_memory(MemoryKind::Device) {
+        Some(memory) => memory.receive(room).map_err(|error| lost(&error)),
+        None => Ok(None),
+    }
 }
 
 pub(super) fn broken(cause: &str) -> Error {

@@ -7,7 +7,7 @@ use crate::frame;
 use crate::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX, TEXT_MAX};
 use crate::peer::PeerId;
 use crate::stats::LinkStats;
-use crate::transport::{Lane, PostedRoom, RoomTold, SharedLane};
+use crate::transport::{Lane, MemoryKind, PostedReceive, ReceiveEnded, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, NativeRange, Result, TransferId};
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A posted receive, as announced to the pusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoomWord {
-    /// The number that the sender passes to [`Lane::send_posted`].
+    /// The key that the sender passes to [`crate::transport::RemoteMemory::send_posted`].
     pub number: NonZeroU16,
     /// Whether it overlaps another posted receive: its bytes must then not be in flight together with those of others.
     pub overlaps: bool,
@@ -61,8 +61,8 @@ pub enum ControlMessage {
 pub trait TransferControl: Send + Sync {
     /// Allows the bytes to be sent, to the memory of this handle if the pusher can import it. An empty handle is none.
     fn ready(&self, transfer: TransferId, handle: Vec<u8>);
-    /// Posts a receive for a message of the pusher, if the lane supports that, see [`Lane::post_native`].
-    fn post(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>>;
+    /// Posts a receive for a message of the pusher, if the lane reaches device memory.
+    fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)>;
     /// Allows the bytes to be sent to a posted receive.
     fn ready_with_room(&self, transfer: TransferId, room: RoomWord);
     /// Reports that the bytes have landed: all later work on that memory finds them.
@@ -181,9 +181,9 @@ impl TransferControl for ControlSender {
         self.send(ControlMessage::Ready(transfer, handle));
     }
 
-    fn post(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
+    fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
         let lane = self.lock().lane.clone()?;
-        lane.post_native(room, told)
+        lane.remote_memory(MemoryKind::Device)?.post(room, ended)
     }
 
     fn ready_with_room(&self, transfer: TransferId, room: RoomWord) {

@@ -5,7 +5,7 @@ use super::chunk_io::{broken, ended, read_bytes, read_chunk, read_native};
 use crate::copy_way::CopyWay;
 use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
-use crate::transport::{Lane, SharedLane};
+use crate::transport::{Lane, MemoryKind, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::Signal;
 use accord_types::spin_policy::SpinPolicy;
@@ -271,7 +271,7 @@ impl Incoming {
 
     /// Whether [`Incoming::fill_native`] may receive bytes.
     pub fn fills_native(&self) -> bool {
-        CopyWay::DeviceMpi.takes_offered(self.progress.len) && self.lane.reads_native()
+        CopyWay::DeviceMpi.takes_offered(self.progress.len) && self.lane.remote_memory(MemoryKind::Device).is_some()
     }
 
     /// Reads the next contiguous bytes into device memory, and returns their number; 0 if [`Incoming::fill`] has to

@@ -6,7 +6,7 @@ use crate::copy_way::CopyWay;
 use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN, LENT_MAX};
 use crate::stalls::Stalls;
 use crate::stats::LinkStats;
-use crate::transport::{Lane, PostedBytes, SharedLane};
+use crate::transport::{Lane, MemoryKind, PostedSend, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DeviceId, Error, ErrorCode, NativeRange, Result, StreamId, TransferId};
 use std::collections::HashMap;
@@ -115,30 +115,32 @@ impl Outbox {
 
     /// Whether a lane may be able to send from device memory: `true` as long as there is none.
     pub(super) fn may_send_native(&self) -> bool {
-        self.lock().lanes.first().is_none_or(|lane| lane.lends_native())
+        self.lock().lanes.first().is_none_or(|lane| lane.remote_memory(MemoryKind::Device).is_some())
     }
 
     /// Whether a lane can send from device memory.
     pub(super) fn sends_native(&self) -> bool {
-        self.lock().lanes.first().is_some_and(|lane| lane.lends_native())
+        self.lock().lanes.first().is_some_and(|lane| lane.remote_memory(MemoryKind::Device).is_some())
     }
 
     /// Sends bytes from device memory to a receive that the peer has posted. [`Outbox::await_posted`] follows.
     ///
     /// # Errors
     /// Returns an error if the peer is gone.
-    pub(super) fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> Result<Box<dyn PostedBytes>> {
+    pub(super) fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> Result<Box<dyn PostedSend>> {
         let lane = self.lock().lanes.first().cloned();
-        let sent = lane.map_or_else(|| Err(ErrorKind::NotConnected.into()), |lane| lane.send_posted(number, bytes));
+        let memory = lane.as_ref().and_then(|lane| lane.remote_memory(MemoryKind::Device));
+        let sent =
+            memory.map_or_else(|| Err(ErrorKind::NotConnected.into()), |memory| memory.send_posted(number, bytes));
         sent.map_err(|error| self.lost(lost(&error)))
     }
 
     /// Blocks until the `len` bytes, which were sent since `begin`, are released. Returns whether they have landed, see
-    /// [`PostedBytes::wait`].
+    /// [`PostedSend::wait`].
     ///
     /// # Errors
     /// Returns the errors of [`Outbox::send_posted`].
-    pub(super) fn await_posted(&self, mut bytes: Box<dyn PostedBytes>, len: u64, begin: Instant) -> Result<bool> {
+    pub(super) fn await_posted(&self, mut bytes: Box<dyn PostedSend>, len: u64, begin: Instant) -> Result<bool> {
         let _stalled = self.stats.stalls.begin();
         let landed = bytes.wait().map_err(|error| self.lost(lost(&error)))?;
         LinkStats::add_since(&self.stats.bulk_sent_ns, begin);
@@ -266,7 +268,7 @@ impl Outgoing {
 
     /// Whether [`Outgoing::send_native`] can send the rest, and is the best way to do so.
     pub fn sends_native(&self) -> bool {
-        CopyWay::DeviceMpi.takes_offered(self.len - self.sent) && self.lane.lends_native()
+        CopyWay::DeviceMpi.takes_offered(self.len - self.sent) && self.lane.remote_memory(MemoryKind::Device).is_some()
     }
 
     /// Sends the next bytes from device memory, over a lane that can.

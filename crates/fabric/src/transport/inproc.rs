@@ -2,6 +2,7 @@
 //! [`Lane`].
 
 use super::lane::{Lane, SharedLane, Transport};
+use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::time_limit::TimeLimit;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN};
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -118,6 +119,14 @@ impl Lane for Inproc {
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.outgoing.write(parts, Some(Instant::now()))
+    }
+
+    fn moves_in_place(&self) -> bool {
+        false
+    }
+
+    fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {
+        None
     }
 
     fn finish(&self) -> io::Result<()> {

@@ -1,9 +1,8 @@
 //! What all transports have in common.
 
-use accord_types::NativeRange;
+use super::remote_memory::{MemoryKind, RemoteMemory, Source};
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,66 +111,12 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether [`Lane::lend`] takes bytes from where they are, at this lane or a later one on their way. Else it is no
-    /// better than [`Lane::write_all`].
-    fn lends(&self) -> bool {
-        false
-    }
+    /// Whether the lane moves long runs of bytes from where they are, here or at a later lane on their way. Then they
+    /// are best sent at once, by `send_in_place`.
+    fn moves_in_place(&self) -> bool;
 
-    /// Writes all of `bytes`, from where they are to where the reader wants them, if the lane can. Returns when `bytes`
-    /// may be reused. They do not leave this side before the peer reads.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Lane::write`].
-    fn lend(&self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(&mut [IoSlice::new(bytes)])
-    }
-
-    /// Whether [`Lane::lend_native`] takes bytes.
-    fn lends_native(&self) -> bool {
-        false
-    }
-
-    /// Writes as [`Lane::lend`] from a device's own memory.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
-    fn lend_native(&self, bytes: NativeRange) -> io::Result<()> {
-        let _ = bytes;
-        Err(ErrorKind::Unsupported.into())
-    }
-
-    /// Whether [`Lane::read_native`] may read something.
-    fn reads_native(&self) -> bool {
-        false
-    }
-
-    /// Reads as [`Lane::read`], into a device's own memory, waiting for as long as it takes. Returns `None` if the next
-    /// bytes have to be read by the host; then nothing was read.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before a byte has come.
-    fn read_native(&self, room: NativeRange) -> io::Result<Option<usize>> {
-        let _ = room;
-        Ok(None)
-    }
-
-    /// Has a message of the peer's come into a device's own memory as soon as that sends it there by [`Lane::send_posted`], which it is told by other
-    /// means, unless the lane ends before; `told` hears of either. None if the lane has no such messages, or no room for another one.
-    fn post_native(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
-        let _ = (room, told);
-        None
-    }
-
-    /// Sends bytes of a device's own memory to the room that the peer has posted by this number on the same lane, which has to be as large. They stay as
-    /// they are until [`PostedBytes::wait`] has returned.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
-    fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<Box<dyn PostedBytes>> {
-        let _ = (number, bytes);
-        Err(ErrorKind::Unsupported.into())
-    }
+    /// Returns the capability to move bytes between memory of this kind at both ends. A lane that has it keeps it.
+    fn remote_memory(&self, kind: MemoryKind) -> Option<&dyn RemoteMemory>;
 
     /// Ends writing. What was written arrives.
     ///
@@ -218,41 +163,6 @@ pub trait Lane: fmt::Debug + Send + Sync {
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
 }
 
-/// Bytes on their way to a posted receive, see [`Lane::send_posted`]. Dropping this blocks until the bytes may be
-/// reused.
-pub trait PostedBytes: fmt::Debug + Send {
-    /// Blocks until the bytes may be reused, and returns whether they have arrived. If not, the poster of the receive
-    /// knows what became of them, or is gone.
-    ///
-    /// # Errors
-    /// Returns an error if they may not have gone.
-    fn wait(&mut self) -> io::Result<bool>;
-}
-
-/// Told once, on a thread of its own, whether the bytes are there, or nothing comes there any more that would be of use. Not told if the room is
-/// withdrawn or let go of before.
-pub type RoomTold = Box<dyn FnOnce(bool) + Send>;
-
-/// Room that waits for a message, see [`Lane::post_native`]. The memory has to stay until [`PostedRoom::await_free`] has returned, or it was told of.
-/// Dropping it abandons the receive.
-pub trait PostedRoom: fmt::Debug + Send + Sync {
-    /// Returns the number by which the sender names it, see [`Lane::send_posted`].
-    fn number(&self) -> NonZeroU16;
-
-    /// The sender has said that it sends nothing there, or was not told of it. Whether the memory is its owner's again: it is not while a message
-    /// is written there all the same.
-    fn withdraw(&self) -> bool;
-
-    /// Discards the message if it arrives, unless it is being written.
-    fn abandon(&self);
-
-    /// Whether nothing comes there any more, though that may not have been told yet.
-    fn has_ended(&self) -> bool;
-
-    /// Abandons as [`PostedRoom::abandon`]. Returns when nothing is written there any more.
-    fn await_free(&self);
-}
-
 /// A lane that several hold.
 pub type SharedLane = Arc<dyn Lane>;
 
@@ -263,6 +173,17 @@ impl dyn Lane + '_ {
     /// Returns the errors of [`Lane::write`].
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(&mut [IoSlice::new(bytes)])
+    }
+
+    /// Writes all of `bytes`, from where they are if the lane can move them so. Returns when they may be reused.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Lane::write`].
+    pub fn send_in_place(&self, bytes: &[u8]) -> io::Result<()> {
+        match self.remote_memory(MemoryKind::Host) {
+            Some(memory) => memory.send(Source::Host(bytes)),
+            None => self.send(bytes),
+        }
     }
 
     /// Appends all that comes until the lane's end.

@@ -5,6 +5,7 @@
 //! Such names belong to a network namespace: hosts that are made of these do not meet.
 
 use super::lane::{Lane, SharedLane, Transport};
+use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::shared_memory::SharedMemory;
 use super::shm::{Shm, Side};
 use super::socket::{self, Socket};
@@ -164,6 +165,14 @@ impl Lane for Accepted {
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.socket.try_write(parts)
+    }
+
+    fn moves_in_place(&self) -> bool {
+        false
+    }
+
+    fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {
+        None
     }
 
     fn finish(&self) -> io::Result<()> {

@@ -9,6 +9,7 @@ mod shown;
 mod windows;
 
 use super::lane::{Lane, SharedLane, Transport};
+use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
 use accord_types::spin_policy::{LOOKS, Looked, SpinPolicy, look};
 use accord_types::turn_lock::TurnLock;
@@ -308,8 +309,12 @@ impl Lane for Shm {
         self.take(&mut reader, bytes)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
-    fn lends(&self) -> bool {
+    fn moves_in_place(&self) -> bool {
         self.is(self.outgoing, Word::Lent)
+    }
+
+    fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {
+        None
     }
 
     fn is_readable(&self) -> bool {

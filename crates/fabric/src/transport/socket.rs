@@ -2,6 +2,7 @@
 
 use super::address::{PeerAddress, is_loopback};
 use super::lane::{Lane, SharedLane, Transport};
+use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::retransmit;
 use accord_types::short_lock::assert_none_held;
 use accord_types::signal::SharedSpinPolicy;
@@ -215,6 +216,14 @@ impl Lane for Socket {
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.write_with(parts, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    }
+
+    fn moves_in_place(&self) -> bool {
+        false
+    }
+
+    fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {
+        None
     }
 
     fn finish(&self) -> io::Result<()> {

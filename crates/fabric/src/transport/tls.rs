@@ -8,6 +8,7 @@ mod record;
 mod shake;
 
 use super::lane::{Lane, SharedLane, Transport};
+use super::remote_memory::{MemoryKind, RemoteMemory};
 use crate::handshake::Deadline;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use disturbed::disturbed;
@@ -306,6 +307,14 @@ impl Lane for Tls {
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.write_by(parts, |records| self.below.try_write(records))
+    }
+
+    fn moves_in_place(&self) -> bool {
+        false
+    }
+
+    fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {
+        None
     }
 
     fn finish(&self) -> io::Result<()> {

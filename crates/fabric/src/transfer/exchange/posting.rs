@@ -5,7 +5,7 @@ use super::{Exchange, Present};
 use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
 use crate::transfer::control::RoomWord;
-use crate::transport::PostedRoom;
+use crate::transport::PostedReceive;
 use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, TransferId};
 use std::sync::Arc;
 
@@ -34,11 +34,10 @@ impl Exchange {
         }
         // Under the lock, so that its notification finds it.
         let at = AddressRange { start: DevicePtr(range.address), len: range.len as u64 };
-        let room = present.control.post(range, Box::new(told))?;
+        let (number, room) = present.control.post(range, Box::new(told))?;
         if let Some(overlaps) = device.add(transfer, &room, at)
             && place.is_free()
         {
-            let number = room.number();
             state.rooms.insert(transfer, TransferRoom { device, room });
             return Some(RoomWord { number, overlaps });
         }
@@ -80,7 +79,7 @@ impl Exchange {
         self.rooms(|_| true).iter().for_each(|room| room.await_free());
     }
 
-    fn rooms(&self, which: impl Fn(&TransferId) -> bool) -> Vec<Arc<dyn PostedRoom>> {
+    fn rooms(&self, which: impl Fn(&TransferId) -> bool) -> Vec<Arc<dyn PostedReceive>> {
         let state = self.lock();
         let rooms = state.rooms.iter().filter(|(transfer, _)| which(transfer));
         rooms.map(|(_, posted)| posted.room.clone()).collect()

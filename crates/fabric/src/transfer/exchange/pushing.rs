@@ -6,7 +6,7 @@ use crate::peer::PeerId;
 use crate::transfer::control::RoomWord;
 use crate::transfer::outbox::{Outbox, Outgoing, PushingStream, Sent};
 use crate::transfer::rendezvous::PushStep;
-use crate::transport::PostedBytes;
+use crate::transport::PostedSend;
 use accord_types::signal::Signal;
 use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Pushing {
     /// Whether the bytes were sent to that receive.
     in_room: bool,
     /// The send to that receive in flight, and its start.
-    going: Option<(Box<dyn PostedBytes>, Instant)>,
+    going: Option<(Box<dyn PostedSend>, Instant)>,
     /// Whether the bytes have landed, which the target does not report again.
     landed: bool,
     over: bool,

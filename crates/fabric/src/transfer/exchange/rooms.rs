@@ -4,7 +4,7 @@
 //! A pusher uses either the posted receive or a lane. If it uses neither, it reports so on a lane, and the receive is
 //! withdrawn. When the pusher is lost or the device ends the receive is abandoned, since a message may be in flight.
 
-use crate::transport::PostedRoom;
+use crate::transport::PostedReceive;
 use accord_types::short_lock::ShortLock;
 use accord_types::{AddressRange, NativeRange, TransferId};
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ pub struct DeviceRooms(ShortLock<Posted>);
 struct Posted {
     /// Nothing is posted any more.
     ended: bool,
-    rooms: HashMap<TransferId, (Arc<dyn PostedRoom>, AddressRange)>,
+    rooms: HashMap<TransferId, (Arc<dyn PostedReceive>, AddressRange)>,
 }
 
 impl DeviceRooms {
@@ -52,7 +52,7 @@ impl DeviceRooms {
 
     /// Adds a receive that was not announced yet. Returns whether it overlaps another one, or `None` if it must not be
     /// announced.
-    pub(super) fn add(&self, transfer: TransferId, room: &Arc<dyn PostedRoom>, at: AddressRange) -> Option<bool> {
+    pub(super) fn add(&self, transfer: TransferId, room: &Arc<dyn PostedReceive>, at: AddressRange) -> Option<bool> {
         let mut posted = self.0.lock();
         if posted.ended {
             return None;
@@ -83,7 +83,7 @@ impl Posted {
 /// A receive posted for a transfer.
 pub(super) struct TransferRoom {
     pub(super) device: Arc<DeviceRooms>,
-    pub(super) room: Arc<dyn PostedRoom>,
+    pub(super) room: Arc<dyn PostedReceive>,
 }
 
 impl TransferRoom {

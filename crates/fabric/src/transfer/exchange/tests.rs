@@ -1,7 +1,8 @@
 use super::*;
 use crate::transfer::control::RoomWord;
-use crate::transport::{PostedRoom, RoomTold};
+use crate::transport::{PostedReceive, ReceiveEnded};
 use accord_types::ErrorCode;
+use std::num::NonZeroU16;
 use std::sync::mpsc;
 
 mod follows;
@@ -16,7 +17,7 @@ impl TransferControl for Line {
     fn ready(&self, transfer: TransferId, handle: Vec<u8>) {
         self.0.send(ControlMessage::Ready(transfer, handle)).unwrap();
     }
-    fn post(&self, _room: NativeRange, _told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
+    fn post(&self, _room: NativeRange, _told: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
         None
     }
     fn ready_with_room(&self, transfer: TransferId, room: RoomWord) {

@@ -11,7 +11,8 @@ use super::reading::Reading;
 use super::shared::{Counters, LaneEnd, LaneTable, Shared};
 use super::spare;
 use super::streams::Streams;
-use crate::transport::lane::{Lane, PostedBytes, PostedRoom, RoomTold, Transport};
+use crate::transport::lane::{Lane, Transport};
+use crate::transport::remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, RemoteMemory, Source};
 use crate::transport::time_limit::TimeLimit;
 use accord_types::NativeRange;
 use accord_types::signal::SharedSpinPolicy;
@@ -181,6 +182,11 @@ impl MpiLane {
         }
     }
 
+    /// Exposes bytes in device memory, if MPI reaches it.
+    fn native_bytes(&self, range: NativeRange) -> io::Result<LentBytes> {
+        if self.shared.takes_native() { Ok(LentBytes::native(range)) } else { Err(ErrorKind::Unsupported.into()) }
+    }
+
     /// Ends the direction, after all that was written.
     fn tell(&self, tell: impl FnOnce(&mut Streams, LaneKey)) {
         let mut state = self.shared.lock_to_write();
@@ -215,47 +221,15 @@ impl Lane for MpiLane {
         self.put(parts, Some(Instant::now()))
     }
 
-    fn lends(&self) -> bool {
+    fn moves_in_place(&self) -> bool {
         true
     }
 
-    fn lend(&self, bytes: &[u8]) -> io::Result<()> {
-        self.lend_all(LentBytes::of(bytes))
-    }
-
-    fn lends_native(&self) -> bool {
-        self.shared.takes_native()
-    }
-
-    fn lend_native(&self, bytes: NativeRange) -> io::Result<()> {
-        if !self.lends_native() {
-            return Err(ErrorKind::Unsupported.into());
+    fn remote_memory(&self, kind: MemoryKind) -> Option<&dyn RemoteMemory> {
+        match kind {
+            MemoryKind::Host => Some(self),
+            MemoryKind::Device => self.shared.takes_native().then_some(self),
         }
-        self.lend_all(LentBytes::native(bytes))
-    }
-
-    fn reads_native(&self) -> bool {
-        self.shared.takes_native()
-    }
-
-    fn read_native(&self, room: NativeRange) -> io::Result<Option<usize>> {
-        if !self.reads_native() || self.reading.has_left() {
-            return Ok(None);
-        }
-        // A lane reads no more than is asked for.
-        self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
-    }
-
-    fn post_native(&self, room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
-        self.shared.post(self.key, room, told)
-    }
-
-    fn send_posted(&self, number: NonZeroU16, bytes: NativeRange) -> io::Result<Box<dyn PostedBytes>> {
-        if !self.lends_native() {
-            return Err(ErrorKind::Unsupported.into());
-        }
-        let bytes = self.shared.send_posted(self.key, number.get(), LentBytes::native(bytes), &self.loans)?;
-        Ok(Box::new(bytes))
     }
 
     fn finish(&self) -> io::Result<()> {
@@ -288,6 +262,32 @@ impl Lane for MpiLane {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
+    }
+}
+
+impl RemoteMemory for MpiLane {
+    fn send(&self, bytes: Source<'_>) -> io::Result<()> {
+        self.lend_all(match bytes {
+            Source::Host(bytes) => LentBytes::of(bytes),
+            Source::Device(range) => self.native_bytes(range)?,
+        })
+    }
+
+    fn receive(&self, room: NativeRange) -> io::Result<Option<usize>> {
+        if !self.shared.takes_native() || self.reading.has_left() {
+            return Ok(None);
+        }
+        // A lane reads no more than is asked for.
+        self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
+    }
+
+    fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
+        self.shared.post(self.key, room, ended)
+    }
+
+    fn send_posted(&self, key: NonZeroU16, bytes: NativeRange) -> io::Result<Box<dyn PostedSend>> {
+        let bytes = self.native_bytes(bytes)?;
+        Ok(Box::new(self.shared.send_posted(self.key, key.get(), bytes, &self.loans)?))
     }
 }
 

@@ -6,7 +6,7 @@ use super::message::LaneKey;
 use super::posted_rooms::RoomOf;
 use super::posts::{Posted, Sent};
 use super::shared::{LaneTable, Shared};
-use crate::transport::lane::{PostedBytes, PostedRoom, RoomTold};
+use crate::transport::remote_memory::{PostedReceive, PostedSend, ReceiveEnded};
 use accord_types::NativeRange;
 use accord_types::short_lock::ShortGuard;
 use accord_types::signal::{SharedSpinPolicy, Signal};
@@ -25,14 +25,9 @@ const ROOM_BYTES_MAX: usize = 16 << 20;
 struct Room {
     shared: Arc<Shared>,
     id: u64,
-    number: NonZeroU16,
 }
 
-impl PostedRoom for Room {
-    fn number(&self) -> NonZeroU16 {
-        self.number
-    }
-
+impl PostedReceive for Room {
     fn withdraw(&self) -> bool {
         let mut state = self.shared.lock();
         let is_free = state.streams.withdraw(self.id);
@@ -120,8 +115,8 @@ impl Shared {
         self: &Arc<Self>,
         key: LaneKey,
         room: NativeRange,
-        told: RoomTold,
-    ) -> Option<Arc<dyn PostedRoom>> {
+        told: ReceiveEnded,
+    ) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
         if room.len == 0 || room.len > ROOM_BYTES_MAX || !self.takes_native() {
             return None;
         }
@@ -136,12 +131,12 @@ impl Shared {
             state = self.lock();
         }
         let (id, tag) = state.streams.post(key, room.len as u64)?;
-        let number = NonZeroU16::new(tag)?;
+        let tag = NonZeroU16::new(tag)?;
         state.posts.rooms.insert(id, Posted { room: LentRoom::native(room), told });
         // The notifying thread polls from now on.
         state.posts.changed.raise();
         drop(state);
-        Some(Arc::new(Room { shared: self.clone(), id, number }))
+        Some((tag, Arc::new(Room { shared: self.clone(), id })))
     }
 
     /// Sends bytes to a receive that a lane's peer has posted.
@@ -186,7 +181,7 @@ pub(super) struct Sending {
     is_over: bool,
 }
 
-impl PostedBytes for Sending {
+impl PostedSend for Sending {
     fn wait(&mut self) -> io::Result<bool> {
         self.changed.look(self.seen, &self.spin);
         let mut state = self.until(|sent| sent.is_sent && sent.landed.is_some())?;

@@ -1,7 +1,7 @@
 //! Posted receives whose messages come without a request, and the bytes sent to those of other ranks.
 
 use super::lent::{LentBytes, LentRoom};
-use crate::transport::lane::RoomTold;
+use crate::transport::remote_memory::ReceiveEnded;
 use accord_types::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -14,7 +14,7 @@ pub(super) struct Posts {
     /// Messages without a posted receive, by tag; they are dropped.
     pub(super) waste: BTreeMap<u16, Vec<u8>>,
     /// Notifications to deliver.
-    pub(super) ended: VecDeque<(RoomTold, bool)>,
+    pub(super) ended: VecDeque<(ReceiveEnded, bool)>,
     /// Sends to posted receives of other ranks.
     pub(super) sending: BTreeMap<u64, Sent>,
     pub(super) has_thread: bool,
@@ -47,7 +47,7 @@ impl Sent {
 
 pub(super) struct Posted {
     pub(super) room: LentRoom,
-    pub(super) told: RoomTold,
+    pub(super) told: ReceiveEnded,
 }
 
 impl fmt::Debug for Posts {

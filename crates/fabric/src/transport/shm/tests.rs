@@ -235,7 +235,7 @@ fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
 #[test]
 fn an_end_learns_that_its_bytes_are_exposed_in_place() {
     let (near, far) = two();
-    assert!(!near.lends() && !far.lends());
+    assert!(!near.moves_in_place() && !far.moves_in_place());
     far.will_lend();
-    assert!(near.lends() && !far.lends());
+    assert!(near.moves_in_place() && !far.moves_in_place());
 }

@@ -4,21 +4,17 @@
 use super::*;
 use accord_types::NativeContext;
 use accord_types::short_lock::DroppedUnlocked;
-use std::num::NonZeroU16;
 
 const LEN: u64 = 1 << 20;
 
 /// Posts every receive it is asked for, and keeps the callbacks.
 #[derive(Default)]
-struct Posting(ShortLock<Vec<RoomTold>>);
+struct Posting(ShortLock<Vec<ReceiveEnded>>);
 
 #[derive(Debug)]
 struct Posted;
 
-impl PostedRoom for Posted {
-    fn number(&self) -> NonZeroU16 {
-        NonZeroU16::MIN
-    }
+impl PostedReceive for Posted {
     fn withdraw(&self) -> bool {
         true
     }
@@ -31,9 +27,9 @@ impl PostedRoom for Posted {
 
 impl TransferControl for Posting {
     fn ready(&self, _transfer: TransferId, _handle: Vec<u8>) {}
-    fn post(&self, _room: NativeRange, told: RoomTold) -> Option<Arc<dyn PostedRoom>> {
+    fn post(&self, _room: NativeRange, told: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
         self.0.lock().push(told);
-        Some(Arc::new(Posted))
+        Some((NonZeroU16::MIN, Arc::new(Posted)))
     }
     fn ready_with_room(&self, _transfer: TransferId, _room: RoomWord) {}
     fn landed(&self, _transfer: TransferId) {}
