@@ -16,7 +16,7 @@ use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
 use accord_fabric::measurement;
 use accord_fabric::route::Endpoint;
-use accord_fabric::transport::{Asked, Handover, Lane, SharedLane, Transport, Waker};
+use accord_fabric::transport::{Asked, Handover, Lane, LaneProperties, LocalClient, SharedLane, Transport, Waker};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, scarce, threads};
 use std::collections::HashMap;
@@ -210,7 +210,7 @@ impl Supervisor {
     pub(crate) fn granted(&self, hello: &Hello, lane: &dyn Lane) -> Result<SessionGrant> {
         let way = way_of(lane);
         let grant = self.look(|node, now| node.admit(now, hello, way))?;
-        if let Some(user) = lane.peer_user() {
+        if let Some(LocalClient { user, .. }) = lane.properties().client {
             self.check_user(&grant, user)?;
         }
         Ok(grant)
@@ -245,7 +245,7 @@ impl Supervisor {
     /// Returns `acc_error_device_unavailable` if the session has ended, or there are too many such programs.
     pub(crate) fn admit_driver(&self, hello: &Hello, lane: &dyn Lane) -> Result<DriverId> {
         self.granted(hello, lane)?;
-        let process = lane.peer_process().and_then(drivers::process_of);
+        let process = lane.properties().client.and_then(|client| drivers::process_of(client.process));
         let driver = self.tell(|node, now, _| node.drives(now, hello.session, process))?;
         let pid = process.map_or_else(|| "?".to_owned(), |process| process.pid.to_string());
         tracing::debug!("process {pid} drives devices of session {} itself", hello.session);
@@ -440,7 +440,8 @@ pub(crate) fn since_boot() -> Duration {
 
 /// On which way a lane has come.
 fn way_of(lane: &dyn Lane) -> Way {
-    Way { leaves_machine: lane.leaves_machine(), is_of_world: lane.transport() == Transport::Mpi }
+    let LaneProperties { transport, leaves_machine, .. } = lane.properties();
+    Way { leaves_machine, is_of_world: transport == Transport::Mpi }
 }
 
 /// Says whom this agent does not serve.

@@ -88,7 +88,7 @@ impl Wait {
     /// core; then waits as [`Wait::be_told`] does.
     pub(crate) fn look(mut self, session: &Arc<Session>, lane: &dyn Lane) {
         let limit = session.wait_policy.lock().limit().max(LOOK_MIN);
-        let looked = look_for(Instant::now(), limit, lane.looks(), || {
+        let looked = look_for(Instant::now(), limit, lane.properties().polls_per_yield, || {
             self.look_once();
             (self.places.is_empty() || lane.is_readable()).then_some(())
         });

@@ -232,7 +232,7 @@ impl Link {
         lanes.all.push(lane.clone());
         drop(lanes);
         if purpose.is_waited_for() {
-            lane.be_patient();
+            lane.spin_long();
         }
         let (link, read) = (self.clone(), lane.clone());
         let control = |link| Reader::Control(ControlReader { link, lane: read.clone() });

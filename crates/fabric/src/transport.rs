@@ -13,6 +13,7 @@ mod local_server;
 mod local_socket;
 mod low_water;
 pub mod mpi;
+mod offered_memory;
 #[cfg(accord_tsan)]
 mod one_mapping;
 mod remote_memory;
@@ -34,7 +35,7 @@ pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
 pub use handover::{Handed, Handover};
 pub use inproc::inproc_pair;
-pub use lane::{Lane, SharedLane, Transport};
+pub use lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};
 pub use remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, RemoteMemory, Source};
 pub use shm::shm_pair;

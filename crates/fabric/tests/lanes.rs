@@ -345,6 +345,9 @@ fn what_a_hello_says_of_tls_cannot_be_changed_on_its_way() {
 #[test]
 fn this_machines_own_lanes_do_not_leave_it() {
     let (near, far) = transport::pair().unwrap();
-    assert!(!near.leaves_machine() && !far.leaves_machine());
-    assert!(!transport::inproc_pair().0.leaves_machine() && !transport::shm_pair().unwrap().0.leaves_machine());
+    assert!(!near.properties().leaves_machine && !far.properties().leaves_machine);
+    assert!(
+        !transport::inproc_pair().0.properties().leaves_machine
+            && !transport::shm_pair().unwrap().0.properties().leaves_machine
+    );
 }

@@ -4,7 +4,7 @@ use super::first;
 use super::lanes::lane_with;
 use crate::{Memory, Target};
 use accord_fabric::transport::{
-    Lane, MemoryKind, RemoteMemory, SharedLane, Transport, accept_tls, connect_tls, inproc_pair,
+    Lane, LaneProperties, MemoryKind, RemoteMemory, SharedLane, accept_tls, connect_tls, inproc_pair,
 };
 use accord_trust::lane::LaneSeeds;
 use std::io::{self, IoSlice};
@@ -131,13 +131,11 @@ impl Lane for Tapped {
         self.below.introduced(unread_max)
     }
 
-    fn transport(&self) -> Transport {
-        self.below.transport()
+    fn properties(&self) -> LaneProperties {
+        LaneProperties { leaves_machine: true, ..self.below.properties() }
     }
 
-    fn leaves_machine(&self) -> bool {
-        true
-    }
+    fn spin_long(&self) {}
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()

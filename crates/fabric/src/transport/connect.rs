@@ -93,7 +93,7 @@ pub(crate) fn connect(
     if route.transport != Transport::Shm {
         let lane = socket::connect(address, server, remedy, timeout)?;
         // The name may resolve to another address than when the route was chosen.
-        if route.transport == Transport::Tcp && !route.exposed && lane.leaves_machine() {
+        if route.transport == Transport::Tcp && !route.exposed && lane.properties().leaves_machine {
             let cause = format!("the {server} at {address} is not on this machine, and its lane would be in clear");
             return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again"));
         }

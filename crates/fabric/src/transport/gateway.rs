@@ -15,6 +15,7 @@
 use super::lane::{Lane, SharedLane};
 use super::local_socket::{self, LocalName};
 use super::mpi::{MpiFabric, own, relay};
+use super::socket::Socket;
 use crate::route::GatewayName;
 use accord_types::{NodeId, threads};
 use std::io::{self, ErrorKind};
@@ -134,7 +135,7 @@ impl Gateway {
 }
 
 /// Serves one request.
-fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<()> {
+fn pass_on(accepted: Socket, fabric: &MpiFabric) -> io::Result<()> {
     let lane: &dyn Lane = &accepted;
     lane.limit(Some(REQUEST_TIMEOUT))?;
     let wanted = read_request(lane)?;
@@ -153,7 +154,7 @@ fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<(
     };
     lane.send(&[0; ANSWER_LEN])?;
     lane.introduced(None)?;
-    let lane = accepted.into_lane()?;
+    let lane = local_socket::share_memory(accepted)?;
     match to {
         Some(far) => relay(lane, far),
         None => fabric.bring(lane),

@@ -1,7 +1,7 @@
 //! Lanes within a process: two bounded buffers. For tests and simulations, and as the simplest implementation of
 //! [`Lane`].
 
-use super::lane::{Lane, SharedLane, Transport};
+use super::lane::{Lane, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::time_limit::TimeLimit;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN};
@@ -113,6 +113,10 @@ impl Lane for Inproc {
         state.finished || state.unread || !state.bytes.is_empty()
     }
 
+    fn spin_long(&self) {
+        // Reads never spin.
+    }
+
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.outgoing.write(parts, self.limit.end())
     }
@@ -147,12 +151,8 @@ impl Lane for Inproc {
         self.limit(None)
     }
 
-    fn leaves_machine(&self) -> bool {
-        false
-    }
-
-    fn transport(&self) -> Transport {
-        Transport::Inproc
+    fn properties(&self) -> LaneProperties {
+        LaneProperties::new(Transport::Inproc, false)
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

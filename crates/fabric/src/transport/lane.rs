@@ -33,6 +33,35 @@ impl fmt::Display for Transport {
     }
 }
 
+/// Properties of a lane that do not change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneProperties {
+    /// The transport.
+    pub transport: Transport,
+    /// Whether its bytes go to another machine, or might.
+    pub leaves_machine: bool,
+    /// The process that has connected, where the kernel attests it: on this machine.
+    pub client: Option<LocalClient>,
+    /// Number of polls after which a waiter yields its core once: as many as take about as long as a yield.
+    pub polls_per_yield: u32,
+}
+
+impl LaneProperties {
+    /// Creates the properties of a lane whose polls take as long as a yield, and whose client is not attested.
+    pub(super) fn new(transport: Transport, leaves_machine: bool) -> Self {
+        Self { transport, leaves_machine, client: None, polls_per_yield: 1 }
+    }
+}
+
+/// A process of this machine that has connected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LocalClient {
+    /// The number of its user.
+    pub user: u32,
+    /// The number of the process.
+    pub process: i32,
+}
+
 /// One connection of a link, for one purpose: an ordered stream of bytes in each direction.
 ///
 /// Bytes arrive in order and once, or the lane fails; none is lost in between. At most one thread reads at a time, and at most
@@ -70,15 +99,9 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// the beginning of one is there; then [`Lane::try_read`] may find nothing yet.
     fn is_readable(&self) -> bool;
 
-    /// Returns how many times a waiter may poll for bytes before it yields its core once: as many as take about as long
-    /// as a yield.
-    fn looks(&self) -> u32 {
-        1
-    }
-
     /// Marks the lane as one that is read on the program's behalf: its reader spins longer before it blocks, where
     /// there are cores enough and a poll is no system call. See [`accord_types::spin_policy::SpinPolicy::patient`].
-    fn be_patient(&self) {}
+    fn spin_long(&self);
 
     /// Writes as much of `parts`, in their order, as there is room for, at least a byte, and waits for that. Never raises a signal:
     /// a program may not have it ignored.
@@ -93,23 +116,6 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// # Errors
     /// Returns the errors of [`Lane::write`]; [`ErrorKind::WouldBlock`] if there is no room.
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
-
-    /// Writes all of `parts`.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Lane::write`].
-    fn write_all(&self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-        IoSlice::advance_slices(&mut parts, 0);
-        while !parts.is_empty() {
-            match self.write(parts) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => IoSlice::advance_slices(&mut parts, n),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
 
     /// Whether the lane moves long runs of bytes from where they are, here or at a later lane on their way. Then they
     /// are best sent at once, by `send_in_place`.
@@ -142,21 +148,8 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Returns an error if the system refuses.
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()>;
 
-    /// Returns the transport.
-    fn transport(&self) -> Transport;
-
-    /// Whether its bytes go to another machine, or might.
-    fn leaves_machine(&self) -> bool;
-
-    /// Returns the user whose process has connected by it, where the system attests that: on this machine.
-    fn peer_user(&self) -> Option<u32> {
-        None
-    }
-
-    /// Returns the number of the process that has connected, where the kernel attests it.
-    fn peer_process(&self) -> Option<i32> {
-        None
-    }
+    /// Returns the lane's properties.
+    fn properties(&self) -> LaneProperties;
 
     /// Returns the lane's descriptors for [`super::Handover`]; `None` if it can only be this process's.
     #[doc(hidden)]
@@ -167,6 +160,28 @@ pub trait Lane: fmt::Debug + Send + Sync {
 pub type SharedLane = Arc<dyn Lane>;
 
 impl dyn Lane + '_ {
+    /// Returns the transport.
+    pub fn transport(&self) -> Transport {
+        self.properties().transport
+    }
+
+    /// Writes all of `parts`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Lane::write`].
+    pub fn write_all(&self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.write(parts) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut parts, n),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes contiguous bytes as [`Lane::write_all`].
     ///
     /// # Errors

@@ -96,7 +96,7 @@ impl Listener {
             }
             From::ThisMachine(socket) => {
                 let lane = local_socket::accept(socket)?;
-                let user = lane.peer_user().unwrap_or_default();
+                let user = lane.properties().client.map_or(0, |client| client.user);
                 Ok(IncomingLane {
                     lane: Arc::new(lane),
                     name: "a process of this machine".to_owned(),

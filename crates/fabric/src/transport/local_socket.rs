@@ -4,32 +4,27 @@
 //!
 //! Such names belong to a network namespace: hosts that are made of these do not meet.
 
-use super::lane::{Lane, SharedLane, Transport};
-use super::remote_memory::{MemoryKind, RemoteMemory};
+use super::lane::{Lane as _, LocalClient, SharedLane};
+use super::offered_memory::OFFER;
 use super::shared_memory::SharedMemory;
 use super::shm::{Shm, Side};
 use super::socket::{self, Socket};
 use crate::route::{Endpoint, GatewayName};
-use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    recvmsg, sendmsg, socket_with, sockopt,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, connect, listen, sendmsg, socket_with, sockopt,
 };
 use rustix::process::{Uid, geteuid};
 use sha2::{Digest, Sha256};
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 const NAME: &[u8] = b"accord agent on this machine";
-/// The byte that comes with the memory.
-const OFFER: &[u8] = &[1];
 
 /// The name at which processes of a machine reach an agent.
 #[derive(Clone, Debug)]
@@ -78,15 +73,15 @@ fn peer_user(socket: &OwnedFd) -> io::Result<Uid> {
 }
 
 /// The next process that connects, if it is this user's; it may not introduce itself else. Root takes everybody's: a session's user is
-/// compared with [`Lane::peer_user`] then.
-pub(super) fn accept(listener: &OwnedFd) -> io::Result<Accepted> {
+/// compared with the lane's client then.
+pub(super) fn accept(listener: &OwnedFd) -> io::Result<Socket> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
     let peer = sockopt::socket_peercred(&socket)?;
     if peer.uid != geteuid() && !geteuid().is_root() {
         return Err(ErrorKind::PermissionDenied.into());
     }
-    let process = peer.pid.as_raw_nonzero().get();
-    Ok(Accepted { socket: socket::plain(socket), user: peer.uid, process, offered: OnceLock::new() })
+    let client = LocalClient { user: peer.uid.as_raw(), process: peer.pid.as_raw_nonzero().get() };
+    Ok(socket::of_client(socket, client))
 }
 
 /// The client's end, for the handshake.
@@ -121,114 +116,13 @@ pub(super) fn refusal() -> Option<&'static str> {
     memory.or_else(pair)
 }
 
-/// The server's end, before it is handed over, and the memory in it.
-#[derive(Debug)]
-pub(super) struct Accepted {
-    socket: Socket,
-    /// Whose process has connected.
-    user: Uid,
-    /// Number of that process.
-    process: i32,
-    /// The second doorbell and the memory.
-    offered: OnceLock<[OwnedFd; 2]>,
-}
-
-impl Accepted {
-    /// The lane, for this process itself; once the memory has come.
-    pub(super) fn into_lane(self) -> io::Result<Arc<Shm>> {
-        let [doorbell, memory] = self.offered.into_inner().ok_or(ErrorKind::NotConnected)?;
-        received(self.socket.into_fd(), doorbell, memory)
-    }
+/// Returns the lane of an accepted connection, for this process itself; once the memory has come.
+pub(super) fn share_memory(accepted: Socket) -> io::Result<Arc<Shm>> {
+    let (socket, [doorbell, memory]) = accepted.into_offered().ok_or(ErrorKind::NotConnected)?;
+    received(socket, doorbell, memory)
 }
 
 /// The lane of an end that was handed over.
 pub(super) fn received(socket: OwnedFd, doorbell: OwnedFd, memory: OwnedFd) -> io::Result<Arc<Shm>> {
     Ok(Arc::new(Shm::new(SharedMemory::open(memory)?, Side::Server, socket, doorbell)))
-}
-
-impl Lane for Accepted {
-    fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.socket.read(bytes)
-    }
-
-    fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.socket.try_read(bytes)
-    }
-
-    fn is_readable(&self) -> bool {
-        self.socket.is_readable()
-    }
-
-    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.socket.write(parts)
-    }
-
-    fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.socket.try_write(parts)
-    }
-
-    fn moves_in_place(&self) -> bool {
-        false
-    }
-
-    fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {
-        None
-    }
-
-    fn finish(&self) -> io::Result<()> {
-        self.socket.finish()
-    }
-
-    fn shutdown(&self) {
-        self.socket.shutdown();
-    }
-
-    fn limit(&self, time: Option<Duration>) -> io::Result<()> {
-        self.socket.limit(time)
-    }
-
-    /// Takes the memory, within the time of the limit.
-    fn introduced(&self, _unread_max: Option<Duration>) -> io::Result<()> {
-        let mut byte = [0];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let came = rustix::io::retry_on_intr(|| {
-            recvmsg(self.socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-        })?;
-        if came.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(Errno::MFILE.into());
-        }
-        let mut descriptors = Vec::new();
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                descriptors.extend(rights);
-            }
-        }
-        let offered = <[OwnedFd; 2]>::try_from(descriptors).ok().filter(|_| came.bytes == OFFER.len() && byte == OFFER);
-        let offered =
-            offered.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "no shared memory came with the lane"))?;
-        let _ = self.offered.set(offered);
-        self.socket.limit(None)
-    }
-
-    fn leaves_machine(&self) -> bool {
-        false
-    }
-
-    fn transport(&self) -> Transport {
-        Transport::Shm
-    }
-
-    fn peer_user(&self) -> Option<u32> {
-        Some(self.user.as_raw())
-    }
-
-    fn peer_process(&self) -> Option<i32> {
-        Some(self.process)
-    }
-
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let offered = self.offered.get().into_iter().flatten().map(AsFd::as_fd);
-        std::iter::once(self.socket.as_fd()).chain(offered).collect()
-    }
 }

@@ -8,7 +8,7 @@
 mod shown;
 mod windows;
 
-use super::lane::{Lane, SharedLane, Transport};
+use super::lane::{Lane, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
 use accord_types::spin_policy::{LOOKS, Looked, SpinPolicy, look};
@@ -322,11 +322,7 @@ impl Lane for Shm {
         self.reader.try_take().is_some_and(|reader| self.has_news(reader.at) || reader.alone)
     }
 
-    fn looks(&self) -> u32 {
-        LOOKS
-    }
-
-    fn be_patient(&self) {
+    fn spin_long(&self) {
         // While another thread reads, its policy stays.
         if let Some(mut reader) = self.reader.try_take() {
             reader.spin = SpinPolicy::patient();
@@ -372,12 +368,8 @@ impl Lane for Shm {
         self.limit(None)
     }
 
-    fn leaves_machine(&self) -> bool {
-        false
-    }
-
-    fn transport(&self) -> Transport {
-        Transport::Shm
+    fn properties(&self) -> LaneProperties {
+        LaneProperties { polls_per_yield: LOOKS, ..LaneProperties::new(Transport::Shm, false) }
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

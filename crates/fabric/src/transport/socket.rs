@@ -1,7 +1,8 @@
 //! Lanes over a socket: TCP connections, and the UNIX sockets that carry the handshake of shared memory.
 
 use super::address::{PeerAddress, is_loopback};
-use super::lane::{Lane, SharedLane, Transport};
+use super::lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
+use super::offered_memory::OfferedMemory;
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::retransmit;
 use accord_types::short_lock::assert_none_held;
@@ -43,10 +44,20 @@ const USER_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
-    /// Whether it is a TCP socket, with TCP's options set.
-    tcp: bool,
-    /// How long a read spins before it blocks, if at all: [`Lane::be_patient`].
+    kind: Kind,
+    /// How long a read spins before it blocks, if at all: [`Lane::spin_long`].
     spin: OnceLock<SharedSpinPolicy>,
+}
+
+/// The use of a [`Socket`].
+#[derive(Debug)]
+enum Kind {
+    /// TCP, with TCP's options set.
+    Tcp { leaves_machine: bool },
+    /// A UNIX socket: one that remains one, or the client's end of one whose memory it sends.
+    Unix,
+    /// The accepted end of a UNIX socket whose client sends memory after the handshake.
+    OffersMemory(OfferedMemory),
 }
 
 /// Makes a lane of a connected TCP socket. Sets no-delay and keep-alive, so that a dead host is found within about 6 s,
@@ -63,7 +74,7 @@ pub fn adopt(connection: OwnedFd) -> io::Result<SharedLane> {
     socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
     // An improvement that older systems do without.
     let _ = retransmit::at_least_once_a_second(&connection);
-    Ok(Arc::new(Socket::new(connection, true)))
+    Ok(Arc::new(Socket::tcp(connection)))
 }
 
 /// Makes a connection end 2 s after its peer's machine, or the path to it, has gone silent. A stopped process does not
@@ -125,21 +136,32 @@ pub fn pair() -> io::Result<(SharedLane, SharedLane)> {
 
 /// Makes a lane of a TCP socket received from another process, which has set its options.
 pub(super) fn received(fd: OwnedFd) -> SharedLane {
-    Arc::new(Socket::new(fd, true))
+    Arc::new(Socket::tcp(fd))
 }
 
 /// Makes a lane of a stream socket that is not one of TCP.
 pub(super) fn plain(fd: OwnedFd) -> Socket {
-    Socket::new(fd, false)
+    Socket::new(fd, Kind::Unix)
+}
+
+/// Makes a lane of an accepted UNIX socket, whose client sends memory after the handshake.
+pub(super) fn of_client(fd: OwnedFd, client: LocalClient) -> Socket {
+    Socket::new(fd, Kind::OffersMemory(OfferedMemory::new(client)))
 }
 
 impl Socket {
-    fn new(fd: OwnedFd, tcp: bool) -> Self {
-        Self { fd, tcp, spin: OnceLock::new() }
+    fn new(fd: OwnedFd, kind: Kind) -> Self {
+        Self { fd, kind, spin: OnceLock::new() }
+    }
+
+    fn tcp(fd: OwnedFd) -> Self {
+        let peer = SockRef::from(&fd).peer_addr().ok().and_then(|peer| peer.as_socket());
+        let leaves_machine = !peer.is_some_and(|peer| is_loopback(peer.ip()));
+        Self::new(fd, Kind::Tcp { leaves_machine })
     }
 
     /// Spins until the first of `wanted` bytes, or the end, before a read blocks: waking a thread takes longer than a
-    /// round trip. Does nothing unless [`Lane::be_patient`] has set a policy.
+    /// round trip. Does nothing unless [`Lane::spin_long`] has set a policy.
     ///
     /// # Errors
     /// Returns `WouldBlock` if the read's limit passes first. The read itself reports all other errors.
@@ -155,6 +177,14 @@ impl Socket {
 
     pub(super) fn into_fd(self) -> OwnedFd {
         self.fd
+    }
+
+    /// Returns the socket with the second doorbell and the memory that its client has sent, if it has.
+    pub(super) fn into_offered(self) -> Option<(OwnedFd, [OwnedFd; 2])> {
+        match self.kind {
+            Kind::OffersMemory(offered) => Some((self.fd, offered.into_received()?)),
+            Kind::Tcp { .. } | Kind::Unix => None,
+        }
     }
 }
 
@@ -203,7 +233,7 @@ impl Lane for Socket {
         !matches!(looked, Err(Errno::AGAIN | Errno::INTR))
     }
 
-    fn be_patient(&self) {
+    fn spin_long(&self) {
         if let Some(policy) = SpinPolicy::where_cores_abound() {
             let _ = self.spin.set(policy.into());
         }
@@ -241,27 +271,36 @@ impl Lane for Socket {
     }
 
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()> {
-        if self.tcp {
-            // With a user time-out the system gives up by nothing else, not even by unanswered probes. A socket that
-            // retransmits each second needs none: the system retries 15 times, and a live peer answers.
-            let waits =
-                unread_max.filter(|max| *max <= USER_TIMEOUT || !retransmit::is_at_least_once_a_second(&self.fd));
-            SockRef::from(&self.fd).set_tcp_user_timeout(waits)?;
+        match &self.kind {
+            Kind::Tcp { .. } => {
+                // With a user time-out the system gives up by nothing else, not even by unanswered probes. A socket
+                // that retransmits each second needs none: the system retries 15 times, and a live peer answers.
+                let waits =
+                    unread_max.filter(|max| *max <= USER_TIMEOUT || !retransmit::is_at_least_once_a_second(&self.fd));
+                SockRef::from(&self.fd).set_tcp_user_timeout(waits)?;
+            }
+            Kind::OffersMemory(offered) => offered.receive(&self.fd)?,
+            Kind::Unix => {}
         }
         self.limit(None)
     }
 
-    fn transport(&self) -> Transport {
-        if self.tcp { Transport::Tcp } else { Transport::Shm }
-    }
-
-    fn leaves_machine(&self) -> bool {
-        let peer = || SockRef::from(&self.fd).peer_addr().ok()?.as_socket();
-        self.tcp && !peer().is_some_and(|peer| is_loopback(peer.ip()))
+    fn properties(&self) -> LaneProperties {
+        match &self.kind {
+            Kind::Tcp { leaves_machine } => LaneProperties::new(Transport::Tcp, *leaves_machine),
+            Kind::Unix => LaneProperties::new(Transport::Shm, false),
+            Kind::OffersMemory(offered) => {
+                LaneProperties { client: Some(offered.client()), ..LaneProperties::new(Transport::Shm, false) }
+            }
+        }
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.fd.as_fd()]
+        let offered = match &self.kind {
+            Kind::OffersMemory(offered) => Some(offered.descriptors()),
+            Kind::Tcp { .. } | Kind::Unix => None,
+        };
+        std::iter::once(self.fd.as_fd()).chain(offered.into_iter().flatten()).collect()
     }
 }
 

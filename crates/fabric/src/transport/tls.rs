@@ -7,7 +7,7 @@ mod disturbed;
 mod record;
 mod shake;
 
-use super::lane::{Lane, SharedLane, Transport};
+use super::lane::{Lane, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use crate::handshake::Deadline;
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -338,20 +338,16 @@ impl Lane for Tls {
         self.below.limit(time)
     }
 
-    fn be_patient(&self) {
-        self.below.be_patient();
+    fn spin_long(&self) {
+        self.below.spin_long();
     }
 
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()> {
         self.below.introduced(unread_max)
     }
 
-    fn transport(&self) -> Transport {
-        Transport::Tls
-    }
-
-    fn leaves_machine(&self) -> bool {
-        self.below.leaves_machine()
+    fn properties(&self) -> LaneProperties {
+        LaneProperties::new(Transport::Tls, self.below.properties().leaves_machine)
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

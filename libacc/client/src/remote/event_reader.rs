@@ -19,7 +19,7 @@ impl EventReader {
 
     /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.
     pub(super) fn fill(&mut self, lane: &dyn Lane) -> std::io::Result<bool> {
-        let looks = lane.looks();
+        let looks = lane.properties().polls_per_yield;
         let mut try_read = || {
             // Where a look is no system call it comes first: to try to read takes longer.
             if looks > 1 && !lane.is_readable() {

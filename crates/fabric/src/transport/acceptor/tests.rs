@@ -4,10 +4,10 @@ use crate::key::MAC_LEN;
 use crate::peer::PeerId;
 use crate::route::Endpoint;
 use crate::transport::local_socket::LocalName;
-use crate::transport::{Lane, PeerAddress, SharedLane, socket};
+use crate::transport::{PeerAddress, SharedLane, socket};
 use accord_types::{NodeId, SessionId};
 use std::cell::{Cell, RefCell};
-use std::io::{IoSlice, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread::JoinHandle;
 
@@ -258,10 +258,10 @@ fn local_connections_may_send_byte_by_byte() {
     let mut acceptor = watched(Listener::bind_local(&endpoint).unwrap());
     let key = Key::random().unwrap();
     let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
-    let comes = || socket::plain(LocalName::new(&endpoint).unwrap().connect().unwrap());
+    let comes = || -> SharedLane { Arc::new(socket::plain(LocalName::new(&endpoint).unwrap().connect().unwrap())) };
     let dribbles = comes();
     for byte in hello() {
-        dribbles.write_all(&mut [IoSlice::new(&[byte])]).unwrap();
+        dribbles.send(&[byte]).unwrap();
         acceptor.look(&mut key_of).unwrap();
     }
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
@@ -269,15 +269,15 @@ fn local_connections_may_send_byte_by_byte() {
     dribbles.read_exact(&mut challenge).unwrap();
     let proof = key.prove(&[b"accord client", &hello(), &challenge[16..48]]);
     let (most, last) = proof.split_at(MAC_LEN - 1);
-    dribbles.write_all(&mut [IoSlice::new(most)]).unwrap();
+    dribbles.send(most).unwrap();
     until(&mut acceptor, &mut key_of, is_quiet);
     assert!(acceptor.outcomes.is_empty());
-    dribbles.write_all(&mut [IoSlice::new(last)]).unwrap();
+    dribbles.send(last).unwrap();
     let Outcome::Proven(incoming, _) = arrival(&mut acceptor, &mut key_of) else { panic!("refused") };
-    assert!(incoming.lane.peer_user().is_some());
+    assert!(incoming.lane.properties().client.is_some());
     // A client that hangs up before its proof is dropped.
     let gone = comes();
-    gone.write_all(&mut [IoSlice::new(&hello())]).unwrap();
+    gone.send(&hello()).unwrap();
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
     drop(gone);
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.is_empty());

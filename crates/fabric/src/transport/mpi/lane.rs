@@ -11,7 +11,7 @@ use super::reading::Reading;
 use super::shared::{Counters, LaneEnd, LaneTable, Shared};
 use super::spare;
 use super::streams::Streams;
-use crate::transport::lane::{Lane, Transport};
+use crate::transport::lane::{Lane, LaneProperties, Transport};
 use crate::transport::remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, RemoteMemory, Source};
 use crate::transport::time_limit::TimeLimit;
 use accord_types::NativeRange;
@@ -209,7 +209,7 @@ impl Lane for MpiLane {
         self.finds_something()
     }
 
-    fn be_patient(&self) {
+    fn spin_long(&self) {
         self.reading.waits.set(SpinPolicy::patient());
     }
 
@@ -252,12 +252,8 @@ impl Lane for MpiLane {
         self.limit(None)
     }
 
-    fn transport(&self) -> Transport {
-        Transport::Mpi
-    }
-
-    fn leaves_machine(&self) -> bool {
-        true
+    fn properties(&self) -> LaneProperties {
+        LaneProperties::new(Transport::Mpi, true)
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

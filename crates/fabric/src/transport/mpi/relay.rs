@@ -22,8 +22,8 @@ enum Failed {
 pub(in crate::transport) fn relay(local: Arc<Shm>, remote: Arc<MpiLane>) -> io::Result<()> {
     local.will_lend();
     // A program waits for these bytes, as it does for its executor's threads.
-    local.be_patient();
-    remote.be_patient();
+    local.spin_long();
+    remote.spin_long();
     let shared: SharedLane = local.clone();
     remote.pass_on_to(&shared);
     let (out, back) = ((local.clone(), remote.clone()), (local.clone(), remote.clone()));

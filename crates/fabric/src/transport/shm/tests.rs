@@ -33,7 +33,7 @@ fn read_available_returns_all_bytes_that_are_there() {
     const MOST: usize = 128 << 10;
     let (near, far) = two();
     let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
-    near.write_all(&mut [IoSlice::new(&bytes)]).unwrap();
+    (&near as &dyn Lane).send(&bytes).unwrap();
     near.finish().unwrap();
     let (mut room, mut lens, mut all) = (vec![0; MOST], Vec::new(), Vec::new());
     loop {
@@ -213,7 +213,7 @@ fn a_failed_window_counts_as_neither_read_nor_written() {
 fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
     let (near, far) = two();
     let piece = vec![1; ROOM];
-    near.write_all(&mut [IoSlice::new(&piece)]).unwrap();
+    (&near as &dyn Lane).send(&piece).unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| near.write_in_place(4, |window| Ok(window.copy_in(b"last"))));
         std::thread::sleep(Duration::from_millis(20));
@@ -223,7 +223,7 @@ fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
         waits.join().unwrap().unwrap();
         (&far as &dyn Lane).read_exact(&mut all[..4]).unwrap();
         assert_eq!(&all[..4], b"last");
-        near.write_all(&mut [IoSlice::new(&piece)]).unwrap();
+        (&near as &dyn Lane).send(&piece).unwrap();
         let waits = scope.spawn(|| near.write_in_place(4, |_| panic!("the reader has gone")));
         std::thread::sleep(Duration::from_millis(20));
         assert!(!waits.is_finished());
