@@ -15,6 +15,7 @@ mod names;
 mod panics;
 mod sources;
 mod threads;
+mod transports;
 mod traps;
 
 use accord_tests::{Result, repository_file, root};
