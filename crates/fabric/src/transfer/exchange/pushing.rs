@@ -25,20 +25,29 @@ pub struct Pushing {
     len: u64,
     /// The stream, whose bytes keep their order.
     stream: Option<PushingStream>,
-    outgoing: Option<Outgoing>,
-    /// Set once all bytes were sent over a lane, which other transfers may use since.
-    sent: Option<Sent>,
-    /// Whether the bytes bypass the lanes.
-    direct: bool,
-    /// The receive that the target has posted.
-    room: Option<RoomWord>,
-    /// Whether the bytes were sent to that receive.
-    in_room: bool,
-    /// The send to that receive in flight, and its start.
-    going: Option<(Box<dyn PostedSend>, Instant)>,
-    /// Whether the bytes have landed, which the target does not report again.
-    landed: bool,
-    over: bool,
+    state: PushState,
+}
+
+/// The way that the bytes of a push take, and how far they are.
+enum PushState {
+    /// No way is chosen, and nothing was sent.
+    Announced,
+    /// The target has posted a receive, to which nothing was sent yet.
+    Posted(RoomWord),
+    /// The lane over which a part of the bytes was sent.
+    OnLane(Outgoing),
+    /// All bytes were sent over a lane, which other transfers may use since. Those of the stream stay behind this one.
+    Sent { _order: Sent },
+    /// All bytes are in flight to the posted receive since this time.
+    InFlight(Box<dyn PostedSend>, Instant),
+    /// Nothing more is sent, and the target reports the outcome.
+    AwaitsOutcome,
+    /// The caller writes the bytes into the target's memory. They have landed when they are written.
+    Direct,
+    /// The bytes have landed in the posted receive, of which the target sends no message.
+    Landed,
+    /// The push has its outcome.
+    Over,
 }
 
 impl Exchange {
@@ -52,24 +61,8 @@ impl Exchange {
         let changed = Arc::<Signal>::default();
         state.pushing.insert(transfer, changed.clone());
         self.act(state, Some(&outbox));
-        let (exchange, stream, outgoing, sent, room, going) = (self.clone(), None, None, None, None, None);
-        let [direct, in_room, landed, over] = [false; 4];
-        Ok(Pushing {
-            exchange,
-            outbox,
-            transfer,
-            changed,
-            len,
-            stream,
-            outgoing,
-            sent,
-            direct,
-            room,
-            in_room,
-            going,
-            landed,
-            over,
-        })
+        let (exchange, state) = (self.clone(), PushState::Announced);
+        Ok(Pushing { exchange, outbox, transfer, changed, len, stream: None, state })
     }
 }
 
@@ -94,7 +87,9 @@ impl Pushing {
     pub fn reach<T>(&mut self, reach: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
         let Some(handle) = self.handle()? else { return Ok(None) };
         let reached = reach(&handle);
-        self.direct = reached.is_some();
+        if reached.is_some() {
+            self.state = PushState::Direct;
+        }
         Ok(reached)
     }
 
@@ -134,24 +129,29 @@ impl Pushing {
         if !self.may_drain_native() {
             return Ok(false);
         }
-        if self.outgoing.is_none() {
+        if matches!(self.state, PushState::Announced) {
             self.wait(&PushStep::Send)?;
             let room = self.exchange.lock().core.take_room(self.transfer);
             // A lane without such sends may have been added meanwhile: each end decides on its own what MPI can
             // address.
-            self.room = room.filter(|_| self.outbox.sends_native());
+            if let Some(room) = room.filter(|_| self.outbox.sends_native()) {
+                self.state = PushState::Posted(room);
+            }
         }
-        Ok(self.room.is_some() || CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
+        let is_posted = matches!(self.state, PushState::Posted(_));
+        Ok(is_posted || CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
     }
 
     /// Whether the bytes may be in flight together with those of other such pushes, whatever the order of all of them:
     /// the target has posted a receive for each, and none overlaps. Does not block.
     pub fn goes_beside(&self) -> bool {
         let is_beside = |room: RoomWord| !room.overlaps;
-        match self.room {
-            Some(room) => is_beside(room),
-            None if self.outgoing.is_some() || !self.outbox.sends_native() => false,
-            None => self.exchange.lock().core.room(self.transfer).is_some_and(is_beside),
+        match &self.state {
+            PushState::Posted(room) => is_beside(*room),
+            PushState::Announced if self.outbox.sends_native() => {
+                self.exchange.lock().core.room(self.transfer).is_some_and(is_beside)
+            }
+            _ => false,
         }
     }
 
@@ -161,11 +161,14 @@ impl Pushing {
     /// # Errors
     /// Returns the errors of [`Pushing::drain`].
     pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
-        // The receive takes one message. If it does not fit, the target ends the receive.
-        if let Some(room) = self.room.take().filter(|_| bytes.len as u64 == self.len) {
-            self.in_room = true;
-            self.going = Some((self.outbox.send_posted(room.number, bytes)?, Instant::now()));
-            return Ok(());
+        if let PushState::Posted(room) = self.state {
+            // The receive takes one message. If it does not fit, the target ends the receive.
+            if bytes.len as u64 == self.len {
+                self.state = PushState::AwaitsOutcome;
+                self.state = PushState::InFlight(self.outbox.send_posted(room.number, bytes)?, Instant::now());
+                return Ok(());
+            }
+            self.state = PushState::Announced;
         }
         self.outgoing()?.send_native(bytes)?;
         self.give_lane_back();
@@ -177,29 +180,31 @@ impl Pushing {
     /// # Errors
     /// Returns an error if they may not have been sent.
     pub fn await_native(&mut self) -> Result<()> {
-        if let Some((bytes, begin)) = self.going.take() {
-            self.landed = self.outbox.await_posted(bytes, self.len, begin)?;
+        if let Some((bytes, begin)) = self.state.take_in_flight()
+            && self.outbox.await_posted(bytes, self.len, begin)?
+        {
+            self.state = PushState::Landed;
         }
         Ok(())
     }
 
     /// Returns the push's lane, once the target is ready.
     fn outgoing(&mut self) -> Result<&mut Outgoing> {
-        if self.sent.is_some() {
-            return Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes"));
-        }
-        if self.outgoing.is_none() {
+        if matches!(self.state, PushState::Announced | PushState::Posted(_)) {
             self.wait(&PushStep::Send)?;
+            self.state = PushState::OnLane(self.outbox.begin_behind(self.transfer, self.len, self.stream)?);
         }
-        match &mut self.outgoing {
-            Some(outgoing) => Ok(outgoing),
-            none => Ok(none.insert(self.outbox.begin_behind(self.transfer, self.len, self.stream)?)),
+        match &mut self.state {
+            PushState::OnLane(outgoing) => Ok(outgoing),
+            _ => Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes")),
         }
     }
 
     /// Releases the lane once all bytes were sent.
     fn give_lane_back(&mut self) {
-        self.sent = self.outgoing.take_if(|outgoing| outgoing.is_complete()).map(|outgoing| outgoing.sent(self.stream));
+        if let Some(outgoing) = self.state.take_complete() {
+            self.state = PushState::Sent { _order: outgoing.sent(self.stream) };
+        }
     }
 
     /// Blocks until all bytes, which were sent, have landed.
@@ -208,29 +213,30 @@ impl Pushing {
     /// Returns an error if the target refuses or is gone.
     pub fn finish(&mut self) -> Result<()> {
         self.await_native()?;
-        self.outgoing = None;
-        if self.landed {
-            // Whatever happened to the target since.
-            let _ = self.done();
-            return Ok(());
+        match self.state {
+            PushState::Landed => {
+                // Whatever happened to the target since.
+                let _ = self.done();
+                return Ok(());
+            }
+            PushState::Direct => return self.done(),
+            // Dropping the lane tells the target that no more bytes are sent.
+            PushState::OnLane(_) => self.state = PushState::AwaitsOutcome,
+            _ => {}
         }
-        // Bytes that bypassed the lanes have landed when they were written.
-        if !self.direct {
-            let outcome = self.wait(&PushStep::End(Ok(())));
-            return self.done().and(outcome);
-        }
-        self.done()
+        let outcome = self.wait(&PushStep::End(Ok(())));
+        self.done().and(outcome)
     }
 
     fn done(&mut self) -> Result<()> {
         let mut state = self.exchange.lock();
         state.pushing.remove(&self.transfer);
-        if self.landed {
+        if matches!(self.state, PushState::Landed) {
             state.core.has_landed(self.transfer);
         }
         let outcome = state.core.push_done(self.transfer);
         self.exchange.act(state, Some(&self.outbox));
-        self.over = true;
+        self.state = PushState::Over;
         outcome
     }
 
@@ -270,18 +276,50 @@ impl Pushing {
     }
 }
 
+impl PushState {
+    /// Returns the send in flight, if there is one. The outcome is awaited from then on.
+    fn take_in_flight(&mut self) -> Option<(Box<dyn PostedSend>, Instant)> {
+        match std::mem::replace(self, Self::AwaitsOutcome) {
+            Self::InFlight(bytes, begin) => Some((bytes, begin)),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// Returns the lane if all bytes were sent over it. The outcome is awaited from then on.
+    fn take_complete(&mut self) -> Option<Outgoing> {
+        match std::mem::replace(self, Self::AwaitsOutcome) {
+            Self::OnLane(outgoing) if outgoing.is_complete() => Some(outgoing),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// Whether bytes were sent, which can't be withdrawn.
+    fn has_sent(&self) -> bool {
+        match self {
+            Self::OnLane(_) | Self::Sent { .. } | Self::InFlight(..) | Self::AwaitsOutcome | Self::Landed => true,
+            Self::Announced | Self::Posted(_) | Self::Direct | Self::Over => false,
+        }
+    }
+}
+
 impl Drop for Pushing {
     fn drop(&mut self) {
-        if self.over {
+        if matches!(self.state, PushState::Over) {
             return;
         }
         let _ = self.await_native();
-        // Dropping the lane notifies the target.
-        let outgoing = self.outgoing.take();
+        // The lane is dropped last, which notifies the target.
+        let before = std::mem::replace(&mut self.state, PushState::Over);
         let mut state = self.exchange.lock();
         state.pushing.remove(&self.transfer);
-        // Bytes that were sent can't be withdrawn.
-        state.core.give_up(self.transfer, outgoing.is_some() || self.in_room || self.sent.is_some());
+        state.core.give_up(self.transfer, before.has_sent());
         self.exchange.act(state, Some(&self.outbox));
+        drop(before);
     }
 }
