@@ -1,7 +1,7 @@
 //! Waits for a change of a table, and their wake-ups: without a system call if no waiter sleeps.
 
 use crate::short_lock::{ShortGuard, ShortLock};
-use crate::spin_policy::{LOOKS, Looked, SpinPolicy, look, look_for};
+use crate::spin_policy::{LOOKS, Looked, SpinPolicy, look_for};
 use std::io::{self, ErrorKind};
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -51,12 +51,10 @@ impl Signal {
         end: Option<Instant>,
         spin: &mut SpinPolicy,
     ) -> ShortGuard<'a, T> {
-        let (start, seen, limit) = (Instant::now(), self.raised(), spin.limit());
-        if limit > Duration::ZERO {
+        let (start, seen) = (Instant::now(), self.raised());
+        if spin.limit() > Duration::ZERO {
             drop(guard);
-            if look(start, limit, || self.raised() != seen) == Looked::Crowded {
-                spin.crowded();
-            }
+            spin.spin(start, LOOKS, || (self.raised() != seen).then_some(()));
             guard = table.lock();
         }
         if self.raised() == seen {
@@ -113,6 +111,16 @@ impl SharedSpinPolicy {
             self.policy().crowded();
         }
         looked.ok()
+    }
+
+    /// Waits until memory shows that `is_ready` holds: spins as [`SharedSpinPolicy::look`], then calls `block`. Records
+    /// the wait's duration.
+    pub fn wait(&self, is_ready: impl Fn() -> bool, block: impl FnOnce()) {
+        let start = Instant::now();
+        if !self.look(is_ready) {
+            block();
+        }
+        self.waited(start);
     }
 
     /// A wait has ended that began at `start`.

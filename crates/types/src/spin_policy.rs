@@ -140,6 +140,30 @@ impl SpinPolicy {
         None
     }
 
+    /// Spins until `found` returns a value, at most for [`SpinPolicy::limit`] after `start`, which is now. Polls `polls`
+    /// times before the core is yielded once.
+    pub fn spin<T>(&mut self, start: Instant, polls: u32, found: impl FnMut() -> Option<T>) -> Option<T> {
+        let limit = self.limit();
+        if limit.is_zero() {
+            return None;
+        }
+        let looked = look_for(start, limit, polls, found);
+        if matches!(looked, Err(Looked::Crowded)) {
+            self.crowded();
+        }
+        looked.ok()
+    }
+
+    /// Waits until memory shows that `is_ready` holds: spins as [`SpinPolicy::spin`], then calls `block`. Records the
+    /// wait's duration.
+    pub fn wait(&mut self, is_ready: impl Fn() -> bool, block: impl FnOnce()) {
+        let start = Instant::now();
+        if self.spin(start, LOOKS, || is_ready().then_some(())).is_none() {
+            block();
+        }
+        self.waited(start.elapsed());
+    }
+
     /// A wait took this long.
     pub fn waited(&mut self, time: Duration) {
         self.pause = self.pause.saturating_sub(1);

@@ -9,12 +9,12 @@ use super::{arena::Arena, futex, output::Output, spans::Tracer};
 use crate::any_end::CopySink;
 use crate::failure::Failure;
 use accord_types::short_lock::{ShortGuard, ShortLock, assert_none_held};
-use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use accord_types::signal::SharedSpinPolicy;
 use accord_types::threads;
 use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
@@ -66,12 +66,12 @@ pub(crate) struct Stream {
     progress: Progress,
     /// An owner operation failed; `state.failure` says how.
     failed: AtomicBool,
-    spin: ShortLock<SpinPolicy>,
+    spin: SharedSpinPolicy,
 }
 
 impl Stream {
     pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Arc<Self> {
-        let (state, spin, progress) = (ShortLock::default(), ShortLock::default(), Progress::new());
+        let (state, spin, progress) = (ShortLock::default(), SharedSpinPolicy::default(), Progress::new());
         let stream = Self { index, queue, shared, state, progress, failed: AtomicBool::new(false), spin };
         stream.progress.set_want(u64::MAX, stream.block());
         Arc::new(stream)
@@ -320,17 +320,7 @@ impl Stream {
         if self.reached() >= seq {
             return;
         }
-        let spin = || self.spin.lock();
-        let (start, limit) = (Instant::now(), spin().limit());
-        let looked = if limit.is_zero() { Looked::Late } else { look(start, limit, || self.reached() >= seq) };
-        if looked != Looked::Ready {
-            self.sleep_until(seq);
-        }
-        let mut spin = spin();
-        if looked == Looked::Crowded {
-            spin.crowded();
-        }
-        spin.waited(start.elapsed());
+        self.spin.wait(|| self.reached() >= seq, || self.sleep_until(seq));
     }
 
     fn sleep_until(&self, seq: u64) {

@@ -5,10 +5,10 @@ use super::owner_queue::{Op, Work};
 use super::stream::Stream;
 use crate::any_end::CopySink;
 use crate::sent_row::end_in_order;
-use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use accord_types::spin_policy::SpinPolicy;
 use accord_types::{DevicePtr, Result, SpanKind};
 use std::sync::atomic::{Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Sleepers look around at least this often.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
@@ -48,19 +48,14 @@ fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
     // What is wanted may change meanwhile, without a ring.
     let is_over = || stream.is_wanted();
     let has_rung = || block.owner_doorbell.load(Ordering::Acquire) != doorbell;
-    let (start, limit) = (Instant::now(), spin.limit());
-    let looked = if limit.is_zero() { Looked::Late } else { look(start, limit, || is_over() || has_rung()) };
-    if looked != Looked::Ready {
+    let sleep = || {
         // The worker rings only for positions that it knew to be wanted when it got there.
         fence(Ordering::SeqCst);
         if !is_over() {
             futex::wait(&block.owner_doorbell, doorbell, Some(LOOK_AROUND));
         }
-    }
-    if looked == Looked::Crowded {
-        spin.crowded();
-    }
-    spin.waited(start.elapsed());
+    };
+    spin.wait(|| is_over() || has_rung(), sleep);
 }
 
 /// Does what the operation at `seq` says, on whichever thread its turn came, and with a copy out those that may go with it: up to where is `seq` then.

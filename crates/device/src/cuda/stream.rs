@@ -19,7 +19,7 @@ use super::rows::Rows;
 use super::shared::Shared;
 use super::timer_slack;
 use crate::failure::{no_thread, shut_down};
-use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use accord_types::spin_policy::{LOOKS, SpinPolicy};
 use accord_types::threads;
 use accord_types::turn_lock::{self, TurnLock};
 use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
@@ -346,13 +346,11 @@ impl Stream {
         seen: u32,
         spin: &mut SpinPolicy,
     ) -> MutexGuard<'a, StreamProgress> {
-        let (start, limit) = (Instant::now(), spin.limit());
+        let start = Instant::now();
         let is_news = || self.news.load(Ordering::Acquire) != seen;
-        if limit > Duration::ZERO {
+        if spin.limit() > Duration::ZERO {
             drop(state);
-            if look(start, limit, is_news) == Looked::Crowded {
-                spin.crowded();
-            }
+            spin.spin(start, LOOKS, || is_news().then_some(()));
             state = self.lock();
         }
         if !is_news() {

@@ -11,7 +11,7 @@ mod windows;
 use super::lane::{Lane, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
-use accord_types::spin_policy::{LOOKS, Looked, SpinPolicy, look};
+use accord_types::spin_policy::{LOOKS, SpinPolicy};
 use accord_types::turn_lock::TurnLock;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -219,12 +219,7 @@ impl Shm {
             return Ok(done);
         }
         let start = Instant::now();
-        if position.spin.limit() > Duration::ZERO {
-            match look(start, position.spin.limit(), || is_news(at)) {
-                Looked::Crowded => position.spin.crowded(),
-                Looked::Ready | Looked::Late => {}
-            }
-        }
+        position.spin.spin(start, LOOKS, || is_news(at).then_some(()));
         loop {
             if let Some(done) = step(position)? {
                 position.spin.waited(start.elapsed());

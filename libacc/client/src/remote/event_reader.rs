@@ -2,9 +2,9 @@
 
 use accord_fabric::frame::FrameReader;
 use accord_fabric::transport::Lane;
-use accord_types::spin_policy::{Looked, SpinPolicy, look_for};
+use accord_types::spin_policy::SpinPolicy;
 use std::io::ErrorKind;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The reading side of a command lane.
 pub(super) struct EventReader {
@@ -36,17 +36,9 @@ impl EventReader {
             return came;
         }
         let start = Instant::now();
-        let limit = self.spin.limit();
-        let looked =
-            if limit > Duration::ZERO { look_for(start, limit, looks, &mut try_read) } else { Err(Looked::Late) };
-        let came = match looked {
-            Ok(came) => came,
-            Err(why) => {
-                if why == Looked::Crowded {
-                    self.spin.crowded();
-                }
-                self.frames.fill(|bytes| lane.read(bytes))
-            }
+        let came = match self.spin.spin(start, looks, &mut try_read) {
+            Some(came) => came,
+            None => self.frames.fill(|bytes| lane.read(bytes)),
         };
         self.spin.waited(start.elapsed());
         came

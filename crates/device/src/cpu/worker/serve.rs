@@ -6,12 +6,12 @@ use crate::cpu::layout::{Control, TraceEntry, now_ns};
 use crate::cpu::ring::{COPY, LAUNCH, Reader, Record, STORE, WAIT};
 use crate::cpu::{float_control, futex};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use accord_types::spin_policy::SpinPolicy;
 use accord_types::threads;
 use accord_types::{ArgBlock, FloatControl};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Condvar};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
@@ -180,22 +180,10 @@ fn wait_for(control: &Control, other: u32, seq: u64) {
     header.cross_waiters.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Waits for the owner until `ready`, or a doorbell that rings for something else: looks for a while before it sleeps.
+/// Waits for the owner until `ready`, or a doorbell that rings for something else: spins before
+/// it blocks.
 fn wait(control: &Control, index: u32, spin: &mut SpinPolicy, ready: impl Fn() -> bool) {
-    let (start, limit) = (Instant::now(), spin.limit());
-    if limit.is_zero() {
-        sleep(control, index, ready);
-    } else {
-        match look(start, limit, &ready) {
-            Looked::Ready => {}
-            Looked::Late => sleep(control, index, ready),
-            Looked::Crowded => {
-                spin.crowded();
-                sleep(control, index, ready);
-            }
-        }
-    }
-    spin.waited(start.elapsed());
+    spin.wait(&ready, || sleep(control, index, &ready));
 }
 
 /// Sleeps until the owner rings, unless `ready` already.
