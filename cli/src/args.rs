@@ -2,6 +2,7 @@
 
 use crate::command::compile::Tool;
 use crate::deadline::deadline;
+use crate::generated_args::{CompletionsArgs, ManArgs};
 use crate::internal_args::{ExecArgs, KeepArgs, PngArgs, RshArgs, Separation};
 use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
 use crate::policy_args::PolicyArgs;
@@ -109,6 +110,10 @@ pub(crate) enum Command {
     Close(CloseArgs),
     /// Stop the coordinator, and with it the agents if asked.
     Shutdown(ShutdownArgs),
+    /// Print the completions of these commands for a shell.
+    Completions(CompletionsArgs),
+    /// Write a manual page for each command into a folder.
+    Man(ManArgs),
     /// Turns a PPM picture into PNG.
     #[command(name = "__png", hide = true)]
     Png(PngArgs),

@@ -9,6 +9,7 @@ mod costs;
 mod deadline;
 mod directives;
 mod failure;
+mod generated_args;
 mod internal_args;
 mod job_args;
 mod launch;
@@ -59,6 +60,8 @@ fn main() -> ExitCode {
         Command::Change(args) => command::jobs::change(&args),
         Command::Pause(args) => command::jobs::pause(&args),
         Command::Policy(args) => command::policy::policy(&args),
+        Command::Completions(args) => command::generated::completions(&args),
+        Command::Man(args) => command::generated::man(&args),
         Command::Png(args) => command::png::png(&args),
         Command::Gpus => {
             launch::print_gpus();

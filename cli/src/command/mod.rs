@@ -6,6 +6,7 @@ pub(crate) mod compile;
 pub(crate) mod cuf;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod generated;
 mod held;
 mod included;
 pub(crate) mod info;

@@ -1,0 +1,28 @@
+//! `accord completions` and `accord man`: what is generated from the command line itself.
+
+use crate::args::Cli;
+use crate::failure::{Failure, Result};
+use crate::generated_args::{CompletionsArgs, ManArgs};
+use clap::CommandFactory;
+use std::io::{self, ErrorKind, Write};
+
+/// Runs `accord completions`.
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
+    // The generators panic where a pipe is closed, so they write into memory.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "accord", &mut script);
+    match io::stdout().write_all(&script) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::system("can't write the completions", error))
+        }
+        _ => Ok(0),
+    }
+}
+
+/// Runs `accord man`: `accord.1`, `accord-run.1` and so on. Hidden commands have no page.
+pub(crate) fn man(args: &ManArgs) -> Result<u8> {
+    let failed = |error| Failure::system(format!("can't write manual pages into {}", args.folder.display()), error);
+    std::fs::create_dir_all(&args.folder).map_err(failed)?;
+    clap_mangen::generate_to(Cli::command(), &args.folder).map_err(failed)?;
+    Ok(0)
+}

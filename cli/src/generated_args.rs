@@ -1,0 +1,19 @@
+//! The command lines of what is generated from the command line itself.
+
+use clap::Args;
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// `accord completions`.
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    pub(crate) shell: Shell,
+}
+
+/// `accord man`.
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// The folder; it is made if it is absent.
+    pub(crate) folder: PathBuf,
+}
