@@ -88,6 +88,7 @@ pub struct Driver {
     began: Millis,
     flags: QuotaFlags,
     counts_devices: bool,
+    lost_after: Duration,
     state: ShortLock<ClusterAndPeers>,
     view: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
@@ -124,6 +125,7 @@ impl Driver {
             began,
             flags: settings.flags,
             counts_devices: settings.counts_devices,
+            lost_after: Duration::from_millis(settings.limits.lost_after_ms),
             state: ShortLock::new(ClusterAndPeers {
                 cluster,
                 agents: HashMap::new(),
@@ -283,6 +285,11 @@ impl Driver {
     /// Whether devices are counted for metrics.
     pub(super) fn counts_devices(&self) -> bool {
         self.counts_devices
+    }
+
+    /// How long an agent may be silent.
+    pub(super) fn lost_after(&self) -> Duration {
+        self.lost_after
     }
 
     /// Puts a policy into effect that the coordinator is started with.

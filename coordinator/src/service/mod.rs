@@ -44,7 +44,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
-/// Silence after which an HTTP/2 connection is probed, and how long the answer may take.
+/// Silence after which an HTTP/2 connection is probed, and the least time for the answer.
 const HTTP2_PROBE: Duration = Duration::from_secs(5);
 /// Connections that have been told apart and wait to be taken by gRPC.
 const GRPC_WAITING_MAX: usize = 64;
@@ -78,7 +78,8 @@ pub async fn serve(
     let server = Server::builder()
         .max_concurrent_streams(Some(CALLS_MAX))
         .http2_keepalive_interval(Some(HTTP2_PROBE))
-        .http2_keepalive_timeout(Some(HTTP2_PROBE))
+        // The core decides whether a silent node is lost: its connection does not end before.
+        .http2_keepalive_timeout(Some(driver.lost_after().max(HTTP2_PROBE)))
         .add_service(registry.max_decoding_message_size(AGENT_MESSAGE_MAX))
         .add_service(cluster.max_decoding_message_size(REQUEST_MAX))
         .add_service(admin.max_decoding_message_size(REQUEST_MAX))
