@@ -51,6 +51,7 @@ pub struct Running {
     mark: String,
     timeout: Duration,
     ended: Receiver<std::io::Result<ExitStatus>>,
+    is_finished: bool,
     stdout: Reader,
     stderr: Reader,
 }
@@ -58,7 +59,7 @@ pub struct Running {
 /// Reads a stream to its end; what has come can be looked at meanwhile.
 struct Reader {
     text: Arc<(Mutex<Vec<u8>>, Condvar)>,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Job {
@@ -150,7 +151,7 @@ impl Job {
         let child_id = child.id();
         let (send, ended) = channel();
         std::thread::spawn(move || send.send(child.wait()));
-        Ok(Running { child_id, mark: self.mark, timeout: self.timeout, ended, stdout, stderr })
+        Ok(Running { child_id, mark: self.mark, timeout: self.timeout, ended, is_finished: false, stdout, stderr })
     }
 }
 
@@ -206,7 +207,7 @@ impl Running {
     ///
     /// # Errors
     /// Returns an error if the system says nothing about it.
-    pub fn finish(self) -> Result<Finished> {
+    pub fn finish(mut self) -> Result<Finished> {
         let (status, timed_out) = match self.ended.recv_timeout(self.timeout) {
             Ok(status) => (status, false),
             Err(_) => {
@@ -214,14 +215,29 @@ impl Running {
                 (self.ended.recv().map_err(|error| error.to_string())?, true)
             }
         };
+        self.is_finished = true;
         let status = status.map_err(|error| error.to_string())?;
         let left_behind = if timed_out { leftovers(&self.mark) } else { await_leftovers(&self.mark, LEFTOVER_TIMEOUT) };
-        for left in &left_behind {
-            if let Some(id) = left.split(' ').next().and_then(|id| id.parse().ok()) {
-                let _ = kill(pid(id), Signal::SIGKILL);
-            }
-        }
+        kill_all(&left_behind);
         Ok(Finished { status, stdout: self.stdout.finish(), stderr: self.stderr.finish(), timed_out, left_behind })
+    }
+}
+
+/// A test that fails before it calls [`Running::finish`] leaves nothing running.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            kill_all(&leftovers(&self.mark));
+        }
+    }
+}
+
+/// Kills processes as [`leftovers`] lists them.
+fn kill_all(listed: &[String]) {
+    for process in listed {
+        if let Some(id) = process.split(' ').next().and_then(|id| id.parse().ok()) {
+            let _ = kill(pid(id), Signal::SIGKILL);
+        }
     }
 }
 
@@ -302,7 +318,7 @@ impl Reader {
                 shared.1.notify_all();
             }
         });
-        Self { text, thread }
+        Self { text, thread: Some(thread) }
     }
 
     fn so_far(&self) -> String {
@@ -320,8 +336,10 @@ impl Reader {
         if waited.timed_out() { Err(self.so_far()) } else { Ok(()) }
     }
 
-    fn finish(self) -> String {
-        let _ = self.thread.join();
+    fn finish(&mut self) -> String {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
         String::from_utf8_lossy(&lock(&self.text.0)).into_owned()
     }
 }

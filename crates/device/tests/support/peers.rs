@@ -18,7 +18,9 @@ pub(crate) fn shutdown_waits() -> Test {
     let (one, two) = (device()?, device_with(1, REGIONS, None)?);
     let [stream, later] = [one.create_stream(QueueId(1))?, one.create_stream(QueueId(2))?];
     let (from, to) = (one.addresses().0, two.addresses().0);
-    write(&one, stream, from, doubles([1.0; 64]))?;
+    // A worker performs the write; once it is done, the kernels and the copy are given to the driver by their calls.
+    let written = write(&one, stream, from, doubles([1.0; 64]))?;
+    one.synchronize(stream, written)?;
     for _ in 0..KERNELS {
         double_slowly(&one, stream, from, 1.0)?;
     }
