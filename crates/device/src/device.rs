@@ -242,6 +242,12 @@ pub trait Device: Any + Send + Sync {
     /// Returns the failure of the stream or the device.
     fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool>;
 
+    /// Returns whether a stream has incomplete operations, for a sample of the device's use; `None` if that is unknown.
+    /// Does not block, and enqueues nothing.
+    fn is_busy(&self) -> Option<bool> {
+        None
+    }
+
     /// Orders all operations that are enqueued on any stream of the device from now on after the operation at `seq` of
     /// `stream`, so that no caller has to wait for it. Other accesses to the device's memory still have to. Returns
     /// `false` if that is impossible without blocking now.

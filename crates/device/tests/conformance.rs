@@ -42,6 +42,7 @@ fn main() {
         ("operations_of_a_stream_happen_in_their_order", order::within_a_stream),
         ("streams_wait_for_each_other", order::across_streams),
         ("waits_for_what_is_there_end_at_once", order::for_nothing),
+        ("a_device_is_busy_while_a_stream_has_incomplete_operations", order::busy),
         ("a_failure_stays_in_its_stream_and_what_follows_is_dropped", order::failures),
         ("waiters_are_notified", order::told),
         ("memory_is_given_back_in_its_turn", order::unmapping),

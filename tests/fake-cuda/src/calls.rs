@@ -326,6 +326,11 @@ calls! {
         Ok(())
     }
     fn cuStreamQuery(raw: *mut c_void) { if stream(raw)?.is_idle() { begin("") } else { Err(NOT_READY) } }
+    fn cuStreamIsCapturing(raw: *mut c_void, status: *mut c_int) {
+        stream(raw)?;
+        *status = 0;
+        Ok(())
+    }
     fn cuStreamSynchronize(raw: *mut c_void) { stream(raw)?.wait(); begin("") }
     fn cuStreamWaitEvent(raw: *mut c_void, event: *const Event, _flags: c_uint) {
         (*event).hold_up(&*stream(raw)?);

@@ -449,6 +449,12 @@ impl Device for CpuDevice {
         Ok(reached)
     }
 
+    fn is_busy(&self) -> Option<bool> {
+        let streams = self.streams.read().clone();
+        let fails = self.shared.failure.check().is_err();
+        Some(!fails && streams.iter().any(|stream| stream.reached() < stream.last().0))
+    }
+
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
         self.stream(stream)?.synchronize(seq)
     }

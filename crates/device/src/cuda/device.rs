@@ -92,6 +92,11 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
+    /// Returns its streams.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Stream>> {
+        self.streams.iter()
+    }
+
     /// Starts using the GPU that `info` describes: the one with its UUID, whatever its number is for this process.
     ///
     /// # Errors

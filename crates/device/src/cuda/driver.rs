@@ -44,6 +44,7 @@ const QUICK: &[&str] = &[
     "cuCtxSetCurrent",
     "cuPointerGetAttributes",
     "cuStreamQuery",
+    "cuStreamIsCapturing",
     "cuEventQuery",
     "cuEventElapsedTime",
 ];
@@ -187,6 +188,7 @@ driver! {
     cuOccupancyMaxPotentialBlockSize(grid: *mut c_int, block: *mut c_int, function: CUfunction, shared: *const c_void, dynamic: usize, limit: c_int);
     cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void);
     @
+    cuStreamIsCapturing(stream: CUstream, status: *mut c_int);
     cuCtxEnablePeerAccess(context: CUcontext, flags: c_uint);
     cuIpcGetMemHandle(handle: *mut CUipcMemHandle, start: CUdeviceptr);
     cuIpcOpenMemHandle_v2(start: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint);

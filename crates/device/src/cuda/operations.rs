@@ -255,6 +255,23 @@ impl Device for CudaDevice {
         self.stream(stream)?.reached(seq.0)
     }
 
+    fn is_busy(&self) -> Option<bool> {
+        if self.shared.failure.check().is_err() {
+            return Some(false);
+        }
+        // The driver answers only threads with a current context.
+        let _current = self.shared.context.enter().ok()?;
+        let mut is_busy = Some(false);
+        for stream in self.all() {
+            match stream.is_busy() {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => is_busy = None,
+            }
+        }
+        is_busy
+    }
+
     fn fence(&self, stream: StreamId, seq: Seq) -> bool {
         // What has failed is told in another way.
         let is_issued = |stream: &Stream| stream.has_issued(seq.0) && stream.check().is_ok();

@@ -7,6 +7,7 @@
 //! stream never waits for the host, so waiting for its end always ends.
 
 mod behind;
+mod busy;
 mod following;
 
 use super::completion::Completion;

@@ -313,6 +313,10 @@ impl Device for FakeDevice {
         self.stream(stream)?.reached(seq)
     }
 
+    fn is_busy(&self) -> Option<bool> {
+        Some(self.streams.read().iter().any(|stream| stream.is_busy()))
+    }
+
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
         self.stream(stream)?.synchronize(seq)
     }

@@ -99,6 +99,11 @@ impl Stream {
         }
     }
 
+    pub(super) fn is_busy(&self) -> bool {
+        let state = lock(&self.state);
+        state.failure.is_none() && state.reached < state.put
+    }
+
     pub(super) fn synchronize(&self, seq: Seq) -> Result<()> {
         let mut state = lock(&self.state);
         loop {

@@ -55,6 +55,19 @@ pub(crate) fn across_streams(rig: &Rig) -> Test {
     Ok(())
 }
 
+pub(crate) fn busy(rig: &Rig) -> Test {
+    let (one, other) = (rig.device.create_stream(QueueId(1))?, rig.device.create_stream(QueueId(2))?);
+    until("the device is idle", || rig.device.is_busy() == Some(false))?;
+    let (seq, open) = rig.gate(one, rig.at, 7)?;
+    let written = rig.write(other, rig.at.offset(8), &[1])?;
+    rig.device.synchronize(other, written)?;
+    assert_eq!(rig.device.is_busy(), Some(true), "the bytes have not arrived yet");
+    open.send(())?;
+    rig.device.synchronize(one, seq)?;
+    until("the device is idle again", || rig.device.is_busy() == Some(false))?;
+    Ok(())
+}
+
 pub(crate) fn for_nothing(rig: &Rig) -> Test {
     let one = rig.device.create_stream(QueueId(1))?;
     let other = rig.device.create_stream(QueueId(2))?;
