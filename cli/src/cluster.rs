@@ -9,7 +9,7 @@ use accord_proto::convert::node_labels;
 use accord_proto::v1;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    Cost, DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeFigures, NodeId, Source,
+    Cost, DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, DeviceUse, Hardware, NodeFigures, NodeId, Source,
     natural_order, settings,
 };
 use serde_json::{Value, json};
@@ -88,6 +88,21 @@ pub(crate) struct SessionRow {
     /// Its program is connected to the coordinator.
     pub(crate) attached: bool,
     pub(crate) age_ms: u64,
+    /// Its use of devices, as reported.
+    pub(crate) uses: Vec<v1::SessionUse>,
+}
+
+impl SessionRow {
+    /// Returns its use of all devices together; `None` if nothing was reported.
+    pub(crate) fn all_uses(&self) -> Option<DeviceUse> {
+        let uses = self.uses.iter().map(|used| DeviceUse {
+            busy_ms: used.busy_ms,
+            bytes_in: used.bytes_in,
+            bytes_out: used.bytes_out,
+            held: used.held,
+        });
+        uses.reduce(|sum, used| DeviceUse { held: sum.held.saturating_add(used.held), ..used.after(sum) })
+    }
 }
 
 impl Cluster {
@@ -137,6 +152,7 @@ impl Cluster {
                 devices: usize::try_from(session.device_count).unwrap_or(usize::MAX),
                 attached: session.attached,
                 age_ms: session.age_ms,
+                uses: session.uses,
             })
             .collect();
         let coordinator = CoordinatorRow {
@@ -211,6 +227,7 @@ impl Cluster {
 
     /// Returns everything as JSON.
     pub(crate) fn json(&self) -> Value {
+        let devices = self.devices.iter().map(|device| (device.info.id, device)).collect();
         json!({
             "coordinator": self.coordinator.as_ref().map(|coordinator| json!({
                 "address": coordinator.address,
@@ -236,6 +253,7 @@ impl Cluster {
                 "devices": session.devices,
                 "attached": session.attached,
                 "age_ms": session.age_ms,
+                "uses": session.uses.iter().map(|used| use_json(&devices, used)).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
         })
     }
@@ -376,4 +394,17 @@ fn parsed<T>(found: Option<(&str, String)>, parse: impl Fn(&str) -> Option<T>) -
         return Ok(None);
     };
     parse(text.trim()).map(Some).ok_or_else(|| Failure::new(format!("{name}={text}: that makes no sense")))
+}
+/// Returns the use of a device by a session; `null` is unknown.
+fn use_json(devices: &HashMap<DeviceId, &DeviceRow>, used: &v1::SessionUse) -> Value {
+    let device = devices.get(&DeviceId { node: NodeId(used.node), ordinal: used.ordinal });
+    json!({
+        "node": device.map(|device| &device.info.node_name),
+        "ordinal": used.ordinal,
+        "num": device.and_then(|device| device.num).map(|num| num.0),
+        "busy_ms": used.busy_ms,
+        "bytes_in": used.bytes_in,
+        "bytes_out": used.bytes_out,
+        "held": used.held,
+    })
 }

@@ -2,13 +2,14 @@
 
 use crate::cluster::{ClientPush, Cluster, Effect, Input};
 use accord_monitoring::Metric;
+use accord_scheduler::ledger::Activity;
 use accord_scheduler::{DeviceState, EndCause, Scheduler};
 use accord_types::DeviceKind;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// All of it.
-pub const TABLE: [Metric; 16] = [
+pub const TABLE: [Metric; 18] = [
     Metric::gauge(NODES_UP, "nodes whose agent lives"),
     Metric::gauge(DEVICES, "devices of these nodes").by("kind", &["cpu", "gpu"]),
     Metric::counter(NODES_LOST, "nodes that were lost or have left"),
@@ -20,6 +21,8 @@ pub const TABLE: [Metric; 16] = [
     Metric::counter(JOBS_STARTED, "jobs that got their devices"),
     Metric::counter(JOBS_ENDED, "jobs that ended").by("why", &EndCause::WORDS),
     Metric::gauge(JOB_DEVICES, "devices as the scheduler sees them").by("state", &STATES).and("class"),
+    Metric::counter(DEVICE_BUSY, "milliseconds in which sessions had devices busy"),
+    Metric::counter(DEVICE_BYTES, "bytes that sessions copied").by("direction", &["in", "out"]),
     Metric::gauge(POLICY_VERSION, "version of the site's policy; 0 without one"),
     Metric::counter(DECISIONS, "decisions: what has happened, until all that follows is known"),
     Metric::counter(DECISION_TIME, "microseconds that these took"),
@@ -52,6 +55,10 @@ pub const JOBS_STARTED: &str = "accord_coordinator_jobs_started_total";
 pub const JOBS_ENDED: &str = "accord_coordinator_jobs_ended_total";
 /// Devices by class and state.
 pub const JOB_DEVICES: &str = "accord_coordinator_job_devices";
+/// Busy time of devices.
+pub const DEVICE_BUSY: &str = "accord_coordinator_device_busy_milliseconds_total";
+/// Bytes copied to and from devices.
+pub const DEVICE_BYTES: &str = "accord_coordinator_device_bytes_total";
 /// The policy's version.
 pub const POLICY_VERSION: &str = "accord_coordinator_policy_version";
 /// Decisions of the core.
@@ -168,6 +175,13 @@ impl Metrics {
                 metrics::gauge!(JOB_DEVICES, "state" => state.name(), "class" => class.clone()).set(count as f64);
             }
         }
+    }
+
+    /// Counts the use of devices since the coordinator's start.
+    pub(crate) fn device_use(done: Activity) {
+        metrics::counter!(DEVICE_BUSY).absolute(done.busy_ms);
+        metrics::counter!(DEVICE_BYTES, "direction" => "in").absolute(done.bytes_in);
+        metrics::counter!(DEVICE_BYTES, "direction" => "out").absolute(done.bytes_out);
     }
 
     /// After a step that has changed the view.

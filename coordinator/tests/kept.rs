@@ -12,11 +12,11 @@ use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Record, Records, Registration,
     Restart, Step,
 };
-use accord_scheduler::ledger::UsageBy;
+use accord_scheduler::ledger::{UsageBy, UsageLine};
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{JobId, Phase};
 use accord_types::incarnation::incarnation;
-use accord_types::{JobGrant, JobToken, Rank, SessionKey, SessionRequest};
+use accord_types::{DeviceId, DeviceUse, JobGrant, JobToken, Rank, SessionId, SessionKey, SessionRequest};
 use bench::{KEY, registration};
 use random::Random;
 use requests::request;
@@ -65,6 +65,8 @@ struct World {
     askers: BTreeMap<ClientId, Asker>,
     /// Jobs whose start was told to an agent or program.
     told: BTreeSet<u64>,
+    /// The use of devices by sessions, as it was reported last.
+    uses: BTreeMap<(SessionId, DeviceId), DeviceUse>,
 }
 
 fn key(client: u64) -> SessionKey {
@@ -102,6 +104,7 @@ impl World {
             clients: 0,
             askers: BTreeMap::new(),
             told: BTreeSet::new(),
+            uses: BTreeMap::new(),
         };
         world.note(Vec::new());
         world
@@ -227,7 +230,7 @@ impl World {
     }
 
     fn act(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(23) {
             0..6 => {
                 let asker = self.random_asker();
                 self.ask(asker);
@@ -278,15 +281,44 @@ impl World {
                 }
                 self.give(Input::Tick);
             }
+            18..21 => self.report(),
             _ => self.kill(),
         }
         let steps = self.random.below(4) as usize;
         self.commit(steps);
     }
 
-    fn usage(&mut self) -> Vec<(String, u128, u128)> {
-        let lines = self.cluster.usage(Millis(self.now)).by(UsageBy::User, None).into_iter();
-        lines.map(|line| (line.name, line.row.usage.milli_ms, line.row.usage.billed)).collect()
+    /// An agent or a program reports the use of a session's device.
+    fn report(&mut self) {
+        let sessions: Vec<SessionId> = self.cluster.sessions().map(|session| session.id).collect();
+        if sessions.is_empty() {
+            return;
+        }
+        let session = self.cluster.session(sessions[self.random.below(sessions.len() as u64) as usize]).unwrap();
+        let (id, client, devices) = (session.id, session.client, session.lease.devices.clone());
+        let device = devices[self.random.below(devices.len() as u64) as usize];
+        let before = self.uses.get(&(id, device)).copied().unwrap_or_default();
+        let used = DeviceUse {
+            busy_ms: Some(before.busy_ms.unwrap_or(0) + self.random.below(3_000)),
+            bytes_in: before.bytes_in + self.random.below(100),
+            ..before
+        };
+        self.uses.insert((id, device), used);
+        let node = self.cluster.nodes().find(|node| node.id == device.node).map(|node| node.name.clone());
+        let link = node.and_then(|node| self.linked.iter().find(|(number, _)| name(**number) == node));
+        match (client, link) {
+            (Some(client), _) if self.random.below(2) == 0 => {
+                self.give(Input::ProgramUsed { client, uses: vec![(device, used)] });
+            }
+            (_, Some((_, link))) => {
+                self.give(Input::AgentUsed { link: *link, uses: vec![(id, device.ordinal, used)] });
+            }
+            _ => {}
+        }
+    }
+
+    fn usage(&mut self) -> Vec<UsageLine> {
+        self.cluster.usage(Millis(self.now)).by(UsageBy::User, None)
     }
 
     /// The coordinator is killed, and another one starts a while later.
@@ -353,7 +385,7 @@ fn assert_same(recorded: &Records, all: &Records) {
 
 #[test]
 fn records_make_the_whole_state_and_a_coordinator_goes_on_from_them() {
-    let (mut started, seeds) = (0, accord_test_tier::pick(SHORT, LONG));
+    let (mut started, mut busy_ms, seeds) = (0, 0, accord_test_tier::pick(SHORT, LONG));
     let first = accord_test_tier::first_seed(seeds);
     for seed in first..first + seeds {
         println!("seed {seed}");
@@ -369,7 +401,9 @@ fn records_make_the_whole_state_and_a_coordinator_goes_on_from_them() {
         }
         world.commit(usize::MAX);
         started += world.cluster.job_totals().started;
+        busy_ms += world.usage().iter().map(|line| line.row.activity.busy_ms).sum::<u64>();
     }
+    assert!(busy_ms > 10_000 * seeds, "{busy_ms} ms of use were counted");
     assert!(started > 25 * seeds, "{started} jobs have started");
 }
 

@@ -4,7 +4,7 @@ use crate::device_memory::Account;
 use crate::executor_process::config_of;
 use crate::users::RunsAs;
 use accord_device::{MemoryAccount, Printed};
-use accord_executor::{HandedLanes, run_here};
+use accord_executor::{HandedLanes, UseSink, run_here};
 use accord_fabric::handshake::Introduced;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::{Handover, SharedLane};
@@ -37,6 +37,7 @@ impl ExecutorsHere {
         start: ExecutorStart,
         account: &RunsAs,
         memory: Option<Account>,
+        report: UseSink,
     ) -> Result<(ExecutorHere, JoinHandle<ExitCode>)> {
         if let RunsAs::Other(account) = account {
             let cause = format!("an agent of an MPI world serves its own user, and not {}", account.name);
@@ -45,7 +46,7 @@ impl ExecutorsHere {
         }
         let system = |why: String| Error::new(ErrorCode::System, format!("cannot start an executor: {why}"));
         let memory = memory.map(|memory| Arc::new(memory) as Arc<dyn MemoryAccount>);
-        let config = config_of(start, self.wanted, self.printed.clone(), memory).map_err(system)?;
+        let config = config_of(start, self.wanted, self.printed.clone(), memory, report).map_err(system)?;
         let here = ExecutorHere { lanes: Arc::default() };
         let lanes = here.lanes.clone();
         let thread = threads::spawn("accord-executor", move || run_here(&lanes, config));
@@ -87,9 +88,11 @@ mod tests {
             Account { name: "bob".to_owned(), uid: 1001, gid: 1001, groups: Vec::new(), home: PathBuf::from("/") };
         let executors = ExecutorsHere::new(Wanted::Auto);
         let start = ExecutorStart { key: vec![1; 32], ..ExecutorStart::default() };
-        let error = executors.start(start.clone(), &RunsAs::Other(account), None).expect_err("it is another user's");
+        let error = executors
+            .start(start.clone(), &RunsAs::Other(account), None, Arc::new(|_| ()))
+            .expect_err("it is another user's");
         assert!(error.cause().contains("its own user, and not bob"), "{error}");
-        let (executor, thread) = executors.start(start, &RunsAs::Agent, None).unwrap();
+        let (executor, thread) = executors.start(start, &RunsAs::Agent, None, Arc::new(|_| ())).unwrap();
         executor.end();
         assert_eq!(thread.join().unwrap(), ExitCode::SUCCESS);
     }

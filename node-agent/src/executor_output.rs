@@ -1,8 +1,9 @@
-//! What an executor writes to its standard error: it has a pipe to the agent there, and nothing of the agent's own. The agent puts the lines
+//! What an executor writes to its standard error, and what it reports: it has a pipe to the agent there, and nothing of the agent's own. The agent puts the lines
 //! into its log, so many and so long at most.
 
+use crate::executor_reports::ExecutorReports;
 use accord_types::SessionId;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -19,27 +20,34 @@ pub(crate) struct ExecutorOutput {
     pipe: File,
     session: SessionId,
     lines: Lines,
+    reports: ExecutorReports,
 }
 
 impl ExecutorOutput {
-    pub(crate) fn new(pipe: OwnedFd, session: SessionId) -> Self {
-        Self { pipe: pipe.into(), session, lines: Lines::default() }
+    pub(crate) fn new(pipe: OwnedFd, session: SessionId, reports: ExecutorReports) -> Self {
+        Self { pipe: pipe.into(), session, lines: Lines::default(), reports }
     }
 
-    /// Logs the lines of the pipe until `process`, the executor, has ended.
+    /// Logs the lines of the pipe, and passes reports on, until `process`, the executor, has ended.
     pub(crate) fn log_until_end_of(mut self, process: &OwnedFd) {
         let (mut open, mut left) = (true, READS_AFTER_END_MAX);
         loop {
             let mut handles = vec![PollFd::new(process, PollFlags::IN)];
-            if open {
-                handles.push(PollFd::new(&self.pipe, PollFlags::IN));
-            }
-            match poll(&mut handles, None) {
+            handles.extend(open.then(|| PollFd::new(&self.pipe, PollFlags::IN)));
+            let pause = self.reports.pause();
+            let readable = self.reports.control().filter(|_| pause.is_none());
+            handles.extend(readable.map(|control| PollFd::new(control, PollFlags::IN)));
+            let timeout = pause.and_then(|pause| Timespec::try_from(pause).ok());
+            match poll(&mut handles, timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
             let came = |which: usize| handles.get(which).is_some_and(|handle| !handle.revents().is_empty());
-            let (ended, said) = (came(0), came(1));
+            let (ended, said) = (came(0), open && came(1));
+            let reported = readable.is_some() && came(usize::from(open) + 1);
+            if reported || ended {
+                self.reports.pass_on();
+            }
             if ended && (!said || left == 0) {
                 break;
             }

@@ -6,7 +6,7 @@ use crate::devices::NodeDevices;
 use crate::memory_service::AgentAccount;
 use accord_device::cpu::collect_orphans;
 use accord_device::{MemoryAccount, Printed, cache_folder};
-use accord_executor::{ExecutorConfig, Limits};
+use accord_executor::{ExecutorConfig, Limits, UseSink};
 use accord_fabric::Key;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::route::{LaneTerms, Wanted};
@@ -110,7 +110,9 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
         true => Some(Arc::new(AgentAccount::receive(&control).map_err(|error| error.to_string())?)),
         false => None,
     };
-    Ok((control, config_of(start, wanted()?, Arc::default(), memory)?))
+    let reports = control.try_clone().map_err(|error| error.to_string())?;
+    let report: UseSink = Arc::new(move |uses| reports.report_use(uses));
+    Ok((control, config_of(start, wanted()?, Arc::default(), memory, report)?))
 }
 
 /// Keeps this process apart from the agent's terminal and from the regions of its session, which run in processes of the same user: they
@@ -123,12 +125,13 @@ fn keep_apart() -> std::io::Result<()> {
 }
 
 /// Returns the configuration of the executor's crate. Executors that print by way of this process have the same
-/// `printed`; `memory` counts that of CPU devices.
+/// `printed`; `memory` counts that of CPU devices; `report` receives their use.
 pub(crate) fn config_of(
     start: ExecutorStart,
     wanted: Wanted,
     printed: Arc<OnceLock<Option<Printed>>>,
     memory: Option<Arc<dyn MemoryAccount>>,
+    report: UseSink,
 ) -> Result<ExecutorConfig, String> {
     let node = NodeId(start.node);
     let devices: Result<Vec<DeviceInfo>, _> = start.devices.into_iter().map(DeviceInfo::try_from).collect();
@@ -149,6 +152,7 @@ pub(crate) fn config_of(
         key: Key::new(start.key).map_err(|error| error.to_string())?,
         transport: LaneTerms { wanted, plain_tcp: start.plain_tcp },
         ways: ways(start.mapped, start.lane),
+        report,
         devices: Box::new(NodeDevices {
             devices,
             libacc,

@@ -7,12 +7,14 @@ use crate::cgroup_controllers::Controllers;
 use crate::device_memory::Account;
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
 use crate::executor_output::ExecutorOutput;
+use crate::executor_reports::ExecutorReports;
 use crate::memory_service::MemoryService;
 use crate::process::{ExecutorProcess, Spawner};
 use crate::remains::Remains;
 use crate::session_limits::SessionLimits;
 use crate::users::RunsAs;
 use accord_device::out_of_memory::{self, OutOfMemory};
+use accord_executor::UseSink;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
@@ -79,7 +81,7 @@ impl Hosting {
         }
     }
 
-    /// Starts an executor, whose device memory `memory` counts. The returned `HostEnd` is for waiting for its end.
+    /// Starts an executor, whose device memory `memory` counts, and whose use of devices goes to `report`. The returned `HostEnd` is for waiting for its end.
     ///
     /// # Errors
     /// Returns `acc_error_system` if it can't be started; those of [`ExecutorsHere::start`].
@@ -88,11 +90,12 @@ impl Hosting {
         start: ExecutorStart,
         account: RunsAs,
         memory: Option<Account>,
+        report: UseSink,
     ) -> Result<(Host, HostEnd)> {
         match self {
-            Self::Processes(processes) => processes.start(&start, &account, memory),
+            Self::Processes(processes) => processes.start(&start, &account, memory, report),
             Self::Here(executors) => {
-                let (here, thread) = executors.start(start, &account, memory)?;
+                let (here, thread) = executors.start(start, &account, memory, report)?;
                 Ok((Host::Here(here), HostEnd::Here(thread)))
             }
         }
@@ -116,7 +119,13 @@ impl Processes {
         Self { spawner, cgroup, started: AtomicU64::new(0) }
     }
 
-    fn start(&self, start: &ExecutorStart, account: &RunsAs, memory: Option<Account>) -> Result<(Host, HostEnd)> {
+    fn start(
+        &self,
+        start: &ExecutorStart,
+        account: &RunsAs,
+        memory: Option<Account>,
+        report: UseSink,
+    ) -> Result<(Host, HostEnd)> {
         let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
@@ -128,7 +137,7 @@ impl Processes {
         let started = self.spawner.start(start, account, cgroup.as_ref(), theirs.as_ref())?;
         let end = ProcessEnd {
             handle: started.handle,
-            output: ExecutorOutput::new(started.output, session),
+            output: ExecutorOutput::new(started.output, session, ExecutorReports::new(started.reports, report)),
             out_of_memory,
             remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory },
         };

@@ -22,6 +22,7 @@ mod drivers;
 mod executor_here;
 mod executor_output;
 pub mod executor_process;
+mod executor_reports;
 pub mod gpus;
 mod hosting;
 pub mod inventory;

@@ -52,6 +52,8 @@ pub(crate) struct Started {
     pub(crate) handle: OwnedFd,
     /// Its standard error.
     pub(crate) output: OwnedFd,
+    /// The socket of its reports.
+    pub(crate) reports: Handover,
 }
 
 /// The executor's parent, as the agent sees it.
@@ -152,12 +154,12 @@ impl Spawner {
             if let Some(lane) = memory {
                 send_account(&control, &**lane, SessionId(start.session))?;
             }
-            Ok((id, handle.try_clone()?, handle))
+            Ok((id, handle.try_clone()?, handle, control.try_clone()?))
         });
         match begun {
-            Ok((id, process, handle)) => {
+            Ok((id, process, handle, reports)) => {
                 let process = ExecutorProcess { control, turn: TurnLock::default(), process, id };
-                Ok(Started { process, keeper, handle, output: output.into() })
+                Ok(Started { process, keeper, handle, output: output.into(), reports })
             }
             Err(error) => {
                 // Its executor, which can't have done anything yet, ends with it.

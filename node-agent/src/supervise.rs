@@ -11,6 +11,7 @@ use crate::node::{CommandLane, DriverId, Effect, ExecutorId, Node, ProcessId, Wa
 use crate::process::END_GRACE;
 use crate::settings::Settings;
 use crate::users::RunsAs;
+use accord_executor::UseSink;
 use accord_fabric::Key;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
@@ -388,7 +389,7 @@ impl Supervisor {
     }
 
     /// Without the lock, which heartbeats need: a start takes a while on a machine that is busy with others.
-    fn start(&self, grant: &SessionGrant, executor: ExecutorId, account: RunsAs) -> Result<HostEnd> {
+    fn start(self: &Arc<Self>, grant: &SessionGrant, executor: ExecutorId, account: RunsAs) -> Result<HostEnd> {
         let whom = match &account {
             RunsAs::Agent => String::new(),
             RunsAs::Other(account) => format!(", which runs as {}", account.name),
@@ -398,7 +399,9 @@ impl Supervisor {
         });
         let memory = self.memory.counts(grant).then(|| self.memory.open(grant)).transpose()?;
         let start = self.settings.start(grant, node, figures.as_ref());
-        let (host, end) = self.hosting.start(start, account, memory)?;
+        let (supervisor, session) = (self.clone(), grant.session);
+        let report: UseSink = Arc::new(move |uses| supervisor.ask(|state, _, _| state.node.used(session, uses)));
+        let (host, end) = self.hosting.start(start, account, memory, report)?;
         tracing::info!("session {} of user {} has {}{whom}", grant.session, grant.user, host.describe());
         self.change(|state, now, ends| {
             state.hosts.insert(executor, host);

@@ -61,8 +61,10 @@ impl Bench {
     }
 
     fn poll(&mut self) -> Vec<Effect> {
-        let effects = self.node.poll(self.now, &mut self.ends);
+        let mut effects = self.node.poll(self.now, &mut self.ends);
         self.node.check_invariants(self.now).unwrap();
+        // `uses.rs` is about these.
+        effects.retain(|effect| !matches!(effect, Effect::Send(Word::UseEnded(_))));
         effects
     }
 
@@ -435,6 +437,7 @@ impl Around {
                 Effect::Send(Word::Measured(_) | Word::PathMeasured { .. }) | Effect::Measure => {
                     panic!("it was told not to measure: {effect:?}")
                 }
+                Effect::Send(Word::Used(_) | Word::UseEnded(_)) => panic!("nothing is used: {effect:?}"),
                 Effect::Send(Word::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
                 Effect::EndProcess(..) => panic!("no program drives devices"),
                 Effect::Leave(why) => panic!("{why:?}"),

@@ -4,8 +4,8 @@
 mod jobs;
 
 pub use jobs::{
-    EXPLANATION_LINES_MAX, JOB_TEXT_MAX, POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX, POLICY_REQUEST_MAX, POLICY_TEXT_MAX,
-    WHAT_IF_TEXT_MAX,
+    EXPLANATION_LINES_MAX, JOB_EVENTS_MAX, JOB_TEXT_MAX, POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX, POLICY_REQUEST_MAX,
+    POLICY_TEXT_MAX, WHAT_IF_TEXT_MAX,
 };
 
 use crate::convert::Malformed;
@@ -25,6 +25,8 @@ pub const NODE_DEVICES_MAX: usize = 256;
 pub const DEVICE_PAIRS_MAX: usize = NODE_DEVICES_MAX * NODE_DEVICES_MAX;
 /// Sessions with an executor on a node, or with a program there that drives its devices itself.
 pub const NODE_SESSIONS_MAX: usize = 2_048;
+/// Sessions and devices whose use is reported, in one message.
+pub const USES_MAX: usize = 1_024;
 /// Jobs that hold devices of a node, in one message.
 pub const NODE_JOBS_MAX: usize = 1_024;
 /// Bytes of an account's name with its user's.
@@ -89,6 +91,7 @@ without_lists! {
     DeviceFigures { ordinal, to_device, from_device, launch_ns }
     DevicePair { from, to, times }
     DeviceRef { node, ordinal }
+    DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held }
     Drain { draining }
     Goodbye {}
     HeldDevice { ordinal, milli, memory, exclusive }
@@ -100,6 +103,7 @@ without_lists! {
     PauseRequest { version, pause }
     QueueRequest { version, from, view }
     SessionLimits { memory_quota, stream_quota, session_ms }
+    SessionUse { node, ordinal, busy_ms, bytes_in, bytes_out, held }
     PathTimes { small_ns, medium_ns, stream_bytes_per_s }
     Rank { rank, size, local_rank, local_size, job }
     ShutdownReply {}
@@ -238,6 +242,8 @@ impl Bounded for v1::AgentMessage {
         match &self.body {
             Some(Body::Register(message)) => message.check(),
             Some(Body::Heartbeat(message)) => message.check(),
+            Some(Body::UseReport(message)) => message.check(),
+            Some(Body::UseEnded(message)) => message.check(),
             Some(Body::SessionStarted(message)) => message.check(),
             Some(Body::SessionEnded(message)) => message.check(),
             Some(Body::JobReleased(message)) => message.check(),
@@ -300,6 +306,20 @@ impl Bounded for v1::JoinWorld {
         let Self { version: _, node_name, world, run: _ } = self;
         within(node_name.len(), NAME_MAX, "JoinWorld.node_name is too long")?;
         within(world.len(), NAME_MAX, "JoinWorld.world is too long")
+    }
+}
+
+impl Bounded for v1::UseReport {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { uses } = self;
+        all(uses, USES_MAX, "UseReport.uses is too long")
+    }
+}
+
+impl Bounded for v1::UseEnded {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { sessions } = self;
+        within(sessions.len(), USES_MAX, "UseEnded.sessions is too long")
     }
 }
 
@@ -493,7 +513,9 @@ impl Bounded for v1::Session {
             attached: _,
             age_ms: _,
             device_count: _,
+            uses,
         } = self;
+        all(uses, PAGE_ITEMS_MAX, "Session.uses is too long")?;
         within(program.len(), NAME_MAX, "Session.program is too long")?;
         within(node_name.len(), NAME_MAX, "Session.node_name is too long")?;
         within(executors.len(), PAGE_ITEMS_MAX, "Session.executors is too long")?;

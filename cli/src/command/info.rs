@@ -10,7 +10,7 @@ use crate::viewpoint;
 use accord_proto::v1::SessionLimits;
 use accord_types::settings::{self, SettingSource};
 use accord_types::unknown_settings::unknown_settings;
-use accord_types::{Count, DeviceKind};
+use accord_types::{Count, DeviceKind, DeviceUse};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -141,8 +141,12 @@ fn tables(cluster: &Cluster) -> String {
     if let Some(note) = &cluster.note {
         text.push_str(&format!("\n{note}\n"));
     }
-    let mut sessions = Table::new(&[">SESSION", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", "AGE"]);
+    let mut sessions = Table::new(&[
+        ">SESSION", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", "AGE", ">BUSY", ">IN", ">OUT", ">HELD",
+    ]);
     for session in &cluster.sessions {
+        let used = session.all_uses();
+        let of = |amount: fn(DeviceUse) -> u64| used.map_or_else(|| "-".to_owned(), |used| bytes(amount(used)));
         sessions.row([
             session.id.to_string(),
             session.program.clone(),
@@ -151,6 +155,10 @@ fn tables(cluster: &Cluster) -> String {
             session.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
             session.devices.to_string(),
             age(session.age_ms),
+            used.map_or_else(|| "-".to_owned(), |used| used.busy_ms.map_or_else(|| "unknown".to_owned(), age)),
+            of(|used| used.bytes_in),
+            of(|used| used.bytes_out),
+            of(|used| used.held),
         ]);
     }
     if !sessions.is_empty() {

@@ -44,6 +44,8 @@ pub(super) struct Allocations {
     pub(super) gangs: BTreeMap<Gang, JobId>,
     /// Times at which jobs without a keeper end, the next one first.
     pub(super) idle: BTreeSet<(Millis, JobId)>,
+    /// Times of the next looks at jobs with exclusive devices, which may be idle, in order.
+    pub(super) unused: BTreeSet<(Millis, JobId)>,
     /// Open sessions of jobs.
     pub(super) sessions: BTreeMap<SessionId, JobId>,
     /// Sessions that agents have named as those of an earlier coordinator's jobs.
@@ -77,6 +79,7 @@ impl Default for Allocations {
             commands: BTreeMap::new(),
             gangs: BTreeMap::new(),
             idle: BTreeSet::new(),
+            unused: BTreeSet::new(),
             sessions: BTreeMap::new(),
             earlier_sessions: BTreeMap::new(),
             exclusive: BTreeMap::new(),
@@ -130,7 +133,7 @@ impl Allocations {
     /// Returns when the scheduler next has something to do.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         let planned = self.books.scheduler().next_deadline().map(|at| Millis(at.0));
-        planned.into_iter().chain(self.idle.first().map(|(at, _)| *at)).min()
+        planned.into_iter().chain(self.idle.first().into_iter().chain(self.unused.first()).map(|(at, _)| *at)).min()
     }
 
     /// Returns how long a job that a rank of an MPI program has asked for goes on without a session, and one that has
@@ -220,6 +223,21 @@ impl Allocations {
         }
     }
 
+    /// Adds a user of an account to the scheduler's. Returns the name of the user's leaf; `None` if there are too many users.
+    pub(super) fn know_user(&mut self, account: &str, user: &str) -> Option<String> {
+        let key = (account.to_owned(), user.to_owned());
+        if !self.users.contains(&key) {
+            if self.users.len() >= USERS_MAX {
+                return None;
+            }
+            let leaf = self.in_effect.policy.user_account(account, user);
+            self.inputs.extend(leaf.map(|leaf| Input::AccountAdded(Box::new(leaf))));
+            self.new_users.push(key.clone());
+            self.users.insert(key);
+        }
+        Some(SitePolicy::leaf(account, user))
+    }
+
     /// A program or a command asks for devices. Returns the job's number, which is followed by what the scheduler decides.
     ///
     /// # Errors
@@ -241,17 +259,11 @@ impl Allocations {
         let leaf = SitePolicy::leaf(&account, &user);
         request.limit_ms = request.limit_ms.or_else(|| self.in_effect.policy.default_limit_ms(&account));
         let now = self.now;
-        if !self.users.contains(&(account.clone(), user.clone())) {
-            if self.users.len() >= USERS_MAX {
-                let error = refused(format!("{USERS_MAX} users have asked for devices, the most that there may be"));
-                return Err(error.remedy("ask an administrator to start the coordinator again"));
-            }
-            if let Some(leaf) = self.in_effect.policy.user_account(&account, &user) {
-                self.books.apply(now, Input::AccountAdded(Box::new(leaf)), decided);
-            }
-            self.new_users.push((account.clone(), user.clone()));
-            self.users.insert((account, user.clone()));
+        if self.know_user(&account, &user).is_none() {
+            let error = refused(format!("{USERS_MAX} users have used devices, the most that there may be"));
+            return Err(error.remedy("ask an administrator to start the coordinator again"));
         }
+        while self.advance(decided) {}
         let mut answer = Vec::new();
         let program = asker.request.program.clone();
         let ask = Input::Ask { user, account: leaf.clone(), origin, request: request.clone() };
@@ -290,6 +302,7 @@ impl Allocations {
         for client in counted(openers.keys()) {
             self.waiting.remove(client);
         }
+        self.use_begins(id);
         openers
     }
 

@@ -55,6 +55,7 @@ impl Allocations {
             self.earlier_sessions.insert(*session, id);
         }
         self.look_at_keeper(id, self.linger_ms());
+        self.use_begins(id);
         let limit_ms = grant.ends_in_ms.map(|left| left.saturating_sub(AGENT_GRACE_MS));
         let (user, account) = (grant.user.clone(), grant.account.clone());
         Some(EarlierJob { id, user, account, devices, limit_ms })

@@ -4,7 +4,8 @@ use super::measured_path::MeasuredPath;
 use accord_scheduler::policy::SitePolicy;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    DeviceInfo, Hardware, JobGrant, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest,
+    DeviceId, DeviceInfo, DeviceUse, Hardware, JobGrant, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey,
+    SessionRequest,
 };
 
 /// One connection of an agent, numbered by the driver and never used again.
@@ -95,6 +96,12 @@ pub enum Input {
     Uses { client: ClientId, device: u32 },
     /// A program asks whether it may use the device with this number.
     MayUse { client: ClientId, device: u32 },
+    /// A program reports what it did so far on devices that it drives itself.
+    ProgramUsed { client: ClientId, uses: Vec<(DeviceId, DeviceUse)> },
+    /// An agent reports what sessions did so far on its devices, by their ordinals.
+    AgentUsed { link: LinkId, uses: Vec<(SessionId, u32, DeviceUse)> },
+    /// Executors of these sessions have ended, after the last report on their use of devices.
+    UseEnded { link: LinkId, sessions: Vec<SessionId> },
     /// A command of `user`, who is attested, asks for a job that lasts as long as its connection, or comes back to its job; `key` was made for it.
     Hold { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
     /// A program's connection is gone, and with it the session.

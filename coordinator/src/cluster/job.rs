@@ -88,6 +88,10 @@ pub(super) struct Job {
     pub(super) named_sessions: BTreeSet<SessionId>,
     /// An earlier coordinator has started it.
     pub(super) is_earlier: bool,
+    /// The last time at which its devices were busy.
+    pub(super) active: Millis,
+    /// Whether its program was warned since then that its devices are idle.
+    pub(super) is_warned: bool,
     /// Time of its end for want of a keeper.
     pub(super) idle_until: Option<Millis>,
     /// Programs that wait for its start.
@@ -114,6 +118,8 @@ impl Job {
             parts: None,
             named_sessions: BTreeSet::new(),
             is_earlier: false,
+            active: Millis(0),
+            is_warned: false,
             idle_until: None,
             openers: BTreeMap::new(),
             sessions: BTreeSet::new(),

@@ -80,6 +80,12 @@ pub(super) mod keys {
     pub(in super::super) const ROWS: &str = "used/";
     /// Present charges of accounts' users.
     pub(in super::super) const RATES: &str = "rate/";
+    /// Use of devices by sessions.
+    pub(in super::super) const USES: &str = "use/";
+    /// Its reports.
+    pub(in super::super) const REPORTS: &str = "use-report/";
+    /// Use of devices by jobs that are not over.
+    pub(in super::super) const JOB_USES: &str = "job-use/";
     /// Users that have asked for devices.
     pub(in super::super) const USERS: &str = "user/";
     /// Registrations of agents, by node.

@@ -4,9 +4,11 @@ use super::allocations::Allocations;
 use super::node_table::NodeTable;
 use super::record::{Record, Records, Step, json, keys, table};
 use super::saved_nodes::{down_key, node_key, saved_down, saved_node};
+use super::session_uses::Reporter;
+use super::use_table::{DeviceUses, ReportKey};
 use accord_scheduler::JobId;
 use accord_scheduler::ledger::{LedgerChanges, Owner};
-use accord_types::NodeId;
+use accord_types::{DeviceId, NodeId, SessionId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -35,7 +37,7 @@ pub(super) struct RankRecord {
 /// The records of the inputs since [`Recorder::take`].
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
-    /// The last value of each key, but of the tables that don't repeat themselves: usage, ended jobs and ranks.
+    /// The last value of each key, but of the tables that don't repeat themselves: usage, use of devices, ended jobs and ranks.
     recorded: Records,
     policy_version: u64,
     /// The month of budgets that was recorded last.
@@ -46,7 +48,7 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Begins with what is kept already.
     pub(super) fn new(records: &Records, policy_version: u64) -> Self {
-        let uncompared = [keys::ENDED, keys::ROWS, keys::RATES, keys::RANKS];
+        let uncompared = [keys::ENDED, keys::ROWS, keys::RATES, keys::RANKS, keys::USES, keys::REPORTS, keys::JOB_USES];
         let is_compared = |key: &str| !uncompared.iter().any(|table| key.starts_with(table));
         let recorded = records.iter().filter(|(key, _)| is_compared(key));
         let recorded = recorded.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -75,7 +77,7 @@ impl Recorder {
     }
 
     /// Records what an input has changed.
-    pub(super) fn collect(&mut self, allocations: &mut Allocations, nodes: &mut NodeTable) {
+    pub(super) fn collect(&mut self, allocations: &mut Allocations, nodes: &mut NodeTable, uses: &mut DeviceUses) {
         let mut jobs = allocations.jobs.take_changed();
         let scheduler = allocations.books_mut().scheduler_mut();
         jobs.extend(scheduler.take_changed_jobs());
@@ -103,6 +105,8 @@ impl Recorder {
             let saved = allocations.scheduler().saved_holds(job, node);
             self.compare(format!("{}{node}", holds_of(job)), saved.map(|holds| json(&holds)));
         }
+        let changed_uses = uses.take_changed();
+        self.device_uses(uses, changed_uses);
         for (job, rank) in ranks {
             let part = allocations.job(job).and_then(|known| known.part_number(rank));
             self.record(rank_key(job, rank), part.map(|part| json(&RankRecord { job: job.0, rank, part })));
@@ -117,7 +121,7 @@ impl Recorder {
     }
 
     /// Returns all that is kept.
-    pub(super) fn all(allocations: &Allocations, nodes: &NodeTable) -> Records {
+    pub(super) fn all(allocations: &Allocations, nodes: &NodeTable, uses: &DeviceUses) -> Records {
         let mut recorder = Self::default();
         for id in allocations.jobs.keys() {
             recorder.job(allocations, *id);
@@ -133,6 +137,7 @@ impl Recorder {
         for account in allocations.scheduler().account_names() {
             recorder.account(allocations, account);
         }
+        recorder.device_uses(uses, uses.all());
         for user in &allocations.users {
             recorder.user(user);
         }
@@ -160,6 +165,17 @@ impl Recorder {
     fn node(&mut self, nodes: &NodeTable, id: NodeId) {
         self.compare(node_key(id), nodes.get(&id).map(saved_node));
         self.compare(down_key(id), nodes.get(&id).and_then(saved_down));
+    }
+
+    fn device_uses(&mut self, uses: &DeviceUses, (sessions, reports): (BTreeSet<SessionId>, BTreeSet<ReportKey>)) {
+        for session in sessions {
+            let saved = uses.saved(session);
+            self.record(format!("{}{}", keys::USES, session.0), saved.map(|saved| json(&saved)));
+        }
+        for key in reports {
+            let saved = uses.saved_report(key);
+            self.record(report_key(key), saved.map(|saved| json(&saved)));
+        }
     }
 
     fn account(&mut self, allocations: &Allocations, name: &str) {
@@ -197,6 +213,10 @@ impl Recorder {
         for number in changes.ended {
             self.record(format!("{}{number}", keys::ENDED), ledger.saved_end(number).map(|end| json(&end)));
         }
+        for job in changes.uses {
+            let used = ledger.saved_use(job).map(|used| json(&used));
+            self.record(format!("{}{job}", keys::JOB_USES), used);
+        }
         for (day, owner) in changes.rows {
             let row = ledger.saved_row(day, &owner).map(|row| json(&row));
             self.record(format!("{}{day}/{}", keys::ROWS, owner_name(&owner)), row);
@@ -223,6 +243,11 @@ impl Recorder {
 /// The table of what a job holds, by node.
 fn holds_of(id: JobId) -> String {
     format!("{}{id}/", keys::HOLDS)
+}
+
+fn report_key((session, DeviceId { node, ordinal }, by): ReportKey) -> String {
+    let by = if by == Reporter::Agent { "agent" } else { "program" };
+    format!("{}{}/{}/{ordinal}/{by}", keys::REPORTS, session.0, node.0)
 }
 
 fn rank_key(id: JobId, rank: u32) -> String {

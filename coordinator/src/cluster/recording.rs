@@ -9,7 +9,7 @@ impl Cluster {
     /// Notes what an input has changed.
     pub(super) fn record(&mut self) {
         match &mut self.recorder {
-            Some(recorder) => recorder.collect(&mut self.allocations, &mut self.nodes),
+            Some(recorder) => recorder.collect(&mut self.allocations, &mut self.nodes, &mut self.device_uses),
             None => {
                 drop(self.nodes.take_changed());
                 self.allocations.new_users.clear();
@@ -38,6 +38,6 @@ impl Cluster {
 
     /// Returns all that is kept, as if nothing had been recorded before. For tests.
     pub fn all_records(&self) -> Records {
-        Recorder::all(&self.allocations, &self.nodes)
+        Recorder::all(&self.allocations, &self.nodes, &self.device_uses)
     }
 }

@@ -51,6 +51,7 @@ impl Cluster {
             }
             cluster.restore_jobs(records, Clock { now: accord_scheduler::Millis(now.0), unix_ms })?;
         }
+        cluster.device_uses.restore(read_table(records, keys::USES)?, read_table(records, keys::REPORTS)?);
         cluster.allocations.note_changes();
         cluster.recorder = Some(Recorder::new(records, cluster.allocations.in_effect.version));
         if !records.is_empty() {
@@ -100,6 +101,7 @@ impl Cluster {
         }
         let ledger = SavedLedger {
             jobs: charges,
+            uses: read_table(records, keys::JOB_USES)?,
             ended: read_table(records, keys::ENDED)?,
             rows: read_table(records, keys::ROWS)?,
             rates: read_table(records, keys::RATES)?,
@@ -142,6 +144,7 @@ impl Allocations {
                 }
                 (Stage::Ended, _) => {}
             }
+            self.use_begins(id);
         }
     }
 }

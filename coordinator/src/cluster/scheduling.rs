@@ -67,7 +67,9 @@ impl Cluster {
             Decided::Started { job, devices, .. } => self.start_job(now, job, devices, out),
             Decided::Warning { job, ends, cause } => {
                 let left = long_time_text(ends.0.saturating_sub(now.0));
-                self.warn_job(job, format!("job {job} ends in {left}: {cause}"), out);
+                let text = format!("job {job} ends in {left}: {cause}");
+                self.allocations.note_event(now, job, &text);
+                self.warn_job(job, text, out);
             }
             Decided::Ended { job, cause } => self.end_job(job, &cause, out),
             Decided::Changed { job } | Decided::Reserved { job, .. } => self.tell_queued(now, job, out),
@@ -214,6 +216,15 @@ impl Cluster {
         out.extend(speaker.map(|client| Effect::ToClient(client, ClientPush::Warning(text))));
     }
 
+    /// Warns a job that does nothing: for how long, and when it ends.
+    pub(super) fn warn_idle(&mut self, now: Millis, id: JobId, (done_ms, left_ms): (u64, u64), out: &mut Vec<Effect>) {
+        let (done, left) = (long_time_text(done_ms), long_time_text(left_ms));
+        let text = format!("job {id} has done nothing with its devices for {done}, and ends in {left} unless it does");
+        self.allocations.note_event(now, id, &text);
+        self.allocations.job_is_warned(id);
+        self.warn_job(id, text, out);
+    }
+
     fn end_job(&mut self, id: JobId, cause: &EndCause, out: &mut Vec<Effect>) {
         let text = format!("job {id} has ended: {cause}{}", after_end(cause));
         let why = SessionEnd::Job(text.as_str().into());
@@ -259,6 +270,7 @@ fn after_end(cause: &EndCause) -> &'static str {
         }
         EndCause::Drained => "; ask again, other nodes are not drained",
         EndCause::Lost => "; ask again",
+        EndCause::Idle => "; ask for devices when the program is about to use them",
         EndCause::NoAccount => "; ask an administrator for an account",
         EndCause::Done | EndCause::Cancelled { .. } | EndCause::WaitOver | EndCause::Abandoned => "",
     }

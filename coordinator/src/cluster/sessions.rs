@@ -214,6 +214,9 @@ impl Cluster {
         let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
         let chosen = usize::try_from(device).ok().and_then(|index| session.lease.devices.get(index));
         let Some(&chosen) = chosen else { return };
+        let id = session.id;
+        self.uses_some(id);
+        let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.origin == Origin::Own && session.job.is_none() && session.used.insert(chosen) {
             let id = session.id;
             self.allocations.used(chosen);
@@ -363,6 +366,7 @@ impl Cluster {
     fn remove(&mut self, id: SessionId, out: &mut Vec<Effect>) -> Option<Session> {
         let session = self.sessions.remove(id)?;
         self.note_use(self.allocations.now, &session);
+        self.uses_end(&session);
         self.allocations.session_ended(id);
         for device in &session.used {
             self.allocations.unused(*device);

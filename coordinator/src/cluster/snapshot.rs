@@ -2,9 +2,9 @@
 
 use super::state::Cluster;
 use super::time::Millis;
-use accord_scheduler::ledger::{Clock, HistoryPage, Totals, UsageView};
+use accord_scheduler::ledger::{Clock, HistoryPage, JobUse, Totals, UsageView};
 use accord_scheduler::policy::{Account, NoAccount, OthersJobs};
-use accord_scheduler::{JobId, Scheduler};
+use accord_scheduler::{JobId, Scheduler, Usage};
 
 /// A copy of the cluster's jobs and history. Later inputs don't change it.
 #[derive(Clone, Debug)]
@@ -59,6 +59,12 @@ impl Cluster {
     /// The program that asked for a job, and when it did by the wall clock.
     pub fn program_of(&self, job: JobId) -> Option<(&str, u64)> {
         self.allocations.books().ledger().program(job)
+    }
+
+    /// Returns the device time that a job holds and its use of devices so far.
+    pub fn job_use(&self, now: Millis, job: JobId) -> Option<(Usage, JobUse)> {
+        let books = self.allocations.books();
+        books.ledger().job_use(books.clock(now), job)
     }
 
     /// Returns the numbers of jobs that have started and ended.

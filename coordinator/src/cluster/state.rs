@@ -16,6 +16,7 @@ use super::session::{Owner, Ranks, Session};
 use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
+use super::use_table::DeviceUses;
 use accord_scheduler::JobId;
 use accord_types::{DeviceId, DeviceKind, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,6 +110,8 @@ pub struct Cluster {
     pub(super) warned: BTreeSet<Ranks>,
     /// The route table.
     pub(super) paths: Paths,
+    /// The use of devices by sessions.
+    pub(super) device_uses: DeviceUses,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,
     /// Time of this coordinator's start.
@@ -149,6 +152,7 @@ impl Cluster {
             session_ends: SessionEnds::default(),
             warned: BTreeSet::new(),
             paths: Paths::default(),
+            device_uses: DeviceUses::default(),
             allocations,
             began: Millis(0),
             recorder: None,
@@ -177,6 +181,9 @@ impl Cluster {
             }
             Input::Uses { client, device } => self.uses(client, device, out),
             Input::MayUse { client, device } => self.may_use(client, device, out),
+            Input::ProgramUsed { client, uses } => self.program_used(now, client, &uses),
+            Input::AgentUsed { link, uses } => self.agent_used(now, link, &uses, out),
+            Input::UseEnded { link, sessions } => self.use_ended(now, link, &sessions, out),
             Input::ClientGone { client } => self.client_gone(client, false, out),
             Input::ClientLost { client } => self.client_gone(client, true, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),
@@ -194,6 +201,8 @@ impl Cluster {
                 self.end_overdue(now, out);
                 self.let_in(now, out);
                 self.look_at_paths(now, out);
+                self.look_at_idle_jobs(now, out);
+                self.end_unnamed_uses(now);
                 self.allocations.tick();
             }
         }

@@ -4,10 +4,11 @@ use super::caller::{Caller, over_quota};
 use super::driver::{Driver, unix_ms};
 use super::tenants::Tenants;
 use crate::cluster::{Cluster, Input, KernelLimits, MeasuredPath, Node, NodeState, Session, Viewer};
+use accord_proto::bounds::PAGE_ITEMS_MAX;
 use accord_proto::convert::{Malformed, check_version, device_kind, labels, order_policy};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{NodeId, SessionId, Source};
+use accord_types::{DeviceUse, NodeId, SessionId, Source};
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,8 +114,8 @@ fn page(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterVie
                 }
                 v1::PageList::Sessions => {
                     let sessions = cluster.sessions_from(SessionId(from));
-                    let sessions =
-                        sessions.map(|session| (session.id.0, session_view(session, now.since(session.since))));
+                    let sessions = sessions
+                        .map(|session| (session.id.0, session_view(cluster, session, now.since(session.since))));
                     room.fill(&mut view.sessions, sessions)
                 }
                 v1::PageList::Numbering => {
@@ -226,7 +227,11 @@ fn kernel_limits(limits: &KernelLimits) -> v1::KernelLimits {
     v1::KernelLimits { memory, processes, why_not }
 }
 
-fn session_view(session: &Session, age_ms: u64) -> v1::Session {
+fn session_view(cluster: &Cluster, session: &Session, age_ms: u64) -> v1::Session {
+    let uses = cluster.device_uses(session.id).take(PAGE_ITEMS_MAX).map(|(device, used)| {
+        let DeviceUse { busy_ms, bytes_in, bytes_out, held } = used;
+        v1::SessionUse { node: device.node.0, ordinal: device.ordinal, busy_ms, bytes_in, bytes_out, held }
+    });
     v1::Session {
         id: session.id.0,
         program: session.program.clone(),
@@ -239,5 +244,6 @@ fn session_view(session: &Session, age_ms: u64) -> v1::Session {
         lost: session.lost.iter().map(|node| node.0).collect(),
         attached: session.client.is_some(),
         age_ms,
+        uses: uses.collect(),
     }
 }

@@ -8,8 +8,9 @@ use crate::metrics::Metrics;
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
 use accord_proto::v1;
-use accord_scheduler::ledger::UsageView;
+use accord_scheduler::ledger::{JobUse, UsageView};
 use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::{JobId, Usage};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -277,6 +278,12 @@ impl Driver {
         self.lock().cluster.usage(now)
     }
 
+    /// Returns the device time that a job holds and its use of devices until now.
+    pub(super) fn job_use(&self, job: JobId) -> Option<(Usage, JobUse)> {
+        let now = self.now();
+        self.lock().cluster.job_use(now, job)
+    }
+
     /// The flags that a policy may not set, too.
     pub(super) fn flags(&self) -> QuotaFlags {
         self.flags
@@ -359,10 +366,14 @@ pub(super) fn unix_ms() -> u64 {
 impl ClusterAndPeers {
     fn step(&mut self, now: Millis, input: Input) {
         Metrics::input(&input);
+        let is_report = matches!(input, Input::ProgramUsed { .. } | Input::AgentUsed { .. });
         let begun = Instant::now();
         let mut effects = Vec::new();
         self.cluster.handle(now, input, &mut effects);
         Metrics::decided(begun.elapsed());
+        if is_report {
+            Metrics::device_use(self.cluster.done_on_devices());
+        }
         self.effects.extend(match &mut self.journal {
             Some(journal) => journal.take(self.cluster.take_step(), effects),
             None => effects,

@@ -3,9 +3,9 @@
 use super::questions::View;
 use accord_proto::bounds::{EXPLANATION_LINES_MAX, JOB_TEXT_MAX};
 use accord_proto::v1;
-use accord_scheduler::ledger::EndedJob;
+use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse};
 use accord_scheduler::units::{long_time_text, milli_text};
-use accord_scheduler::{DevicesOnNode, JobId, JobView, Millis, Phase, Scheduler};
+use accord_scheduler::{DevicesOnNode, JobId, JobView, Millis, Phase, Scheduler, Usage};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{Count, NodeId};
 use std::collections::BTreeSet;
@@ -57,6 +57,17 @@ pub(super) fn add_wait(of: &mut v1::Job, view: &View, scheduler: &Scheduler, pos
     of.reserved = scheduler.reserved_start(id).is_some();
 }
 
+/// Adds what tools show of the use by a running job.
+pub(super) fn add_use(of: &mut v1::Job, (held, did): (Usage, JobUse)) {
+    of.held_ms = u64::try_from(held.milli_ms / 1_000).unwrap_or(u64::MAX);
+    of.busy_ms = (!did.is_unknown).then_some(did.activity.busy_ms);
+    (of.bytes_in, of.bytes_out) = (did.activity.bytes_in, did.activity.bytes_out);
+}
+
+fn event_message(event: &JobEvent) -> v1::JobEvent {
+    v1::JobEvent { unix_ms: event.unix_ms, text: cut(&event.text, WORDS_MAX).to_owned() }
+}
+
 /// Devices as tools see them.
 pub(super) fn devices(devices: Vec<DevicesOnNode>) -> Vec<v1::JobDevices> {
     let devices = devices.into_iter().map(|on| v1::JobDevices {
@@ -89,6 +100,10 @@ pub(super) fn ended(job: EndedJob) -> v1::EndedJob {
         device_ms: ms(job.used.milli_ms, 1_000),
         billed_ms: ms(job.used.billed, 1_000_000),
         why: cut(&job.cause.to_string(), WORDS_MAX).to_owned(),
+        busy_ms: (!job.did.is_unknown).then_some(job.did.activity.busy_ms),
+        bytes_in: job.did.activity.bytes_in,
+        bytes_out: job.did.activity.bytes_out,
+        events: job.events.into_iter().map(|event| event_message(&event)).collect(),
     }
 }
 

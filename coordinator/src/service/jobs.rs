@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::describe::Room;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
-use super::job_words::{add_wait, devices, ended, explain, job, state};
+use super::job_words::{add_use, add_wait, devices, ended, explain, job, state};
 use super::questions::{Questions, View};
 use crate::cluster::Input;
 use accord_proto::convert::{Malformed, check_version};
@@ -188,6 +188,8 @@ impl v1::jobs_server::Jobs for Jobs {
                 let starts = scheduler.clone().start_of(found.job).map(|(at, _)| at);
                 let position = u32::try_from(position).unwrap_or(u32::MAX);
                 add_wait(&mut shown, view, &scheduler, position, starts);
+            } else if let Some(used) = driver.job_use(found.job) {
+                add_use(&mut shown, used);
             }
             Ok(v1::ExplainReply { job: Some(shown), lines, unix_ms: unix_ms() })
         };
@@ -270,6 +272,10 @@ impl v1::jobs_server::Jobs for Jobs {
                     device_ms: ms(line.row.usage.milli_ms, 1_000),
                     billed_ms: ms(line.row.usage.billed, 1_000_000),
                     jobs: line.row.jobs,
+                    busy_ms: line.row.activity.busy_ms,
+                    unknown_ms: ms(line.row.unknown_milli_ms, 1_000),
+                    bytes_in: line.row.activity.bytes_in,
+                    bytes_out: line.row.activity.bytes_out,
                 }
             });
             let (mut room, mut page) = (Room::new(), Vec::new());
@@ -343,6 +349,8 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
         let mut shown = driver.with_cluster(|cluster| job(view, &scheduler, found, cluster.program_of(found.job)));
         if found.phase == Phase::Waiting {
             add_wait(&mut shown, view, &scheduler, *position, listed.starts.get(&found.job).copied());
+        } else if let Some(used) = driver.job_use(found.job) {
+            add_use(&mut shown, used);
         }
         (at, shown)
     });

@@ -16,6 +16,7 @@ mod policies;
 mod protocol;
 mod questions;
 mod registry;
+mod report_pace;
 mod session_endpoint;
 mod state_writer;
 mod tenants;

@@ -6,7 +6,7 @@ use crate::cluster::{Input, Joiner, KernelLimits, LinkId, MeasuredPath, Registra
 use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{DeviceInfo, NodeId, SessionId, SessionKey};
+use accord_types::{DeviceInfo, DeviceUse, NodeId, SessionId, SessionKey};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +83,16 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
             Body::Register(_) | Body::JoinWorld(_) => return Err(Malformed("registered twice").into()),
             Body::Heartbeat(beat) => {
                 Input::Heartbeat { link, sessions: beat.sessions.into_iter().map(SessionId).collect() }
+            }
+            Body::UseReport(report) => {
+                let uses = report.uses.into_iter().map(|used| {
+                    let v1::DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held } = used;
+                    (SessionId(session), ordinal, DeviceUse { busy_ms, bytes_in, bytes_out, held })
+                });
+                Input::AgentUsed { link, uses: uses.collect() }
+            }
+            Body::UseEnded(ended) => {
+                Input::UseEnded { link, sessions: ended.sessions.into_iter().map(SessionId).collect() }
             }
             Body::SessionStarted(started) => {
                 Input::ExecutorStarted { link, grant: started.grant.ok_or(Malformed("no grant"))?.try_into()? }

@@ -3,6 +3,7 @@
 use super::caller::Caller;
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use super::groups::Groups;
+use super::report_pace::ReportPace;
 use crate::cluster::Input;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use accord_fabric::new_session_key;
@@ -10,7 +11,7 @@ use accord_proto::Stream;
 use accord_types::{Error, ErrorCode, Result};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, WriteHalf};
 use tokio::sync::mpsc;
 
@@ -98,11 +99,19 @@ impl SessionEndpoint {
             _ => {}
         }
         let mut is_lost = false;
+        let (begun, mut pace) = (Instant::now(), ReportPace::default());
         let listen = async {
             loop {
                 match read_message_or_end(&mut reader).await {
                     Ok(Ok(Message::Uses(device))) => self.driver.input(Input::Uses { client, device }),
                     Ok(Ok(Message::MayUse(device))) => self.driver.input(Input::MayUse { client, device }),
+                    Ok(Ok(Message::Used(uses))) => {
+                        self.driver.input(Input::ProgramUsed { client, uses });
+                        let wait = pace.count(begun.elapsed());
+                        if !wait.is_zero() {
+                            tokio::time::sleep(wait).await;
+                        }
+                    }
                     Ok(Ok(_)) => return Err(refused("it sent a message that only the coordinator sends")),
                     Ok(Err(end)) => {
                         is_lost = end == End::Lost;

@@ -6,11 +6,14 @@ use accord_device::{Device, WorkerStart};
 use accord_fabric::copy_way::CopyWays;
 use accord_fabric::route::LaneTerms;
 use accord_fabric::{Key, ProgramSpec};
-use accord_types::{AddressRange, NodeId, Result, SessionId};
+use accord_types::{AddressRange, DeviceUse, NodeId, Result, SessionId};
 use std::sync::Arc;
 
 /// Takes what a worker wrote: the file descriptor (1 or 2) and the bytes.
 pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
+
+/// Receives reports on the session's use of devices, by their ordinals. Does not block.
+pub type UseSink = Arc<dyn Fn(&[(u32, DeviceUse)]) + Send + Sync>;
 
 /// Makes this node's devices for one session.
 pub trait DeviceFactory: Send + Sync {
@@ -66,4 +69,6 @@ pub struct ExecutorConfig {
     pub ways: CopyWays,
     /// The factory of this node's devices.
     pub devices: Box<dyn DeviceFactory>,
+    /// Passes reports on the use of devices to the agent.
+    pub report: UseSink,
 }

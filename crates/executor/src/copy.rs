@@ -85,7 +85,7 @@ mod tests {
         let fake = FakeDevice::new(DeviceId { node: NodeId(0), ordinal }, "h1", 64 * MIB);
         let start = fake.addresses().0;
         fake.map(start, 16 * MIB).unwrap();
-        (fake.clone(), Hosted::new(fake, 0), start)
+        (fake.clone(), Hosted::new(fake, 0, Arc::default()), start)
     }
 
     #[test]

@@ -136,7 +136,11 @@ impl Driver<'_> {
                 events.reply(ticket, 0, 0);
             }
             Request::Map { device, ticket, start, len } => {
-                let done = world.device(device).and_then(|device| device.map(start, len));
+                let done = world.hosted(device).and_then(|hosted| {
+                    hosted.device().map(start, len)?;
+                    hosted.counters().mapped(len);
+                    Ok(())
+                });
                 core.mapped((device, ticket), start, len, done);
             }
             Request::Image(image) => {
@@ -193,7 +197,8 @@ impl Driver<'_> {
             return Err(over());
         }
         // The core has the program's queues; what is here is the stream for copies from elsewhere.
-        let hosted = Arc::new(Hosted::new(started, 0));
+        let counters = session.uses.started(device, &started);
+        let hosted = Arc::new(Hosted::new(started, 0, counters));
         self.world.devices.insert(device, Started { hosted, ended: Arc::default() });
         Ok(addresses)
     }
@@ -204,6 +209,7 @@ impl Driver<'_> {
             started.forget();
             started.hosted.rooms().end();
             started.hosted.device().shutdown();
+            started.hosted.counters().unmapped_all();
             session.release(started.hosted.device());
         }
         session.pass_on_printed();
@@ -260,12 +266,19 @@ impl World<'_> {
             Ok(hosted) => hosted,
             Err(error) => return Ok(Err(error)),
         };
-        let device = hosted.device();
+        let (device, counters) = (hosted.device(), hosted.counters());
         assert_none_held();
         Ok(match operation {
-            Operation::Unmap { start, len } => device.unmap(stream, start, len),
-            Operation::Store { dst, bytes } => device.store(stream, dst, bytes),
+            Operation::Unmap { start, len } => {
+                counters.unmapped(len);
+                device.unmap(stream, start, len)
+            }
+            Operation::Store { dst, bytes } => {
+                counters.copied_in(bytes.len() as u64);
+                device.store(stream, dst, bytes)
+            }
             Operation::CopyIn { dst, len, transfer, eager } => {
+                counters.copied_in(len);
                 let source = if eager {
                     FromLane::eager(session.link.inbox(), transfer, len)
                 } else {
@@ -274,9 +287,11 @@ impl World<'_> {
                 device.copy_in(stream, dst, len, CopySource::new(source))
             }
             Operation::CopyOut { src, len, transfer, in_event: true } => {
+                counters.copied_out(len);
                 device.copy_out(stream, src, len, CopySink::new(ToEvent::new(&session.events, transfer)))
             }
             Operation::CopyOut { src, len, transfer, in_event: false } => {
+                counters.copied_out(len);
                 device.copy_out(stream, src, len, CopySink::new(ToLane::new(session.link.outbox(), transfer, len)))
             }
             Operation::Copy { dst, src, len } => device.copy(stream, dst, src, len),
@@ -285,12 +300,15 @@ impl World<'_> {
             }
             Operation::WaitStream { other, seq } => device.wait_stream(stream, other, seq),
             Operation::Push { src, push } => {
+                counters.copied_out(push.len);
                 let same_host = session.local.as_ref().map(|local| local.peer(push.to));
                 let (pushing, device) = (self.push(push)?.of((device.info().id, stream)), device.clone());
                 let sink = ToPeer { pushing, device: device.clone(), len: push.len, same_host, node_name: None };
                 device.copy_out(stream, src, push.len, CopySink::new(sink))
             }
             Operation::Relay { src, len, target } => self.hosted(target.device).and_then(|to| {
+                counters.copied_out(len);
+                to.counters().copied_in(len);
                 let (source, target_end) = (End { hosted, start: src }, End { hosted: to, start: target.dst });
                 copy_here(stream, source, target_end, len, target.after)
             }),
@@ -311,6 +329,7 @@ impl World<'_> {
         let place = place.and_then(|place| Ok((self.hosted(place.device)?, place)));
         match place {
             Ok((hosted, CopyTarget { dst, after, .. })) => {
+                hosted.counters().copied_in(len);
                 let destination = Destination::private(hosted, dst, len);
                 let export = self.session.local.as_ref().map(|local| destination.export(&local.peer(from)));
                 let ways = DirectWays { export, room: destination.room() };

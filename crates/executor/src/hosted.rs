@@ -1,6 +1,7 @@
 //! A started device with the queues of one program: the same where libacc drives a device of its own node and where an executor
 //! does for a program elsewhere.
 
+use crate::device_use::UseCounters;
 use crate::fenced_copies::FencedCopies;
 use crate::queue_table::{Carrier, Queue, QueueTable};
 use accord_device::Device;
@@ -17,6 +18,7 @@ pub struct Hosted {
     queues: ShortRwLock<QueueTable>,
     rooms: Arc<DeviceRooms>,
     fenced_copies: FencedCopies,
+    counters: Arc<UseCounters>,
     /// Another process was told where the device's memory is, and may write there.
     is_shown: AtomicBool,
     /// One thread at a time makes streams, which may take its time; a thread whose queue has a stream does not wait for
@@ -28,14 +30,15 @@ pub struct Hosted {
 }
 
 impl Hosted {
-    /// A device that was just started; the lease's quota of streams as in [`accord_types::streams_max`].
-    pub fn new(device: Arc<dyn Device>, stream_quota: u32) -> Self {
+    /// A device that was just started; the lease's quota of streams as in [`accord_types::streams_max`]. `counters` counts its use.
+    pub fn new(device: Arc<dyn Device>, stream_quota: u32, counters: Arc<UseCounters>) -> Self {
         let queues = ShortRwLock::new(QueueTable::new(stream_quota));
         Self {
             device,
             queues,
             rooms: Arc::default(),
             fenced_copies: FencedCopies::default(),
+            counters,
             is_shown: AtomicBool::new(false),
             making: TurnLock::default(),
             unlocked: DroppedUnlocked::default(),
@@ -45,6 +48,11 @@ impl Hosted {
     /// The device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// Returns the counters of its copies and memory.
+    pub fn counters(&self) -> &UseCounters {
+        &self.counters
     }
 
     /// Returns the receives posted in its memory: they end before the device does.

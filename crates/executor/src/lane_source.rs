@@ -71,6 +71,16 @@ impl HandedLanes {
     }
 }
 
+/// The result of waiting for a lane for a time.
+pub(crate) enum Received {
+    /// A lane, or the reason why the executor has to end.
+    Handed(Handed),
+    /// Nothing arrived.
+    Nothing,
+    /// The agent has closed the connection.
+    End,
+}
+
 /// The source of a session's lanes.
 pub(crate) enum LaneSource {
     /// The agent is another process.
@@ -99,10 +109,26 @@ impl LaneSource {
         }
     }
 
-    /// Ends the way, from any thread.
+    /// Blocks for `time` at most until a lane arrives.
+    pub(crate) fn receive_within(&self, time: Duration) -> Received {
+        match self {
+            Self::Agent(handover) => match handover.is_readable(time) {
+                Ok(true) => self.receive(None).map_or(Received::End, Received::Handed),
+                Ok(false) => Received::Nothing,
+                Err(_) => Received::End,
+            },
+            Self::Here(queue) => match queue.receive(Some(time)) {
+                Some((lane, client)) => Received::Handed(Handed::Lane(lane, client)),
+                None if queue.lock().closed => Received::End,
+                None => Received::Nothing,
+            },
+        }
+    }
+
+    /// Ends the arrival of lanes, from any thread. Reports to the agent still arrive there.
     pub(crate) fn close(&self) {
         match self {
-            Self::Agent(handover) => handover.shutdown(),
+            Self::Agent(handover) => handover.shutdown_reads(),
             Self::Here(queue) => queue.close(),
         }
     }

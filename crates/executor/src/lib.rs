@@ -16,6 +16,7 @@ mod asked;
 mod config;
 mod copies;
 pub mod copy;
+pub mod device_use;
 mod driver;
 mod events;
 pub mod executor;
@@ -30,13 +31,14 @@ pub mod push;
 pub mod queue_table;
 pub mod same_host;
 mod session;
+mod use_reports;
 mod waits;
 pub mod window;
 
 use accord_fabric::transport::{Handed, Handover};
-pub use config::{DeviceFactory, ExecutorConfig, OutputSink, Work};
+pub use config::{DeviceFactory, ExecutorConfig, OutputSink, UseSink, Work};
 pub use lane_source::HandedLanes;
-use lane_source::LaneSource;
+use lane_source::{LaneSource, Received};
 pub use limits::Limits;
 use session::Session;
 use std::process::ExitCode;
@@ -63,21 +65,28 @@ fn serve(lanes: &LaneSource, config: ExecutorConfig) -> ExitCode {
     let session = Session::new(config, waker);
     let mut limit = Some(PROGRAM_TIMEOUT);
     loop {
-        match lanes.receive(limit) {
-            Some(Handed::Lane(lane, client)) => {
+        let received = match limit {
+            Some(limit) => lanes.receive(Some(limit)).map_or(Received::End, Received::Handed),
+            None => lanes.receive_within(session.uses.pause()),
+        };
+        session.uses.sample(false);
+        match received {
+            Received::Handed(Handed::Lane(lane, client)) => {
                 let commands = session.clone();
                 if session.take(lane, client, move || driver::serve(&commands)) {
                     limit = None;
                 }
             }
-            Some(Handed::Ending(ending)) => {
+            Received::Handed(Handed::Ending(ending)) => {
                 session.tell(&ending);
                 break;
             }
-            None => break,
+            Received::Nothing => {}
+            Received::End => break,
         }
     }
     session.end();
     session.join();
+    session.uses.sample(true);
     ExitCode::SUCCESS
 }

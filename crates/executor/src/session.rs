@@ -7,6 +7,7 @@ use crate::events::Events;
 use crate::lane_source::LaneSource;
 use crate::peers::Peers;
 use crate::same_host::Local;
+use crate::use_reports::UseReports;
 use accord_device::{Device, WorkerStart};
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::frame::Event;
@@ -38,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) peers: Arc<Peers>,
     /// Other processes of this machine.
     pub(crate) local: Option<Arc<Local>>,
+    /// Reports on its use of devices.
+    pub(crate) uses: UseReports,
     /// Positions of streams for which the program waits.
     pub(crate) positions_waited: AtomicUsize,
     /// The recent durations of its waits.
@@ -83,6 +86,7 @@ impl Session {
             link,
             exchange,
             asking: Asking::new(),
+            uses: UseReports::new(config.session, config.report.clone()),
             config,
             positions_waited: AtomicUsize::new(0),
             wait_policy: ShortLock::new(SpinPolicy::patient()),

@@ -29,6 +29,7 @@ pub mod stalls;
 pub mod stats;
 pub mod transfer;
 pub mod transport;
+pub mod use_report;
 
 pub use key::{Key, new_session_key};
 pub use program::ProgramSpec;

@@ -11,6 +11,7 @@
 //!   MayUse(device number)            ->                       before each device's first use, of a program that asked for nothing
 //!                                    <-    UseAnswered(device number, error)
 //!   Uses(device number)              ->                       any time later, of a job's program
+//!   Used(...)                        ->                       any time later, of a program that drives devices
 //!                                    <-    NodeLost, Warning  any time later
 //! ```
 //!
@@ -18,16 +19,17 @@
 //! lost the program keeps its devices. It reconnects with `Attach(session, key)` instead of Open, which is answered by
 //! Attached, Ended or Refused.
 
-use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
+use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX, USES_MAX};
 use crate::handshake::Purpose;
-use crate::shown_wait::{Heard, ShownWait, called};
+pub use crate::shown_wait::Heard;
+use crate::shown_wait::{ShownWait, called};
 use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane};
 use accord_trust::attest::{self, NONCE_LEN, TAKEN};
 use accord_trust::munge::Munge;
 use accord_trust::{Identity, explain, local};
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
-use accord_types::{Error, ErrorCode, HeldJob, JobToken, Lease, Result, SessionRequest};
+use accord_types::{DeviceId, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lease, Result, SessionRequest};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
@@ -325,6 +327,24 @@ impl SessionConnection {
     /// Asks the coordinator whether a device number may be used. Best effort: a connection that breaks has no answer.
     pub fn ask_use(&self, device: u32) {
         let _ = self.lane.send(&Message::MayUse(device).encode());
+    }
+
+    /// Blocks until the next message from the coordinator, for `time` at most.
+    ///
+    /// # Errors
+    /// Returns an error if the coordinator violates the protocol.
+    pub fn next_within(&self, time: Duration) -> Result<Heard> {
+        self.hear(Some(time))
+    }
+
+    /// Reports to the coordinator what the program did on devices that it drives itself. Closes a connection that accepts a
+    /// message only in part.
+    pub fn report_used(&self, uses: &[(DeviceId, DeviceUse)]) {
+        for uses in uses.chunks(USES_MAX) {
+            if self.lane.send(&Message::Used(uses.to_vec()).encode()).is_err() {
+                self.lane.shutdown();
+            }
+        }
     }
 
     /// Reports to the coordinator which device number is in use. Best effort.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// The result of waiting for a message for a time.
-pub(crate) enum Heard {
+pub enum Heard {
     /// A message; `None` if the connection is lost.
     Message(Option<Message>),
     /// Nothing yet.

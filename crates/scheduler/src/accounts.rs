@@ -337,6 +337,21 @@ impl Accounts {
         }
     }
 
+    /// Charges an account and its ancestors for time of a class of devices, in thousandths of devices times milliseconds.
+    pub(crate) fn use_up(&mut self, now: Millis, account: u32, class: ClassId, milli_ms: u64) {
+        let billed = u128::from(milli_ms) * u128::from(self.billing[class.index()]);
+        for at in 0..self.all[account as usize].path.len() {
+            let account = self.all[account as usize].path[at];
+            self.settle(now, account);
+            self.note(account);
+            let of = &mut self.all[account as usize];
+            of.used[class.index()] = of.used[class.index()].saturating_add(milli_ms);
+            of.total.milli_ms += u128::from(milli_ms);
+            of.total.billed += billed;
+            of.month += billed;
+        }
+    }
+
     /// Begins all monthly budgets anew.
     pub(crate) fn begin_month(&mut self, now: Millis) {
         for account in 0..u32::try_from(self.all.len()).unwrap_or(u32::MAX) {

@@ -103,6 +103,8 @@ pub enum EndCause {
     NoAccount,
     /// All its devices are lost.
     Lost,
+    /// Its devices were idle for as long as the policy allows.
+    Idle,
 }
 
 /// The reason why a reserved start is later than before.
@@ -233,8 +235,8 @@ impl fmt::Display for Refusal {
 
 impl EndCause {
     /// One word for each cause, for metrics.
-    pub const WORDS: [&'static str; 9] =
-        ["done", "cancelled", "limit", "quantum", "wait_over", "abandoned", "drained", "no_account", "lost"];
+    pub const WORDS: [&'static str; 10] =
+        ["done", "cancelled", "limit", "quantum", "wait_over", "abandoned", "drained", "no_account", "lost", "idle"];
 
     /// Returns the position of the cause's word.
     #[must_use]
@@ -249,6 +251,7 @@ impl EndCause {
             Self::Drained => 6,
             Self::NoAccount => 7,
             Self::Lost => 8,
+            Self::Idle => 9,
         }
     }
 }
@@ -265,6 +268,7 @@ impl fmt::Display for EndCause {
             Self::Drained => f.write_str("its devices are drained"),
             Self::NoAccount => f.write_str("the policy has its account no longer"),
             Self::Lost => f.write_str("all its devices are lost"),
+            Self::Idle => f.write_str("it did nothing with its devices for as long as the policy allows"),
         }
     }
 }

@@ -144,6 +144,20 @@ pub enum Input {
     /// An account joins the policy in effect: the leaf of a user who asks for the first time, below an account without jobs of its own. Nothing
     /// else changes. An account that is there already stays as it is.
     AccountAdded(Box<Account>),
+    /// A program that asked for nothing has used a device, and its account is charged for the time.
+    Used {
+        /// The account, by name. The site is charged if there is none.
+        account: String,
+        /// The device.
+        device: DeviceId,
+        /// Thousandths of the device times milliseconds.
+        milli_ms: u64,
+    },
+    /// A running job did nothing with its devices for as long as the policy allows.
+    Idle {
+        /// The job.
+        job: JobId,
+    },
     /// A month begins: monthly budgets are whole again.
     MonthBegan,
     /// A reservation is made, or replaced.

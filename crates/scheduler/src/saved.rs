@@ -5,7 +5,7 @@ use crate::class::DeviceClass;
 use crate::effect::{DevicesOnNode, EndCause};
 use crate::ids::JobId;
 use crate::input::DrainTarget;
-use crate::ledger::Totals;
+use crate::ledger::{Activity, JobEvent, JobUse, Totals};
 use crate::request::Request;
 use accord_types::{DeviceId, DeviceType, NodeId};
 use serde::{Deserialize, Serialize};
@@ -253,7 +253,15 @@ pub struct SavedCharge {
     pub(crate) rate: Rate,
     pub(crate) settled: u64,
     pub(crate) used: Usage,
+    pub(crate) events: Vec<JobEvent>,
     pub(crate) ended: Option<u64>,
+}
+
+/// A job's use of its devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedUse {
+    pub(crate) job: u64,
+    pub(crate) did: JobUse,
 }
 
 /// An ended job.
@@ -272,6 +280,8 @@ pub struct SavedEnd {
     pub(crate) ran_ms: u64,
     pub(crate) devices: Vec<DevicesOnNode>,
     pub(crate) used: Usage,
+    pub(crate) did: JobUse,
+    pub(crate) events: Vec<JobEvent>,
     pub(crate) cause: EndCause,
 }
 
@@ -283,6 +293,8 @@ pub struct SavedRow {
     pub(crate) user: String,
     pub(crate) usage: Usage,
     pub(crate) jobs: u64,
+    pub(crate) activity: Activity,
+    pub(crate) unknown_milli_ms: u128,
 }
 
 /// The rate at which an account's user is charged, and the time until which the rows have it.
@@ -309,6 +321,8 @@ pub struct SavedTotals {
 pub struct SavedLedger {
     /// Jobs by number.
     pub jobs: BTreeMap<u64, SavedCharge>,
+    /// Use of devices by these jobs.
+    pub uses: Vec<SavedUse>,
     /// Ended jobs.
     pub ended: Vec<SavedEnd>,
     /// Usage by day.

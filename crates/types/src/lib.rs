@@ -7,6 +7,7 @@
 pub mod backoff;
 mod count;
 mod device;
+mod device_use;
 pub mod entropy;
 mod error;
 mod figures;
@@ -48,6 +49,7 @@ pub mod waiting_room;
 
 pub use count::Count;
 pub use device::{DeviceInfo, DeviceKind, DeviceType};
+pub use device_use::DeviceUse;
 pub use error::{Error, ErrorCode, ErrorPlace, Result};
 pub use figures::{DeviceFigures, DevicePair, GpuAware, NodeFigures};
 pub use float_control::FloatControl;

@@ -72,11 +72,14 @@ pub(super) fn seeds() -> Vec<(u8, Vec<u8>)> {
         why: "devices".into(),
         ..v1::Job::default()
     };
-    let ended = v1::EndedJob { job: 17, devices: vec![devices.clone()], why: "done".into(), ..v1::EndedJob::default() };
+    let events = vec![v1::JobEvent { unix_ms: 4, text: "it ends in 2 min".into() }];
+    let ended =
+        v1::EndedJob { job: 17, devices: vec![devices.clone()], why: "done".into(), events, ..v1::EndedJob::default() };
     let queue = v1::QueueReply { view: 1, jobs: vec![job.clone()], next: Some(2), ..v1::QueueReply::default() };
     let explained = v1::ExplainReply { job: Some(job.clone()), lines: vec!["why".into()], unix_ms: 1 };
     let what_if = v1::WhatIfReply { outcome: 2, devices: vec![devices], position: 1, ..v1::WhatIfReply::default() };
-    let row = v1::UsageRow { name: "ada".into(), device_ms: 1, billed_ms: 2, jobs: 3 };
+    let row =
+        v1::UsageRow { name: "ada".into(), device_ms: 1, billed_ms: 2, jobs: 3, busy_ms: 1, ..v1::UsageRow::default() };
     let usage = v1::UsageReply { rows: vec![row], next: Some(1), since_unix_ms: 1, unix_ms: 2 };
     let finding = v1::PolicyFinding { line: 1, column: 2, message: "no account".into(), marked: "^".into() };
     let applied = v1::ApplyPolicyReply {

@@ -1,6 +1,7 @@
 //! The devices of a session.
 
 use accord_device::MemoryAccount;
+use accord_executor::device_use::UseSample;
 use accord_executor::hosted::Hosted;
 use accord_runtime::ports::DeviceClient;
 use accord_types::{Error, Result};
@@ -21,6 +22,16 @@ pub trait LocalDeviceClient: DeviceClient {
     /// that crowd on one device. Ports that can't tell need not.
     fn on_start(&self, before: BeforeStart) {
         let _ = before;
+    }
+
+    /// Has `report` called after each shutdown.
+    fn on_end(&self, report: Box<dyn Fn() + Send + Sync>) {
+        let _ = report;
+    }
+
+    /// Returns a sample of the device's use; `None` if it was never started, or its use is unknown.
+    fn sample_use(&self) -> Option<UseSample> {
+        None
     }
 
     /// The lease's quota of streams for the program's queues; 0 is none. Told before the device starts.

@@ -1,13 +1,14 @@
 //! A session's connection to the coordinator. When it breaks, as at the coordinator's restart, the session goes on, and comes back to
 //! the coordinator as soon as there is one.
 
+use crate::own_use::OwnUse;
 use crate::settings::Coordinator;
 use accord_fabric::frame::session::{Claim, Message};
-use accord_fabric::session_endpoint::{self, Attachment, SessionConnection};
+use accord_fabric::session_endpoint::{self, Attachment, Heard, SessionConnection};
 use accord_types::backoff::Backoff;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, Result};
+use accord_types::{DeviceId, DeviceUse, Error, Result};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
@@ -96,6 +97,14 @@ impl CoordinatorLink {
         self.changed.notify_all();
     }
 
+    /// Reports to the coordinator what the program did on its devices. Best effort: later reports contain it.
+    pub(crate) fn report_used(&self, uses: &[(DeviceId, DeviceUse)]) {
+        let connection = self.lock().connection.clone();
+        if let Some(connection) = connection {
+            connection.report_used(uses);
+        }
+    }
+
     /// Ends the session.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
@@ -113,23 +122,40 @@ impl CoordinatorLink {
         self.claim.request.devices.is_some() || self.claim.request.job.is_some()
     }
 
-    /// Takes what the coordinator says, until the session is over. Returns why it is, if it has ended while there was no connection.
-    pub(crate) fn listen(&self, hear: impl Fn(Message)) -> Option<String> {
-        loop {
-            let connection = self.lock().connection.clone()?;
-            while let Ok(Some(message)) = connection.next() {
-                self.lock().is_silent = false;
+    /// Hands an answer to the thread that waits for it. Returns all other messages.
+    fn pass_on(&self, message: Message) -> Option<Message> {
+        self.lock().is_silent = false;
+        match message {
+            // A late one: the device is in use, and the session has no right to it.
+            Message::UseAnswered { device, error } => {
+                self.answer(device, error.map_or(Ok(()), Err)).err().map(|error| Message::Ended(words(&error)))
+            }
+            message => {
                 if matches!(message, Message::Ended(_)) {
                     self.stop_waiting();
                 }
-                hear(match message {
-                    Message::UseAnswered { device, error } => match self.answer(device, error.map_or(Ok(()), Err)) {
-                        Ok(()) => continue,
-                        // A late one: the device is in use, and the session has no right to it.
-                        Err(error) => Message::Ended(words(&error)),
-                    },
-                    message => message,
-                });
+                Some(message)
+            }
+        }
+    }
+
+    /// Passes the coordinator's messages to `hear`, and reports the use of devices, until the session is over. Returns why
+    /// it is, if it has ended while there was no connection.
+    pub(crate) fn listen(&self, own_use: &OwnUse, hear: impl Fn(Message)) -> Option<String> {
+        loop {
+            let connection = self.lock().connection.clone()?;
+            own_use.report_again();
+            loop {
+                let heard = match own_use.pause() {
+                    Some(pause) => connection.next_within(pause),
+                    None => connection.next().map(Heard::Message),
+                };
+                match heard {
+                    Ok(Heard::Message(Some(message))) => self.pass_on(message).into_iter().for_each(&hear),
+                    Ok(Heard::Nothing) => {}
+                    Ok(Heard::Message(None)) | Err(_) => break,
+                }
+                connection.report_used(&own_use.sample(false));
             }
             self.lock().connection = None;
             self.changed.notify_all();

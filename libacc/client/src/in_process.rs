@@ -6,6 +6,7 @@ use accord_device::cpu::float_control;
 use accord_device::{
     Backend, CopySink, Device, DriverContext, FunctionHandle, MemoryAccount, NativeHandles, StartConfig, registry,
 };
+use accord_executor::device_use::{UseCounters, UseSample};
 use accord_executor::hosted::Hosted;
 use accord_executor::queue_table::ByNumber;
 use accord_runtime::ports::{Chain, Changes, CudaObjects, DeviceClient, Part};
@@ -38,10 +39,13 @@ pub struct InProcess {
     /// Where its memory is to lie.
     place: ShortLock<Option<AddressRange>>,
     on_start: OnceLock<BeforeStart>,
+    on_end: OnceLock<Box<dyn Fn() + Send + Sync>>,
     stream_quota: AtomicU32,
     account: OnceLock<Arc<dyn MemoryAccount>>,
     /// Why the session is over.
     over: OnceLock<Error>,
+    /// Counters over all its starts; set by the first one.
+    counters: OnceLock<Arc<UseCounters>>,
 }
 
 /// State that lives from start to shutdown.
@@ -73,9 +77,11 @@ impl InProcess {
             early: ShortLock::default(),
             place: ShortLock::default(),
             on_start: OnceLock::new(),
+            on_end: OnceLock::new(),
             stream_quota: AtomicU32::new(0),
             account: OnceLock::new(),
             over: OnceLock::new(),
+            counters: OnceLock::new(),
         })
     }
 
@@ -101,6 +107,13 @@ impl InProcess {
 
     pub(crate) fn place(&self, error: Error) -> Error {
         error.node(&self.info.node_name)
+    }
+
+    /// Counts copies and memory. Launches are not counted.
+    fn count(&self, count: impl FnOnce(&UseCounters)) {
+        if let Some(counters) = self.counters.get() {
+            count(counters);
+        }
     }
 
     /// Runs `put` with the queue's stream and keeps the position that it returns.
@@ -178,6 +191,16 @@ impl LocalDeviceClient for InProcess {
         let _ = self.on_start.set(before);
     }
 
+    fn on_end(&self, report: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.on_end.set(report);
+    }
+
+    fn sample_use(&self) -> Option<UseSample> {
+        let counters = self.counters.get()?;
+        // A device that was shut down is idle.
+        Some(counters.sample(self.running().map_or(Some(false), |running| running.device().is_busy())))
+    }
+
     fn limit_streams(&self, quota: u32) {
         self.stream_quota.store(quota, Ordering::Relaxed);
     }
@@ -237,7 +260,8 @@ impl DeviceClient for InProcess {
         if let Some(sink) = &self.trace {
             device.trace(Arc::clone(sink));
         }
-        let hosted = Arc::new(Hosted::new(device.clone(), self.stream_quota.load(Ordering::Relaxed)));
+        let counters = self.counters.get_or_init(Arc::default).clone();
+        let hosted = Arc::new(Hosted::new(device.clone(), self.stream_quota.load(Ordering::Relaxed), counters));
         *self.running.write() = Some(Arc::new(Running { hosted, functions: ShortRwLock::default() }));
         let early = self.early.lock().take();
         drop(early);
@@ -246,7 +270,10 @@ impl DeviceClient for InProcess {
     }
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
-        self.running()?.device().map(start, len).map_err(|e| self.place(e))
+        let running = self.running()?;
+        running.device().map(start, len).map_err(|e| self.place(e))?;
+        running.hosted.counters().mapped(len);
+        Ok(())
     }
 
     fn allocates(&self) -> bool {
@@ -254,18 +281,24 @@ impl DeviceClient for InProcess {
     }
 
     fn allocate(&self, len: u64) -> Result<DevicePtr> {
-        self.running()?.device().allocate(len).map_err(|e| self.place(e))
+        let running = self.running()?;
+        let start = running.device().allocate(len).map_err(|e| self.place(e))?;
+        running.hosted.counters().mapped(len);
+        Ok(start)
     }
 
     fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
+        self.count(|counters| counters.unmapped(len));
         self.put(queue, |device, stream| device.unmap(stream, start, len))
     }
 
     fn store(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) -> Result<()> {
+        self.count(|counters| counters.copied_in(bytes.len() as u64));
         self.put(queue, |device, stream| device.store(stream, dst, bytes))
     }
 
     fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()> {
+        self.count(|counters| counters.copied_in(src.len as u64));
         self.put(queue, |device, stream| device.copy_in_program(stream, dst, src, when))
     }
 
@@ -288,6 +321,7 @@ impl DeviceClient for InProcess {
     }
 
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
+        self.count(|counters| counters.copied_out(dst.len as u64));
         let here = queue == QueueId::SYNC || dst.len <= QUICK_BYTES_MAX;
         self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, CopySink::program(dst, here)))
     }
@@ -300,11 +334,13 @@ impl DeviceClient for InProcess {
         parts: &[Part],
         chain: Option<&Arc<Chain>>,
     ) -> Result<()> {
+        self.count(|counters| counters.copied_out(sent.len() as u64));
         let sink = CopySink::new(Changed::new(sent, parts, chain));
         self.put(queue, |device, stream| device.copy_out(stream, src, sent.len() as u64, sink))
     }
 
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()> {
+        self.count(|counters| counters.copied_out(with.len as u64));
         let sink = CopySink::new(Unchanged::new(with, whole));
         self.put(queue, |device, stream| device.copy_out(stream, src, with.len as u64, sink))
     }
@@ -383,8 +419,12 @@ impl DeviceClient for InProcess {
         let early = self.early.lock().take();
         drop(early);
         let running = self.running.write().take();
+        self.count(UseCounters::unmapped_all);
         if let Some(running) = running {
             running.device().shutdown();
+        }
+        if let Some(report) = self.on_end.get() {
+            report();
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod host_copy;
 mod in_process;
 mod node_memory;
 mod own_devices;
+mod own_use;
 pub mod pages;
 mod remote;
 mod session;

@@ -6,6 +6,7 @@ use crate::driver_lane::DriverLane;
 use crate::executor_ends::{ExecutorEnds, LaneEnd};
 use crate::node_memory::NodeMemory;
 use crate::own_devices::OwnDevices;
+use crate::own_use::OwnUse;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
 use crate::watchdog::Watchdog;
@@ -38,6 +39,8 @@ pub struct Session {
     nodes: Arc<Vec<Arc<RemoteNode>>>,
     /// Open as long as the session.
     coordinator: Option<Arc<CoordinatorLink>>,
+    /// The use of devices that is reported there.
+    own_use: Option<Arc<OwnUse>>,
 }
 
 /// The location of a device.
@@ -71,6 +74,7 @@ impl Session {
             same_host: None,
             nodes: Arc::default(),
             coordinator: None,
+            own_use: None,
         }
     }
 
@@ -94,6 +98,7 @@ impl Session {
         // As the program counts them: among the devices of their type.
         let mut numbers = HashMap::<DeviceType, u32>::new();
         let (mut clients, mut places) = (Vec::<Arc<dyn DeviceClient>>::new(), Vec::new());
+        let mut driven = Vec::new();
         for (number, device) in (0..).zip(&lease.devices) {
             let info = device.info.clone();
             if own(&info)
@@ -118,6 +123,7 @@ impl Session {
                     }));
                 }
                 *numbers.entry(local.device_type()).or_default() += 1;
+                driven.push((info.id, local.clone()));
                 clients.push(local.clone());
                 places.push(DeviceLocation::Here(local));
                 continue;
@@ -165,10 +171,12 @@ impl Session {
             places.push(DeviceLocation::There(client));
         }
         let nodes = Arc::new(nodes.into_values().collect::<Vec<_>>());
-        if let Some(coordinator) = &coordinator {
-            listen(coordinator.clone(), nodes.clone(), own_devices, world_news, executor_ends)?;
+        let own_use = coordinator.as_ref().map(|_| Arc::new(OwnUse::new(lease.session, driven)));
+        if let (Some(coordinator), Some(own_use)) = (&coordinator, &own_use) {
+            report_ends(coordinator, own_use);
+            listen((coordinator.clone(), own_use.clone()), nodes.clone(), own_devices, world_news, executor_ends)?;
         }
-        Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator })
+        Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator, own_use })
     }
 
     /// Returns the traffic of all connections.
@@ -224,6 +232,13 @@ impl Cluster for Session {
         if len == 0 {
             return Ok(());
         }
+        // Executors count copies of remote devices.
+        if let DeviceLocation::Here(from) = from {
+            from.hosted()?.counters().copied_out(len);
+        }
+        if let DeviceLocation::Here(to) = to {
+            to.hosted()?.counters().copied_in(len);
+        }
         match (from, to) {
             (DeviceLocation::Here(from), DeviceLocation::Here(to)) => {
                 let (from, to) = (from.hosted()?, to.hosted()?);
@@ -267,14 +282,27 @@ impl Drop for Session {
             same_host.close();
         }
         if let Some(coordinator) = &self.coordinator {
+            coordinator.report_used(&self.own_use.as_ref().map(|own| own.sample(true)).unwrap_or_default());
             coordinator.close();
         }
     }
 }
 
+/// Has the last use of each device reported when it is shut down, as at the process's exit.
+fn report_ends(coordinator: &Arc<CoordinatorLink>, own_use: &Arc<OwnUse>) {
+    for device in own_use.devices() {
+        let (coordinator, own_use) = (coordinator.clone(), Arc::downgrade(own_use));
+        device.on_end(Box::new(move || {
+            if let Some(own_use) = own_use.upgrade() {
+                coordinator.report_used(&own_use.sample(true));
+            }
+        }));
+    }
+}
+
 /// Takes what the coordinator says while the session is open.
 fn listen(
-    coordinator: Arc<CoordinatorLink>,
+    (coordinator, own_use): (Arc<CoordinatorLink>, Arc<OwnUse>),
     nodes: Arc<Vec<Arc<RemoteNode>>>,
     own_devices: OwnDevices,
     world_news: Arc<WorldNews>,
@@ -308,7 +336,7 @@ fn listen(
             }
             _ => {}
         };
-        if let Some(why) = coordinator.listen(hear) {
+        if let Some(why) = coordinator.listen(&own_use, hear) {
             end_lanes(&why);
             // Without a job no other program gets these devices alone, and a connection that was cut ends no work on them.
             if coordinator.is_of_job() {

@@ -186,7 +186,11 @@ struct Here {
 
 impl Here {
     fn new(device: Arc<FakeDevice>) -> Arc<Self> {
-        Arc::new(Self { info: device.info().clone(), hosted: Arc::new(Hosted::new(device.clone(), 0)), device })
+        Arc::new(Self {
+            info: device.info().clone(),
+            hosted: Arc::new(Hosted::new(device.clone(), 0, Arc::default())),
+            device,
+        })
     }
 
     /// Puts bytes there in the order of `queue`.

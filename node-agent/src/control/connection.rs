@@ -16,7 +16,8 @@ use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
-    DeviceInfo, GpuAware, Hardware, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
+    DeviceInfo, DeviceUse, GpuAware, Hardware, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId,
+    SessionKey,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,6 +199,17 @@ pub(super) fn words(word: Word) -> agent_message::Body {
         Word::Heartbeat(sessions) => {
             let sessions = sessions.into_iter().map(|session| session.0).collect();
             agent_message::Body::Heartbeat(v1::Heartbeat { sessions })
+        }
+        Word::Used(uses) => {
+            let uses = uses.into_iter().map(|(session, ordinal, used)| {
+                let DeviceUse { busy_ms, bytes_in, bytes_out, held } = used;
+                v1::DeviceUse { session: session.0, ordinal, busy_ms, bytes_in, bytes_out, held }
+            });
+            agent_message::Body::UseReport(v1::UseReport { uses: uses.collect() })
+        }
+        Word::UseEnded(sessions) => {
+            let sessions = sessions.into_iter().map(|session| session.0).collect();
+            agent_message::Body::UseEnded(v1::UseEnded { sessions })
         }
         Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
         Word::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),

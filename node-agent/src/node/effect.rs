@@ -1,7 +1,7 @@
 //! What the rules want said to the coordinator, and what they hear of the connection.
 
 use super::drivers::{DriverId, ProcessId};
-use accord_types::{JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey};
+use accord_types::{DeviceUse, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey};
 
 /// An action for the driver; several are in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +30,10 @@ pub enum Effect {
 pub enum Word {
     /// The agent lives, and these sessions have an executor, or programs that drive devices here themselves.
     Heartbeat(Vec<SessionId>),
+    /// The use of devices by sessions so far, by the devices' ordinals.
+    Used(Vec<(SessionId, u32, DeviceUse)>),
+    /// Executors of these sessions have ended, after the last report on their use of devices.
+    UseEnded(Vec<SessionId>),
     /// A session has one now.
     Started(SessionGrant),
     /// A session has none any more. The reason is empty if that was to be expected.

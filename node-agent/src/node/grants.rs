@@ -70,6 +70,11 @@ impl Grants {
         Some(SessionGrant { ends_in_ms, ..grant.clone() })
     }
 
+    /// Whether a session has been announced and not withdrawn.
+    pub(super) fn knows(&self, session: SessionId) -> bool {
+        self.known.contains_key(&session)
+    }
+
     /// Sessions of a job.
     pub(super) fn of_job(&self, job: SessionKey) -> Vec<SessionId> {
         let is_of_job = |known: &Known| known.grant.job == Some(job);

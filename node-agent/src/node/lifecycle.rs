@@ -24,6 +24,7 @@ impl Node {
 
     /// Records that an executor has ended, and why, if that was no orderly end. Returns whether the end was expected.
     pub fn ended(&mut self, session: SessionId, executor: ExecutorId, why: &str) -> bool {
+        self.used_last(session);
         let is_expected = self.executors.over(session, executor) == Some(Stage::Ending);
         self.grants.note_end(session, if is_expected { "" } else { why });
         if !is_expected && !why.is_empty() && self.told.contains(&session) {

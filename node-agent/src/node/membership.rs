@@ -126,6 +126,7 @@ impl Node {
             Membership::Away { again } if again <= now => {
                 self.told = self.running(now);
                 self.reasons.clear();
+                self.uses.report_again();
                 self.link = Membership::Connecting;
                 let sessions = self.told.iter().filter_map(|session| self.grants.find(now, *session)).collect();
                 let jobs = self.jobs_held(now);
@@ -133,7 +134,12 @@ impl Node {
                 effects.push(Effect::Connect { previous, sessions, jobs });
             }
             Membership::In { beat } => {
+                // The last report of a session precedes its end. That of a closed session follows: its executor still runs.
+                if beat <= now || self.uses.has_ended() || self.running(now) != self.told {
+                    self.report_uses(&mut effects);
+                }
                 self.tell_of_sessions(now, &mut effects);
+                self.report_ended_uses(&mut effects);
                 self.confirm_releases(&mut effects);
                 if beat <= now {
                     self.link = Membership::In { beat: now + self.period };

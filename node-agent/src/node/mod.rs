@@ -23,7 +23,9 @@ mod measurements;
 mod measuring;
 mod membership;
 mod quota;
+mod reporting;
 mod state;
+mod uses;
 
 pub use drivers::{DRIVERS_MAX, Driver, DriverId, ProcessId};
 pub use driving::HEED_MAX;

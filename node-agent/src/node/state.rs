@@ -7,6 +7,7 @@ use super::grants::Grants;
 use super::jobs::Jobs;
 use super::measurements::Measuring;
 use super::quota::Quota;
+use super::uses::Uses;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
 use accord_types::{NodeId, SessionId};
@@ -61,6 +62,7 @@ pub struct Node {
     /// Reasons for unexpected ends of such sessions' executors.
     pub(super) reasons: BTreeMap<SessionId, String>,
     pub(super) jobs: Jobs,
+    pub(super) uses: Uses,
     pub(super) measuring: Measuring,
 }
 
@@ -86,6 +88,7 @@ impl Node {
             told: BTreeSet::new(),
             reasons: BTreeMap::new(),
             jobs: Jobs::default(),
+            uses: Uses::default(),
             measuring: Measuring::new(measures),
         }
     }

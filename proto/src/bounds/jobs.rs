@@ -15,6 +15,8 @@ pub const EXPLANATION_LINES_MAX: usize = 64;
 pub const POLICY_TEXT_MAX: usize = 4 << 20;
 /// Bytes of a request with a policy in it.
 pub const POLICY_REQUEST_MAX: usize = POLICY_TEXT_MAX + (1 << 10);
+/// Events of a job.
+pub const JOB_EVENTS_MAX: usize = 16;
 /// Findings in a policy.
 pub const POLICY_FINDINGS_MAX: usize = 256;
 /// Changes that a policy makes for jobs.
@@ -46,6 +48,10 @@ impl Bounded for v1::Job {
             why,
             starts_unix_ms: _,
             reserved: _,
+            held_ms: _,
+            busy_ms: _,
+            bytes_in: _,
+            bytes_out: _,
         } = self;
         within(user.len(), NAME_MAX, "Job.user is too long")?;
         within(account.len(), NAME_MAX, "Job.account is too long")?;
@@ -115,7 +121,12 @@ impl Bounded for v1::EndedJob {
             device_ms: _,
             billed_ms: _,
             why,
+            busy_ms: _,
+            bytes_in: _,
+            bytes_out: _,
+            events,
         } = self;
+        all(events, JOB_EVENTS_MAX, "EndedJob.events is too long")?;
         within(user.len(), NAME_MAX, "EndedJob.user is too long")?;
         within(account.len(), NAME_MAX, "EndedJob.account is too long")?;
         within(request.len(), JOB_TEXT_MAX, "EndedJob.request is too long")?;
@@ -132,9 +143,17 @@ impl Bounded for v1::HistoryReply {
     }
 }
 
+impl Bounded for v1::JobEvent {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { unix_ms: _, text } = self;
+        within(text.len(), WORDS_MAX, "JobEvent.text is too long")
+    }
+}
+
 impl Bounded for v1::UsageRow {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { name, device_ms: _, billed_ms: _, jobs: _ } = self;
+        let Self { name, device_ms: _, billed_ms: _, jobs: _, busy_ms: _, unknown_ms: _, bytes_in: _, bytes_out: _ } =
+            self;
         within(name.len(), NAME_MAX, "UsageRow.name is too long")
     }
 }

@@ -357,7 +357,7 @@ impl OrderPolicy {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentMessage {
-    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub body: ::core::option::Option<agent_message::Body>,
 }
 /// Nested message and enum types in `AgentMessage`.
@@ -383,6 +383,10 @@ pub mod agent_message {
         JoinWorld(super::JoinWorld),
         #[prost(message, tag = "9")]
         JobReleased(super::JobReleased),
+        #[prost(message, tag = "10")]
+        UseReport(super::UseReport),
+        #[prost(message, tag = "11")]
+        UseEnded(super::UseEnded),
     }
 }
 /// The agent is about to join an MPI world, whose ranks wait for each other. On this stream it says nothing else but Goodbye, when all ranks have
@@ -451,6 +455,39 @@ pub struct Heartbeat {
     /// Sessions with an executor here.
     #[prost(uint64, repeated, tag = "1")]
     pub sessions: ::prost::alloc::vec::Vec<u64>,
+}
+/// The use of devices here. Complete after a registration, then changes only.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UseReport {
+    #[prost(message, repeated, tag = "1")]
+    pub uses: ::prost::alloc::vec::Vec<DeviceUse>,
+}
+/// The executors of these sessions have ended here, after the last report on their use of devices.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UseEnded {
+    #[prost(uint64, repeated, tag = "1")]
+    pub sessions: ::prost::alloc::vec::Vec<u64>,
+}
+/// The use of a device by a session so far. Counters only grow: a repeated report counts nothing twice.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceUse {
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    #[prost(uint32, tag = "2")]
+    pub ordinal: u32,
+    /// Its queues were not empty, as samples show; absent: unknown.
+    #[prost(uint64, optional, tag = "3")]
+    pub busy_ms: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "4")]
+    pub bytes_in: u64,
+    #[prost(uint64, tag = "5")]
+    pub bytes_out: u64,
+    /// Bytes of the device's memory that it holds now.
+    #[prost(uint64, tag = "6")]
+    pub held: u64,
 }
 /// An executor was started for a session.
 #[allow(clippy::all)]
@@ -1093,7 +1130,7 @@ pub struct Node {
     pub labels: ::prost::alloc::vec::Vec<Label>,
 }
 #[allow(clippy::all)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Session {
     #[prost(uint64, tag = "1")]
     pub id: u64,
@@ -1121,6 +1158,28 @@ pub struct Session {
     /// Devices of its lease.
     #[prost(uint32, tag = "12")]
     pub device_count: u32,
+    /// Its use of devices, as reported.
+    #[prost(message, repeated, tag = "13")]
+    pub uses: ::prost::alloc::vec::Vec<SessionUse>,
+}
+/// The use of a device by a session so far.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionUse {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(uint32, tag = "2")]
+    pub ordinal: u32,
+    /// Its queues were not empty, as samples show; absent: unknown.
+    #[prost(uint64, optional, tag = "3")]
+    pub busy_ms: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "4")]
+    pub bytes_in: u64,
+    #[prost(uint64, tag = "5")]
+    pub bytes_out: u64,
+    /// Bytes of the device's memory that it holds now.
+    #[prost(uint64, tag = "6")]
+    pub held: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1686,6 +1745,16 @@ pub struct Job {
     /// That start is reserved.
     #[prost(bool, tag = "14")]
     pub reserved: bool,
+    /// Of a running job: device time since its start.
+    #[prost(uint64, tag = "15")]
+    pub held_ms: u64,
+    /// How much of that its devices were busy; absent: unknown.
+    #[prost(uint64, optional, tag = "16")]
+    pub busy_ms: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "17")]
+    pub bytes_in: u64,
+    #[prost(uint64, tag = "18")]
+    pub bytes_out: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1825,6 +1894,24 @@ pub struct EndedJob {
     pub billed_ms: u64,
     #[prost(string, tag = "14")]
     pub why: ::prost::alloc::string::String,
+    /// How long its devices were busy; absent: unknown.
+    #[prost(uint64, optional, tag = "15")]
+    pub busy_ms: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "16")]
+    pub bytes_in: u64,
+    #[prost(uint64, tag = "17")]
+    pub bytes_out: u64,
+    #[prost(message, repeated, tag = "18")]
+    pub events: ::prost::alloc::vec::Vec<JobEvent>,
+}
+/// A message that was shown to its program.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobEvent {
+    #[prost(uint64, tag = "1")]
+    pub unix_ms: u64,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1862,6 +1949,16 @@ pub struct UsageRow {
     /// Jobs that started.
     #[prost(uint64, tag = "4")]
     pub jobs: u64,
+    /// How much of device_ms the devices were busy.
+    #[prost(uint64, tag = "5")]
+    pub busy_ms: u64,
+    /// Of how much of device_ms that is unknown.
+    #[prost(uint64, tag = "6")]
+    pub unknown_ms: u64,
+    #[prost(uint64, tag = "7")]
+    pub bytes_in: u64,
+    #[prost(uint64, tag = "8")]
+    pub bytes_out: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -48,6 +48,7 @@ fn table(jobs: &[EndedJob], now: u64) -> String {
         "WAITED",
         "RAN",
         ">DEVICE-HOURS",
+        ">USED",
         "ENDED",
         "WHY IT ENDED",
     ]);
@@ -62,6 +63,7 @@ fn table(jobs: &[EndedJob], now: u64) -> String {
             age(job.waited_ms),
             if job.started_unix_ms.is_some() { age(job.ran_ms) } else { "-".to_owned() },
             hours(job.device_ms),
+            job.busy_ms.map_or_else(|| "unknown".to_owned(), hours),
             ago(job.ended_unix_ms, now),
             job.why.clone(),
         ]);
@@ -85,6 +87,10 @@ fn ended_json(job: &EndedJob) -> Value {
         "device_ms": job.device_ms,
         "billed_ms": job.billed_ms,
         "why": job.why,
+        "busy_ms": job.busy_ms,
+        "bytes_in": job.bytes_in,
+        "bytes_out": job.bytes_out,
+        "events": job.events.iter().map(|event| json!({ "unix_ms": event.unix_ms, "text": event.text })).collect::<Vec<_>>(),
     })
 }
 
@@ -103,11 +109,12 @@ mod tests {
             waited_ms: 60_000,
             ended_unix_ms: 60_000,
             why: "cancelled by eva".into(),
+            busy_ms: Some(0),
             ..EndedJob::default()
         };
         let expected = "\
-JOB  USER  ACCOUNT  PROGRAM  REQUEST  DEVICES  WAITED  RAN  DEVICE-HOURS  ENDED    WHY IT ENDED
-  7  eva   physics  heat     2:cpu    -        60 s    -           0.000  5 s ago  cancelled by eva
+JOB  USER  ACCOUNT  PROGRAM  REQUEST  DEVICES  WAITED  RAN  DEVICE-HOURS   USED  ENDED    WHY IT ENDED
+  7  eva   physics  heat     2:cpu    -        60 s    -           0.000  0.000  5 s ago  cancelled by eva
 ";
         assert_eq!(table(std::slice::from_ref(&job), 65_000), expected);
         assert_eq!(table(&[], 0), "no ended jobs\n");

@@ -1,11 +1,11 @@
 //! `accord queue`: running and waiting jobs.
 
-use super::words::{ago, ahead, devices, devices_json};
+use super::words::{ago, ahead, busy_part, devices, devices_json};
 use super::{paged, start_text};
 use crate::client::Coordinator;
 use crate::failure::Result;
 use crate::job_args::QueueArgs;
-use crate::output::{Table, count, print, show};
+use crate::output::{Table, bytes, count, print, show};
 use accord_proto::v1::{Job, JobState, QueueReply};
 use serde_json::{Value, json};
 
@@ -28,7 +28,9 @@ fn tables(queue: &QueueReply, jobs: &[Job]) -> String {
         text.push_str("no job starts: an administrator has paused all\n\n");
     }
     let now = queue.unix_ms;
-    let mut running = Table::new(&[">JOB", "USER", "ACCOUNT", "PROGRAM", "REQUEST", "STARTED", "ENDS", "DEVICES"]);
+    let mut running = Table::new(&[
+        ">JOB", "USER", "ACCOUNT", "PROGRAM", "REQUEST", "STARTED", "ENDS", ">BUSY", ">IN", ">OUT", "DEVICES",
+    ]);
     let mut waiting =
         Table::new(&[">JOB", "USER", "ACCOUNT", "PROGRAM", "REQUEST", "ASKED", ">BEFORE", "STARTS", "WHY IT WAITS"]);
     for job in jobs {
@@ -41,7 +43,12 @@ fn tables(queue: &QueueReply, jobs: &[Job]) -> String {
                 None => "-".to_owned(),
             };
             let started = job.started_unix_ms.map_or_else(|| "-".to_owned(), |at| ago(at, now));
-            running.row(head.into_iter().chain([started, ends, devices(&job.devices)]));
+            let busy = match job.busy_ms {
+                Some(busy) => busy_part(job.held_ms, 0, busy),
+                None => busy_part(job.held_ms, job.held_ms, 0),
+            };
+            let (bytes_in, bytes_out) = (bytes(job.bytes_in), bytes(job.bytes_out));
+            running.row(head.into_iter().chain([started, ends, busy, bytes_in, bytes_out, devices(&job.devices)]));
         } else {
             let held = job.state() == JobState::OnHold;
             let before = if held { "-".to_owned() } else { job.position.to_string() };
@@ -97,6 +104,10 @@ pub(super) fn job_json(job: &Job) -> Value {
         "why": waits.then_some(&job.why),
         "starts_unix_ms": job.starts_unix_ms,
         "reserved": job.reserved,
+        "held_ms": (!waits).then_some(job.held_ms),
+        "busy_ms": job.busy_ms,
+        "bytes_in": (!waits).then_some(job.bytes_in),
+        "bytes_out": (!waits).then_some(job.bytes_out),
     })
 }
 
@@ -145,8 +156,8 @@ mod tests {
             ..QueueReply::default()
         };
         let expected = "\
-JOB  USER  ACCOUNT  PROGRAM  REQUEST  STARTED  ENDS    DEVICES
- 17  eva   physics  heat     2:cpu    1 s ago  in 2 s  -
+JOB  USER  ACCOUNT  PROGRAM  REQUEST  STARTED  ENDS    BUSY   IN  OUT  DEVICES
+ 17  eva   physics  heat     2:cpu    1 s ago  in 2 s     -  0 B  0 B  -
 
 JOB  USER  ACCOUNT  PROGRAM  REQUEST  ASKED    BEFORE  STARTS               WHY IT WAITS
  18  eva   physics  heat     2:cpu    2 s ago       1  in 11 min, reserved  it needs 2 of cpu, and none is free for as long as its limit

@@ -56,6 +56,21 @@ pub(super) fn hours(ms: u64) -> String {
     format!("{}.{:03}", milli / 1_000, milli % 1_000)
 }
 
+/// The busy part of device time: `75 %`, or `75 % of 1.500` if the rest is unknown.
+pub(super) fn busy_part(held_ms: u64, unknown_ms: u64, busy_ms: u64) -> String {
+    let known = held_ms.saturating_sub(unknown_ms);
+    match (held_ms, known) {
+        (0, _) => "-".to_owned(),
+        (_, 0) => "unknown".to_owned(),
+        _ => {
+            // Samples round up.
+            let busy = u128::from(busy_ms.min(known)) * 100 / u128::from(known);
+            let of = if unknown_ms > 0 { format!(" of {}", hours(known)) } else { String::new() };
+            format!("{busy} %{of}")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +93,13 @@ mod tests {
         };
         assert_eq!(devices(&[whole, part]), "gpu01/0-2 gpu02/7:20.0GiB:12.5%");
         assert_eq!(devices(&[]), "-");
+    }
+
+    #[test]
+    fn unknown_time_is_not_idle() {
+        let shown = [busy_part(0, 0, 0), busy_part(4_000, 0, 3_000), busy_part(4_000, 0, 9_000)];
+        assert_eq!(shown, ["-", "75 %", "100 %"]);
+        assert_eq!([busy_part(4_000, 4_000, 0), busy_part(7_200_000, 1_800_000, 0)], ["unknown", "0 % of 1.500"]);
     }
 
     #[test]

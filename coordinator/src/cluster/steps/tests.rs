@@ -10,7 +10,7 @@ use super::super::time::Millis;
 use accord_scheduler::JobId;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Hardware, JobToken, NodeFigures, NodeId, OrderPolicy, PathTimes, Rank,
+    DeviceId, DeviceInfo, DeviceKind, DeviceUse, Hardware, JobToken, NodeFigures, NodeId, OrderPolicy, PathTimes, Rank,
     SessionGrant, SessionId, SessionKey, SessionRequest,
 };
 use std::cell::Cell;
@@ -25,7 +25,7 @@ const STEPS_MAX: u64 = 400;
 /// The same of one that looks at wanted paths: it looks at 512, each of which is listed from both ends.
 const LOOKS_MAX: u64 = 1_100;
 /// Kinds of inputs.
-const KINDS: usize = 23;
+const KINDS: usize = 26;
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
@@ -61,6 +61,9 @@ fn number(input: &Input) -> usize {
         Input::Groups { .. } => 20,
         Input::Tick => 21,
         Input::MayUse { .. } => 22,
+        Input::ProgramUsed { .. } => 23,
+        Input::AgentUsed { .. } => 24,
+        Input::UseEnded { .. } => 25,
         // A policy is compared with all users and jobs.
         Input::ApplyPolicy { .. } | Input::StartPolicy { .. } => usize::MAX,
     }
@@ -313,6 +316,17 @@ fn all_inputs(nodes: u32) -> u64 {
     site.few(Input::MayUse { client: client(30), device: 1 });
     site.open_few(client(31).0, request("n7", Some("1")));
     site.few(Input::ClientGone { client: client(31) });
+    // All agents report its use of their devices, again and again.
+    for busy_ms in [100, 200] {
+        let used = DeviceUse { busy_ms: Some(busy_ms), ..DeviceUse::default() };
+        let own = DeviceId { node: NodeId(5), ordinal: 0 };
+        site.few(Input::ProgramUsed { client: client(30), uses: vec![(own, used)] });
+        for node in 0..nodes {
+            site.few(Input::AgentUsed { link: link(node), uses: vec![(all, 0, used), (all, 1, used)] });
+        }
+    }
+    assert!(site.cluster.device_uses(all).count() > site.nodes as usize / 2);
+    site.few(Input::UseEnded { link: link(5), sessions: vec![all] });
     site.few(Input::Register { link: LinkId(3_000_002), registration: registration("n50", "") });
 
     assert_eq!(site.seen.len(), KINDS, "{:?}", site.seen);

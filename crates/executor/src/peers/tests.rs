@@ -29,6 +29,7 @@ impl DeviceFactory for NoDevices {
 
 fn peers(key: &Key) -> Arc<Peers> {
     let config = ExecutorConfig {
+        report: Arc::new(|_| ()),
         node: NodeId(1),
         node_name: "h1".to_owned(),
         session: SessionId(7),

@@ -96,6 +96,7 @@ impl Program {
     ) -> Self {
         let made = Arc::<Mutex<Vec<_>>>::default();
         let config = ExecutorConfig {
+            report: Arc::new(|_| ()),
             node: NodeId(1),
             node_name: "h1".to_owned(),
             session: SESSION,

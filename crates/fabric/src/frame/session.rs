@@ -3,8 +3,8 @@
 
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, REQUEST_TEXT_MAX, WORDS_MAX, cut};
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, HeldJob, JobToken, Lease, LeasedDevice, NodeId, OrderPolicy,
-    QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
+    DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lease, LeasedDevice, NodeId,
+    OrderPolicy, QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
 };
 
 /// Bytes before each message: length of the rest (u32), kind (u8), zeros.
@@ -17,6 +17,11 @@ pub const REPLY_MAX: usize = 8 << 20;
 pub const DEVICES_MAX: usize = 1 << 16;
 /// Most processors of a device's worker.
 pub const PROCESSORS_MAX: usize = 8_192;
+
+/// Most devices whose use one message reports.
+pub const USES_MAX: usize = 1_024;
+/// Shortest encoding of the use of one device, in bytes.
+const USE_LEAST: usize = 33;
 
 /// A message after the handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +43,8 @@ pub enum Message {
         /// The reason why it may not.
         error: Option<Error>,
     },
+    /// Program: what it did so far on devices that it drives itself.
+    Used(Vec<(DeviceId, DeviceUse)>),
     /// Coordinator: the session is open.
     Granted(Lease),
     /// Coordinator: the request waits. Sent again when that changes.
@@ -114,6 +121,7 @@ const OPEN: u8 = 1;
 const USES: u8 = 2;
 const ATTACH: u8 = 3;
 const HOLD: u8 = 4;
+const USED: u8 = 5;
 const MAY_USE: u8 = 6;
 const GRANTED: u8 = 16;
 const REFUSED: u8 = 17;
@@ -169,6 +177,18 @@ fn encode(message: &Message) -> Vec<u8> {
             out.u32(*device);
             out.option(error.as_ref(), Writer::error);
             USE_ANSWERED
+        }
+        Message::Used(uses) => {
+            out.length(uses.len().min(USES_MAX));
+            for (device, used) in uses.iter().take(USES_MAX) {
+                out.u32(device.node.0);
+                out.u32(device.ordinal);
+                out.option(used.busy_ms, Writer::u64);
+                for number in [used.bytes_in, used.bytes_out, used.held] {
+                    out.u64(number);
+                }
+            }
+            USED
         }
         Message::Granted(lease) => {
             out.lease(lease);
@@ -228,6 +248,12 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
         USES => Message::Uses(reader.u32()?),
         MAY_USE => Message::MayUse(reader.u32()?),
         USE_ANSWERED => Message::UseAnswered { device: reader.u32()?, error: reader.option(Reader::error)? },
+        USED => Message::Used(reader.list(USES_MAX, USE_LEAST, |reader| {
+            let device = DeviceId { node: NodeId(reader.u32()?), ordinal: reader.u32()? };
+            let busy_ms = reader.option(Reader::u64)?;
+            let (bytes_in, bytes_out, held) = (reader.u64()?, reader.u64()?, reader.u64()?);
+            Ok((device, DeviceUse { busy_ms, bytes_in, bytes_out, held }))
+        })?),
         ATTACH => {
             Message::Attach(Claim { session: SessionId(reader.u64()?), key: reader.key()?, request: reader.request()? })
         }

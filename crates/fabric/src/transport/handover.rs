@@ -5,7 +5,9 @@ use super::lane::{Lane, SharedLane};
 use super::{local_socket, socket};
 use crate::ending::{ENDING_MAX, ExecutorEnding};
 use crate::handshake::{HELLO_LEN, Introduced};
-use accord_types::{Error, ErrorCode, Result};
+use crate::use_report::{self, UseReader};
+use accord_types::{DeviceUse, Error, ErrorCode, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -13,12 +15,14 @@ use rustix::net::{
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Most descriptors that one lane has.
 const DESCRIPTORS_MAX: usize = 4;
+/// Most devices in one write of use reports. The socket accepts so few bytes as a whole or not at all.
+const REPORTS_MAX: usize = 64;
 /// Start of a message with an ending, where other messages have a lane's hello. Its length follows.
 const ENDING_MAGIC: [u8; 8] = *b"ENDING\r\n";
 
@@ -72,6 +76,48 @@ impl Handover {
     pub fn shutdown(&self) {
         // A failure means that the socket is closed already.
         let _ = self.0.shutdown(Shutdown::Both);
+    }
+
+    /// Ends the direction from the other process, from any thread. Messages to it still arrive.
+    pub fn shutdown_reads(&self) {
+        // The direction has ended already if this fails.
+        let _ = self.0.shutdown(Shutdown::Read);
+    }
+
+    /// Blocks for `time` at most, and returns whether a message or the end of the stream has arrived.
+    ///
+    /// # Errors
+    /// Returns the error of `poll`.
+    pub fn is_readable(&self, time: Duration) -> io::Result<bool> {
+        let timeout = Timespec::try_from(time).ok();
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], timeout.as_ref()) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reports to the agent what a session did on devices. A report is lost if the agent does not read; later reports
+    /// contain it.
+    pub fn report_use(&self, uses: &[(u32, DeviceUse)]) {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        for uses in uses.chunks(REPORTS_MAX) {
+            let _ = rustix::net::send(&self.0, &use_report::encode(uses), flags);
+        }
+    }
+
+    /// Returns the reports that have arrived. Does not block.
+    ///
+    /// # Errors
+    /// Returns the system's error, and `UnexpectedEof` once the executor has ended.
+    pub fn read_use(&self, reader: &mut UseReader) -> io::Result<Vec<(u32, DeviceUse)>> {
+        let mut bytes = [0; 4096];
+        match rustix::net::recv(&self.0, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((_, len)) => Ok(reader.take(&bytes[..len])),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Passes `lane` on, from which nothing was read since its handshake. The caller should drop its own handle then.
@@ -197,6 +243,12 @@ impl Handover {
 impl From<Handover> for OwnedFd {
     fn from(handover: Handover) -> Self {
         handover.0.into()
+    }
+}
+
+impl AsFd for Handover {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

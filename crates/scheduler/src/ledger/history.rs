@@ -1,5 +1,6 @@
 //! Ended jobs.
 
+use super::activity::{JobEvent, JobUse};
 use crate::charge::Usage;
 use crate::effect::{DevicesOnNode, EndCause};
 use crate::ids::JobId;
@@ -45,6 +46,10 @@ pub struct EndedJob {
     pub devices: Vec<DevicesOnNode>,
     /// The usage that it is charged for.
     pub used: Usage,
+    /// Its use of its devices.
+    pub did: JobUse,
+    /// Messages that its program was shown.
+    pub events: Vec<JobEvent>,
     /// The reason for its end.
     pub cause: EndCause,
 }
@@ -59,7 +64,8 @@ impl EndedJob {
         let names = self.request.only_nodes.iter().chain(&self.request.avoid_nodes).map(|name| name.len() + 24);
         let labels = self.request.labels.iter().map(|(name, value)| name.len() + value.len() + 48);
         let texts = self.user.len() + self.account.len() + self.program.len();
-        let all = devices.chain(parts).chain(names).chain(labels).sum::<usize>() + texts;
+        let events = self.events.iter().map(|event| size_of::<JobEvent>() + event.text.len());
+        let all = devices.chain(events).chain(parts).chain(names).chain(labels).sum::<usize>() + texts;
         all + size_of::<Self>() + size_of::<Request>()
     }
 }
@@ -135,6 +141,13 @@ impl History {
         }
     }
 
+    pub(super) fn set_did(&mut self, number: u64, did: JobUse) {
+        if let Some(job) = self.jobs.get_mut(&number) {
+            job.did = did;
+            self.note(number);
+        }
+    }
+
     pub(super) fn page(&self, user: Option<&str>, before: Option<u64>) -> HistoryPage {
         let mut page = HistoryPage { jobs: Vec::new(), next: None };
         let earlier = self.jobs.range(..before.unwrap_or(u64::MAX)).rev();
@@ -179,6 +192,8 @@ mod tests {
                 exclusive: true,
             }],
             used: Usage::default(),
+            did: JobUse::default(),
+            events: Vec::new(),
             cause: EndCause::Done,
         }
     }

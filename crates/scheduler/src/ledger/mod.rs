@@ -11,6 +11,7 @@
 //! A job is charged at [`Scheduler::rate`] from its start until its devices are free. Time is that of the monotonic clock: a wall clock that
 //! jumps charges no second twice, and decides only on which day a second counts.
 
+mod activity;
 mod clock;
 mod history;
 mod saving;
@@ -19,6 +20,7 @@ mod tests;
 mod totals;
 mod usage;
 
+pub use activity::{Activity, JOB_EVENTS_MAX, JobEvent, JobUse};
 pub use clock::Clock;
 pub use history::{EndedJob, HISTORY_BYTES_MAX, HISTORY_JOBS_MAX, HistoryPage};
 pub use saving::LedgerChanges;
@@ -82,6 +84,8 @@ struct OpenJob {
     rate: Rate,
     settled: Millis,
     used: Usage,
+    did: JobUse,
+    events: Vec<JobEvent>,
     /// Its number in the history, once it has ended.
     ended: Option<u64>,
 }
@@ -90,6 +94,8 @@ struct OpenJob {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     open: NotingMap<JobId, OpenJob>,
+    /// Jobs whose use has changed since it was saved; `None`: changes are not noted.
+    uses_changed: Option<BTreeSet<JobId>>,
     on_node: BTreeMap<NodeId, BTreeSet<JobId>>,
     usage: UsageTable,
     history: History,
@@ -103,6 +109,7 @@ impl Ledger {
     pub fn new(clock: Clock) -> Self {
         Self {
             open: NotingMap::default(),
+            uses_changed: None,
             on_node: BTreeMap::new(),
             usage: UsageTable::new(clock),
             history: History::default(),
@@ -164,10 +171,55 @@ impl Ledger {
         self.open.get(&job).map(|open| (open.program.as_str(), open.asked_unix_ms))
     }
 
+    /// Counts a job's work on its devices.
+    pub fn job_did(&mut self, clock: Clock, job: JobId, activity: Activity) {
+        let Some(open) = self.open.get_mut_unnoted(&job).filter(|_| !activity.is_none()) else { return };
+        open.did.activity.add(activity);
+        self.uses_changed.as_mut().map(|changed| changed.insert(job));
+        self.usage.did(clock, &open.account, &open.user, activity);
+        if let Some(number) = open.ended {
+            self.history.set_did(number, open.did);
+        }
+    }
+
+    /// Marks the busy time of a job's devices as unknown.
+    pub fn job_use_unknown(&mut self, job: JobId) {
+        let Some(open) = self.open.get_mut_unnoted(&job).filter(|open| !open.did.is_unknown) else { return };
+        open.did.is_unknown = true;
+        self.uses_changed.as_mut().map(|changed| changed.insert(job));
+        if let Some(number) = open.ended {
+            self.history.set_did(number, open.did);
+        }
+    }
+
+    /// Keeps a message that was shown to a job's program.
+    pub fn job_event(&mut self, clock: Clock, job: JobId, text: &str) {
+        if let Some(open) = self.open.get_mut(&job).filter(|open| open.events.len() < JOB_EVENTS_MAX) {
+            open.events.push(JobEvent { unix_ms: clock.unix_ms, text: text.to_owned() });
+        }
+    }
+
+    /// Counts and charges the work of a program that asked for nothing.
+    pub fn program_did(&mut self, clock: Clock, account: &str, user: &str, charged: Usage, activity: Activity) {
+        self.usage.charge_at_once(clock, account, user, charged);
+        self.usage.did(clock, account, user, activity);
+    }
+
+    /// Returns the device time that an open job is charged for, and its use of the devices, so far.
+    #[must_use]
+    pub fn job_use(&self, clock: Clock, job: JobId) -> Option<(Usage, JobUse)> {
+        self.open.get(&job).map(|open| (used_until(open, clock.now), open.did))
+    }
+
     /// Returns what was used until now, by day, account and user, as a copy that later inputs don't change.
     #[must_use]
     pub fn usage(&mut self, clock: Clock) -> UsageView {
-        self.usage.view(clock)
+        let mut view = self.usage.view(clock);
+        // The table counts their time as unknown when they have ended.
+        for open in self.open.values().filter(|open| open.did.is_unknown) {
+            view.unknown(clock, &open.account, &open.user, used_until(open, clock.now));
+        }
+        view
     }
 
     /// Returns how many jobs have started and ended.
@@ -211,6 +263,8 @@ impl Ledger {
             rate: Rate::default(),
             settled: clock.now,
             used: Usage::default(),
+            did: JobUse::default(),
+            events: Vec::new(),
             ended: None,
         };
         self.open.insert(id, job);
@@ -233,6 +287,8 @@ impl Ledger {
             ran_ms: clock.now.since(started),
             devices: std::mem::take(&mut open.devices),
             used: Usage::default(),
+            did: open.did,
+            events: open.events.clone(),
             cause: cause.clone(),
         }));
     }
@@ -254,6 +310,9 @@ impl Ledger {
         }
         if view.is_some() || open.ended.is_none() {
             return;
+        }
+        if open.did.is_unknown {
+            self.usage.unknown(clock, &open.account, &open.user, open.used);
         }
         for node in std::mem::take(&mut open.nodes) {
             if let Some(jobs) = self.on_node.get_mut(&node) {

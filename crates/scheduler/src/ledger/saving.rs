@@ -1,12 +1,13 @@
 //! What is kept of the ledger over a restart, and a ledger made of it.
 
+use super::activity::JobUse;
 use super::history::{EndedJob, History};
 use super::usage::{Owner, UsageChanges, UsageTable};
 use super::{Ledger, OpenJob};
 use crate::charge::Usage;
 use crate::ids::JobId;
 use crate::noting::NotingMap;
-use crate::saved::{SavedCharge, SavedEnd, SavedLedger, SavedRate, SavedRow, SavedTotals};
+use crate::saved::{SavedCharge, SavedEnd, SavedLedger, SavedRate, SavedRow, SavedTotals, SavedUse};
 use crate::scheduler::Scheduler;
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub struct LedgerChanges {
     /// Jobs whose devices are not free yet.
     pub jobs: BTreeSet<JobId>,
+    /// Jobs whose use of devices has changed.
+    pub uses: BTreeSet<JobId>,
     /// Numbers of ended jobs.
     pub ended: BTreeSet<u64>,
     /// Days and owners.
@@ -29,8 +32,8 @@ impl LedgerChanges {
     /// Returns whether nothing has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { jobs, ended, rows, rates } = self;
-        jobs.is_empty() && ended.is_empty() && rows.is_empty() && rates.is_empty()
+        let Self { jobs, uses, ended, rows, rates } = self;
+        jobs.is_empty() && uses.is_empty() && ended.is_empty() && rows.is_empty() && rates.is_empty()
     }
 }
 
@@ -38,6 +41,7 @@ impl Ledger {
     /// Notes from now on what changes, for [`Self::take_changes`].
     pub fn note_changes(&mut self) {
         self.open.note_changes();
+        self.uses_changed.get_or_insert_default();
         self.history.changed.get_or_insert_default();
         self.usage.changes.get_or_insert_default();
     }
@@ -46,7 +50,11 @@ impl Ledger {
     pub fn take_changes(&mut self) -> LedgerChanges {
         let UsageChanges { rows, rates } = self.usage.changes.as_mut().map(std::mem::take).unwrap_or_default();
         let ended = self.history.changed.as_mut().map(std::mem::take).unwrap_or_default();
-        LedgerChanges { jobs: self.open.take_changed(), ended, rows, rates }
+        let jobs = self.open.take_changed();
+        let mut uses = self.uses_changed.as_mut().map(std::mem::take).unwrap_or_default();
+        // The use of a job that is over is saved no longer.
+        uses.extend(jobs.iter().filter(|job| !self.open.contains_key(job)));
+        LedgerChanges { jobs, uses, ended, rows, rates }
     }
 
     /// Returns all that there is, as if it had changed.
@@ -55,6 +63,7 @@ impl Ledger {
         let UsageChanges { rows, rates } = self.usage.all();
         LedgerChanges {
             jobs: self.open.keys().copied().collect(),
+            uses: self.open.keys().copied().collect(),
             ended: self.history.numbers().collect(),
             rows,
             rates,
@@ -75,8 +84,16 @@ impl Ledger {
             rate: open.rate,
             settled: open.settled.0,
             used: open.used,
+            events: open.events.clone(),
             ended: open.ended,
         })
+    }
+
+    /// Returns a job's use of its devices, to be saved; `None` if there is none.
+    #[must_use]
+    pub fn saved_use(&self, id: JobId) -> Option<SavedUse> {
+        let did = self.open.get(&id)?.did;
+        (did != JobUse::default()).then_some(SavedUse { job: id.0, did })
     }
 
     /// Returns an ended job, to be saved.
@@ -99,6 +116,8 @@ impl Ledger {
             devices: job.devices,
             // Until its devices are free this is in what is saved of its charge.
             used: if is_charged { Usage::default() } else { job.used },
+            did: job.did,
+            events: job.events,
             cause: job.cause,
         })
     }
@@ -132,6 +151,7 @@ impl Ledger {
     /// # Errors
     /// Returns what contradicts itself.
     pub fn restore(saved: SavedLedger, scheduler: &Scheduler) -> Result<Self, String> {
+        let uses: BTreeMap<u64, JobUse> = saved.uses.into_iter().map(|saved| (saved.job, saved.did)).collect();
         let (mut open, mut on_node) = (NotingMap::default(), BTreeMap::<_, BTreeSet<JobId>>::new());
         // Of ended jobs whose devices are not free yet.
         let mut used = BTreeMap::new();
@@ -162,6 +182,8 @@ impl Ledger {
                     rate: charge.rate,
                     settled: Millis(charge.settled),
                     used: charge.used,
+                    did: uses.get(&id.0).copied().unwrap_or_default(),
+                    events: charge.events,
                     ended: charge.ended,
                 },
             );
@@ -185,6 +207,8 @@ impl Ledger {
                     ran_ms: job.ran_ms,
                     devices: job.devices,
                     used: used.get(&job.number).copied().unwrap_or(job.used),
+                    did: job.did,
+                    events: job.events,
                     cause: job.cause,
                 },
             );
@@ -192,6 +216,7 @@ impl Ledger {
         let totals = saved.totals;
         Ok(Self {
             open,
+            uses_changed: None,
             on_node,
             usage: UsageTable::restore(totals.usage_since_unix_ms, saved.rows, saved.rates),
             history: History::restore(ended, totals.last_ended, totals.history_gone_unix_ms),

@@ -48,6 +48,7 @@ struct Book {
     of_job: BTreeMap<JobId, Usage>,
     user_of: BTreeMap<JobId, String>,
     over: BTreeSet<JobId>,
+    did: BTreeMap<String, u64>,
     weight: u32,
 }
 
@@ -89,6 +90,8 @@ enum Step {
     Return(u32, bool),
     Leave(u32),
     Policy(u32),
+    Did(u64, u64),
+    ProgramDid(usize, u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -103,6 +106,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..NODES, any::<bool>()).prop_map(|(node, anew)| Step::Return(node, anew)),
         1 => (0..NODES).prop_map(Step::Leave),
         1 => (1u32..5_000).prop_map(Step::Policy),
+        3 => (1u64..40, 0u64..10_000).prop_map(|(job, busy)| Step::Did(job, busy)),
+        2 => (0..USERS.len(), 0u64..10_000).prop_map(|(user, busy)| Step::ProgramDid(user, busy)),
     ]
 }
 
@@ -128,6 +133,7 @@ impl World {
                 of_job: BTreeMap::new(),
                 user_of: BTreeMap::new(),
                 over: BTreeSet::new(),
+                did: BTreeMap::new(),
                 weight: 4_000,
             },
             clock,
@@ -225,6 +231,29 @@ impl World {
                 }
                 self.apply(Input::NodeJoined(node(id, self.incarnations[id as usize])));
             }
+            Step::Did(job, busy_ms) => {
+                let job = JobId(job);
+                // Agents report until a job's devices are free.
+                if self.scheduler.job(job).is_some() {
+                    *self.book.did.entry(self.book.user_of[&job].clone()).or_default() += busy_ms;
+                }
+                let activity = Activity { busy_ms, bytes_in: 2 * busy_ms, bytes_out: 3 * busy_ms };
+                self.ledger.job_did(self.clock, job, activity);
+            }
+            Step::ProgramDid(user, busy_ms) => {
+                let (user, milli_ms) = (USERS[user], busy_ms * 1_000);
+                let device = DeviceId { node: NodeId(1), ordinal: 2 };
+                // The scheduler knows nodes that were up once; all were.
+                self.apply(Input::Used { account: format!("physics/{user}"), device, milli_ms });
+                let billed = u128::from(milli_ms) * u128::from(self.book.weight);
+                let charged = Usage { milli_ms: milli_ms.into(), billed };
+                let activity = Activity { busy_ms, bytes_in: 2 * busy_ms, bytes_out: 3 * busy_ms };
+                self.ledger.program_did(self.clock, "physics", user, charged, activity);
+                let sum = self.book.of_user.entry(user.to_owned()).or_default();
+                sum.milli_ms += charged.milli_ms;
+                sum.billed += charged.billed;
+                *self.book.did.entry(user.to_owned()).or_default() += busy_ms;
+            }
             Step::Policy(weight) => {
                 self.book.weight = weight;
                 let held: Vec<_> = self.book.held.iter().map(|(of, (milli, _))| (*of, *milli)).collect();
@@ -243,7 +272,14 @@ impl World {
             view.by(UsageBy::User, None).into_iter().map(|line| (line.name, line.row.usage)).collect();
         for user in USERS {
             let (found, wanted) = (found.get(user), self.book.of_user.get(user));
+            let of_account = self.scheduler.usage(&format!("physics/{user}")).unwrap();
+            assert_eq!(of_account.milli_ms, wanted.copied().unwrap_or_default().milli_ms, "{user}");
             assert_eq!(found.copied().unwrap_or_default(), wanted.copied().unwrap_or_default(), "{user}");
+        }
+        for line in view.by(UsageBy::User, None) {
+            let busy_ms = self.book.did.get(&line.name).copied().unwrap_or_default();
+            let activity = Activity { busy_ms, bytes_in: 2 * busy_ms, bytes_out: 3 * busy_ms };
+            assert_eq!(line.row.activity, activity, "{}", line.name);
         }
         let sum = |lines: Vec<UsageLine>| lines.iter().map(|line| line.row.usage.billed).sum::<u128>();
         assert_eq!(sum(view.by(UsageBy::Day, None)), sum(view.by(UsageBy::Account, None)));
@@ -298,4 +334,24 @@ fn the_ledger_keeps_nothing_of_jobs_whose_devices_are_free() {
     let [job] = &page.jobs[..] else { panic!("{page:?}") };
     assert_eq!((job.program.as_str(), job.account.as_str(), job.waited_ms, job.ran_ms), ("heat", "physics", 0, 60_000));
     assert_eq!(job.cause, EndCause::Limit);
+}
+
+#[test]
+fn what_is_not_known_of_a_job_is_unknown_while_it_runs_and_afterwards() {
+    let mut world = World::new();
+    world.take(Step::Ask { user: 0, count: 2, class: 0, share: 0, limit: 60_000 });
+    world.pass(1_000);
+    world.ledger.job_did(world.clock, JobId(1), Activity { busy_ms: 500, ..Activity::default() });
+    let unknown = |world: &mut World| world.ledger.usage(world.clock).by(UsageBy::User, None)[0].row.unknown_milli_ms;
+    assert_eq!(unknown(&mut world), 0);
+    world.ledger.job_use_unknown(JobId(1));
+    assert_eq!(unknown(&mut world), 2_000_000);
+    world.ledger.job_event(world.clock, JobId(1), "a warning");
+    world.pass(100_000);
+    while !world.releasing.is_empty() {
+        world.take(Step::Release(0));
+    }
+    let page = world.ledger.history(world.clock, None, None);
+    assert!(page.jobs[0].did.is_unknown && page.jobs[0].events.len() == 1, "{page:?}");
+    assert_eq!(unknown(&mut world), page.jobs[0].used.milli_ms);
 }

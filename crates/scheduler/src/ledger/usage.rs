@@ -1,5 +1,6 @@
 //! What accounts and users used, by day.
 
+use super::activity::Activity;
 use super::clock::Clock;
 use crate::charge::{Rate, Usage};
 use crate::saved::{SavedRate, SavedRow};
@@ -32,6 +33,20 @@ pub struct Row {
     pub usage: Usage,
     /// Jobs that started.
     pub jobs: u64,
+    /// Work on devices.
+    pub activity: Activity,
+    /// Device time of jobs whose use is unknown, in thousandths of devices times milliseconds.
+    pub unknown_milli_ms: u128,
+}
+
+impl Row {
+    fn add(&mut self, more: &Self) {
+        self.usage.milli_ms += more.usage.milli_ms;
+        self.usage.billed += more.usage.billed;
+        self.jobs += more.jobs;
+        self.activity.add(more.activity);
+        self.unknown_milli_ms += more.unknown_milli_ms;
+    }
 }
 
 /// The key by which usage is summed up.
@@ -81,8 +96,29 @@ impl UsageTable {
 
     /// Counts a job that starts.
     pub(super) fn started(&mut self, clock: Clock, account: &str, user: &str) {
-        let owner = Owner { account: account.to_owned(), user: user.to_owned() };
+        let owner = owner(account, user);
         self.row(clock.unix_ms / DAY_MS, owner).jobs += 1;
+    }
+
+    /// Counts work on devices.
+    pub(super) fn did(&mut self, clock: Clock, account: &str, user: &str, activity: Activity) {
+        if !activity.is_none() {
+            self.row(clock.unix_ms / DAY_MS, owner(account, user)).activity.add(activity);
+        }
+    }
+
+    /// Counts the device time of an ended job whose use is unknown.
+    pub(super) fn unknown(&mut self, clock: Clock, account: &str, user: &str, used: Usage) {
+        self.row(clock.unix_ms / DAY_MS, owner(account, user)).unknown_milli_ms += used.milli_ms;
+    }
+
+    /// Charges an owner for device time of the past.
+    pub(super) fn charge_at_once(&mut self, clock: Clock, account: &str, user: &str, charged: Usage) {
+        if charged != Usage::default() {
+            let row = self.row(clock.unix_ms / DAY_MS, owner(account, user));
+            row.usage.milli_ms += charged.milli_ms;
+            row.usage.billed += charged.billed;
+        }
     }
 
     /// Charges an owner until now, and from now on at a rate that is higher, or lower, by `by`.
@@ -90,7 +126,7 @@ impl UsageTable {
         if by == Rate::default() {
             return;
         }
-        let owner = Owner { account: account.to_owned(), user: user.to_owned() };
+        let owner = owner(account, user);
         self.settle(clock, &owner);
         self.note_rate(&owner);
         let (rate, _) = self.rates.entry(owner.clone()).or_insert((Rate::default(), clock.now));
@@ -162,7 +198,8 @@ impl UsageTable {
     pub(super) fn saved_row(&self, day: u64, owner: &Owner) -> Option<SavedRow> {
         let row = self.days.get(&day)?.get(owner)?;
         let Owner { account, user } = owner.clone();
-        Some(SavedRow { day, account, user, usage: row.usage, jobs: row.jobs })
+        let Row { usage, jobs, activity, unknown_milli_ms } = *row;
+        Some(SavedRow { day, account, user, usage, jobs, activity, unknown_milli_ms })
     }
 
     /// Returns at which rate an owner is charged, to be saved.
@@ -182,9 +219,9 @@ impl UsageTable {
     pub(super) fn restore(since_unix_ms: u64, rows: Vec<SavedRow>, rates: Vec<SavedRate>) -> Self {
         let mut table =
             Self { since_unix_ms, days: BTreeMap::new(), rows: rows.len(), rates: BTreeMap::new(), changes: None };
-        for SavedRow { day, account, user, usage, jobs } in rows {
+        for SavedRow { day, account, user, usage, jobs, activity, unknown_milli_ms } in rows {
             let rows = Arc::make_mut(table.days.entry(day).or_default());
-            rows.insert(Owner { account, user }, Row { usage, jobs });
+            rows.insert(Owner { account, user }, Row { usage, jobs, activity, unknown_milli_ms });
         }
         for SavedRate { account, user, rate, settled } in rates {
             table.rates.insert(Owner { account, user }, (rate, Millis(settled)));
@@ -209,6 +246,17 @@ pub struct UsageView {
 }
 
 impl UsageView {
+    /// Counts the device time of a running job whose use is unknown.
+    pub(super) fn unknown(&mut self, clock: Clock, account: &str, user: &str, used: Usage) {
+        let owner = owner(account, user);
+        // A day with too many rows may have no row of this owner.
+        if let Some(row) =
+            self.days.get_mut(&(clock.unix_ms / DAY_MS)).and_then(|day| Arc::make_mut(day).get_mut(&owner))
+        {
+            row.unknown_milli_ms += used.milli_ms;
+        }
+    }
+
     /// Returns sums, of one user or of all, by name.
     #[must_use]
     pub fn by(&self, by: UsageBy, user: Option<&str>) -> Vec<UsageLine> {
@@ -222,10 +270,7 @@ impl UsageView {
                 UsageBy::Account => owner.account.clone(),
                 UsageBy::Day => day_text(day),
             };
-            let sum = sums.entry(name).or_default();
-            sum.usage.milli_ms += row.usage.milli_ms;
-            sum.usage.billed += row.usage.billed;
-            sum.jobs += row.jobs;
+            sums.entry(name).or_default().add(row);
         }
         sums.into_iter().map(|(name, row)| UsageLine { name, row }).collect()
     }
@@ -233,6 +278,10 @@ impl UsageView {
     fn rows(&self) -> impl Iterator<Item = (u64, &Owner, &Row)> {
         self.days.iter().flat_map(|(day, rows)| rows.iter().map(|(owner, row)| (*day, owner, row)))
     }
+}
+
+fn owner(account: &str, user: &str) -> Owner {
+    Owner { account: account.to_owned(), user: user.to_owned() }
 }
 
 /// Returns a day as `2026-11-29`, by its number since 1970.

@@ -8,6 +8,7 @@ pub(super) const FILE: &[&str] = &[
     "grace",
     "backfill",
     "keep",
+    "idle",
     "linger",
     "longest-wait",
     "sharers",

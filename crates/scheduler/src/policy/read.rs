@@ -58,13 +58,14 @@ fn file(document: &DeTable<'_>, inventory: Option<&Inventory>, findings: &mut Fi
     let (accounts, rules) = drafts.into_iter().map(|draft| (draft.account, draft.rules)).unzip();
     let rules: Vec<AccountRules> = rules;
     SitePolicy {
-        core: Policy { accounts, default_limit_ms: rules.first().and_then(|site| site.default_limit_ms), ..core },
-        rules,
         others_jobs: others_jobs(&file, findings),
         memory_quota: file.size("memory-quota", findings),
         stream_quota: file.number("stream-quota", 1..=32, findings).and_then(|streams| u32::try_from(streams).ok()),
         session_time_ms: file.time("session-time", false, findings),
+        idle_ms: idle(&file, core.grace_ms, findings),
         linger_ms: file.time("linger", true, findings).unwrap_or(LINGER_MS),
+        core: Policy { accounts, default_limit_ms: rules.first().and_then(|site| site.default_limit_ms), ..core },
+        rules,
     }
 }
 
@@ -114,6 +115,16 @@ fn billing(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> Vec<(ClassFilter
     }
     weights.sort_by_key(|(class, _)| (class.model.is_none(), *class == ClassFilter::ALL));
     weights
+}
+
+/// The warning comes the grace before the end.
+fn idle(file: &Keys<'_, '_>, grace_ms: u64, findings: &mut Findings<'_>) -> Option<u64> {
+    let idle_ms = file.time("idle", false, findings)?;
+    if idle_ms <= grace_ms {
+        let place = file.get("idle").map_or(0..0, Spanned::span);
+        findings.add(place, "idle is longer than the grace before the end: make idle longer, or grace shorter");
+    }
+    Some(idle_ms)
 }
 
 fn others_jobs(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> OthersJobs {

@@ -117,6 +117,8 @@ pub struct SitePolicy {
     pub stream_quota: Option<u32>,
     /// Longest time of a session, in milliseconds; `None`: no limit.
     pub session_time_ms: Option<u64>,
+    /// Time after which a job that did nothing with its exclusive devices is ended, in milliseconds; `None`: never.
+    pub idle_ms: Option<u64>,
     /// The time for which a job of ranks or programs goes on without a session, in milliseconds.
     pub linger_ms: u64,
 }
@@ -131,6 +133,7 @@ impl Default for SitePolicy {
             memory_quota: None,
             stream_quota: None,
             session_time_ms: None,
+            idle_ms: None,
             linger_ms: LINGER_MS,
         }
     }

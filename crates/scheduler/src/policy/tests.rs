@@ -23,6 +23,7 @@ memory-quota = "20G"
 stream-quota = 16
 session-time = "2d"
 linger = "45s"
+idle = "30m"
 
 [billing]
 nvidia = 2
@@ -105,6 +106,7 @@ fn every_key_is_read() {
     assert_eq!(policy.others_jobs, OthersJobs::All);
     assert_eq!((policy.memory_quota, policy.stream_quota), (Some(20 << 30), Some(16)));
     assert_eq!((policy.session_time_ms, policy.linger_ms), (Some(48 * HOUR), 45_000));
+    assert_eq!((policy.idle_ms, SitePolicy::default().idle_ms), (Some(HOUR / 2), None));
     assert_eq!(SitePolicy::default().linger_ms, 30_000);
     let names: Vec<&str> = core.accounts.iter().map(|account| account.name.as_str()).collect();
     assert_eq!(names, ["site", "physics", "lattice", "default"], "parents first, else as in the file");
@@ -447,4 +449,12 @@ fn every_key_is_documented() {
         [keys::FILE, keys::SITE, keys::ACCOUNT, keys::USER].into_iter().flatten().copied().collect();
     let missing: Vec<&&str> = all.iter().filter(|key| !document.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn an_idle_time_leaves_room_for_the_warning_before_the_end() {
+    let short = "idle = \"1m\"\n[site]\n";
+    let [(1, marked, why)] = &wrong(short)[..] else { panic!("{:?}", wrong(short)) };
+    assert!(marked == "\"1m\"" && why.contains("idle is longer than the grace"), "{marked} {why}");
+    assert_eq!(read("grace = \"0s\"\nidle = \"1m\"\n").idle_ms, Some(60_000));
 }

@@ -54,6 +54,7 @@ impl SitePolicy {
         }
         number("stream-quota", self.stream_quota, to)?;
         time("session-time", self.session_time_ms, to)?;
+        time("idle", self.idle_ms, to)?;
         time("linger", (self.linger_ms != LINGER_MS).then_some(self.linger_ms), to)
     }
 

@@ -195,6 +195,16 @@ impl Scheduler {
         }
     }
 
+    /// Charges an account for device time that no job of it held.
+    pub(super) fn use_up(&mut self, account: &str, device: DeviceId, milli_ms: u64) {
+        let Some(class) = self.pool.spot(device).map(|spot| self.pool.device(spot).class) else { return };
+        let account = self.accounts.named(account).unwrap_or(0);
+        self.accounts.use_up(self.now, account, class, milli_ms);
+        if self.accounts.get(account).is_leaf {
+            self.touch(account);
+        }
+    }
+
     /// Ends a running job. Its devices are free when their agents have confirmed it.
     pub(super) fn end(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };

@@ -17,7 +17,7 @@ mod timers;
 mod view;
 
 use crate::accounts::{Accounts, Head};
-use crate::effect::Effect;
+use crate::effect::{Effect, EndCause};
 use crate::ids::{JobId, ReservationId};
 use crate::input::{DrainTarget, Input, Reservation};
 use crate::job::Job;
@@ -179,6 +179,12 @@ impl Scheduler {
             Input::SessionClosed { job, .. } => self.count_session(job, false),
             Input::Released { job, node } => self.released(job, node),
             Input::PolicyApplied { policy, by } => self.apply_policy(*policy, &by, effects),
+            Input::Used { account, device, milli_ms } => self.use_up(&account, device, milli_ms),
+            Input::Idle { job } => {
+                if self.jobs.get(&job).is_some_and(|job| job.phase == Phase::Running) {
+                    self.end(job, EndCause::Idle, effects);
+                }
+            }
             Input::AccountAdded(account) => self.add_account(*account),
             Input::MonthBegan => self.accounts.begin_month(self.now),
             Input::Reserve { reservation, by } => self.reserve(reservation, &by, effects),

@@ -197,6 +197,17 @@ impl History {
             94 => Input::Pause { paused: self.random.one_in(3), by },
             95 => Input::MonthBegan,
             96 => self.another_user(),
+            97 => match self.some_device() {
+                Some(device) => {
+                    let account = self.random.pick(&self.accounts);
+                    Input::Used { account, device, milli_ms: self.random.below(10_000_000) }
+                }
+                None => Input::Tick,
+            },
+            98 => match some(&mut self.random, &self.running) {
+                Some(job) => Input::Idle { job },
+                None => Input::Tick,
+            },
             _ => Input::Tick,
         }
     }

@@ -212,6 +212,8 @@ impl World {
                     let link = self.agents[agent].link.ok_or_else(|| format!("{word:?} has no receiver"))?;
                     let input = match word {
                         Word::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
+                        Word::Used(uses) => Input::AgentUsed { link, uses },
+                        Word::UseEnded(sessions) => Input::UseEnded { link, sessions },
                         Word::Started(grant) => Input::ExecutorStarted { link, grant },
                         Word::Ended(session, why) => Input::ExecutorEnded { link, session, why },
                         Word::JobReleased(job) => Input::JobReleased { link, job },

@@ -203,6 +203,7 @@ impl Shared {
                 own: Mutex::default(),
             };
             let config = ExecutorConfig {
+                report: Arc::new(|_| ()),
                 node: self.node,
                 node_name: node_name(self.node),
                 session: hello.session,

@@ -157,6 +157,20 @@ impl Naive {
         Ordering::Equal
     }
 
+    pub(super) fn use_up(&mut self, account: &str, device: DeviceId, milli_ms: u64) {
+        let Some(node) = self.nodes.iter().position(|node| node.id == device.node) else { return };
+        let Some(found) = self.nodes[node].devices.iter().find(|known| known.ordinal == device.ordinal) else { return };
+        let (class, at) = (found.class, self.policy.account(account).map_or(0, |at| at.index()));
+        for above in self.path(at) {
+            self.settle(above);
+            self.accounts[above].used[class] += milli_ms;
+            self.accounts[above].total += u128::from(milli_ms);
+        }
+        if self.is_leaf(at) {
+            self.touch(at);
+        }
+    }
+
     pub(super) fn apply_policy(&mut self, policy: Policy, effects: &mut Vec<Effect>) {
         (0..self.accounts.len()).for_each(|account| self.settle(account));
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {

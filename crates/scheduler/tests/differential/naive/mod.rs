@@ -185,6 +185,12 @@ impl Naive {
                 self.forget(job);
             }
             Input::PolicyApplied { policy, .. } => self.apply_policy(*policy, effects),
+            Input::Used { account, device, milli_ms } => self.use_up(&account, device, milli_ms),
+            Input::Idle { job } => {
+                if self.jobs.get(&job).is_some_and(|job| job.phase == NPhase::Running) {
+                    self.finish(job, EndCause::Idle, effects);
+                }
+            }
             Input::AccountAdded(account) => {
                 if self.policy.account(&account.name).is_none() {
                     self.policy.accounts.push(*account);

@@ -1,0 +1,187 @@
+//! What sessions did on devices, as their programs and agents report it: charged to users, and counted for jobs.
+//!
+//! Reports hold counters that only grow. The growth since the last report counts, so that a lost or repeated report
+//! changes nothing. No report is believed for more than the time since the session's start allows.
+
+use super::allocations::Allocations;
+use super::effect::Effect;
+use super::input::{ClientId, LinkId};
+use super::session::{Origin, Session};
+use super::session_uses::{Charged, Ended, Reporter, SessionUses};
+use super::state::Cluster;
+use super::time::Millis;
+use accord_scheduler::ledger::Activity;
+use accord_scheduler::{Input, JobId, Usage};
+use accord_types::{DeviceId, DeviceUse, NodeId, SessionId};
+
+/// Time in which agents and programs name the sessions of an earlier coordinator, in milliseconds.
+const NAMED_WITHIN_MS: u64 = 60_000;
+
+impl Cluster {
+    /// A program reports what it did on devices that it drives itself.
+    pub(super) fn program_used(&mut self, now: Millis, client: ClientId, uses: &[(DeviceId, DeviceUse)]) {
+        let Some(&id) = self.clients.get(&client) else { return };
+        for (device, used) in uses {
+            self.used(now, id, (*device, Reporter::Program), *used);
+        }
+    }
+
+    /// An agent reports what sessions did on its devices.
+    pub(super) fn agent_used(
+        &mut self,
+        now: Millis,
+        link: LinkId,
+        uses: &[(SessionId, u32, DeviceUse)],
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(node) = self.hear(now, link, out) else { return };
+        for (session, ordinal, used) in uses {
+            self.used(now, *session, (DeviceId { node, ordinal: *ordinal }, Reporter::Agent), *used);
+        }
+    }
+
+    /// A program announces that it uses a device: reports will follow.
+    pub(super) fn uses_some(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let charged = || charged(&self.allocations, session);
+        let known = self.device_uses.open(session, self.started_unix_ms, charged);
+        if known.is_some_and(|uses| !uses.uses_some)
+            && let Some(uses) = self.device_uses.sessions.get_mut(&id)
+        {
+            uses.uses_some = true;
+        }
+    }
+
+    /// A session is over. The last reports of its executors are still to come.
+    pub(super) fn uses_end(&mut self, session: &Session) {
+        let table = &mut self.device_uses;
+        if !session.executors.is_empty() {
+            table.open(session, self.started_unix_ms, || charged(&self.allocations, session));
+            let ended = Ended { nodes: session.nodes.clone(), executors: session.executors.clone() };
+            if let Some(oldest) = table.end(session.id, ended) {
+                self.forget_uses(oldest);
+            }
+        } else {
+            self.forget_uses(session.id);
+        }
+    }
+
+    /// Executors of sessions have ended on a node, after their last reports.
+    pub(super) fn use_ended(&mut self, now: Millis, link: LinkId, sessions: &[SessionId], out: &mut Vec<Effect>) {
+        let Some(node) = self.hear(now, link, out) else { return };
+        for session in sessions {
+            self.executor_uses_end(*session, node);
+        }
+    }
+
+    fn executor_uses_end(&mut self, id: SessionId, node: NodeId) {
+        let uses = self.device_uses.sessions.get_mut_unnoted(&id);
+        let Some(ended) = uses.and_then(|uses| uses.ended.as_mut()) else { return };
+        ended.executors.remove(&node);
+        if ended.executors.is_empty() {
+            self.forget_uses(id);
+        }
+    }
+
+    /// No report on a session will follow.
+    fn forget_uses(&mut self, id: SessionId) {
+        let is_silent = self.device_uses.is_silent(id);
+        let uses = self.device_uses.remove(id);
+        if let Some(SessionUses { charged: Charged::Job(job), .. }) = uses
+            && is_silent
+        {
+            self.allocations.books_mut().ledger_mut().job_use_unknown(job);
+        }
+    }
+
+    /// Gives up restored sessions that were not named in time.
+    pub(super) fn end_unnamed_uses(&mut self, now: Millis) {
+        if now < self.began.plus(NAMED_WITHIN_MS) {
+            return;
+        }
+        for id in std::mem::take(&mut self.device_uses.unnamed) {
+            if let Some(oldest) = self.device_uses.end_reported(id) {
+                self.forget_uses(oldest);
+            }
+        }
+    }
+
+    fn used(&mut self, now: Millis, id: SessionId, key: (DeviceId, Reporter), used: DeviceUse) {
+        let (device, by) = key;
+        let open = self.sessions.get(&id);
+        let known = match open {
+            Some(session) => {
+                let charged = || charged(&self.allocations, session);
+                self.device_uses.open(session, self.started_unix_ms, charged).map(|uses| &*uses)
+            }
+            None => self.device_uses.sessions.get(&id),
+        };
+        let node = self.nodes.get(&device.node);
+        let Some(info) = node.and_then(|node| node.device(device.ordinal)) else { return };
+        // The lease of an earlier coordinator's session is known to its agents only. Its program drives its own node's devices.
+        let is_own = |session: &Session| {
+            by == Reporter::Program
+                && session.origin != Origin::Own
+                && node.is_some_and(|node| node.name == session.node_name)
+        };
+        if !known.is_some_and(|known| known.has(device, open) || open.is_some_and(is_own)) {
+            return;
+        }
+        let used = DeviceUse { held: used.held.min(info.memory), ..used };
+        let Some((charged, activity, is_unknown)) = self.device_uses.count(now, id, key, used) else { return };
+        match charged {
+            Charged::Job(job) => self.allocations.job_did(now, job, activity, is_unknown),
+            Charged::User(user) => self.allocations.program_did(now, &user, device, activity),
+        }
+    }
+
+    /// Returns what all sessions did on devices since the coordinator's start.
+    pub fn done_on_devices(&self) -> Activity {
+        self.device_uses.done
+    }
+
+    /// Returns the use of each device by a session so far, and the memory that it holds there now.
+    pub fn device_uses(&self, session: SessionId) -> impl Iterator<Item = (DeviceId, DeviceUse)> + '_ {
+        self.device_uses.of(session)
+    }
+}
+
+/// The account of a session's use.
+fn charged(allocations: &Allocations, session: &Session) -> Charged {
+    let job = session.job.and_then(|key| allocations.job_by_key(key));
+    job.map_or_else(|| Charged::User(session.owner.user.clone()), Charged::Job)
+}
+
+impl Allocations {
+    /// Counts what a job did with its devices.
+    fn job_did(&mut self, now: Millis, id: JobId, activity: Activity, is_unknown: bool) {
+        let books = self.books_mut();
+        let clock = books.clock(now);
+        books.ledger_mut().job_did(clock, id, activity);
+        if is_unknown {
+            books.ledger_mut().job_use_unknown(id);
+        }
+        if !activity.is_none() {
+            self.job_is_active(now, id);
+        }
+    }
+
+    /// Charges a user's account for a device that a program used without asking for it.
+    fn program_did(&mut self, now: Millis, user: &str, device: DeviceId, activity: Activity) {
+        if activity.is_none() {
+            return;
+        }
+        let account = self.account_of(user, None).unwrap_or_else(|_| accord_scheduler::policy::SITE.to_owned());
+        let leaf = self.know_user(&account, user).unwrap_or_else(|| account.clone());
+        let scheduler = self.scheduler();
+        let weight = scheduler.class_of(device).map_or(1_000, |class| scheduler.policy().billing_of(class));
+        let milli_ms = activity.busy_ms.saturating_mul(1_000);
+        let charged = Usage { milli_ms: milli_ms.into(), billed: u128::from(milli_ms) * u128::from(weight) };
+        if milli_ms > 0 {
+            self.push(Input::Used { account: leaf, device, milli_ms });
+        }
+        let books = self.books_mut();
+        let clock = books.clock(now);
+        books.ledger_mut().program_did(clock, &account, user, charged, activity);
+    }
+}

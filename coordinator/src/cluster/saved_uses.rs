@@ -1,0 +1,108 @@
+//! The use of devices by sessions, as it is kept over a restart: reports after it count from where the last ones ended.
+
+use super::session_uses::{Charged, Reported, Reporter, SessionUses};
+use super::time::Millis;
+use accord_scheduler::JobId;
+use accord_scheduler::saved::SavedDevice;
+use accord_types::{DeviceId, DeviceUse, SessionId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The use of devices by one session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct UseRecord {
+    session: u64,
+    charged: SavedCharged,
+    since: u64,
+    is_earlier: bool,
+    uses_some: bool,
+    has_ended: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum SavedCharged {
+    Job(u64),
+    User(String),
+}
+
+/// The use of one device by one session, as one sender reports it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct ReportRecord {
+    session: u64,
+    device: SavedDevice,
+    by_agent: bool,
+    base: SavedUse,
+    counted: SavedUse,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct SavedUse {
+    busy_ms: Option<u64>,
+    bytes_in: u64,
+    bytes_out: u64,
+    held: u64,
+}
+
+impl From<DeviceUse> for SavedUse {
+    fn from(used: DeviceUse) -> Self {
+        let DeviceUse { busy_ms, bytes_in, bytes_out, held } = used;
+        Self { busy_ms, bytes_in, bytes_out, held }
+    }
+}
+
+impl From<SavedUse> for DeviceUse {
+    fn from(saved: SavedUse) -> Self {
+        let SavedUse { busy_ms, bytes_in, bytes_out, held } = saved;
+        Self { busy_ms, bytes_in, bytes_out, held }
+    }
+}
+
+/// Returns a session's use without its reports, to be saved.
+pub(super) fn saved(session: SessionId, uses: &SessionUses) -> UseRecord {
+    UseRecord {
+        session: session.0,
+        charged: match &uses.charged {
+            Charged::Job(job) => SavedCharged::Job(job.0),
+            Charged::User(user) => SavedCharged::User(user.clone()),
+        },
+        since: uses.since.0,
+        is_earlier: uses.is_earlier,
+        uses_some: uses.uses_some,
+        has_ended: uses.ended.is_some(),
+    }
+}
+
+/// Returns a session's use as it was saved, and whether the session has ended. The session's devices are those that were
+/// reported, until its agents or its program name it.
+pub(super) fn restored(record: UseRecord) -> (SessionId, SessionUses, bool) {
+    let uses = SessionUses {
+        charged: match record.charged {
+            SavedCharged::Job(job) => Charged::Job(JobId(job)),
+            SavedCharged::User(user) => Charged::User(user),
+        },
+        since: Millis(record.since),
+        is_earlier: record.is_earlier,
+        uses_some: record.uses_some,
+        reports: BTreeMap::new(),
+        ended: None,
+    };
+    (SessionId(record.session), uses, record.has_ended)
+}
+
+/// Returns a report, to be saved.
+pub(super) fn saved_report(session: SessionId, (device, by): (DeviceId, Reporter), reported: Reported) -> ReportRecord {
+    ReportRecord {
+        session: session.0,
+        device: device.into(),
+        by_agent: by == Reporter::Agent,
+        base: reported.base.into(),
+        counted: reported.counted.into(),
+    }
+}
+
+/// Returns a report as it was saved.
+pub(super) fn restored_report(record: ReportRecord) -> (SessionId, (DeviceId, Reporter), Reported) {
+    let by = if record.by_agent { Reporter::Agent } else { Reporter::Program };
+    let reported = Reported { base: record.base.into(), counted: record.counted.into() };
+    (SessionId(record.session), (record.device.into(), by), reported)
+}

@@ -1,0 +1,405 @@
+//! Reports of programs and agents on the use of devices: charged once, bounded, and decisive for the end of idle jobs.
+
+// Other tests use the rest of the module.
+#[allow(dead_code)]
+mod bench;
+mod requests;
+
+use accord_coordinator::cluster::{
+    ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Records, Registration, Restart,
+};
+use accord_scheduler::JobId;
+use accord_scheduler::ledger::{Activity, Row, UsageBy};
+use accord_scheduler::policy::SitePolicy;
+use accord_types::{DeviceId, DeviceUse, NodeId, SessionId, SessionKey, SessionRequest};
+use bench::{ALICE, Bench, KEY, grant, registration};
+use proptest::prelude::*;
+use requests::request;
+
+const MINUTE: u64 = 60_000;
+
+fn key(program: u64) -> SessionKey {
+    let mut key = KEY;
+    key.0[..8].copy_from_slice(&program.to_le_bytes());
+    key
+}
+
+fn used(busy_ms: u64, bytes_in: u64) -> DeviceUse {
+    DeviceUse { busy_ms: Some(busy_ms), bytes_in, bytes_out: bytes_in.saturating_mul(2), held: 64 }
+}
+
+/// A coordinator with an agent of two devices, and a policy.
+fn with_policy(text: &str) -> Bench {
+    let mut bench = Bench::new();
+    bench.now = MINUTE;
+    bench.give(Input::Tick);
+    bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
+    let text = format!("{text}\n[account.physics]\nusers = [\"*\"]\n");
+    let policy = Box::new(SitePolicy::read(&text, None).unwrap());
+    bench.give(Input::ApplyPolicy { policy, by: "admin root".into() });
+    bench
+}
+
+impl Bench {
+    fn open(&mut self, client: u64, devices: Option<&str>) -> SessionId {
+        let request = SessionRequest { devices: devices.map(str::to_owned), ..request("h1") };
+        let effects =
+            self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() });
+        let granted = effects.iter().find_map(|effect| match effect {
+            Effect::ToClient(_, ClientPush::Granted(session)) => Some(*session),
+            _ => None,
+        });
+        granted.unwrap_or_else(|| panic!("{effects:?}"))
+    }
+
+    /// The only node.
+    fn node(&self) -> NodeId {
+        self.cluster.nodes().next().unwrap().id
+    }
+
+    fn program_used(&mut self, client: u64, ordinal: u32, used: DeviceUse) -> Vec<Effect> {
+        let device = DeviceId { node: self.node(), ordinal };
+        self.give(Input::ProgramUsed { client: ClientId(client), uses: vec![(device, used)] })
+    }
+
+    fn agent_used(&mut self, session: SessionId, ordinal: u32, used: DeviceUse) -> Vec<Effect> {
+        self.give(Input::AgentUsed { link: LinkId(1), uses: vec![(session, ordinal, used)] })
+    }
+
+    fn pass(&mut self, ms: u64) -> Vec<Effect> {
+        let (mut effects, until) = (Vec::new(), self.now + ms);
+        while self.now < until {
+            self.now += 1_000;
+            self.give(Input::Heartbeat { link: LinkId(1), sessions: Vec::new() });
+            effects.extend(self.give(Input::Tick));
+        }
+        effects
+    }
+
+    fn row(&mut self) -> Row {
+        let now = Millis(self.now);
+        self.cluster.usage(now).by(UsageBy::User, None).first().map(|line| line.row).unwrap_or_default()
+    }
+
+    /// Warnings to programs, and the reason why a job has ended.
+    fn told(effects: &[Effect]) -> (Vec<String>, Option<String>) {
+        let mut told = (Vec::new(), None);
+        for effect in effects {
+            match effect {
+                Effect::ToClient(_, ClientPush::Warning(text)) => told.0.push(text.clone()),
+                Effect::ToClient(_, ClientPush::Ended(text)) => told.1 = Some(text.clone()),
+                _ => {}
+            }
+        }
+        told
+    }
+}
+
+#[test]
+fn a_program_that_asks_for_nothing_is_charged_what_it_uses() {
+    let mut bench = with_policy("[billing]\nany = 2\n");
+    bench.open(1, None);
+    bench.pass(10 * MINUTE);
+    assert_eq!(bench.row(), Row::default(), "its lease costs nothing");
+    bench.program_used(1, 0, used(4 * MINUTE, 10));
+    // The same report again.
+    bench.program_used(1, 0, used(4 * MINUTE, 10));
+    let row = bench.row();
+    assert_eq!((row.usage.milli_ms, row.usage.billed), (4 * 60_000_000, 8 * 60_000_000_000));
+    assert_eq!((row.activity.busy_ms, row.activity.bytes_in, row.activity.bytes_out), (4 * MINUTE, 10, 20));
+    // Fair share and monthly budgets see it.
+    assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap(), row.usage);
+    assert_eq!(bench.cluster.scheduler().usage("site").unwrap(), row.usage);
+    assert!(bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs.is_empty());
+}
+
+#[test]
+fn a_device_is_busy_no_longer_than_time_passes() {
+    let mut bench = with_policy("");
+    bench.open(1, None);
+    bench.pass(MINUTE);
+    bench.program_used(1, 0, used(u64::MAX, u64::MAX));
+    bench.program_used(1, 0, used(0, 0));
+    bench.program_used(1, 0, used(u64::MAX, u64::MAX));
+    let row = bench.row();
+    assert!((MINUTE..=MINUTE + 2_000).contains(&row.activity.busy_ms), "{row:?}");
+    assert!(row.activity.bytes_in < 1 << 52 && row.activity.bytes_out < 1 << 52, "{row:?}");
+    // A flood of reports charges nothing more.
+    for _ in 0..1_000 {
+        bench.program_used(1, 0, used(u64::MAX, u64::MAX));
+    }
+    assert_eq!(bench.row(), row);
+    // The rest of an exaggerated report counts as time passes.
+    bench.pass(MINUTE);
+    bench.program_used(1, 0, used(u64::MAX, 0));
+    assert!((2 * MINUTE..=2 * MINUTE + 2_000).contains(&bench.row().activity.busy_ms), "{:?}", bench.row());
+}
+
+#[test]
+fn reports_on_foreign_devices_and_sessions_change_nothing() {
+    let mut bench = with_policy("");
+    bench.open(1, Some("1:cpu"));
+    let session = bench.open(2, Some("1:cpu"));
+    let own = bench.cluster.session(session).unwrap().lease.devices[0].ordinal;
+    bench.pass(MINUTE);
+    // Another job's device, a device and nodes that do not exist, a session that does not exist.
+    for ordinal in [1 - own, 77] {
+        bench.program_used(2, ordinal, used(1_000, 1));
+        bench.agent_used(session, ordinal, used(1_000, 1));
+    }
+    let nowhere = DeviceId { node: NodeId(u32::MAX), ordinal: own };
+    bench.give(Input::ProgramUsed { client: ClientId(2), uses: vec![(nowhere, used(1_000, 1))] });
+    bench.program_used(3, own, used(1_000, 1));
+    bench.agent_used(SessionId(77), own, used(1_000, 1));
+    assert_eq!(bench.row().activity, Activity::default());
+    assert_eq!(bench.cluster.device_uses(session).count(), 0);
+    // Its own device counts, and it holds no more memory than the device has.
+    bench.program_used(2, own, DeviceUse { held: u64::MAX, ..used(1_000, 1) });
+    let (device, shown) = bench.cluster.device_uses(session).next().unwrap();
+    assert_eq!((device.ordinal, shown), (own, DeviceUse { held: 1, ..used(1_000, 1) }));
+    assert_eq!(bench.row().activity.busy_ms, 1_000);
+}
+
+#[test]
+fn a_job_s_use_includes_the_last_reports_of_its_executors() {
+    let mut bench = with_policy("");
+    let session = bench.open(1, Some("2:cpu"));
+    bench.pass(MINUTE);
+    bench.program_used(1, 0, used(20_000, 1));
+    bench.agent_used(session, 1, used(10_000, 2));
+    let job = |bench: &Bench| bench.cluster.job_use(Millis(bench.now), JobId(1)).unwrap().1;
+    assert_eq!((job(&bench).activity.busy_ms, job(&bench).is_unknown), (30_000, false));
+    let grant = bench.cluster.session(session).unwrap();
+    let grant = accord_types::SessionGrant {
+        session,
+        key: grant.owner.key,
+        user: ALICE.into(),
+        ends_in_ms: None,
+        program: grant.program.clone(),
+        node_name: grant.node_name.clone(),
+        pid: grant.pid,
+        rank: None,
+        ordinals: vec![0, 1],
+        memory_quota: 0,
+        stream_quota: 0,
+        plain_tcp: false,
+        opened_unix_ms: 0,
+        job: grant.job,
+    };
+    bench.give(Input::ExecutorStarted { link: LinkId(1), grant });
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    // The executor ends after its session, of which the agent confirms the end at once.
+    bench.give(Input::ExecutorEnded { link: LinkId(1), session, why: String::new() });
+    bench.agent_used(session, 1, used(12_000, 5));
+    bench.agent_used(session, 0, used(500, 0));
+    let page = bench.cluster.ended_jobs(Millis(bench.now), None, None);
+    let did = page.jobs[0].did;
+    assert_eq!((did.activity.busy_ms, did.activity.bytes_in, did.is_unknown), (32_500, 6, false));
+    assert_eq!(bench.row().activity, did.activity);
+    // Nothing is charged but what it holds.
+    assert_eq!(bench.row().usage, page.jobs[0].used);
+}
+
+#[test]
+fn use_that_is_not_reported_is_unknown() {
+    let mut bench = with_policy("");
+    bench.open(1, Some("1:cpu"));
+    bench.give(Input::Uses { client: ClientId(1), device: 0 });
+    bench.pass(MINUTE);
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    assert!(bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs[0].did.is_unknown);
+    let row = bench.row();
+    assert_eq!(row.unknown_milli_ms, row.usage.milli_ms);
+    // A program that never used a device is known to have done nothing.
+    bench.give(Input::JobReleased { link: LinkId(1), job: key(1) });
+    bench.open(2, Some("1:cpu"));
+    bench.give(Input::ClientGone { client: ClientId(2) });
+    assert!(!bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs[0].did.is_unknown);
+}
+
+#[test]
+fn the_use_by_an_executor_that_ends_without_a_report_is_unknown() {
+    let mut bench = with_policy("");
+    let session = bench.open(1, Some("1:cpu"));
+    bench.give(Input::Uses { client: ClientId(1), device: 0 });
+    let job = bench.cluster.session(session).unwrap().job;
+    let grant = accord_types::SessionGrant { job, ..grant(session, key(1), ALICE) };
+    bench.give(Input::ExecutorStarted { link: LinkId(1), grant });
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    let did = |bench: &Bench| bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs[0].did;
+    assert!(!did(&bench).is_unknown, "it may report");
+    // An agent confirms the end of a session before that of its executor.
+    bench.give(Input::ExecutorEnded { link: LinkId(1), session, why: String::new() });
+    assert!(!did(&bench).is_unknown, "it may still report");
+    bench.give(Input::UseEnded { link: LinkId(1), sessions: vec![session] });
+    assert!(did(&bench).is_unknown);
+    // Nothing counts after the end.
+    bench.agent_used(session, 0, used(500, 1));
+    assert_eq!(did(&bench).activity, Activity::default());
+}
+
+#[test]
+fn an_exclusive_job_that_does_nothing_is_warned_and_ended() {
+    let mut bench = with_policy("idle = \"30m\"\ngrace = \"2m\"\n");
+    bench.open(1, Some("1:cpu"));
+    bench.program_used(1, 0, used(0, 0));
+    bench.pass(10 * MINUTE);
+    bench.program_used(1, 0, used(1_000, 0));
+    let (warned, ended) = Bench::told(&bench.pass(27 * MINUTE));
+    assert_eq!((warned.len(), ended), (0, None));
+    let (warned, ended) = Bench::told(&bench.pass(MINUTE + 2_000));
+    assert_eq!((warned.len(), &ended), (1, &None), "{warned:?}");
+    assert!(warned[0].contains("job 1 has done nothing with its devices for 28m"), "{warned:?}");
+    // It does something, and is warned again.
+    bench.program_used(1, 0, used(1_000, 7));
+    assert_eq!(Bench::told(&bench.pass(27 * MINUTE)), (Vec::new(), None));
+    let (warned, ended) = Bench::told(&bench.pass(4 * MINUTE));
+    assert!(
+        warned.len() == 1 && ended.as_ref().is_some_and(|why| why.contains("did nothing with its devices")),
+        "{ended:?}"
+    );
+    let page = bench.cluster.ended_jobs(Millis(bench.now), None, None);
+    assert_eq!(page.jobs[0].cause, accord_scheduler::EndCause::Idle);
+    assert_eq!(page.jobs[0].events.len(), 2, "{page:?}");
+}
+
+#[test]
+fn a_job_whose_use_is_unknown_or_that_shares_its_devices_is_not_ended_as_idle() {
+    for (devices, report) in
+        [("1:cpu", Some(DeviceUse { busy_ms: None, ..used(0, 0) })), ("1:cpu", None), ("1:cpu:50%", Some(used(0, 0)))]
+    {
+        let mut bench = with_policy("idle = \"5m\"\n");
+        bench.open(1, Some(devices));
+        bench.give(Input::Uses { client: ClientId(1), device: 0 });
+        if let Some(report) = report {
+            bench.program_used(1, 0, report);
+        }
+        assert_eq!(Bench::told(&bench.pass(20 * MINUTE)), (Vec::new(), None), "{devices} {report:?}");
+    }
+    // A job whose program uses no device at all is ended.
+    let mut bench = with_policy("idle = \"5m\"\n");
+    bench.open(1, Some("1:cpu"));
+    assert!(Bench::told(&bench.pass(6 * MINUTE)).1.is_some());
+}
+
+proptest! {
+    /// Reports that are lost, come twice or late: the last one that arrives says what is charged in all.
+    #[test]
+    fn lost_and_repeated_reports_charge_nothing_twice(
+        steps in prop::collection::vec((1u64..30, 0u64..30, 0u8..4), 1..60),
+    ) {
+        let mut bench = with_policy("");
+        bench.open(1, None);
+        let (mut busy, mut bytes, mut told) = (0, 0, (0, 0));
+        for (seconds, busy_s, how) in steps {
+            bench.pass(seconds * 1_000);
+            busy += busy_s.min(seconds) * 1_000;
+            bytes += busy_s;
+            for _ in 0..how {
+                bench.program_used(1, 0, used(busy, bytes));
+                told = (busy, bytes);
+            }
+        }
+        let row = bench.row();
+        prop_assert_eq!((row.activity.busy_ms, row.activity.bytes_in), told);
+        prop_assert_eq!(row.usage.milli_ms, u128::from(told.0) * 1_000);
+    }
+}
+
+const UNIX_MS: u64 = 1_800_000_000_000;
+
+/// A coordinator whose state is kept, and what is kept after each input.
+struct Kept {
+    bench: Bench,
+    epoch: u64,
+    records: Vec<Records>,
+}
+
+impl Kept {
+    fn new() -> Self {
+        let mut kept = Self { bench: Bench::new(), epoch: 0, records: vec![Records::new()] };
+        kept.restart(0);
+        kept
+    }
+
+    /// The coordinator ends, and the inputs after `kept` were not durable. Another one goes on.
+    fn restart(&mut self, kept: usize) {
+        self.epoch += 1;
+        self.records.truncate(kept + 1);
+        let now = Millis(self.bench.now);
+        let restart = Restart { now, unix_ms: UNIX_MS + self.bench.now, epoch: self.epoch };
+        self.bench.cluster = Cluster::restore(Limits::default(), &self.records[kept], restart).unwrap();
+        self.give(Input::Tick);
+    }
+
+    fn give(&mut self, input: Input) -> Vec<Effect> {
+        let effects = self.bench.give(input);
+        let mut records = self.records.last().cloned().unwrap_or_default();
+        for record in self.bench.cluster.take_step().records {
+            record.apply(&mut records);
+        }
+        let all = self.bench.cluster.all_records();
+        let differs = |key: &&String| records.get(*key) != all.get(*key);
+        let wrong: Vec<&String> = records.keys().chain(all.keys()).filter(differs).collect();
+        assert!(wrong.is_empty(), "not recorded: {wrong:?}");
+        self.records.push(records);
+        effects
+    }
+
+    /// The agent registers, and a program opens or continues its session.
+    fn connect(&mut self, session: Option<SessionId>) -> SessionId {
+        let sessions = session.map(|session| grant(session, key(1), ALICE)).into_iter().collect();
+        let registration = Registration { sessions, ..registration("h1") };
+        self.give(Input::Register { link: LinkId(self.epoch), registration });
+        let (client, user) = (ClientId(self.epoch), ALICE.to_owned());
+        match session {
+            Some(session) => {
+                self.give(Input::Attach { client, session, request: request("h1"), key: key(1), user });
+                session
+            }
+            None => {
+                self.give(Input::Open { client, request: request("h1"), key: key(1), user });
+                self.bench.cluster.sessions().next().unwrap().id
+            }
+        }
+    }
+
+    fn report(&mut self, session: SessionId, program: DeviceUse, agent: DeviceUse) {
+        let node = self.bench.node();
+        let uses = vec![(DeviceId { node, ordinal: 0 }, program)];
+        self.give(Input::ProgramUsed { client: ClientId(self.epoch), uses });
+        self.give(Input::AgentUsed { link: LinkId(self.epoch), uses: vec![(session, 1, agent)] });
+    }
+}
+
+proptest! {
+    /// A coordinator is killed at any moment, and forgets inputs that were not durable: the use of devices is charged once.
+    #[test]
+    fn use_is_charged_once_over_restarts(
+        steps in prop::collection::vec((1_u64..20, 0_u64..20, any::<bool>(), prop::option::of(0_usize..6)), 1..25),
+    ) {
+        let mut kept = Kept::new();
+        let session = kept.connect(None);
+        let (mut program, mut agent) = (used(0, 0), used(0, 0));
+        for (seconds, busy_s, reports, lost) in steps {
+            kept.bench.now += seconds * 1_000;
+            let busy_ms = busy_s.min(seconds) * 1_000;
+            program = used(program.busy_ms.unwrap() + busy_ms, program.bytes_in + busy_s);
+            agent = used(agent.busy_ms.unwrap() + busy_ms / 2, agent.bytes_in + 1);
+            if reports {
+                kept.report(session, program, agent);
+            }
+            if let Some(lost) = lost {
+                kept.restart((kept.records.len() - 1).saturating_sub(lost));
+                kept.connect(Some(session));
+            }
+        }
+        kept.report(session, program, agent);
+        let row = kept.bench.row();
+        let busy_ms = program.busy_ms.unwrap() + agent.busy_ms.unwrap();
+        prop_assert_eq!((row.activity.busy_ms, row.activity.bytes_in), (busy_ms, program.bytes_in + agent.bytes_in));
+        prop_assert_eq!(row.usage.milli_ms, u128::from(busy_ms) * 1_000);
+        let shown: u64 = kept.bench.cluster.device_uses(session).filter_map(|(_, used)| used.busy_ms).sum();
+        prop_assert_eq!(shown, busy_ms);
+    }
+}

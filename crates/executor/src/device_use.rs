@@ -1,0 +1,249 @@
+//! Counts and samples what a session does on its devices. Without I/O or clock.
+//!
+//! Launches are not counted: samples show how busy a device is. A sample of a busy device counts for the time since the
+//! last sample. The sum is right on average, however short the work is, because the moments of samples don't depend on it.
+
+use accord_types::DeviceUse;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Time between two samples of busy devices.
+pub const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
+/// Time between two samples of idle devices, and between two reports.
+pub const REPORT_PERIOD: Duration = Duration::from_secs(1);
+/// Samples without use after which the longer period begins.
+const IDLE_SAMPLES: u32 = 8;
+
+/// Bytes of one device, counted where copies and memory are requested.
+#[derive(Debug, Default)]
+pub struct UseCounters {
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    held: AtomicU64,
+}
+
+impl UseCounters {
+    /// Counts bytes that are copied to the device.
+    pub fn copied_in(&self, bytes: u64) {
+        self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that are copied from the device.
+    pub fn copied_out(&self, bytes: u64) {
+        self.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts memory of the device that the session holds from now on.
+    pub fn mapped(&self, bytes: u64) {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts memory that it gives back.
+    pub fn unmapped(&self, bytes: u64) {
+        // The device refuses memory that is returned twice.
+        let _ = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| Some(held.saturating_sub(bytes)));
+    }
+
+    /// Counts the end of the device, which frees its memory.
+    pub fn unmapped_all(&self) {
+        self.held.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns a sample of the device's use. `busy`: whether its queues are not empty; none if that can't be known.
+    pub fn sample(&self, busy: Option<bool>) -> UseSample {
+        let [bytes_in, bytes_out, held] =
+            [&self.bytes_in, &self.bytes_out, &self.held].map(|counter| counter.load(Ordering::Relaxed));
+        UseSample { busy, bytes_in, bytes_out, held }
+    }
+}
+
+/// A device at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UseSample {
+    busy: Option<bool>,
+    bytes_in: u64,
+    bytes_out: u64,
+    held: u64,
+}
+
+/// Makes reports of samples: at most one each [`REPORT_PERIOD`], and only of devices whose use has changed. `K` names a
+/// device.
+#[derive(Debug)]
+pub struct UseSampler<K> {
+    devices: BTreeMap<K, Sampled>,
+    /// The times of the last sample and the last report, since the session's begin.
+    sampled: Option<Duration>,
+    reported: Option<Duration>,
+    idle_samples: u32,
+}
+
+#[derive(Debug)]
+struct Sampled {
+    busy: Option<Duration>,
+    used: DeviceUse,
+    reported: Option<DeviceUse>,
+}
+
+impl<K> Default for UseSampler<K> {
+    fn default() -> Self {
+        Self { devices: BTreeMap::new(), sampled: None, reported: None, idle_samples: 0 }
+    }
+}
+
+impl<K: Copy + Ord> UseSampler<K> {
+    /// Takes samples of devices, at a time since the session's begin.
+    pub fn sample(&mut self, now: Duration, samples: impl IntoIterator<Item = (K, UseSample)>) {
+        let passed = self.sampled.map_or(SAMPLE_PERIOD, |before| now.saturating_sub(before));
+        // A process that was stopped meanwhile knows nothing of that time.
+        let counts = passed.min(2 * self.period());
+        self.sampled = Some(now);
+        self.idle_samples = self.idle_samples.saturating_add(1);
+        for (device, sample) in samples {
+            let device = self.devices.entry(device).or_insert_with(|| Sampled {
+                busy: Some(Duration::ZERO),
+                used: DeviceUse::default(),
+                reported: None,
+            });
+            device.busy =
+                device.busy.zip(sample.busy).map(|(so_far, busy)| if busy { so_far + counts } else { so_far });
+            let busy_ms = device.busy.map(|busy| u64::try_from(busy.as_millis()).unwrap_or(u64::MAX));
+            let UseSample { busy: _, bytes_in, bytes_out, held } = sample;
+            let used = DeviceUse { busy_ms, bytes_in, bytes_out, held };
+            if used != device.used || device.reported.is_none() {
+                self.idle_samples = 0;
+            }
+            device.used = used;
+        }
+    }
+
+    /// Returns the changes since the last report, if one is due. `is_last`: no report follows.
+    pub fn report(&mut self, now: Duration, is_last: bool) -> Vec<(K, DeviceUse)> {
+        if !is_last && self.reported.is_some_and(|before| now.saturating_sub(before) < REPORT_PERIOD) {
+            return Vec::new();
+        }
+        let changed = self.devices.iter_mut().filter(|(_, device)| device.reported != Some(device.used));
+        let report: Vec<(K, DeviceUse)> = changed
+            .map(|(key, device)| {
+                device.reported = Some(device.used);
+                (*key, device.used)
+            })
+            .collect();
+        if !report.is_empty() {
+            self.reported = Some(now);
+        }
+        report
+    }
+
+    /// Has the next report contain everything, for another receiver.
+    pub fn report_again(&mut self) {
+        self.devices.values_mut().for_each(|device| device.reported = None);
+        self.reported = None;
+    }
+
+    /// Returns the time until the next sample.
+    pub fn period(&self) -> Duration {
+        if self.devices.is_empty() || self.idle_samples >= IDLE_SAMPLES { REPORT_PERIOD } else { SAMPLE_PERIOD }
+    }
+}
+
+/// Returns the time of a session's first sample: anywhere in a period, spread by the session's number.
+pub fn first_sample(session: u64) -> Duration {
+    // Spreads neighbours over all bits (Fibonacci hashing).
+    let spread = session.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let period = u64::try_from(SAMPLE_PERIOD.as_millis()).unwrap_or(1);
+    Duration::from_millis(1 + spread % period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn reports_come_once_a_second_and_only_of_what_has_changed() {
+        let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
+        sampler.sample(ms(100), [(3, counters.sample(Some(false))), (4, counters.sample(Some(false)))]);
+        // A device that did nothing is known to have done nothing.
+        assert_eq!(sampler.report(ms(100), false).len(), 2);
+        counters.copied_in(10);
+        counters.copied_out(4);
+        counters.mapped(64);
+        sampler.sample(ms(350), [(3, counters.sample(Some(true)))]);
+        assert_eq!(sampler.report(ms(350), false), []);
+        sampler.sample(ms(1_100), [(3, counters.sample(Some(false)))]);
+        let used = DeviceUse { busy_ms: Some(250), bytes_in: 10, bytes_out: 4, held: 64 };
+        assert_eq!(sampler.report(ms(1_100), false), [(3, used)]);
+        sampler.sample(ms(5_000), [(3, counters.sample(Some(false)))]);
+        assert_eq!(sampler.report(ms(5_000), true), []);
+        counters.unmapped(60);
+        counters.unmapped(60);
+        sampler.sample(ms(5_001), [(3, counters.sample(Some(false)))]);
+        assert_eq!(sampler.report(ms(5_001), true), [(3, DeviceUse { held: 0, ..used })]);
+        sampler.report_again();
+        assert_eq!(sampler.report(ms(5_002), false).len(), 2);
+    }
+
+    #[test]
+    fn what_can_t_be_known_stays_unknown() {
+        let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
+        for (at, busy) in [(0, Some(true)), (250, None), (500, Some(true))] {
+            sampler.sample(ms(at), [(0, counters.sample(busy))]);
+        }
+        assert_eq!(sampler.report(ms(500), true)[0].1.busy_ms, None);
+    }
+
+    #[test]
+    fn idle_devices_are_sampled_less_often() {
+        let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
+        assert_eq!(sampler.period(), REPORT_PERIOD);
+        for at in 0..20 {
+            sampler.sample(ms(at * 250), [(0, counters.sample(Some(at == 0)))]);
+            sampler.report(ms(at * 250), false);
+        }
+        assert_eq!(sampler.period(), REPORT_PERIOD);
+        sampler.sample(ms(9_000), [(0, counters.sample(Some(true)))]);
+        assert_eq!(sampler.period(), SAMPLE_PERIOD);
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_is_not_charged_for_it() {
+        let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
+        sampler.sample(ms(0), [(0, counters.sample(Some(false)))]);
+        sampler.sample(ms(3_600_000), [(0, counters.sample(Some(true)))]);
+        assert!(sampler.report(ms(3_600_000), true)[0].1.busy_ms <= Some(2_000));
+    }
+
+    #[test]
+    fn first_samples_are_spread_over_a_period() {
+        let firsts: Vec<Duration> = (0..1_000).map(first_sample).collect();
+        assert!(firsts.iter().all(|first| *first <= SAMPLE_PERIOD));
+        let early = firsts.iter().filter(|first| **first <= SAMPLE_PERIOD / 4).count();
+        assert!((200..300).contains(&early), "{early}");
+    }
+
+    proptest! {
+        /// Work of any length at any time: over many sessions the samples add up to it.
+        #[test]
+        fn on_average_samples_count_the_time_that_a_device_is_busy(begin in 0..2_000_u64, len in 1..3_000_u64) {
+            let counters = UseCounters::default();
+            let mut counted = 0;
+            const SESSIONS: u64 = 400;
+            for session in 0..SESSIONS {
+                let (mut sampler, mut now) = (UseSampler::<u32>::default(), first_sample(session));
+                while now < ms(6_000) {
+                    let busy = now >= ms(begin) && now < ms(begin + len);
+                    sampler.sample(now, [(0, counters.sample(Some(busy)))]);
+                    now += sampler.period();
+                }
+                counted += sampler.report(now, true)[0].1.busy_ms.unwrap();
+            }
+            let mean = counted / SESSIONS;
+            prop_assert!(mean.abs_diff(len) <= 60 + len / 20, "{mean} of {len}");
+        }
+    }
+}

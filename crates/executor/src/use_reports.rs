@@ -1,0 +1,84 @@
+//! Samples the devices of a session, and reports their use to the agent.
+
+use crate::config::UseSink;
+use crate::device_use::{UseCounters, UseSampler, first_sample};
+use accord_device::Device;
+use accord_types::SessionId;
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// The samples of a session's devices, and the sink of the reports.
+pub(crate) struct UseReports {
+    sink: UseSink,
+    began: Instant,
+    state: ShortLock<Samples>,
+}
+
+struct Samples {
+    sampler: UseSampler<u32>,
+    /// The time at which the next sample is due, since `began`.
+    next: Duration,
+    devices: BTreeMap<u32, Metered>,
+}
+
+/// A device that was started.
+#[derive(Clone, Default)]
+struct Metered {
+    counters: Arc<UseCounters>,
+    device: Option<Weak<dyn Device>>,
+}
+
+impl UseReports {
+    pub(crate) fn new(session: SessionId, sink: UseSink) -> Self {
+        let (sampler, devices) = (UseSampler::default(), BTreeMap::new());
+        let state = ShortLock::new(Samples { sampler, next: first_sample(session.0), devices });
+        Self { sink, began: Instant::now(), state }
+    }
+
+    /// Returns the counters of a device that has started. They continue over restarts of the device.
+    pub(crate) fn started(&self, ordinal: u32, device: &Arc<dyn Device>) -> Arc<UseCounters> {
+        let mut state = self.lock();
+        let metered = state.devices.entry(ordinal).or_default();
+        metered.device = Some(Arc::downgrade(device));
+        metered.counters.clone()
+    }
+
+    /// Returns the time until the next sample is due.
+    pub(crate) fn pause(&self) -> Duration {
+        self.lock().next.saturating_sub(self.began.elapsed())
+    }
+
+    /// Takes a sample if one is due, and reports the changes. `is_last`: the session is over.
+    pub(crate) fn sample(&self, is_last: bool) {
+        let now = self.began.elapsed();
+        let state = self.lock();
+        if now < state.next && !is_last {
+            return;
+        }
+        let devices = state.devices.clone();
+        drop(state);
+        let is_busy = |device: Arc<dyn Device>| if is_last { Some(false) } else { device.is_busy() };
+        let samples: Vec<_> = devices
+            .into_iter()
+            .map(|(ordinal, Metered { counters, device })| {
+                // A device that was shut down is idle.
+                let busy = device.and_then(|device| device.upgrade()).map_or(Some(false), is_busy);
+                (ordinal, counters.sample(busy))
+            })
+            .collect();
+        let mut state = self.lock();
+        state.sampler.sample(now, samples);
+        state.next = now + state.sampler.period();
+        let report = state.sampler.report(now, is_last);
+        drop(state);
+        if !report.is_empty() {
+            (self.sink)(&report);
+        }
+    }
+
+    fn lock(&self) -> ShortGuard<'_, Samples> {
+        self.state.lock()
+    }
+}

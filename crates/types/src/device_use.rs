@@ -1,0 +1,42 @@
+//! The use of a device by a session, as it is reported.
+
+/// The use of one device by one session so far. The counters only grow, so that lost and repeated reports count nothing
+/// twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceUse {
+    /// Milliseconds in which the session's queues on the device were not empty, as samples show; `None` is unknown.
+    pub busy_ms: Option<u64>,
+    /// Bytes copied to the device.
+    pub bytes_in: u64,
+    /// Bytes copied from the device.
+    pub bytes_out: u64,
+    /// Bytes of the device's memory that the session holds now. No counter: it also falls.
+    pub held: u64,
+}
+
+impl DeviceUse {
+    /// Returns the sum of this use and that of an earlier executor, whose memory is free again.
+    #[must_use]
+    pub fn after(self, before: Self) -> Self {
+        Self {
+            busy_ms: self.busy_ms.zip(before.busy_ms).map(|(own, before)| before.saturating_add(own)),
+            bytes_in: before.bytes_in.saturating_add(self.bytes_in),
+            bytes_out: before.bytes_out.saturating_add(self.bytes_out),
+            held: self.held,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_predecessor_did_counts_but_for_its_memory() {
+        let before = DeviceUse { busy_ms: Some(5), bytes_in: u64::MAX, bytes_out: 7, held: 100 };
+        let own = DeviceUse { busy_ms: Some(1), bytes_in: 2, bytes_out: 3, held: 4 };
+        let both = DeviceUse { busy_ms: Some(6), bytes_in: u64::MAX, bytes_out: 10, held: 4 };
+        assert_eq!(own.after(before), both);
+        assert_eq!(own.after(DeviceUse { busy_ms: None, ..before }).busy_ms, None);
+    }
+}
