@@ -11,9 +11,9 @@ use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::Counters;
 use accord_types::{
-    ArgBlock, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, FunctionSpec, HeldJob, ImageId, ImageRef, JobToken,
-    Lease, LeasedDevice, NodeId, ObjectSpec, OrderPolicy, QueueId, QueuedJob, Rank, Seq, SessionId, SessionKey,
-    SessionRequest, Span, SpanKind,
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, FunctionSpec, HeldJob, ImageId, ImageRef,
+    JobToken, Lease, LeasedDevice, NodeId, ObjectSpec, OrderPolicy, QueueId, QueuedJob, Rank, Seq, SessionId,
+    SessionKey, SessionRequest, Span, SpanKind,
 };
 use std::io::Read;
 
@@ -393,6 +393,8 @@ fn session_seeds() -> Vec<Vec<u8>> {
         plain_tcp: false,
     };
     let token = JobToken { job: 17, key: lease.key };
+    let device = DeviceId { node: NodeId(2), ordinal: 1 };
+    let used = DeviceUse { busy_ms: Some(9), bytes_in: 1 << 40, bytes_out: 2, held: 3 };
     let messages = [
         Message::Hold(request.clone()),
         Message::Open(request),
@@ -405,6 +407,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
             device: 4,
             error: Some(Error::new(ErrorCode::DeviceUnavailable, "held").remedy("wait")),
         },
+        Message::Used(vec![(device, used), (device, DeviceUse { busy_ms: None, ..used })]),
         Message::Granted(lease),
         Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),
         Message::NodeLost { node: NodeId(2), name: "h2".into() },

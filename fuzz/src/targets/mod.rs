@@ -21,6 +21,7 @@ mod same_host;
 mod scheduler;
 mod tls;
 mod trace;
+mod use_report;
 mod worker;
 
 use crate::Target;
@@ -55,6 +56,7 @@ pub static ALL: &[Target] = &[
     proto::MESSAGES,
     attest::ANSWERS,
     worker::ANSWERS,
+    use_report::REPORTS,
     figures::FIGURES,
     names::CERTIFICATES,
     names::SETTINGS,

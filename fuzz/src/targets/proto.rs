@@ -128,6 +128,7 @@ fn seeds() -> Vec<Vec<u8>> {
         job: None,
     };
     let device = v1::Device::from(info);
+    let used = v1::DeviceUse { session: 7, ordinal: 1, busy_ms: Some(9), bytes_in: 1 << 40, bytes_out: 2, held: 3 };
     let view = v1::ClusterView {
         nodes: vec![v1::Node { devices: vec![device.clone()], ..v1::Node::default() }],
         ..v1::ClusterView::default()
@@ -157,6 +158,8 @@ fn seeds() -> Vec<Vec<u8>> {
         seed(7, grant.encode_to_vec()),
         seed(0, agent(agent_message::Body::Register(register))),
         seed(0, agent(agent_message::Body::Heartbeat(v1::Heartbeat { sessions: vec![7, 9] }))),
+        seed(0, agent(agent_message::Body::UseReport(v1::UseReport { uses: vec![used] }))),
+        seed(0, agent(agent_message::Body::UseEnded(v1::UseEnded { sessions: vec![7] }))),
         seed(1, coordinator(coordinator_message::Body::MeasurePath(path))),
         seed(3, start.encode_to_vec()),
         seed(4, v1::Gpus { devices: vec![device], note: "slow".into(), failed: false }.encode_to_vec()),
