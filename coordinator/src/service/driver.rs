@@ -294,7 +294,7 @@ impl Driver {
         self.counts_devices
     }
 
-    /// How long an agent may be silent.
+    /// Returns the time for which an agent may be silent.
     pub(super) fn lost_after(&self) -> Duration {
         self.lost_after
     }
