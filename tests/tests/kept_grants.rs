@@ -1,8 +1,10 @@
 //! Agents and coordinators that are killed while a program drives devices of its own node: no other job gets these until the program has ended.
 #![forbid(unsafe_code)]
 
-use accord_tests::{Cluster, Job, Running, test_program};
+use accord_tests::{Cluster, Job, Running, Tool, libacc, test_program, tool};
 use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::io::Write;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -108,4 +110,24 @@ fn an_agent_that_was_restarted_hears_that_a_program_has_stopped_the_device() {
     assert!(running.goes_on(), "{}", cluster.messages());
     drop(ends);
     assert!(running.finish().unwrap().stderr.contains("job 1 has ended: cancelled by"));
+}
+
+/// An agent that can't be asked may have confirmed that the job's devices are free.
+#[test]
+fn a_program_of_a_job_drives_no_device_without_the_agent() {
+    let mut cluster = cluster();
+    let (input, mut go) = std::io::pipe().unwrap();
+    let (accord, program) = (tool(Tool::Accord).unwrap(), test_program("cluster/endless.c").unwrap());
+    let mut preload = OsString::from("LD_PRELOAD=");
+    preload.push(libacc().unwrap());
+    let script = "echo held; read go; exec env \"$0\" \"$1\" launch 0";
+    let words = ["run", "--devices", "1:cpu", "--", "sh", "-c", script].map(OsString::from);
+    let command = [&[accord.into_os_string()], &words[..], &[preload, program.into_os_string()]].concat();
+    let job = cluster.job_of(0, None, &command).unwrap().stdin(input).timeout(LIMIT).start().unwrap();
+    job.await_output("held").unwrap();
+    cluster.kill_agent(0);
+    go.write_all(b"go\n").unwrap();
+    let finished = job.finish().unwrap();
+    assert!(finished.code() != 0 && !finished.stdout.contains("ready"), "{}", finished.report());
+    assert!(finished.stderr.contains("the node's agent does not answer for the job's device"), "{}", finished.report());
 }

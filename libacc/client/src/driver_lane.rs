@@ -1,7 +1,9 @@
 //! Tells the node's agent that this program drives devices of its own node without an executor. The agent releases the program's job only after the
 //! lane has ended. A restarted agent watches the process that had the lane.
 //!
-//! A program that finds no agent goes on without, as an agent that restarts must not end programs; the next device that starts tries again.
+//! A program that asked for nothing and finds no agent goes on without, as an agent that restarts must not end programs; the next device that
+//! starts tries again. A program of a job does not: an agent that was cut off may have confirmed meanwhile that no program drives the job's devices,
+//! and the coordinator may have given them to another job.
 
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
@@ -10,10 +12,12 @@ use accord_fabric::route::{Endpoint, LaneTerms, Route, Wanted};
 use accord_fabric::transport::{SharedLane, Transport, route, route_now};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{NodeId, SessionId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long the agent may take to open the lane: it may not have heard of the session yet.
+/// How long the agent may take to open the lane: it may not have heard of the session yet, or restart.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Pause before another attempt.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A session's lane to the agent of its own node, open while the program drives a device.
 pub(crate) struct DriverLane {
@@ -36,11 +40,18 @@ impl DriverLane {
         self.agent.node
     }
 
-    /// Opens the lane before a device starts, if it is not open.
-    pub(crate) fn open(&self) {
+    /// Opens the lane before a device starts, if it is not open. Returns whether it is. Tries again for a while if the lane `is_needed`.
+    pub(crate) fn open(&self, is_needed: bool) -> bool {
+        let begun = Instant::now();
         let mut lane = self.lane.take();
-        if lane.is_none() {
-            *lane = self.connect(route_now(&self.agent, self.terms));
+        loop {
+            if lane.is_none() {
+                *lane = self.connect(route_now(&self.agent, self.terms));
+            }
+            if lane.is_some() || !is_needed || begun.elapsed() >= CONNECT_MAX {
+                return lane.is_some();
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 
