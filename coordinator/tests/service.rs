@@ -18,7 +18,7 @@ use requests::{register, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -50,10 +50,13 @@ fn agent(name: &str) -> Role {
 
 impl Fixture {
     fn new() -> Self {
+        // The tests' time is short.
+        Self::of(Limits { lost_after_ms: 2_500, ..Limits::default() })
+    }
+
+    fn of(limits: Limits) -> Self {
         let authority = Authority::new("c1", HOUR).unwrap();
         let own = authority.identity(Role::Coordinator, HOUR).unwrap();
-        // The tests' time is short.
-        let limits = Limits { lost_after_ms: 2_500, ..Limits::default() };
         let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), own, limits).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { coordinator, authority, runtime }
@@ -199,6 +202,58 @@ fn ranks_on_one_device_are_warned_through_the_door() {
         second.close();
     });
     assert!(warnings.try_recv().is_err(), "warned twice");
+}
+
+/// How many ends of connections to this port the system leaves alone for a minute or longer.
+fn seldom_probed(port: u16) -> usize {
+    const TICKS_PER_MINUTE: u64 = 60 * 100;
+    let (port, table) = (format!(":{port:04X}"), std::fs::read_to_string("/proc/net/tcp").unwrap());
+    let is_seldom = |line: &&str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_own = fields[1].ends_with(&port) || fields[2].ends_with(&port);
+        // The timer of keep-alive probes.
+        let ticks = fields[5].strip_prefix("02:").and_then(|ticks| u64::from_str_radix(ticks, 16).ok());
+        is_own && ticks.is_some_and(|ticks| ticks > TICKS_PER_MINUTE)
+    };
+    table.lines().skip(1).filter(is_seldom).count()
+}
+
+/// Asks for both devices of an agent, and returns once it has them.
+fn ask_for_both(address: &PeerAddress, own: &Identity) -> SessionConnection {
+    let retries = OpenRetries { time: SOON, tell: &|_| (), waits: &|_| () };
+    let request = SessionRequest { devices: Some("2:cpu".to_owned()), ..request("h1") };
+    session_endpoint::open_patiently(address, own, SOON, &retries, &request).unwrap().1
+}
+
+#[test]
+fn the_connection_of_a_request_that_waits_is_probed_seldom() {
+    // The agent sends no heartbeats.
+    let fixture = Fixture::of(Limits::default());
+    let (address, port) = (fixture.address(), fixture.coordinator.address().port());
+    let own = || fixture.authority.identity(tenant(), HOUR).unwrap();
+    let await_seldom = |count| {
+        let begun = Instant::now();
+        while seldom_probed(port) != count {
+            assert!(begun.elapsed() < SOON, "{} instead of {count}", seldom_probed(port));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let mut agent = fixture.agent("h1");
+    let first = ask_for_both(&address, &own());
+    assert_eq!(seldom_probed(port), 0);
+    let (asker, asked) = (own(), address.clone());
+    let second = std::thread::spawn(move || ask_for_both(&asked, &asker));
+    await_seldom(2);
+    drop(first);
+    let released = loop {
+        if let Some(coordinator_message::Body::ReleaseJob(release)) = agent.hear() {
+            break v1::JobReleased { job: release.job };
+        }
+    };
+    agent.outbox.say(agent_message::Body::JobReleased(released));
+    while !matches!(agent.hear(), Some(coordinator_message::Body::SessionOpened(_))) {}
+    let _second = second.join().unwrap();
+    await_seldom(0);
 }
 
 #[test]

@@ -176,7 +176,7 @@ impl Acceptor {
                     let _ = self.grpc.send(Ok(Secured { stream, caller, stay })).await;
                 } else {
                     tokio::select! {
-                        () = SessionEndpoint::refuse(stream, error) => {}
+                        () = self.endpoint.refuse(stream, error) => {}
                         () = turn.over() => {}
                     }
                 }

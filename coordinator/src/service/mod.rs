@@ -18,6 +18,7 @@ mod questions;
 mod registry;
 mod report_pace;
 mod session_endpoint;
+mod shared_stream;
 mod state_writer;
 mod tenants;
 mod witness;
@@ -87,9 +88,10 @@ pub async fn serve(
         .add_service(jobs.max_decoding_message_size(REQUEST_MAX))
         .add_service(policies)
         .serve_with_incoming(ReceiverStream::new(waiting));
+    let endpoint = SessionEndpoint::new(driver.clone(), groups, listeners.program_lost_after);
     tokio::select! {
         result = server => result,
-        () = listener::accept(listeners, witnesses, tenants, SessionEndpoint::new(driver.clone(), groups), grpc) => Ok(()),
+        () = listener::accept(listeners, witnesses, tenants, endpoint, grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
         () = count_devices(&driver, &questions) => Ok(()),
         () = driver.stopped() => Ok(()),

@@ -4,6 +4,7 @@ use super::caller::Caller;
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use super::groups::Groups;
 use super::report_pace::ReportPace;
+use super::shared_stream::SharedStream;
 use crate::cluster::Input;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use accord_fabric::new_session_key;
@@ -12,7 +13,7 @@ use accord_types::{Error, ErrorCode, Result};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, WriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 /// How long the request may take.
@@ -26,11 +27,13 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct SessionEndpoint {
     driver: Arc<Driver>,
     groups: Arc<Groups>,
+    /// The longest silence of a program's machine before its session ends.
+    program_lost_after: Duration,
 }
 
 impl SessionEndpoint {
-    pub(super) fn new(driver: Arc<Driver>, groups: Arc<Groups>) -> Self {
-        Self { driver, groups }
+    pub(super) fn new(driver: Arc<Driver>, groups: Arc<Groups>, program_lost_after: Duration) -> Self {
+        Self { driver, groups, program_lost_after }
     }
 
     /// Serves one program's connection to its end.
@@ -43,17 +46,18 @@ impl SessionEndpoint {
     }
 
     /// Tells a program why there is no session for it.
-    pub(super) async fn refuse(stream: Stream, error: Error) {
-        let (mut reader, writer) = tokio::io::split(stream);
+    pub(super) async fn refuse(&self, stream: Stream, error: Error) {
+        let mut stream = SharedStream::new(stream, self.program_lost_after);
         // What is not read when the connection ends could take the answer along.
-        let _ = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut reader)).await;
+        let _ = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut stream)).await;
         let (outbox, messages) = mpsc::channel(1);
         let _ = outbox.try_send(Message::Refused(error));
-        let _ = speak(writer, messages).await;
+        let _ = speak(stream, messages).await;
     }
 
     async fn serve(&self, stream: Stream, caller: &Caller) -> Result<()> {
-        let (mut reader, writer) = tokio::io::split(stream);
+        let mut reader = SharedStream::new(stream, self.program_lost_after);
+        let writer = reader.clone();
         let (outbox, messages) = mpsc::channel(CLIENT_OUTBOX_MAX);
         let first = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut reader))
             .await
@@ -132,9 +136,14 @@ impl SessionEndpoint {
 }
 
 /// Sends messages until the core closes the outbox.
-async fn speak(mut writer: WriteHalf<Stream>, mut messages: mpsc::Receiver<Message>) -> Result<()> {
+async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) -> Result<()> {
+    let mut is_waiting = false;
     while let Some(message) = messages.recv().await {
         let (bytes, last) = written(&message);
+        let waits = matches!(message, Message::Queued(_));
+        if waits != std::mem::replace(&mut is_waiting, waits) {
+            writer.waits(waits);
+        }
         if matches!(message, Message::Granted(_)) {
             let_agents_be_told().await;
         }

@@ -23,7 +23,7 @@ use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX, 
 use crate::handshake::Purpose;
 pub use crate::shown_wait::Heard;
 use crate::shown_wait::{ShownWait, called};
-use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane};
+use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane, probe_often, probe_seldom};
 use accord_trust::attest::{self, NONCE_LEN, TAKEN};
 use accord_trust::munge::Munge;
 use accord_trust::{Identity, explain, local};
@@ -47,6 +47,8 @@ const LAST_TRY: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct SessionConnection {
     lane: SharedLane,
+    /// The TCP socket below the lane; `None` for a UNIX socket.
+    tcp: Option<SharedLane>,
 }
 
 /// The outcome of reconnecting to a session.
@@ -184,17 +186,26 @@ fn attempt(
 ) -> Result<(Message, SessionConnection), Failure> {
     let (mut answer, connection) = ask(address, identity, timeout, first)?;
     let mut shown = ShownWait::new(waits);
+    let mut is_waiting = false;
     loop {
         match answer {
             Message::Refused(error) => return Err(Failure::Final(error)),
             Message::Queued(job) => {
                 *place = Some(job.token);
+                if !std::mem::replace(&mut is_waiting, true) {
+                    connection.waits(true);
+                }
                 shown.update(&job);
                 let lost = unavailable(format!("the coordinator at {address} is gone while {} waits", called(&job)));
                 // While the coordinator is there a request has no time limit.
                 answer = shown.next(|time| connection.hear(time))?.ok_or(Failure::Again(lost))?;
             }
-            other => return Ok((other, connection)),
+            other => {
+                if is_waiting {
+                    connection.waits(false);
+                }
+                return Ok((other, connection));
+            }
         }
     }
 }
@@ -224,7 +235,7 @@ fn ask(
     timeout: Duration,
     first: &Message,
 ) -> Result<(Message, SessionConnection), Failure> {
-    let lane = reach(address, identity, timeout)?;
+    let (lane, tcp) = reach(address, identity, timeout)?;
     let broken = |error: std::io::Error| {
         let cause = format!("the coordinator at {address} broke off while opening a session: {error}");
         Failure::Again(unavailable(cause).remedy("look at the coordinator's messages"))
@@ -246,11 +257,15 @@ fn ask(
         }
     };
     lane.limit(None).map_err(broken)?;
-    Ok((reply, SessionConnection { lane }))
+    Ok((reply, SessionConnection { lane, tcp }))
 }
 
-/// Returns a lane to the coordinator, with both sides authenticated.
-fn reach(address: &PeerAddress, identity: &Identity, timeout: Duration) -> Result<SharedLane, Failure> {
+/// Returns a lane to the coordinator, with both sides authenticated, and the TCP socket below it.
+fn reach(
+    address: &PeerAddress,
+    identity: &Identity,
+    timeout: Duration,
+) -> Result<(SharedLane, Option<SharedLane>), Failure> {
     let peer = format!("the coordinator at {address}");
     let shaken = |error: std::io::Error| {
         let reason = explain::broken(&error, &peer);
@@ -266,19 +281,19 @@ fn reach(address: &PeerAddress, identity: &Identity, timeout: Duration) -> Resul
         let len = u8::try_from(PROTOCOL.len()).unwrap_or(u8::MAX);
         lane.send(&[&[len], PROTOCOL.as_bytes()].concat()).map_err(shaken)?;
         await_answer(&*lane, &shaken)?;
-        return Ok(lane);
+        return Ok((lane, None));
     }
     let remedy = "set ACCORD_COORDINATOR to host:port";
     address.check("coordinator", remedy)?;
     let below = transport::connect_tcp(address, "coordinator", remedy, timeout).map_err(Failure::Again)?;
-    let secured = transport::connect_tls(below, identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
+    let secured = transport::connect_tls(below.clone(), identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
     let lane = secured.map_err(shaken)?;
     lane.introduced(Purpose::Session.unread_max()).map_err(shaken)?;
     if let Some(munge) = identity.munge() {
         lane.limit(Some(timeout)).map_err(shaken)?;
         show_credential(&*lane, munge, &shaken)?;
     }
-    Ok(lane)
+    Ok((lane, Some(below)))
 }
 
 /// Sends a MUNGE credential for this process, bound to this coordinator and connection.
@@ -344,6 +359,19 @@ impl SessionConnection {
             if self.lane.send(&Message::Used(uses.to_vec()).encode()).is_err() {
                 self.lane.shutdown();
             }
+        }
+    }
+
+    /// A request begins to wait on the connection, or has ended waiting: meanwhile next to nothing is sent, and it may take
+    /// minutes to find that the coordinator's machine is gone.
+    fn waits(&self, begins: bool) {
+        let descriptors = self.tcp.iter().flat_map(|tcp| tcp.descriptors());
+        for socket in descriptors {
+            // A socket that can't be tuned fails in the next read.
+            let _ = if begins { probe_seldom(&socket) } else { probe_often(&socket) };
+        }
+        if !begins {
+            let _ = self.lane.introduced(Purpose::Session.unread_max());
         }
     }
 

@@ -39,9 +39,9 @@ pub use lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};
 pub use remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, RemoteMemory, Source};
 pub use shm::shm_pair;
-pub use socket::{adopt, find_dead_host, find_dead_host_soon, pair};
+pub use socket::{adopt, find_dead_host, find_dead_host_soon, pair, probe_seldom};
 pub use tls::{accept_tls, connect_tls};
 
 pub(crate) use connect::connect;
 pub(crate) use local_server::{Refused, connect as connect_local};
-pub(crate) use socket::connect as connect_tcp;
+pub(crate) use socket::{connect as connect_tcp, probe_often};

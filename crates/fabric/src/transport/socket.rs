@@ -34,6 +34,12 @@ const USER_TIMEOUT: Duration = Duration::from_secs(6);
 /// Silence of a host that ends a connection of [`find_dead_host_soon`]. A little less than two probes take.
 const HOST_SILENT: Duration = Duration::from_millis(1_800);
 
+/// Silence before the first keep-alive probe of a connection on which a request waits, see [`probe_seldom`]. A probe and
+/// its answer take 132 bytes, so both ends together send less than 100 a minute.
+const SELDOM: Duration = Duration::from_secs(180);
+/// Time between its unanswered probes.
+const SELDOM_AGAIN: Duration = Duration::from_secs(15);
+
 /// Shortest and longest silence before a keep-alive probe that the system takes, for [`find_dead_host`].
 const PROBE_MIN: Duration = Duration::from_secs(1);
 const PROBE_MAX: Duration = Duration::from_secs(32_767);
@@ -68,13 +74,33 @@ enum Kind {
 pub fn adopt(connection: OwnedFd) -> io::Result<SharedLane> {
     let socket = SockRef::from(&connection);
     socket.set_tcp_nodelay(true)?;
-    let keep_alive =
-        TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_PROBES);
-    socket.set_tcp_keepalive(&keep_alive)?;
+    probe_often(&connection)?;
     socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
     // An improvement that older systems do without.
     let _ = retransmit::at_least_once_a_second(&connection);
     Ok(Arc::new(Socket::tcp(connection)))
+}
+
+/// Makes a connection find within about 6 s that its peer's machine is gone.
+///
+/// # Errors
+/// Returns the system's error if the socket is not one of TCP, or an option is refused.
+pub(crate) fn probe_often(connection: &impl AsFd) -> io::Result<()> {
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
+    SockRef::from(connection).set_tcp_keepalive(&keep_alive.with_retries(KEEP_ALIVE_PROBES))
+}
+
+/// Makes a connection cost next to nothing while a request waits on it: it ends only after minutes of silence of its
+/// peer's machine, for which the request keeps its place without a connection.
+///
+/// # Errors
+/// Returns the system's error if the socket is not one of TCP, or an option is refused.
+pub fn probe_seldom(connection: &impl AsFd) -> io::Result<()> {
+    let socket = SockRef::from(connection);
+    let keep_alive = TcpKeepalive::new().with_time(SELDOM).with_interval(SELDOM_AGAIN);
+    socket.set_tcp_keepalive(&keep_alive.with_retries(KEEP_ALIVE_PROBES))?;
+    // With a user time-out the first unanswered probe would be the last one.
+    socket.set_tcp_user_timeout(None)
 }
 
 /// Makes a connection end 2 s after its peer's machine, or the path to it, has gone silent. A stopped process does not
