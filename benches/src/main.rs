@@ -19,6 +19,7 @@ mod short_messages;
 mod slow_network;
 mod tls;
 mod transports;
+mod waiting;
 
 use report::Report;
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 14] = [
+const QUESTIONS: [(&str, Ask); 15] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -42,6 +43,7 @@ const QUESTIONS: [(&str, Ask); 14] = [
     ("scalars", scalars::run),
     ("profiling", profiling::run),
     ("scheduler", scheduler::run),
+    ("waiting", waiting::run),
 ];
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     // What it is within a cluster that it has started.
     let part = match asked.first().map(String::as_str) {
         Some(secure::PLAIN_PROGRAM) => Some(secure::plain_program(&asked[1..])),
+        Some(waiting::IN_NAMESPACE) => Some(waiting::in_namespace(&asked[1..])),
         Some(scrape::WITH_SCRAPES) => Some(scrape::with_scrapes(&asked[1..])),
         _ => None,
     };

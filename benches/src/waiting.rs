@@ -1,0 +1,336 @@
+//! What 10,000 requests that wait for devices cost: wake-ups, processor time and bytes, beside the same cluster in which none waits.
+//!
+//! A coordinator with a state file and an agent run as processes in a network namespace of their own, which takes root, so that the bytes on its
+//! loopback interface are theirs. One job has the only device. Requests come from 20 users, each over a connection of its own through TLS, opened
+//! as `accord run` does it, by threads of one process. Beside them whole programs wait: commands of `accord run`, and programs that ask by
+//! themselves.
+
+use crate::report::{Report, build_folder, compile};
+use accord_fabric::session_endpoint::{OpenRetries, SessionConnection, hold_patiently};
+use accord_fabric::transport::PeerAddress;
+use accord_trust::Identity;
+use accord_trust::issue::Authority;
+use accord_trust::name::Role;
+use accord_types::{OrderPolicy, SessionRequest};
+use serde_json::json;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// The argument that makes `accord-bench` the cluster and its clients, within a network namespace.
+pub(crate) const IN_NAMESPACE: &str = "__waiting";
+const WAITING_MAX: usize = 10_000;
+const USERS: usize = 20;
+/// Whole programs of each kind.
+const PROGRAMS: usize = 8;
+/// Users together may have this part of the coordinator's descriptors.
+const PART_OF_DESCRIPTORS: usize = 2;
+/// Connections besides those of requests that threads wait for.
+const OTHERS: usize = 50;
+const STACK: usize = 128 << 10;
+/// Requests that are opened and not known to wait yet.
+const OPENING_MAX: usize = 400;
+/// In a period of this length each connection is probed once by both ends.
+const PERIOD: Duration = Duration::from_secs(180);
+/// After the last request, and before a period.
+const SETTLE: Duration = Duration::from_secs(15);
+const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+const ADDRESS: &str = "127.0.0.1:7447";
+/// The whole cluster, in the limits of this bench.
+const DEVICES: &str = "1:cpu limit=1d";
+const START_MAX: Duration = Duration::from_secs(60);
+/// Bars for each waiting request, a minute. A program that polls wakes at least once a second.
+const BYTES_MAX: f64 = 100.0;
+const WAKE_UPS_MAX: f64 = 1.0;
+/// For the coordinator: wake-ups with waiting requests, beside none.
+const COORDINATOR_MAX: f64 = 1.1;
+
+pub(crate) fn run() -> Result<Report, String> {
+    let own = std::env::current_exe().map_err(text)?;
+    let program = build_folder()?.join("open");
+    compile(&crate::root().join("benches/programs/open.c"), &program)?;
+    let output = Command::new("unshare")
+        .args(["--net", "setpriv", "--pdeathsig", "TERM", "sh", "-c", "ulimit -n $(ulimit -Hn) && exec \"$0\" \"$@\""])
+        .arg(own)
+        .arg(IN_NAMESPACE)
+        .arg(program)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("unshare: {error}"))?;
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        return Err(format!("the cluster ended with {}; a network namespace takes root\n{lines}", output.status));
+    }
+    let mut report = Report::of("accord-bench waiting");
+    report.take_lines("", &lines)?;
+    let value = |report: &Report, name: &str| report.median(name);
+    let waiting = value(&report, "requests")?;
+    let bytes = (value(&report, "waiting/bytes")? - value(&report, "none/bytes")?) / waiting;
+    report.at_most("bytes for each waiting request, a minute", bytes, "B", BYTES_MAX);
+    for (who, many) in [("requests", waiting), ("accord_run", PROGRAMS as f64), ("programs", PROGRAMS as f64)] {
+        let wake_ups = value(&report, &format!("waiting/{who}/wake_ups"))? / many;
+        report.at_most(&format!("wake-ups of each, a minute: {who}"), wake_ups, "", WAKE_UPS_MAX);
+    }
+    for part in ["coordinator", "agent"] {
+        let of = |when: &str| value(&report, &format!("{when}/{part}/wake_ups"));
+        let ratio = of("waiting")? / of("none")?;
+        report.at_most(&format!("wake-ups of the {part}: {waiting} waiting / none"), ratio, "x", COORDINATOR_MAX);
+    }
+    Ok(report)
+}
+
+/// The cluster and its clients. Prints what they took in a minute.
+pub(crate) fn in_namespace(line: &[String]) -> Result<(), String> {
+    let [program] = line else { return Err("a program is needed".to_owned()) };
+    run_to_end(Command::new("ip").args(["link", "set", "lo", "up"]))?;
+    let folder = Folder(std::env::temp_dir().join(format!("accord-waiting-{}", std::process::id())));
+    let authority = Authority::new("bench", LIFETIME).map_err(text)?;
+    let issue = |name: &str, role: Role| authority.issue_into(&folder.0.join(name), role, LIFETIME).map_err(text);
+    issue("coordinator", Role::Coordinator)?;
+    issue("agent", Role::Agent("h0".to_owned()))?;
+    issue("user", Role::Tenant("programs".to_owned()))?;
+    let mut parts = Parts::default();
+    let coordinator =
+        parts.start(&folder.0, "accord-coordinator", &["--listen", ADDRESS, "--state", &folder.name("state")])?;
+    let agent =
+        ["--coordinator", ADDRESS, "--listen", "127.0.0.1:0", "--node", "h0", "--cpu-devices", "1", "--gpus", "off"];
+    let agent = parts.start(&folder.0, "accord-node-agent", &agent)?;
+    let identity = |name: String| authority.identity(Role::Tenant(name), LIFETIME).map(Arc::new).map_err(text);
+    let holder = identity("holder".to_owned())?;
+    let _job = hold_all(&holder)?;
+    let mut seen = BTreeMap::from([("coordinator", vec![coordinator]), ("agent", vec![agent])]);
+    std::thread::sleep(SETTLE);
+    measure("none", &seen)?;
+
+    let users = (0..USERS).map(|user| identity(format!("user{user}"))).collect::<Result<Vec<_>, _>>()?;
+    let own = std::process::id();
+    seen.insert("accord_run", (0..PROGRAMS).map(|_| parts.wait_by_command(&folder.0)).collect::<Result<_, _>>()?);
+    seen.insert("programs", (0..PROGRAMS).map(|_| parts.wait_by_itself(&folder.0, program)).collect::<Result<_, _>>()?);
+    let waiting = WAITING_MAX.min(descriptors()? / PART_OF_DESCRIPTORS - OTHERS);
+    wait_by_threads(&users, waiting)?;
+    println!("{}", json!({ "name": "requests", "unit": "", "samples": [waiting] }));
+    seen.insert("requests", vec![own]);
+    std::thread::sleep(SETTLE);
+    measure("waiting", &seen)
+}
+
+/// Takes the cluster's only device, once the agent has registered.
+fn hold_all(identity: &Identity) -> Result<SessionConnection, String> {
+    let begun = Instant::now();
+    loop {
+        let retries = OpenRetries { time: START_MAX, tell: &|line| eprintln!("{line}"), waits: &|_| () };
+        match hold_patiently(&address(), identity, START_MAX, &retries, &request(DEVICES)) {
+            Ok((_, connection)) => return Ok(connection),
+            Err(error) if begun.elapsed() > START_MAX => return Err(text(error)),
+            Err(_) => std::thread::sleep(Duration::from_millis(200)),
+        }
+    }
+}
+
+/// Has a thread for each request wait. Returns once all of them do.
+fn wait_by_threads(users: &[Arc<Identity>], count: usize) -> Result<(), String> {
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let (failed, failures) = mpsc::channel();
+    for at in 0..count {
+        let (identity, known, failed) = (users[at % users.len()].clone(), waiting.clone(), failed.clone());
+        let wait = move || {
+            let is_known = Cell::new(false);
+            let waits = |line: Option<&str>| {
+                // Of a request that has waited for 2 s.
+                if line.is_some() && !is_known.replace(true) {
+                    known.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            let retries = OpenRetries { time: START_MAX, tell: &|line| eprintln!("{line}"), waits: &waits };
+            let outcome = hold_patiently(&address(), &identity, START_MAX, &retries, &request(DEVICES));
+            let _ = failed.send(outcome.map_or_else(text, |_| "it got the device".to_owned()));
+        };
+        // They last as long as this process.
+        std::thread::Builder::new().stack_size(STACK).spawn(wait).map_err(text)?;
+        let begun = Instant::now();
+        while waiting.load(Ordering::Relaxed) + OPENING_MAX < at
+            || (at + 1 == count && waiting.load(Ordering::Relaxed) <= at)
+        {
+            if let Ok(why) = failures.try_recv() {
+                return Err(format!("a request does not wait: {why}"));
+            }
+            if begun.elapsed() > START_MAX {
+                return Err(format!("{} of {} requests wait", waiting.load(Ordering::Relaxed), at + 1));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    Ok(())
+}
+
+/// How many descriptors this process may have, and so the coordinator.
+fn descriptors() -> Result<usize, String> {
+    let limits = fs::read_to_string("/proc/self/limits").map_err(text)?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().next());
+    Ok(soft.and_then(|soft| soft.parse().ok()).unwrap_or(usize::MAX))
+}
+
+fn address() -> PeerAddress {
+    PeerAddress::new(ADDRESS)
+}
+
+fn request(devices: &str) -> SessionRequest {
+    SessionRequest {
+        node_name: "h0".to_owned(),
+        pid: std::process::id(),
+        program: "bench".to_owned(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+        devices: Some(devices.to_owned()),
+        job: None,
+    }
+}
+
+/// What some processes took so far.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    wake_ups: f64,
+    processor_us: f64,
+}
+
+/// Prints what the network and processes took of a period, for a minute.
+fn measure(when: &str, seen: &BTreeMap<&str, Vec<u32>>) -> Result<(), String> {
+    let look = || seen.values().map(|processes| taken(processes)).collect::<Vec<_>>();
+    let (begun, bytes, before) = (Instant::now(), sent()?, look());
+    std::thread::sleep(PERIOD);
+    let (bytes, after) = (sent()? - bytes, look());
+    let minutes = begun.elapsed().as_secs_f64() / 60.0;
+    let show = |name: String, unit: &str, value: f64| {
+        println!("{}", json!({ "name": format!("{when}/{name}"), "unit": unit, "samples": [value / minutes] }));
+    };
+    show("bytes".to_owned(), "B a minute", bytes);
+    for ((who, before), after) in seen.keys().zip(before).zip(after) {
+        show(format!("{who}/wake_ups"), "a minute", after.wake_ups - before.wake_ups);
+        show(format!("{who}/processor"), "us a minute", after.processor_us - before.processor_us);
+    }
+    Ok(())
+}
+
+/// Bytes that have gone over the loopback interface of this namespace.
+fn sent() -> Result<f64, String> {
+    const SENT: usize = 8;
+    let table = fs::read_to_string("/proc/net/dev").map_err(text)?;
+    let line = table.lines().find_map(|line| line.trim_start().strip_prefix("lo:"));
+    let sent = line.and_then(|line| line.split_whitespace().nth(SENT)?.parse().ok());
+    sent.ok_or_else(|| "no loopback interface in /proc/net/dev".to_owned())
+}
+
+/// Of all threads of these processes.
+fn taken(processes: &[u32]) -> Taken {
+    let mut all = Taken::default();
+    let threads = processes.iter().filter_map(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
+    for thread in threads.flatten().flatten() {
+        let number = |file: &str, find: fn(&str) -> Option<&str>| {
+            let found = fs::read_to_string(thread.path().join(file)).ok();
+            found.and_then(|found| find(&found)?.trim().parse::<f64>().ok()).unwrap_or_default()
+        };
+        all.wake_ups +=
+            number("status", |text| text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")));
+        all.processor_us += number("schedstat", |text| text.split_whitespace().next()) / 1e3;
+    }
+    all
+}
+
+/// A folder that goes when this process has done its work.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn name(&self, file: &str) -> String {
+        self.0.join(file).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Processes, which end with this one.
+#[derive(Default)]
+struct Parts {
+    children: Vec<Child>,
+    /// Kept open: a program may say more.
+    messages: Vec<BufReader<ChildStderr>>,
+}
+
+impl Parts {
+    /// Starts a service and waits until it listens.
+    fn start(&mut self, folder: &Path, name: &str, arguments: &[&str]) -> Result<u32, String> {
+        let tls = folder.join(if name == "accord-coordinator" { "coordinator" } else { "agent" });
+        let mut command = Command::new(release(name));
+        command.args(arguments).arg("--stop-on-stdin-eof").env("ACCORD_TLS", tls).env("ACCORD_MEASURE", "off");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(text)?;
+        let stdout = child.stdout.take().ok_or("no standard output")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).map_err(text)?;
+        let id = child.id();
+        self.children.push(child);
+        if line.contains("listening") { Ok(id) } else { Err(format!("{name} does not start: {line}")) }
+    }
+
+    /// A command of `accord run` that waits.
+    fn wait_by_command(&mut self, folder: &Path) -> Result<u32, String> {
+        let mut command = Command::new(release("accord"));
+        self.wait(folder, command.args(["run", "--devices", "1:cpu", "--limit", "1d", "--", "true"]))
+    }
+
+    /// A program that waits.
+    fn wait_by_itself(&mut self, folder: &Path, program: &str) -> Result<u32, String> {
+        // One round of the program, as it starts it itself.
+        let mut command = Command::new(program);
+        command.args(["one", "round"]).env("LD_PRELOAD", release("libacc.so")).env("ACCORD_DEVICES", DEVICES);
+        self.wait(folder, &mut command)
+    }
+
+    fn wait(&mut self, folder: &Path, command: &mut Command) -> Result<u32, String> {
+        command.env("ACCORD_COORDINATOR", ADDRESS).env("ACCORD_TLS", folder.join("user")).env("ACCORD_NODE", "h0");
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(text)?;
+        let stderr = child.stderr.take().ok_or("no standard error")?;
+        let id = child.id();
+        self.children.push(child);
+        let mut said = String::new();
+        let mut lines = BufReader::new(stderr);
+        while !said.contains(" waits: ") {
+            if lines.read_line(&mut said).map_err(text)? == 0 {
+                return Err(format!("a program does not wait: {said}"));
+            }
+        }
+        self.messages.push(lines);
+        Ok(id)
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().rev() {
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
+
+fn release(name: &str) -> PathBuf {
+    crate::root().join("target/release").join(name)
+}
+
+fn run_to_end(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    status.success().then_some(()).ok_or_else(|| format!("{command:?} ended with {status}"))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
