@@ -3,20 +3,30 @@
 use crate::args::Cli;
 use crate::failure::{Failure, Result};
 use crate::generated_args::{CompletionsArgs, ManArgs};
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use std::io::{self, ErrorKind, Write};
 
 /// Runs `accord completions`.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
     // The generators panic where a pipe is closed, so they write into memory.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "accord", &mut script);
+    clap_complete::generate(args.shell, &mut shown(), "accord", &mut script);
     match io::stdout().write_all(&script) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::system("can't write the completions", error))
         }
         _ => Ok(0),
     }
+}
+
+/// Returns the command line without what is hidden, which the generators of completions would offer.
+fn shown() -> Command {
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("accord")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(all.get_about().cloned().unwrap_or_default())
+        .subcommands(shown)
 }
 
 /// Runs `accord man`: `accord.1`, `accord-run.1` and so on. Hidden commands have no page.
