@@ -247,6 +247,7 @@ fn is_enforced(place: &str) -> Option<bool> {
             is_bounded(&Message::Queued(queued), WORDS_MAX)
         }
         "SessionRequest.program" => is_bounded(&Message::Open(request("h", MARK)), NAME_MAX),
+        "Message.Used" => refuses_list(&Message::Used(Vec::new()), 0, session::USES_MAX + 1, 1 << 20),
         "Lease.devices" => refuses_list(&granted(Vec::new()), 0, 1 << 20, 1 << 20),
         "LeasedDevice.address" => {
             is_bounded(&granted(vec![LeasedDevice { info: info(), address: mark() }]), ADDRESS_MAX)
