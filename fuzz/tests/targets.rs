@@ -58,6 +58,7 @@ targets!(
     messages,
     answers,
     worker_answers,
+    use_reports,
     figures,
     certificates,
     settings,
