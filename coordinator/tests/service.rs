@@ -13,7 +13,7 @@ use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::{VERSION, channel, v1};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
-use accord_types::{ErrorCode, Lease, Rank, SessionRequest};
+use accord_types::{DeviceId, DeviceUse, ErrorCode, Lease, NodeId, Rank, SessionRequest};
 use requests::{register, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -202,6 +202,21 @@ fn ranks_on_one_device_are_warned_through_the_door() {
         second.close();
     });
     assert!(warnings.try_recv().is_err(), "warned twice");
+}
+
+#[test]
+fn threads_that_write_at_once_do_not_disturb_each_other() {
+    const ASKED: u32 = 2_000;
+    let fixture = Fixture::new();
+    let (_lease, connection) = fixture.open("h0").unwrap();
+    let report = [(DeviceId { node: NodeId(7), ordinal: 0 }, DeviceUse::default())];
+    let answers = std::thread::scope(|scope| {
+        scope.spawn(|| (0..ASKED).for_each(|device| connection.ask_use(device)));
+        scope.spawn(|| (0..ASKED).for_each(|_| connection.report_used(&report)));
+        let is_answer = |message: &Message| matches!(message, Message::UseAnswered { .. });
+        std::iter::from_fn(|| connection.next().unwrap()).filter(is_answer).take(ASKED as usize).count()
+    });
+    assert_eq!(answers, ASKED as usize, "the connection has ended");
 }
 
 /// How many ends of connections to this port the system leaves alone for a minute or longer.

@@ -29,6 +29,7 @@ use accord_trust::munge::Munge;
 use accord_trust::{Identity, explain, local};
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
+use accord_types::turn_lock::TurnLock;
 use accord_types::{DeviceId, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lease, Result, SessionRequest};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -47,6 +48,8 @@ const LAST_TRY: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct SessionConnection {
     lane: SharedLane,
+    /// Held while a message is written: the threads that start devices and the one that listens all write.
+    writing: TurnLock<()>,
     /// The TCP socket below the lane; `None` for a UNIX socket.
     tcp: Option<SharedLane>,
 }
@@ -257,7 +260,7 @@ fn ask(
         }
     };
     lane.limit(None).map_err(broken)?;
-    Ok((reply, SessionConnection { lane, tcp }))
+    Ok((reply, SessionConnection { lane, writing: TurnLock::default(), tcp }))
 }
 
 /// Returns a lane to the coordinator, with both sides authenticated, and the TCP socket below it.
@@ -339,9 +342,14 @@ impl SessionConnection {
         }
     }
 
+    fn send(&self, message: &Message) -> std::io::Result<()> {
+        let _turn = self.writing.take();
+        self.lane.send(&message.encode())
+    }
+
     /// Asks the coordinator whether a device number may be used. Best effort: a connection that breaks has no answer.
     pub fn ask_use(&self, device: u32) {
-        let _ = self.lane.send(&Message::MayUse(device).encode());
+        let _ = self.send(&Message::MayUse(device));
     }
 
     /// Blocks until the next message from the coordinator, for `time` at most.
@@ -356,7 +364,7 @@ impl SessionConnection {
     /// message only in part.
     pub fn report_used(&self, uses: &[(DeviceId, DeviceUse)]) {
         for uses in uses.chunks(USES_MAX) {
-            if self.lane.send(&Message::Used(uses.to_vec()).encode()).is_err() {
+            if self.send(&Message::Used(uses.to_vec())).is_err() {
                 self.lane.shutdown();
             }
         }
@@ -377,7 +385,7 @@ impl SessionConnection {
 
     /// Reports to the coordinator which device number is in use. Best effort.
     pub fn report_use(&self, device: u32) {
-        let _ = self.lane.send(&Message::Uses(device).encode());
+        let _ = self.send(&Message::Uses(device));
     }
 
     /// Makes [`SessionConnection::next`] return `None`, from any thread, and ends the session.
