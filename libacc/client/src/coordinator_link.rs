@@ -37,13 +37,30 @@ struct Presence {
     asked: Option<(u32, Option<Result<()>>)>,
     /// The coordinator has left a question unanswered, and nothing has arrived since.
     is_silent: bool,
+    /// The program has begun to drive a device itself. Before that nothing is sampled, so that no timer wakes an idle program.
+    drives: bool,
 }
 
 impl CoordinatorLink {
     pub(crate) fn new(coordinator: Coordinator, claim: Claim, connection: SessionConnection) -> Arc<Self> {
-        let state = Presence { connection: Some(Arc::new(connection)), over: false, asked: None, is_silent: false };
+        let state = Presence {
+            connection: Some(Arc::new(connection)),
+            over: false,
+            asked: None,
+            is_silent: false,
+            drives: false,
+        };
         let (state, changed, asking) = (ShortLock::new(state), Condvar::new(), TurnLock::default());
         Arc::new(Self { coordinator, claim, state, changed, asking })
+    }
+
+    /// Tells the coordinator, as [`CoordinatorLink::use_device`], of a device that the program drives itself: its use is sampled from now on.
+    ///
+    /// # Errors
+    /// Returns the errors of [`CoordinatorLink::use_device`].
+    pub(crate) fn use_own_device(&self, device: u32) -> Result<()> {
+        self.lock().drives = true;
+        self.use_device(device)
     }
 
     /// Tells the coordinator which device number is about to be used. A program that has asked for nothing asks and waits for the answer, as the
@@ -57,7 +74,8 @@ impl CoordinatorLink {
         let Some(connection) = state.connection.clone() else { return Ok(()) };
         if self.is_of_job() {
             drop(state);
-            connection.report_use(device);
+            // The answer, for which nothing waits, wakes the thread that samples the use of the device.
+            connection.ask_use(device);
             return Ok(());
         }
         let waits = !state.is_silent;
@@ -146,7 +164,8 @@ impl CoordinatorLink {
             let connection = self.lock().connection.clone()?;
             own_use.report_again();
             loop {
-                let heard = match own_use.pause() {
+                let pause = self.lock().drives.then(|| own_use.pause()).flatten();
+                let heard = match pause {
                     Some(pause) => connection.next_within(pause),
                     None => connection.next().map(Heard::Message),
                 };

@@ -117,7 +117,7 @@ impl Session {
                     let lane = own_devices.lane(|| DriverLane::new(agent, terms, lease.session, Key::from(lease.key)));
                     own_devices.add(&local);
                     local.on_start(Box::new(move || {
-                        coordinator.use_device(number)?;
+                        coordinator.use_own_device(number)?;
                         let is_of_job = coordinator.is_of_job();
                         if lane.open(is_of_job) || !is_of_job { Ok(()) } else { Err(unknown_to_agent()) }
                     }));
