@@ -41,10 +41,11 @@ fn other() -> String {
     format!("program-{OTHER}")
 }
 
-/// A program of a user that asks for devices, and what ends it when dropped.
+/// A program of a user that asks for devices, and what ends it when dropped. It is on a machine that is none of the cluster's: the agent admits no
+/// process of the tests' user to the devices of another one.
 fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
-    let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap();
+    let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap().env("ACCORD_NODE", "elsewhere");
     let job = job.env("ACCORD_TLS", cluster.tls_of(who)).env("ACCORD_DEVICES", request).stdin(input);
     (job.start().unwrap(), ends)
 }

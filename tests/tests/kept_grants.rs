@@ -129,5 +129,9 @@ fn a_program_of_a_job_drives_no_device_without_the_agent() {
     go.write_all(b"go\n").unwrap();
     let finished = job.finish().unwrap();
     assert!(finished.code() != 0 && !finished.stdout.contains("ready"), "{}", finished.report());
-    assert!(finished.stderr.contains("the node's agent does not answer for the job's device"), "{}", finished.report());
+    assert!(
+        finished.stderr.contains("the node's agent does not admit the program to the job's device"),
+        "{}",
+        finished.report()
+    );
 }

@@ -11,7 +11,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, LaneTerms, Route, Wanted};
 use accord_fabric::transport::{SharedLane, Transport, route, route_now};
 use accord_types::turn_lock::TurnLock;
-use accord_types::{NodeId, SessionId};
+use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::time::{Duration, Instant};
 
 /// How long the agent may take to open the lane: it may not have heard of the session yet, or restart.
@@ -40,19 +40,22 @@ impl DriverLane {
         self.agent.node
     }
 
-    /// Opens the lane before a device starts, if it is not open. Returns whether it is. Tries again for a while if the lane `is_needed`.
-    pub(crate) fn open(&self, is_needed: bool) -> bool {
+    /// Opens the lane before a device starts, if it is not open. Tries again for a while if the lane `is_needed`.
+    ///
+    /// # Errors
+    /// Returns `acc_error_device_unavailable` if a lane that is needed can't be opened.
+    pub(crate) fn open(&self, is_needed: bool) -> Result<()> {
         let begun = Instant::now();
         let mut lane = self.lane.take();
-        loop {
-            if lane.is_none() {
-                *lane = self.connect(route_now(&self.agent, self.terms));
+        while lane.is_none() {
+            match self.connect(route_now(&self.agent, self.terms)) {
+                Ok(new) => *lane = Some(new),
+                Err(_) if !is_needed => return Ok(()),
+                Err(error) if begun.elapsed() >= CONNECT_MAX => return Err(not_admitted(&error)),
+                Err(_) => std::thread::sleep(PAUSE),
             }
-            if lane.is_some() || !is_needed || begun.elapsed() >= CONNECT_MAX {
-                return lane.is_some();
-            }
-            std::thread::sleep(PAUSE);
         }
+        Ok(())
     }
 
     /// Opens a lane in place of an open one: a restarted agent knows only the program's process.
@@ -61,14 +64,14 @@ impl DriverLane {
         let Some(known) = lane.as_mut() else { return };
         // By the same way: another one does not name this process. The agent may not listen there yet.
         let wanted = if known.transport() == Transport::Shm { Wanted::Shm } else { self.terms.wanted };
-        if let Some(new) = self.connect(route(&self.agent, LaneTerms { wanted, ..self.terms })) {
+        if let Ok(new) = self.connect(route(&self.agent, LaneTerms { wanted, ..self.terms })) {
             std::mem::replace(known, new).shutdown();
         }
     }
 
-    fn connect(&self, route: Route) -> Option<SharedLane> {
+    fn connect(&self, route: Route) -> Result<SharedLane> {
         let hello = Hello::new(Purpose::Driver, self.session, 0, PeerId::PROGRAM);
-        handshake::connect_by(&route, &hello, &self.key, CONNECT_MAX).ok()
+        handshake::connect_by(&route, &hello, &self.key, CONNECT_MAX)
     }
 
     /// Closes the lane, because the program drives no device any more.
@@ -79,6 +82,15 @@ impl DriverLane {
             lane.shutdown();
         }
     }
+}
+
+/// The error of a job's device on the program's own node whose agent does not admit the program.
+fn not_admitted(why: &Error) -> Error {
+    let cause = format!(
+        "the node's agent does not admit the program to the job's device, which may be another job's by now: {}",
+        why.cause()
+    );
+    Error::new(ErrorCode::DeviceUnavailable, cause).remedy("ask for devices again")
 }
 
 impl Drop for DriverLane {

@@ -118,8 +118,7 @@ impl Session {
                     own_devices.add(&local);
                     local.on_start(Box::new(move || {
                         coordinator.use_own_device(number)?;
-                        let is_of_job = coordinator.is_of_job();
-                        if lane.open(is_of_job) || !is_of_job { Ok(()) } else { Err(unknown_to_agent()) }
+                        lane.open(coordinator.is_of_job())
                     }));
                 }
                 *numbers.entry(local.device_type()).or_default() += 1;
@@ -298,12 +297,6 @@ fn report_ends(coordinator: &Arc<CoordinatorLink>, own_use: &Arc<OwnUse>) {
             }
         }));
     }
-}
-
-/// The error of a job's device on the program's own node whose agent does not admit the program.
-fn unknown_to_agent() -> Error {
-    let cause = "the node's agent does not answer for the job's device, which may be another job's by now";
-    Error::new(ErrorCode::DeviceUnavailable, cause).remedy("ask for devices again")
 }
 
 /// Takes what the coordinator says while the session is open.
