@@ -8,9 +8,9 @@
 //!                                    <-    Granted(lease), or Refused(error) and the end
 //!   Hold(request), of `accord run`   ->                       a job for as long as the connection lasts
 //!                                    <-    Queued(job) as above, Held(job), or Refused(error) and the end
-//!   MayUse(device number)            ->                       before each device's first use, of a program that asked for nothing
+//!   MayUse(device number)            ->                       before each device's first use
 //!                                    <-    UseAnswered(device number, error)
-//!   Uses(device number)              ->                       any time later, of a job's program
+//!   Uses(device number)              ->                       any time later, of a program of an earlier build
 //!   Used(...)                        ->                       any time later, of a program that drives devices
 //!                                    <-    NodeLost, Warning  any time later
 //! ```
@@ -383,7 +383,7 @@ impl SessionConnection {
         }
     }
 
-    /// Reports to the coordinator which device number is in use. Best effort.
+    /// Reports to the coordinator which device number is in use, as programs of earlier builds do. Best effort.
     pub fn report_use(&self, device: u32) {
         let _ = self.send(&Message::Uses(device));
     }
