@@ -5,7 +5,7 @@ mod requests;
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
-use accord_fabric::session_endpoint::{self, Attachment, OpenRetries, SessionConnection};
+use accord_fabric::session_endpoint::{self, Attachment, Heard, OpenRetries, SessionConnection};
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
@@ -13,7 +13,7 @@ use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::{VERSION, channel, v1};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
-use accord_types::{DeviceId, DeviceUse, ErrorCode, Lease, NodeId, Rank, SessionRequest};
+use accord_types::{ErrorCode, Lease, Rank, SessionRequest};
 use requests::{register, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -206,17 +206,27 @@ fn ranks_on_one_device_are_warned_through_the_door() {
 
 #[test]
 fn threads_that_write_at_once_do_not_disturb_each_other() {
-    const ASKED: u32 = 2_000;
+    /// As many answers as may wait for the program.
+    const ASKED_BY_EACH: u32 = 30;
     let fixture = Fixture::new();
-    let (_lease, connection) = fixture.open("h0").unwrap();
-    let report = [(DeviceId { node: NodeId(7), ordinal: 0 }, DeviceUse::default())];
-    let answers = std::thread::scope(|scope| {
-        scope.spawn(|| (0..ASKED).for_each(|device| connection.ask_use(device)));
-        scope.spawn(|| (0..ASKED).for_each(|_| connection.report_used(&report)));
-        let is_answer = |message: &Message| matches!(message, Message::UseAnswered { .. });
-        std::iter::from_fn(|| connection.next().unwrap()).filter(is_answer).take(ASKED as usize).count()
+    let _agent = fixture.agent("h1");
+    let (_lease, connection) = fixture.open("h1").unwrap();
+    let at_once = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                at_once.wait();
+                (0..ASKED_BY_EACH).for_each(|_| connection.ask_use(0));
+            });
+        }
     });
-    assert_eq!(answers, ASKED as usize, "the connection has ended");
+    for _ in 0..2 * ASKED_BY_EACH {
+        let heard = connection.next_within(SOON).unwrap();
+        assert!(
+            matches!(heard, Heard::Message(Some(Message::UseAnswered { device: 0, error: None }))),
+            "an answer is missing"
+        );
+    }
 }
 
 /// How many ends of connections to this port the system leaves alone for a minute or longer.
