@@ -14,7 +14,9 @@ const OTHER: u32 = 12_345;
 const HOLDS: &str = "cluster/holds_devices.c";
 
 fn cluster() -> Cluster {
-    Cluster::builder().hosts(1).devices(2).memory("64M").other_tenants(&[OTHER]).start().unwrap()
+    // The machine has no account of the other user's name.
+    let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").other_tenants(&[OTHER]);
+    cluster.users("*=60003-60012").start().unwrap()
 }
 
 /// `accord` with the certificates of a user.
@@ -41,11 +43,10 @@ fn other() -> String {
     format!("program-{OTHER}")
 }
 
-/// A program of a user that asks for devices, and what ends it when dropped. It is on a machine that is none of the cluster's: the agent admits no
-/// process of the tests' user to the devices of another one.
+/// A program of a user that asks for devices, and what ends it when dropped.
 fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
-    let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap().env("ACCORD_NODE", "elsewhere");
+    let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap();
     let job = job.env("ACCORD_TLS", cluster.tls_of(who)).env("ACCORD_DEVICES", request).stdin(input);
     (job.start().unwrap(), ends)
 }
