@@ -62,7 +62,7 @@ pub(super) fn each<T>(all: &[T], mut act: impl FnMut(&T) -> Result<()>) -> Resul
     first
 }
 
-/// What came of a drain, at a time since 1970.
+/// Returns the outcome of a drain in words, at a time since 1970.
 fn drained(target: &str, request: &DrainNodeRequest, reply: &DrainNodeReply, now: Duration) -> String {
     let state = match (request.drain, request.ordinal) {
         (true, None) => "takes part in no new session",
