@@ -112,13 +112,13 @@ settings! {
         "Launch dimensions of regions that leave them open.";
     /// Where the coordinator is.
     COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port or unix:path", [],
-        "Coordinator of the cluster whose devices the program uses; unix: its socket on this machine, where no certificates are needed.";
+        "Coordinator of the cluster whose devices the program uses; unix: its socket on this machine, which needs no certificates.";
     /// Certificates.
     TLS = "ACCORD_TLS", "(~/.config/accord/tls)", "path", [],
-        "Folder with certificates: ca.crt, tls.crt and tls.key, as accord pki issue makes it; ca.crt alone where a site has MUNGE say who is who.";
+        "Folder with ca.crt, tls.crt and tls.key, as accord pki issue makes it; ca.crt alone where MUNGE attests users.";
     /// MUNGE's daemon.
     MUNGE = "ACCORD_MUNGE", "(/run/munge/munge.socket.2)", "path", [],
-        "Socket of MUNGE's daemon, by whose word users are known to a coordinator that takes it; a coordinator takes it only if this is set.";
+        "Socket of MUNGE's daemon, which attests users without certificates; a coordinator accepts that only if this is set.";
     /// The coordinator's socket.
     SOCKET = "ACCORD_SOCKET", "(none)", "path", [],
         "UNIX socket at which a coordinator listens for its machine's processes; programs do not read it.";
@@ -127,10 +127,10 @@ settings! {
         "Name of the node on which the program runs: its devices count as local.";
     /// Numbering policy.
     DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "auto", "auto|local|global|rank|node", [],
-        "Order of device numbers: this node's devices first, the same in every rank, this rank's share first, or this node's devices and no others; auto is local, but takes a first acc_set_device_num(rank % n) of an MPI job for what it means.";
+        "Order of device numbers: this node's devices first, the same in every rank, this rank's share first, or this node's devices only; auto is local, and recognizes acc_set_device_num(rank % n) in an MPI job.";
     /// Whether agents offer GPUs.
     GPUS = "ACCORD_GPUS", "auto", "auto|off|GPU,...", [],
-        "Which of its machine's GPUs an agent offers: all, none, or these, by the driver's numbers or names; programs do not read it.";
+        "Which of its machine's GPUs an agent offers, by the driver's numbers or names; programs do not read it.";
     /// Whether agents measure.
     MEASURE = "ACCORD_MEASURE", "on", "on|off", [],
         "Whether an agent measures its devices and the paths to other nodes while no session uses them; programs do not read it.";
@@ -139,7 +139,7 @@ settings! {
         "Devices that the program asks for, as accord run --devices: 4:nvidia/h200:20G near limit=2h, for example.";
     /// The job that a program is of.
     JOB = "ACCORD_JOB", "(none)", "number:key", [],
-        "The job in whose allocation the program opens its session, as accord run --devices sets it for all that it starts in a cluster.";
+        "Job in whose allocation the program opens its session; accord run --devices sets it.";
     /// Number of CPU devices.
     CPU_DEVICES = "ACCORD_CPU_DEVICES", "(1; agents: 1 a NUMA node; none beside GPUs)", "count", [],
         "CPU devices that this machine is divided into; each runs a region on one core.";
@@ -148,43 +148,43 @@ settings! {
         "Memory of each CPU device.";
     /// The coordinator's state file.
     STATE = "ACCORD_STATE", "(none: all begins anew with the coordinator)", "file", [],
-        "The file that keeps a coordinator's state over a restart; programs do not read it.";
+        "File that keeps a coordinator's state over a restart; programs do not read it.";
     /// The site's policy.
     POLICY = "ACCORD_POLICY", "(one account for all users, without limits)", "file", [],
-        "The policy with which a coordinator starts; programs do not read it.";
+        "Policy with which a coordinator starts; programs do not read it.";
     /// Memory of one session on each device.
     MEMORY_QUOTA = "ACCORD_MEMORY_QUOTA", "(no limit)", "bytes, with K, M, G or T", [],
-        "Memory that a coordinator lets one session hold on each device of other nodes; programs do not read it.";
+        "Most memory of a session on each device of other nodes, set by the coordinator; programs do not read it.";
     /// Streams of one session on each device.
     STREAM_QUOTA = "ACCORD_STREAM_QUOTA", "32", "1 to 32", [],
-        "Streams that a coordinator lets one session use on each device, which its queues share beyond that; programs do not read it.";
+        "Most streams of a session on each device, which its queues share, set by the coordinator; programs do not read it.";
     /// Sessions of one user.
     SESSION_QUOTA = "ACCORD_SESSION_QUOTA", "4096", "count", [],
-        "Sessions that a coordinator lets one user have at one time; programs do not read it.";
+        "Most sessions of a user at one time, set by the coordinator; programs do not read it.";
     /// Sessions of one user on a node.
     USER_SESSIONS = "ACCORD_USER_SESSIONS", "512", "1 to 1024", [],
-        "Sessions that an agent of root lets one user have on its node at one time; programs do not read it.";
+        "Most sessions of a user on a node at one time, set by an agent of root; programs do not read it.";
     /// How long one session may last.
     SESSION_TIME = "ACCORD_SESSION_TIME", "(no limit)", "time, with s, m, h or d", [],
-        "How long a coordinator lets one session last; programs do not read it.";
+        "Longest duration of a session, set by the coordinator; programs do not read it.";
     /// Environment of workers elsewhere.
     ENV = "ACCORD_ENV", "", "names, separated by commas", [],
-        "Further variables of the program's environment that its regions see on other nodes; NAME* for all that begin so, * for all.";
+        "Further environment variables that regions see on other nodes; NAME* for all that begin so, * for all.";
     /// Silence after which a node is lost.
     LOST_AFTER = "ACCORD_LOST_AFTER", "10s", "time, with s, m or h", [],
         "How long an agent may be silent before its coordinator counts the node as lost; programs do not read it.";
     /// Silence after which a program is lost.
     PROGRAM_LOST_AFTER = "ACCORD_PROGRAM_LOST_AFTER", "30s", "time, with s, m or h", [],
-        "How long a program's machine, or the way to it, may be silent before its coordinator ends the session; a program that is stopped or in a debugger is not silent; programs do not read it.";
+        "How long a program's machine may be silent before its coordinator ends the session; a stopped program is not silent; programs do not read it.";
     /// Whose sessions agents run, and as whom.
     USERS = "ACCORD_USERS", "*", "rules, separated by commas", [],
-        "Whose sessions an agent of root runs, and as which user: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; whom a coordinator takes without a certificate, and as whom; programs do not read it.";
+        "Whose sessions an agent of root runs, and as which user; whom a coordinator accepts without a certificate: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; programs do not read it.";
     /// Where agents and coordinator listen.
     LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent any port of the address from which its coordinator is reached)", "address:port", [],
         "Where a coordinator or an agent listens; programs do not read it.";
     /// Where agents and coordinator show their metrics.
     METRICS_LISTEN = "ACCORD_METRICS_LISTEN", "(nowhere)", "address:port", [],
-        "Where a coordinator or an agent shows metrics and its health over HTTP; programs do not read it.";
+        "Where a coordinator or an agent serves metrics and health over HTTP; programs do not read it.";
     /// Where agents are reached.
     ADVERTISE = "ACCORD_ADVERTISE", "(where it listens)", "host:port", [],
         "Where others reach an agent; programs do not read it.";
@@ -193,7 +193,7 @@ settings! {
         "Folder in which an agent keeps the grants of jobs for its next start on the same boot; programs do not read it.";
     /// Labels of an agent's node.
     LABELS = "ACCORD_LABELS", "(none)", "name=value, separated by commas", [],
-        "Labels by which requests and policies choose an agent's node, rack and switch among them; programs do not read it.";
+        "Labels of an agent's node, by which requests and policies choose it, rack and switch among them; programs do not read it.";
     /// Log level of agents and coordinator.
     LOG = "ACCORD_LOG", "warn", "off|error|warn|info|debug", [],
         "Which messages of a coordinator or an agent go to its standard error; programs do not read it.";
@@ -202,49 +202,49 @@ settings! {
         "Lets GPUs that different processes of one machine drive copy to each other directly; read by programs and agents.";
     /// What carries bytes to executors.
     TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm|tls|mpi:NAME", [],
-        "What carries commands and bytes to executors: shared memory where their node's agent is on this machine and of this user (auto, shm), TCP on this machine (tcp), and TLS to other machines; tls: on this one too; mpi:NAME: MPI, by the agent of the MPI world NAME on this machine, as accord run --fabric mpi sets it. Read by programs, and by agents for copies from their executors to others.";
+        "What carries commands and bytes to executors: on this machine shared memory (auto, shm) or a connection (tcp, tls), to others TLS; mpi:NAME: MPI, by the agent of world NAME on this machine. Read by programs and agents.";
     /// How long a session is asked for.
     OPEN_TIMEOUT = "ACCORD_OPEN_TIMEOUT", "30s", "time, with s, m, h or d", [],
-        "How long a program goes on asking for its session while the coordinator is away or too busy, and agents while the coordinator has not told them of it; 0s: it asks once.";
+        "How long a program asks for its session while the coordinator is away or busy, and agents while the coordinator has not announced it; 0s: once.";
     /// What agents are connected by.
     FABRIC = "ACCORD_FABRIC", "tcp", "tcp|mpi", [],
-        "What carries bytes between nodes: TCP, or MPI between agents that mpirun has started as one MPI world; read by agents.";
+        "What carries bytes between nodes: TCP, or MPI between agents that mpirun started; read by agents.";
     /// The MPI world that an agent belongs to.
     WORLD = "ACCORD_WORLD", "world", "name", [],
-        "The name of an MPI world among those of a machine: programs go by its agents with ACCORD_TRANSPORT=mpi:NAME; read by agents.";
+        "Name of the agents' MPI world, as in ACCORD_TRANSPORT=mpi:NAME; read by agents.";
     /// Where the MPI part is.
     MPI = "ACCORD_MPI", "(beside the agent's program or in ../lib/accord)", "path", [],
         "The MPI part, libaccord_mpi.so, as make mpi has built it; read by agents.";
     /// Whether MPI reaches GPUs' memory.
     MPI_GPUS = "ACCORD_MPI_GPUS", "auto", "auto|on|off", [],
-        "Whether MPI copies from and to GPUs' own memory: auto has a process of its own try that before the agent begins; read by agents.";
+        "Whether MPI copies from and to GPUs' memory: auto tries it in a process of its own; read by agents.";
     /// How many cores waiting threads reckon with.
     SPIN_CORES = "ACCORD_SPIN_CORES", "(those that the process may use)", "count", [],
-        "How many cores waiting threads of a process reckon with: with 1 they sleep at once, with 2 or more they look for a moment first, and with 4 or more up to half as many do so for longer; read by programs and agents.";
+        "How many cores waiting threads reckon with: with 1 they block at once, with 2 or more they spin first, with 4 or more for longer; read by programs and agents.";
     /// How long a silent peer is waited for.
     TIMEOUT = "ACCORD_TIMEOUT", "30s", "time, with s, m, h or d; or off", [],
-        "How long the program waits for an executor or a worker that gives no sign of life; work itself may take as long as it likes.";
+        "How long the program waits for an executor or a worker that gives no sign of life; work itself has no limit.";
     /// Folder for GPU code compiled before.
     CACHE = "ACCORD_CACHE", "(accord in ~/.cache)", "path|off", [],
-        "Folder that keeps the GPU code of programs in compiled form, so that later starts compile nothing.";
+        "Folder that keeps the compiled GPU code of programs for later starts.";
     /// Whether arrays of the program may be page-locked.
     PAGE_LOCK = "ACCORD_PAGE_LOCK", "on", "on|off", [],
-        "Locks the pages of arrays that are copied to and from this machine's GPUs again and again, while they are present: the copies are faster.";
+        "Page-locks arrays that are copied repeatedly to and from this machine's GPUs, while they are present.";
     /// How a GPU's memory is taken.
     GPU_MEMORY = "ACCORD_GPU_MEMORY", "auto", "auto|allocate|map", [],
-        "How the memory of GPUs that the program drives itself is taken: allocate is what a GPU-aware MPI can use best, map puts it at addresses of Accord's choice; auto allocates in programs that are linked with MPI.";
+        "How the memory of GPUs that the program drives itself is taken: allocate suits a GPU-aware MPI, map chooses the addresses; auto allocates in programs that are linked with MPI.";
     /// Whether launches that repeat may be graphs.
     GRAPHS = "ACCORD_GRAPHS", "on", "on|off", [],
-        "Lets regions that a queue launches again and again go to the driver as graphs of one kernel, which it launches faster; read by programs and agents.";
+        "Launches regions that a queue repeats as graphs of one kernel, which is faster; read by programs and agents.";
     /// Whether copies of rows may be held back.
     ROWS = "ACCORD_ROWS", "auto", "auto|on|off", [],
-        "Lets small asynchronous copies at a constant distance, as of updates of a[i][0:n] in a loop, go to a GPU that the program drives itself as one copy, made when something waits or follows; auto does so unless the program, a library or an interpreter in its process may use CUDA's driver by itself.";
+        "Combines small asynchronous copies at a constant distance, such as updates of a[i][0:n] in a loop, to one copy to a GPU that the program drives itself; auto does so unless code in its process may use CUDA's driver.";
     /// What becomes of pointers that nothing maps.
     UNMAPPED = "ACCORD_UNMAPPED", "error", "error|map", [],
-        "What a region gets for a pointer to memory that nothing maps: nothing, or (for programs that rely on unified memory) a copy of its whole block, in and out.";
+        "What a region gets for a pointer to memory that nothing maps: an error, or (for unified memory) a copy of its whole block, in and out.";
     /// What becomes of updates that GCC has left out.
     DROPPED_UPDATES = "ACCORD_DROPPED_UPDATES", "error", "error|warn", [],
-        "What an update does that names whole declare variables only, of which GCC passes none: it ends the program, or copies nothing and says so once a place.";
+        "What an update of whole declare variables does, of which GCC passes none: it ends the program, or warns once a place.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";
@@ -255,7 +255,7 @@ settings! {
     /// Times.
     TIME = "ACCORD_TIME", "0", "0|1|json|path; %r = rank, %p = process id",
         ["NVCOMPILER_ACC_TIME", "PGI_ACC_TIME", "NV_ACC_TIME"],
-        "Prints when the program ends where it spent its time: 1 as text, json as JSON, both on standard error, or into a file (JSON if it is named .json).";
+        "Prints where the program spent its time when it ends: 1 as text, json as JSON, on standard error; or into a file (JSON if it is named .json).";
     /// Trace output.
     TRACE = "ACCORD_TRACE", "", "path; %r = rank, %p = process id", [],
         "Writes a trace of launches and copies (Chrome trace format) when the program ends.";
