@@ -14,7 +14,7 @@ const PCI: &str = "/sys/bus/pci/devices";
 const NVIDIA: &str = "0x10de";
 const GPU_CLASSES: [&str; 2] = ["0x0300", "0x0302"];
 /// Share of the cores' time, in per cent. Where a hypervisor took 10 to 24, one short copy in ten took 0.3 to 3 ms in place of 0.07
-/// (docs/design/mpi.md); on a quiet machine it took 0.7 at most in any row of copies.
+/// (docs/performance.md); on a quiet machine it took 0.7 at most in any row of copies.
 const STOLEN_MAX: f64 = 2.0;
 
 /// Looks at all of it.
