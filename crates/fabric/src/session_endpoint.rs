@@ -29,9 +29,9 @@ use accord_trust::munge::Munge;
 use accord_trust::{Identity, explain, local};
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
-use accord_types::turn_lock::TurnLock;
+use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceId, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lease, Result, SessionRequest};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 
 /// The protocol's name in a handshake. Its number is the version of all messages to programs:
@@ -44,12 +44,16 @@ const TELL_AFTER: Duration = Duration::from_secs(2);
 /// Least time for the last attempt, even if the total time is over earlier.
 const LAST_TRY: Duration = Duration::from_secs(2);
 
+/// Questions are put behind at most so many bytes that wait for room in the socket.
+const UNSENT_MAX: usize = 64 << 10;
+
 /// An open session's connection to the coordinator. Dropping it ends the session.
 #[derive(Debug)]
 pub struct SessionConnection {
     lane: SharedLane,
-    /// Held while a message is written: the threads that start devices and the one that listens all write.
-    writing: TurnLock<()>,
+    /// The bytes for which the socket had no room: of a report at most, and of questions up to [`UNSENT_MAX`]. They go before all others. A
+    /// thread that writes never waits, as a coordinator that is stopped reads nothing.
+    unsent: ShortLock<Vec<u8>>,
     /// The TCP socket below the lane; `None` for a UNIX socket.
     tcp: Option<SharedLane>,
 }
@@ -260,7 +264,7 @@ fn ask(
         }
     };
     lane.limit(None).map_err(broken)?;
-    Ok((reply, SessionConnection { lane, writing: TurnLock::default(), tcp }))
+    Ok((reply, SessionConnection { lane, unsent: ShortLock::default(), tcp }))
 }
 
 /// Returns a lane to the coordinator, with both sides authenticated, and the TCP socket below it.
@@ -342,14 +346,45 @@ impl SessionConnection {
         }
     }
 
-    fn send(&self, message: &Message) -> std::io::Result<()> {
-        let _turn = self.writing.take();
-        self.lane.send(&message.encode())
+    /// Sends a message without waiting: what the socket has no room for goes with the next message, or [`SessionConnection::flush`]. Returns
+    /// whether the connection accepts it: not while more than so many bytes wait for room. A connection that fails is closed.
+    fn send(&self, message: &Message, unsent_max: usize) -> bool {
+        let mut unsent = self.unsent.lock();
+        self.write(&mut unsent);
+        if unsent.len() > unsent_max {
+            return false;
+        }
+        unsent.extend(message.encode());
+        self.write(&mut unsent);
+        true
     }
 
-    /// Asks the coordinator whether a device number may be used. Best effort: a connection that breaks has no answer.
+    /// Sends what waits for room, as far as there is some. Returns whether nothing waits any more.
+    pub fn flush(&self) -> bool {
+        self.write(&mut self.unsent.lock())
+    }
+
+    fn write(&self, unsent: &mut Vec<u8>) -> bool {
+        while !unsent.is_empty() {
+            match self.lane.try_write(&[IoSlice::new(unsent)]) {
+                Ok(written) => {
+                    unsent.drain(..written);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(_) => {
+                    unsent.clear();
+                    self.lane.shutdown();
+                }
+            }
+        }
+        true
+    }
+
+    /// Asks the coordinator whether a device number may be used. Best effort: a connection that breaks has no answer, and one whose coordinator is
+    /// stopped has it later.
     pub fn ask_use(&self, device: u32) {
-        let _ = self.send(&Message::MayUse(device));
+        self.send(&Message::MayUse(device), UNSENT_MAX);
     }
 
     /// Blocks until the next message from the coordinator, for `time` at most.
@@ -360,14 +395,10 @@ impl SessionConnection {
         self.hear(Some(time))
     }
 
-    /// Reports to the coordinator what the program did on devices that it drives itself. Closes a connection that accepts a
-    /// message only in part.
-    pub fn report_used(&self, uses: &[(DeviceId, DeviceUse)]) {
-        for uses in uses.chunks(USES_MAX) {
-            if self.send(&Message::Used(uses.to_vec())).is_err() {
-                self.lane.shutdown();
-            }
-        }
+    /// Reports to the coordinator what the program did on devices that it drives itself. Returns whether the connection accepts all of it: not
+    /// while the coordinator reads nothing and the socket is full.
+    pub fn report_used(&self, uses: &[(DeviceId, DeviceUse)]) -> bool {
+        uses.chunks(USES_MAX).all(|uses| self.send(&Message::Used(uses.to_vec()), 0))
     }
 
     /// A request begins to wait on the connection, or has ended waiting: meanwhile next to nothing is sent, and it may take
@@ -385,7 +416,7 @@ impl SessionConnection {
 
     /// Reports to the coordinator which device number is in use, as programs of earlier builds do. Best effort.
     pub fn report_use(&self, device: u32) {
-        let _ = self.send(&Message::Uses(device));
+        self.send(&Message::Uses(device), UNSENT_MAX);
     }
 
     /// Makes [`SessionConnection::next`] return `None`, from any thread, and ends the session.
@@ -445,10 +476,69 @@ fn unavailable(cause: String) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::handshake::VERSION;
+    use crate::transport::plain;
+    use accord_types::NodeId;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Reads one message of the program.
+    fn read(lane: &dyn Lane) -> Option<Message> {
+        let mut header = [0; HEADER_LEN];
+        lane.read_exact(&mut header).ok()?;
+        let (kind, length) = Message::header(&header, REQUEST_MAX).ok()?;
+        let mut body = vec![0; length];
+        lane.read_exact(&mut body).ok()?;
+        Message::decode(kind, &body).ok()
+    }
+
+    #[test]
+    fn a_coordinator_that_reads_nothing_for_long_gets_the_newest_report_and_every_question() {
+        const WITHIN: Duration = Duration::from_millis(1);
+        const QUESTIONS: u32 = 20;
+        let (near, far) = UnixStream::pair().unwrap();
+        let coordinator = plain(far.into());
+        let connection =
+            SessionConnection { lane: Arc::new(plain(near.into())), unsent: ShortLock::default(), tcp: None };
+        let report =
+            |bytes_in| [(DeviceId { node: NodeId(1), ordinal: 0 }, DeviceUse { bytes_in, ..DeviceUse::default() })];
+        let stopped = AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            // The thread that listens reads with a limit, as a sample of the devices' use is due.
+            scope.spawn(|| {
+                while stopped.load(Ordering::Relaxed) {
+                    assert!(matches!(connection.next_within(WITHIN), Ok(Heard::Nothing)), "the connection has ended");
+                }
+            });
+            let accepted = (0..).take_while(|&at| connection.report_used(&report(at))).count();
+            assert!(accepted > 0);
+            assert!(!connection.report_used(&report(0)), "nothing has room");
+            (0..QUESTIONS).for_each(|device| connection.ask_use(device));
+            assert!(!connection.flush());
+            stopped.store(false, Ordering::Relaxed);
+        });
+        let newest = u64::MAX;
+        let mut heard = Vec::new();
+        // The newest report is accepted as soon as there is room.
+        while heard.last() != Some(&Message::Used(report(newest).to_vec())) {
+            if connection.flush() {
+                connection.report_used(&report(newest));
+            }
+            heard.push(read(&coordinator).expect("a whole message"));
+        }
+        let asked = |message: &Message| if let Message::MayUse(device) = message { Some(*device) } else { None };
+        assert!(heard.iter().filter_map(asked).eq(0..QUESTIONS));
+        let reports = heard.iter().filter_map(|message| match message {
+            Message::Used(uses) => Some(uses[0].1.bytes_in),
+            _ => None,
+        });
+        assert!(reports.take_while(|&bytes| bytes != newest).eq(0..(heard.len() as u64 - u64::from(QUESTIONS) - 1)));
+    }
 
     #[test]
     fn the_protocol_says_its_version() {
-        assert_eq!(super::PROTOCOL, format!("accord-session/{VERSION}"));
+        assert_eq!(PROTOCOL, format!("accord-session/{VERSION}"));
     }
 }

@@ -39,6 +39,8 @@ pub use lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};
 pub use remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, RemoteMemory, Source};
 pub use shm::shm_pair;
+#[cfg(test)]
+pub(crate) use socket::plain;
 pub use socket::{adopt, find_dead_host, find_dead_host_soon, pair, probe_seldom};
 pub use tls::{accept_tls, connect_tls};
 

@@ -174,7 +174,10 @@ impl CoordinatorLink {
                     Ok(Heard::Nothing) => {}
                     Ok(Heard::Message(None)) | Err(_) => break,
                 }
-                connection.report_used(&own_use.sample(false));
+                let uses = own_use.sample(false);
+                if !(connection.flush() && connection.report_used(&uses)) {
+                    own_use.report_again();
+                }
             }
             self.lock().connection = None;
             self.changed.notify_all();

@@ -44,11 +44,6 @@ const TURNS: &[(&str, &str, &str)] = &[
     ("libacc/src/loader.rs", "HASHES", "a file is read from the disk; others of the same kind would read it too"),
     ("libacc/src/host_memory.rs", "names", "a file's symbols are read; for errors and traces only"),
     ("crates/executor/src/hosted.rs", "making", "a stream is made; queues that have one don't take it"),
-    (
-        "crates/fabric/src/session_endpoint.rs",
-        "writing",
-        "a message to the coordinator is written; only who starts a device, or reports use, waits",
-    ),
     ("crates/fabric/src/transport/shm.rs", "reader", "the one reader of a ring waits for bytes"),
     (
         "crates/fabric/src/transport/shm.rs",

@@ -48,7 +48,7 @@ const USER_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
 /// A connected socket.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(crate) struct Socket {
     fd: OwnedFd,
     kind: Kind,
     /// How long a read spins before it blocks, if at all: [`Lane::spin_long`].
@@ -166,7 +166,7 @@ pub(super) fn received(fd: OwnedFd) -> SharedLane {
 }
 
 /// Makes a lane of a stream socket that is not one of TCP.
-pub(super) fn plain(fd: OwnedFd) -> Socket {
+pub(crate) fn plain(fd: OwnedFd) -> Socket {
     Socket::new(fd, Kind::Unix)
 }
 
