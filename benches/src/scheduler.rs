@@ -73,7 +73,7 @@ impl Random {
 
 fn class(at: u32) -> DeviceClass {
     let (model, memory) = [("h200", 141), ("h100", 80), ("a100", 40), ("l40s", 48), ("t4", 16)][at as usize];
-    DeviceClass { kind: DeviceType::Nvidia, model: model.to_owned(), memory: memory << 30, compute: (8, 0) }
+    DeviceClass { kind: DeviceType::Nvidia, model: model.to_owned(), memory: memory << 30, context: 0, compute: (8, 0) }
 }
 
 fn node(at: u32) -> NodeDescription {

@@ -327,6 +327,7 @@ impl DeviceRow {
             "driver": info.driver,
             "uuid": gpu.then_some(&info.uuid),
             "memory": info.memory,
+            "context": gpu.then_some(info.context),
             "cores": (!gpu).then_some(info.units),
             "multiprocessors": gpu.then_some(info.units),
             "compute": info.compute_capability(),

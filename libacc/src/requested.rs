@@ -107,6 +107,7 @@ fn class(info: &DeviceInfo) -> DeviceClass {
         kind: emulated.or(capabilities.map(|can| can.device_type)).unwrap_or(DeviceType::None),
         model: model_of(&info.name),
         memory: info.memory,
+        context: 0,
         compute: (0, 0),
     }
 }

@@ -64,7 +64,9 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let topology = topology();
-    let gpus = gpus::look(&program, &node_name, &config.gpus);
+    // Agents of one MPI job serve that alone: nothing is shared there.
+    let measures = config.measure == Measure::On && config.fabric == Fabric::Tcp;
+    let gpus = gpus::look(&program, &node_name, &config.gpus, measures);
     let has_gpus = !gpus.is_empty();
     let shown = config.gpus.shown_to_others(&gpus);
     let devices = inventory(

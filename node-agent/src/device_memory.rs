@@ -176,6 +176,7 @@ pub(crate) mod tests {
             memory: 100,
             units: 1,
             compute: (0, 0),
+            context: 0,
             numa: None,
             cpus: Vec::new(),
         }

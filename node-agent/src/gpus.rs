@@ -3,7 +3,7 @@
 
 use crate::ask::{self, NoAnswer};
 use crate::offered_gpus::Gpus;
-use accord_device::registry;
+use accord_device::{cuda, registry};
 use accord_proto::{bounds, v1};
 use accord_types::{DeviceInfo, NodeId};
 use prost::Message;
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// The first argument that makes this program look for GPUs, print what it found and end.
 pub const ARGUMENT: &str = "gpus";
+/// A second argument: how much memory the driver takes for each process is measured.
+const CONTEXTS: &str = "contexts";
 /// How long that may take. Drivers of machines with many GPUs take seconds to start.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 /// Longest [`Gpus`], in bytes.
@@ -37,7 +39,10 @@ fn print() -> std::io::Result<()> {
     let mut answer = std::fs::File::from(rustix::io::dup(rustix::stdio::stdout())?);
     // What a driver has to say must not get between.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    let found = registry::find(NodeId(0), "");
+    let mut found = registry::find(NodeId(0), "");
+    if std::env::args_os().nth(2).is_some_and(|argument| argument == CONTEXTS) {
+        cuda::measure_contexts(&mut found.devices);
+    }
     let gpus = v1::Gpus {
         devices: found.devices.into_iter().map(Into::into).collect(),
         note: found.note.unwrap_or_default(),
@@ -47,11 +52,12 @@ fn print() -> std::io::Result<()> {
 }
 
 /// The GPUs that can be used and are to be offered, as `program`, this one, finds them in a process of its own. What there is to say goes to the log.
-pub(crate) fn look(program: &Path, node_name: &str, wanted: &Gpus) -> Vec<DeviceInfo> {
+/// `measures`: that process measures how much memory the driver takes for each process.
+pub(crate) fn look(program: &Path, node_name: &str, wanted: &Gpus, measures: bool) -> Vec<DeviceInfo> {
     if *wanted == Gpus::Off {
         return Vec::new();
     }
-    let found = ask(program, LOOK_MAX).and_then(|gpus| {
+    let found = ask(program, LOOK_MAX, measures).and_then(|gpus| {
         let devices = gpus.devices.into_iter().map(|device| {
             DeviceInfo::try_from(device).map(|info| DeviceInfo { node_name: node_name.to_owned(), ..info })
         });
@@ -72,9 +78,9 @@ pub(crate) fn look(program: &Path, node_name: &str, wanted: &Gpus) -> Vec<Device
 }
 
 /// Has another process look. The error says what to do.
-fn ask(program: &Path, limit: Duration) -> Result<v1::Gpus, String> {
+fn ask(program: &Path, limit: Duration, measures: bool) -> Result<v1::Gpus, String> {
     let mut command = Command::new(program);
-    command.arg(ARGUMENT);
+    command.arg(ARGUMENT).args(measures.then_some(CONTEXTS));
     let bytes = ask::ask(command, None, limit, ANSWER_MAX).map_err(|why| match why {
         NoAnswer::Refused(error) => {
             format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u")
@@ -105,7 +111,7 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n[ \"$1\" = {ARGUMENT} ] || exit 9\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         loop {
-            match ask(&program, limit) {
+            match ask(&program, limit, false) {
                 // Another test's child, just forked, has the file open for writing.
                 Err(why) if why.contains("Text file busy") => std::thread::yield_now(),
                 answer => return answer,
@@ -131,7 +137,7 @@ mod tests {
     fn an_answer_without_sense_is_none() {
         let why = ask_script("echo no protobuf", LOOK_MAX).unwrap_err();
         assert!(why.contains("did not say"), "{why}");
-        assert!(look(Path::new("/nonexistent"), "h", &Gpus::Auto).is_empty());
+        assert!(look(Path::new("/nonexistent"), "h", &Gpus::Auto, true).is_empty());
         // No bytes are an empty message.
         assert_eq!(ask_script("true", LOOK_MAX), Ok(v1::Gpus::default()));
     }

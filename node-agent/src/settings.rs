@@ -71,6 +71,7 @@ mod tests {
             memory: 1 << 30,
             units: 1,
             compute: (0, 0),
+            context: 0,
             numa: None,
             cpus: Vec::new(),
         }

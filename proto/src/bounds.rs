@@ -134,6 +134,7 @@ impl Bounded for v1::Device {
             uuid,
             compute_major: _,
             compute_minor: _,
+            context: _,
         } = self;
         within(node_name.len(), NAME_MAX, "Device.node_name is too long")?;
         within(name.len(), NAME_MAX, "Device.name is too long")?;

@@ -111,6 +111,7 @@ impl From<DeviceInfo> for v1::Device {
             units: info.units,
             compute_major: info.compute.0.into(),
             compute_minor: info.compute.1.into(),
+            context: info.context,
             numa: info.numa,
             cpus: info.cpus,
         }
@@ -151,6 +152,7 @@ impl TryFrom<v1::Device> for DeviceInfo {
             memory: device.memory,
             units: device.units,
             compute: (capability(device.compute_major)?, capability(device.compute_minor)?),
+            context: device.context,
             numa: device.numa,
             cpus: device.cpus,
         })
@@ -412,6 +414,7 @@ mod tests {
             memory: 1 << 30,
             units: 4,
             compute: (9, 0),
+            context: 512 << 20,
             numa: Some(0),
             cpus: vec![0, 1, 2, 3],
         }

@@ -175,6 +175,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
         memory: 1 << 30,
         units: 1,
         compute: (0, 0),
+        context: 0,
         numa: None,
         cpus: Vec::new(),
     };

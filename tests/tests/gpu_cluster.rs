@@ -150,6 +150,23 @@ fn requests_choose_gpus_by_compute_capability() {
 }
 
 #[test]
+fn requests_leave_a_gpus_driver_its_part_of_the_memory() {
+    let driver = driver();
+    let builder = Cluster::builder().hosts(1).devices(0).gpus(&[1]).env("ACCORD_CACHE", "off");
+    let builder = builder.env("LD_LIBRARY_PATH", driver.path()).env("ACCORD_MEASURE", "on");
+    // Counted as 96 MiB of 1 GiB.
+    let cluster = builder.env("FAKE_CUDA_CONTEXT", "100000000").start().unwrap();
+    for (request, words) in [
+        ("1:nvidia:928M", "would start now, on h0/0"),
+        ("1:nvidia:929M", "no such devices now"),
+        ("1:nvidia:whole:928M", "would start now, on h0/0"),
+    ] {
+        let finished = cluster.accord_as("program").unwrap().args(["what-if", "--devices", request]).run().unwrap();
+        assert!(finished.stdout.contains(words), "{}", finished.report());
+    }
+}
+
+#[test]
 fn observers_of_gpus_elsewhere_hear_of_all_gangs() {
     let (driver, program) = (driver(), compiled("tests/programs/gpu/lost_gangs.c", true));
     let builder = Cluster::builder().hosts(2).devices(0).gpus(&[0, 1]).env("ACCORD_CACHE", "off");

@@ -112,7 +112,7 @@ fn inventory(text: &str) -> Result<Vec<(DeviceClass, u32)>> {
     let class = |part: &accord_scheduler::request::Part| {
         let is_plain = part.class.kind != DeviceType::NotHost && part.count.least == part.count.most;
         let model = part.class.model.clone().unwrap_or_default();
-        let class = DeviceClass { kind: part.class.kind, model, memory: 0, compute: (0, 0) };
+        let class = DeviceClass { kind: part.class.kind, model, memory: 0, context: 0, compute: (0, 0) };
         is_plain.then_some((class, part.count.most)).ok_or_else(form)
     };
     all.parts.iter().map(class).collect()

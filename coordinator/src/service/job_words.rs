@@ -193,6 +193,12 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
             )
         }
         _ => "no start is known".to_owned(),
+        Some(WaitReason::HostMemory { model, .. }) => {
+            format!("to start, jobs that have memory of nodes with {model} have to end, and they have no time limit")
+        }
+        Some(WaitReason::Cores { model, .. }) => {
+            format!("to start, jobs that have cores of nodes with {model} have to end, and they have no time limit")
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn device(ordinal: u32) -> DeviceInfo {
         memory: 1,
         units: 1,
         compute: (0, 0),
+        context: 0,
         numa: None,
         cpus: Vec::new(),
     }

@@ -9,8 +9,10 @@ pub struct DeviceClass {
     pub kind: DeviceType,
     /// The model as requests name it: lower case, as in `h200`.
     pub model: String,
-    /// Bytes of memory that sessions may use: the driver's part is left out.
+    /// Bytes of memory that one process may use: the driver's part is left out.
     pub memory: u64,
+    /// Bytes of the driver's part for each process: the context of a GPU. 0 for CPU devices.
+    pub context: u64,
     /// Compute capability, major and minor; (0, 0) for devices without one.
     pub compute: (u16, u16),
 }

@@ -1,9 +1,11 @@
 //! What a search is for, and what it finds.
 
 use crate::amount::{Amount, WHOLE};
+use crate::class::DeviceClass;
 use crate::ids::ClassId;
 use crate::pool::{Pool, Spot};
 use crate::request::{Count, Locality, Take};
+use accord_types::DeviceType;
 use std::collections::BTreeMap;
 
 /// A part of a request, with its class chosen.
@@ -13,6 +15,7 @@ pub(crate) struct PartDemand {
     pub(crate) count: Count,
     pub(crate) take: Take,
     pub(crate) cores: u64,
+    /// Bytes of the node's memory for each device; of a CPU device with its own memory.
     pub(crate) host_memory: u64,
 }
 
@@ -34,6 +37,15 @@ pub(crate) enum Layout {
     Nodes(u32),
     /// So many chunks, each on one node.
     Chunks(u32),
+}
+
+/// Returns the bytes of its node's host memory that a part of a device is: the memory of CPU devices and host memory are one pool.
+pub(crate) fn host_memory_of(class: &DeviceClass, take: Take) -> u64 {
+    match take {
+        _ if class.kind != DeviceType::Cpu => 0,
+        Take::Exclusive => class.memory,
+        Take::Shared(amount) => amount.memory,
+    }
 }
 
 /// Returns what a part takes of a device.

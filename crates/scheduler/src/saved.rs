@@ -60,20 +60,23 @@ pub struct SavedClass {
     kind: i32,
     model: String,
     memory: u64,
+    #[serde(default)]
+    context: u64,
     compute: (u16, u16),
 }
 
 impl From<&DeviceClass> for SavedClass {
     fn from(class: &DeviceClass) -> Self {
-        let DeviceClass { kind, model, memory, compute } = class.clone();
-        Self { kind: kind as i32, model, memory, compute }
+        let DeviceClass { kind, model, memory, context, compute } = class.clone();
+        Self { kind: kind as i32, model, memory, context, compute }
     }
 }
 
 impl SavedClass {
     pub(crate) fn read(&self) -> Result<DeviceClass, String> {
         let kind = DeviceType::from_raw(self.kind).ok_or_else(|| format!("there is no device type {}", self.kind))?;
-        Ok(DeviceClass { kind, model: self.model.clone(), memory: self.memory, compute: self.compute })
+        let (memory, context, compute) = (self.memory, self.context, self.compute);
+        Ok(DeviceClass { kind, model: self.model.clone(), memory, context, compute })
     }
 }
 

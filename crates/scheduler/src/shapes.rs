@@ -3,6 +3,7 @@
 use crate::amount::{Amount, WHOLE};
 use crate::bitset::BitSet;
 use crate::class::DeviceClass;
+use crate::demand::host_memory_of;
 use crate::ids::ClassId;
 use crate::pool::{Node, Pool};
 use crate::request::{Alternative, Locality, Part, Request, Take};
@@ -173,7 +174,7 @@ fn demand(part: &Part, id: ClassId, class: &DeviceClass) -> Option<PartDemand> {
         count: part.count,
         take: part.take,
         cores: part.cores,
-        host_memory: part.host_memory,
+        host_memory: part.host_memory.saturating_add(host_memory_of(class, part.take)),
     })
 }
 

@@ -45,8 +45,13 @@ impl Cluster {
         let random = Random::new(seed);
         let mut cluster = Self { random, scheduler: Scheduler::new(policy), now: 0 };
         for (node, model) in [(0, "h200"), (1, "h200"), (2, "t4")] {
-            let class =
-                DeviceClass { kind: DeviceType::Nvidia, model: model.to_owned(), memory: 1 << 37, compute: (9, 0) };
+            let class = DeviceClass {
+                kind: DeviceType::Nvidia,
+                model: model.to_owned(),
+                memory: 1 << 37,
+                context: 0,
+                compute: (9, 0),
+            };
             let device = |ordinal| DeviceDescription { ordinal, class: class.clone() };
             cluster.apply(Input::NodeJoined(NodeDescription {
                 id: NodeId(node),
@@ -82,7 +87,9 @@ impl Cluster {
         let count = 1 + self.random.below(4);
         let place = self.random.pick(&["", " near", " pack", " spread", " nodes=1"]);
         let limit = self.random.pick(&["", " limit=10m", " limit=5h", " limit=5h", " limit=5h"]);
-        let request: Request = format!("{count}:{what}{place}{limit}").parse().unwrap();
+        // A node has enough for the largest request.
+        let beside = if count == 1 { self.random.pick(&["", ":ram=700G", ":cores=50"]) } else { "" };
+        let request: Request = format!("{count}:{what}{beside}{place}{limit}").parse().unwrap();
         let (user, account) = (user.to_owned(), format!("{account}/{user}"));
         self.apply(Input::Ask { user, account, origin: None, request });
     }
@@ -109,7 +116,9 @@ impl Cluster {
                 self.end(why, |view| view.account == name || view.account.starts_with(&format!("{name}/")));
             }
             WaitReason::Guarantee => self.end(why, |view| !view.account.starts_with("guaranteed/")),
-            WaitReason::Devices { model, .. } => {
+            WaitReason::Devices { model, .. }
+            | WaitReason::HostMemory { model, .. }
+            | WaitReason::Cores { model, .. } => {
                 let nodes: &[u32] = if model == "t4" { &[2] } else { &[0, 1] };
                 self.end(why, |view| view.devices.iter().any(|of| nodes.contains(&of.device.node.0)));
             }
@@ -149,5 +158,5 @@ fn a_job_starts_once_what_its_explanation_names_is_free() {
         }
     }
     let found: Vec<&str> = reasons.iter().map(String::as_str).collect();
-    assert_eq!(found, ["Devices", "Guarantee", "Most", "OnHold", "Paused", "Running"]);
+    assert_eq!(found, ["Cores", "Devices", "Guarantee", "HostMemory", "Most", "OnHold", "Paused", "Running"]);
 }

@@ -61,7 +61,7 @@ struct Cluster {
 }
 
 fn class() -> DeviceClass {
-    DeviceClass { kind: DeviceType::Nvidia, model: "h200".to_owned(), memory: 1 << 37, compute: (9, 0) }
+    DeviceClass { kind: DeviceType::Nvidia, model: "h200".to_owned(), memory: 1 << 37, context: 0, compute: (9, 0) }
 }
 
 /// A policy of a few accounts, each account's guarantee and priorities, and whether jobs may run without end.

@@ -18,7 +18,13 @@ const LARGE: u32 = 10_000;
 const STEPS_MAX: u64 = 400;
 
 fn node(at: u32) -> NodeDescription {
-    let class = DeviceClass { kind: DeviceType::Nvidia, model: "h200".to_owned(), memory: 141 << 30, compute: (9, 0) };
+    let class = DeviceClass {
+        kind: DeviceType::Nvidia,
+        model: "h200".to_owned(),
+        memory: 141 << 30,
+        context: 0,
+        compute: (9, 0),
+    };
     NodeDescription {
         id: NodeId(at),
         name: format!("n{at}"),

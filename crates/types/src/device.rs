@@ -125,6 +125,8 @@ pub struct DeviceInfo {
     pub units: u32,
     /// Compute capability, major and minor; (0, 0) for devices without one. Leases leave it out, as programs ask the driver.
     pub compute: (u16, u16),
+    /// Bytes of a GPU's memory that the driver takes for each process that uses it; 0 where that is not known, or nothing. Leases leave it out.
+    pub context: u64,
     /// NUMA node on its machine, where known.
     pub numa: Option<u32>,
     /// Processors that the device's worker may run on; empty when not bound.

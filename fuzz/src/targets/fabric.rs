@@ -378,6 +378,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
             memory: 1 << 40,
             units: 2,
             compute: (0, 0),
+            context: 0,
             numa: Some(0),
             cpus: vec![0, 3],
         },

@@ -97,6 +97,7 @@ fn seeds() -> Vec<Vec<u8>> {
         memory: 1 << 30,
         units: 4,
         compute: (0, 0),
+        context: 1 << 29,
         numa: Some(0),
         cpus: vec![0, 1, 2, 3],
     };

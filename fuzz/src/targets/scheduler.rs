@@ -95,7 +95,8 @@ fn requests(bytes: &[u8]) {
         Ok(request) => {
             let canonical = request.to_string();
             assert_eq!(canonical.parse::<Request>().as_ref(), Ok(&request), "{canonical}");
-            let class = |kind| DeviceClass { kind, model: "h200".to_owned(), memory: 1 << 37, compute: (9, 0) };
+            let class =
+                |kind| DeviceClass { kind, model: "h200".to_owned(), memory: 1 << 37, context: 0, compute: (9, 0) };
             let machine = [DeviceType::Nvidia, DeviceType::Nvidia, DeviceType::Cpu].map(class);
             if let Ok(chosen) = request.choose_alone(&machine) {
                 assert!(!chosen.is_empty() && chosen.iter().all(|at| *at < machine.len()));
@@ -118,7 +119,13 @@ fn request_seeds() -> Vec<Vec<u8>> {
 
 fn policies(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let class = DeviceClass { kind: DeviceType::Nvidia, model: "h200".to_owned(), memory: 1 << 37, compute: (9, 0) };
+    let class = DeviceClass {
+        kind: DeviceType::Nvidia,
+        model: "h200".to_owned(),
+        memory: 1 << 37,
+        context: 0,
+        compute: (9, 0),
+    };
     match SitePolicy::read(&text, Some(&[(class, 8)])) {
         Ok(policy) => {
             let written = policy.to_string();

@@ -24,6 +24,7 @@ fn device() -> Arc<InProcess> {
         memory: 1 << 20,
         units: 1,
         compute: (0, 0),
+        context: 0,
         numa: None,
         cpus: Vec::new(),
     };

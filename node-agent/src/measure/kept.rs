@@ -98,6 +98,7 @@ mod tests {
             memory: 1,
             units: 1,
             compute: (0, 0),
+            context: 0,
             numa: None,
             cpus: Vec::new(),
         }

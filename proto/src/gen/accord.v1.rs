@@ -44,6 +44,9 @@ pub struct Device {
     pub compute_major: u32,
     #[prost(uint32, tag = "13")]
     pub compute_minor: u32,
+    /// Bytes that the driver takes for each process that uses a GPU; 0 where that is not known.
+    #[prost(uint64, tag = "14")]
+    pub context: u64,
 }
 /// A label of a node: rack, switch, or one of the site's own.
 #[allow(clippy::all)]

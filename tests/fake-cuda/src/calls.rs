@@ -28,6 +28,8 @@ const NEXT_CONTEXT: usize = 0x1_0000;
 static HELD: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 /// Contexts that the program has made.
 static MADE: AtomicUsize = AtomicUsize::new(0);
+/// Contexts that it has made and not destroyed, by device.
+static LIVE: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
 /// What processes call an allocation among each other.
 #[repr(C)]
@@ -172,7 +174,18 @@ calls! {
     fn cuCtxCreate_v2(context: *mut usize, _flags: c_uint, device: c_int) {
         let made = MADE.fetch_add(1, Ordering::Relaxed) + 1;
         *context = CONTEXT + device as usize + made * NEXT_CONTEXT;
+        LIVE[device as usize].fetch_add(1, Ordering::Relaxed);
         CURRENT.with_borrow_mut(|stack| stack.push(*context));
+        Ok(())
+    }
+    fn cuCtxDestroy_v2(context: usize) {
+        if context < NEXT_CONTEXT {
+            return Err(INVALID_CONTEXT);
+        }
+        LIVE[context % NEXT_CONTEXT - CONTEXT].fetch_sub(1, Ordering::Relaxed);
+        CURRENT.with_borrow_mut(|stack| {
+            stack.pop_if(|current| *current == context);
+        });
         Ok(())
     }
     fn cuCtxGetCurrent(context: *mut usize) {
@@ -192,7 +205,11 @@ calls! {
         Ok(())
     }
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
-        (*free, *total) = (memory::free(current()?) as usize, memory::total() as usize);
+        let device = current()?;
+        let of = |contexts: &[AtomicUsize; 64]| contexts[device as usize].load(Ordering::Relaxed);
+        let contexts = of(&HELD).min(1) + of(&LIVE);
+        let taken = contexts as u64 * setting("FAKE_CUDA_CONTEXT", 0);
+        (*free, *total) = (memory::free(device).saturating_sub(taken) as usize, memory::total() as usize);
         Ok(())
     }
     fn cuMemAddressReserve(start: *mut u64, size: usize, _alignment: usize, at: u64, _flags: c_ulonglong) {

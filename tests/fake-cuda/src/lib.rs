@@ -8,6 +8,7 @@
 //! Devices of one `FAKE_CUDA_UUID_SEED` (default 0) and number have the same UUID in all processes.
 //! `FAKE_CUDA_PROHIBITED` is the number of one in prohibited compute mode. With `FAKE_CUDA_PAGEABLE=1` devices say that
 //! they reach all memory of the process. `FAKE_CUDA_INIT` is the error with which the driver starts, or `crash`.
+//! A context takes `FAKE_CUDA_CONTEXT` bytes (default 0) of what is said to be free.
 //! `NVIDIA_` may stand before each of these names.
 
 mod calls;

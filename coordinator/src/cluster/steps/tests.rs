@@ -81,6 +81,7 @@ fn registration(name: &str, world: &str) -> Registration {
         memory: 1,
         units: 1,
         compute: (0, 0),
+        context: 0,
         numa: None,
         cpus: Vec::new(),
     };

@@ -39,6 +39,7 @@ pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<Devic
                 memory,
                 units: cpus.len().max(1) as u32,
                 compute: (0, 0),
+                context: 0,
                 numa: None,
                 cpus,
             }

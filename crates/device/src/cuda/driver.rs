@@ -143,6 +143,8 @@ driver! {
     cuCtxPushCurrent_v2(context: CUcontext);
     cuCtxPopCurrent_v2(context: *mut CUcontext);
     cuCtxSetCurrent(context: CUcontext);
+    cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice);
+    cuCtxDestroy_v2(context: CUcontext);
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
     cuMemAddressReserve(start: *mut CUdeviceptr, size: usize, alignment: usize, at: CUdeviceptr, flags: c_ulonglong);
     cuMemAddressFree(start: CUdeviceptr, size: usize);

@@ -7,6 +7,7 @@ mod cache;
 mod completing;
 mod completion;
 mod context;
+mod context_size;
 pub mod current_context;
 mod device;
 mod device_stream;
@@ -50,6 +51,7 @@ mod trace;
 
 pub use cache::cache_folder;
 pub use completion::COMPLETIONS_MAX;
+pub use context_size::measure_contexts;
 pub use device::{CudaConfig, CudaDevice};
 pub use output::Printed;
 pub use pending::{PENDING_BYTES_MAX, PENDING_MAX};

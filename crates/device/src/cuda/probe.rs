@@ -150,6 +150,7 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
         memory: memory as u64,
         units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.unsigned_abs(),
         compute: (number(major), number(minor)),
+        context: 0,
         numa: numa_node(driver, device),
         cpus: Vec::new(),
     }))

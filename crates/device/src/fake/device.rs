@@ -92,6 +92,7 @@ impl FakeDevice {
             memory,
             units: 1,
             compute: (0, 0),
+            context: 0,
             numa: None,
             cpus: Vec::new(),
         };

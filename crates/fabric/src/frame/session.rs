@@ -527,6 +527,7 @@ impl<'a> Reader<'a> {
             memory: self.u64()?,
             units: self.u32()?,
             compute: (0, 0),
+            context: 0,
             numa: self.option(Self::u32)?,
             cpus: self.list(PROCESSORS_MAX, 4, Self::u32)?,
         })
@@ -567,6 +568,7 @@ mod tests {
                 memory: 1 << 40,
                 units: 2,
                 compute: (0, 0),
+                context: 0,
                 numa: (ordinal == 1).then_some(0),
                 cpus: vec![0, 3],
             },

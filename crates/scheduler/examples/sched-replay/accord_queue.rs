@@ -96,6 +96,7 @@ fn description(node: u32, state: &NodeState) -> NodeDescription {
         kind: DeviceType::Nvidia,
         model: format!("model-{}", state.model()),
         memory: DEVICE_MEMORY,
+        context: 0,
         compute: (0, 0),
     };
     let device = |ordinal| DeviceDescription { ordinal, class: class.clone() };

@@ -15,7 +15,7 @@ const USERS: [&str; 3] = ["eva", "tom", "ada"];
 
 fn class(node: u32) -> DeviceClass {
     let (kind, model) = if node == 0 { (DeviceType::Cpu, "") } else { (DeviceType::Nvidia, "h200") };
-    DeviceClass { kind, model: model.to_owned(), memory: 1_000, compute: (0, 0) }
+    DeviceClass { kind, model: model.to_owned(), memory: 1_000, context: 0, compute: (0, 0) }
 }
 
 fn node(id: u32, incarnation: u64) -> NodeDescription {

@@ -91,7 +91,7 @@ fn nvidia(model: Option<&str>) -> ClassFilter {
 }
 
 fn class(model: &str) -> DeviceClass {
-    DeviceClass { kind: DeviceType::Nvidia, model: model.to_owned(), memory: 1 << 37, compute: (9, 0) }
+    DeviceClass { kind: DeviceType::Nvidia, model: model.to_owned(), memory: 1 << 37, context: 0, compute: (9, 0) }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! One device: its holders, and what limits its use.
 
 use crate::amount::{Amount, WHOLE};
+use crate::class::DeviceClass;
 use crate::effect::SlipCause;
 use crate::ids::{ClassId, JobId, ReservationId};
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
@@ -57,8 +58,10 @@ pub(crate) enum Vacancy {
 pub(crate) struct Device {
     pub(crate) ordinal: u32,
     pub(crate) class: ClassId,
-    /// Bytes of memory.
+    /// Bytes of memory for the first process.
     pub(crate) memory: u64,
+    /// Bytes of the driver's part for each further process.
+    pub(crate) context: u64,
     pub(crate) holders: Vec<Holder>,
     /// Whether it is in quarantine, or in use by others than jobs.
     pub(crate) faulty: bool,
@@ -84,11 +87,12 @@ pub(super) struct Use {
 }
 
 impl Device {
-    pub(super) fn new(ordinal: u32, class: ClassId, memory: u64) -> Self {
+    pub(super) fn new(ordinal: u32, class: ClassId, of: &DeviceClass) -> Self {
         Self {
             ordinal,
             class,
-            memory,
+            memory: of.memory,
+            context: of.context,
             holders: Vec::new(),
             faulty: false,
             absent: false,
@@ -106,7 +110,8 @@ impl Device {
         Use { sound, long: sound && self.holders.iter().any(|holder| holder.long) }
     }
 
-    /// Returns what is left beside its holders; none if one of them is exclusive, or nothing is left.
+    /// Returns what is left beside its holders for one more; none if one of them is exclusive, nothing is left, or the driver's part for one
+    /// more process does not fit.
     pub(crate) fn left(&self) -> Option<Amount> {
         let mut left = Amount { milli: WHOLE, memory: self.memory };
         for holder in &self.holders {
@@ -114,7 +119,7 @@ impl Device {
                 return None;
             }
             left.milli = left.milli.saturating_sub(holder.amount.milli);
-            left.memory = left.memory.saturating_sub(holder.amount.memory);
+            left.memory = left.memory.checked_sub(holder.amount.memory)?.checked_sub(self.context)?;
         }
         (left != Amount::default()).then_some(left)
     }

@@ -183,7 +183,8 @@ impl Pool {
             self.index[class.index()].installed += 1;
             let devices = &mut self.nodes[at as usize].devices;
             if let Some(device) = devices.iter_mut().find(|device| device.ordinal == described.ordinal) {
-                (device.class, device.memory, device.absent) = (class, described.class.memory, false);
+                (device.class, device.absent) = (class, false);
+                (device.memory, device.context) = (described.class.memory, described.class.context);
             } else {
                 devices.push(Device::new(described.ordinal, class, described.class.memory));
             }

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn device(kind: DeviceType, model: &str, memory: u64) -> DeviceClass {
-        DeviceClass { kind, model: model.to_owned(), memory: memory << 30, compute: (0, 0) }
+        DeviceClass { kind, model: model.to_owned(), memory: memory << 30, context: 0, compute: (0, 0) }
     }
 
     fn machine() -> Vec<DeviceClass> {

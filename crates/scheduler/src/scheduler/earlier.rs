@@ -3,12 +3,13 @@
 use super::{Scheduler, Timer};
 use crate::amount::{Amount, WHOLE};
 use crate::class::ClassFilter;
+use crate::demand::host_memory_of;
 use crate::effect::LeasedDevice;
 use crate::input::EarlierJob;
 use crate::job::{Grant, Job};
 use crate::phase::{Hold, Phase};
 use crate::pool::{Holder, Spot};
-use crate::request::{Part, Request};
+use crate::request::{Part, Request, Take};
 use crate::time::Millis;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,8 +44,10 @@ impl Scheduler {
         let mut nodes = BTreeSet::new();
         for (spot, LeasedDevice { device, amount, exclusive }) in spots {
             let class = self.pool.device_mut(spot).class;
-            let milli = u64::from(crate::arithmetic::charge(amount, exclusive, &self.pool.classes[class.index()]));
-            self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends }, 0, 0);
+            let of = &self.pool.classes[class.index()];
+            let milli = u64::from(crate::arithmetic::charge(amount, exclusive, of));
+            let host_memory = host_memory_of(of, if exclusive { Take::Exclusive } else { Take::Shared(amount) });
+            self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends }, 0, host_memory);
             self.accounts.hold(self.now, account, class, milli, long, true);
             nodes.insert(spot.node);
             job.grants.push(Grant {
@@ -55,7 +58,7 @@ impl Scheduler {
                 exclusive,
                 milli,
                 cores: 0,
-                host_memory: 0,
+                host_memory,
                 hold: Hold::Held,
             });
         }
@@ -73,7 +76,7 @@ impl Scheduler {
         for holder in &device.holders {
             sum = Amount {
                 milli: sum.milli + holder.amount.milli,
-                memory: sum.memory.saturating_add(holder.amount.memory),
+                memory: sum.memory.saturating_add(holder.amount.memory).saturating_add(device.context),
             };
         }
         let whole = Amount { milli: WHOLE, memory: device.memory };
@@ -132,14 +135,15 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn node(id: u32) -> NodeDescription {
-        let class = DeviceClass { kind: DeviceType::Cpu, model: "d".to_owned(), memory: 1 << 30, compute: (0, 0) };
+        let class =
+            DeviceClass { kind: DeviceType::Cpu, model: "d".to_owned(), memory: 1 << 30, context: 0, compute: (0, 0) };
         NodeDescription {
             id: NodeId(id),
             name: format!("h{id}"),
             incarnation: 1,
             devices: (0..2).map(|ordinal| DeviceDescription { ordinal, class: class.clone() }).collect(),
             cores: 0,
-            host_memory: 0,
+            host_memory: 2 << 30,
             labels: BTreeMap::new(),
         }
     }

@@ -4,9 +4,10 @@ use super::Scheduler;
 use super::pass::Stop;
 use crate::charge::Usage;
 use crate::effect::LeasedDevice;
-use crate::ids::JobId;
+use crate::ids::{ClassId, JobId};
 use crate::job::Job;
 use crate::phase::Phase;
+use crate::request::Locality;
 use crate::search::{Layout, PartDemand};
 use crate::time::Millis;
 use std::cmp::Ordering;
@@ -39,6 +40,24 @@ pub enum WaitReason {
         /// How many it needs of it.
         needed: u64,
         /// How many of it are free for as long as its limit.
+        free: u64,
+    },
+    /// Devices are free, and no node that has some has enough memory left. A CPU device's memory is its node's.
+    HostMemory {
+        /// The model of its first choice.
+        model: String,
+        /// Bytes of one node's memory that it takes at least.
+        needed: u64,
+        /// The most bytes that such a node has left.
+        free: u64,
+    },
+    /// Devices are free, and no node that has some has enough cores left.
+    Cores {
+        /// The model of its first choice.
+        model: String,
+        /// Thousandths of one node's cores that it takes at least.
+        needed: u64,
+        /// The most that such a node has left.
         free: u64,
     },
 }
@@ -158,12 +177,55 @@ impl Scheduler {
         let chunks = if let Layout::Chunks(chunks) = shape.layout { u64::from(chunks) } else { 1 };
         let until = self.search(shape, job.origin).until;
         let missing = |part: &PartDemand| {
-            let (needed, free) = (u64::from(part.count.least) * chunks, self.pool.free_until(part.class, until));
+            let (needed, free) = (u64::from(part.count.least) * chunks, self.free_for(job, part.class, until));
             let model = self.pool.classes[part.class.index()].model.clone();
             WaitReason::Devices { model, needed, free }
         };
-        let short = |part: &&PartDemand| u64::from(part.count.least) * chunks > self.pool.free_until(part.class, until);
+        let short = |part: &&PartDemand| u64::from(part.count.least) * chunks > self.free_for(job, part.class, until);
         let parts = shape.choices.first().map_or(&[][..], |choice| choice);
-        parts.iter().find(short).or(parts.first()).map_or(WaitReason::NoSuchDevices, missing)
+        if let Some(part) = parts.iter().find(short) {
+            return missing(part);
+        }
+        let beside = parts.iter().find_map(|part| self.missing_beside(job, part));
+        beside.or_else(|| parts.first().map(missing)).unwrap_or(WaitReason::NoSuchDevices)
+    }
+
+    /// Returns how many devices of a class are free for a job until a time, with those that are kept for itself.
+    fn free_for(&self, job: &Job, class: ClassId, until: Millis) -> u64 {
+        let kept = job.promise.iter().flat_map(|promise| &promise.spots).filter(|&&spot| {
+            self.pool.device(spot).class == class
+                && self.pool.room(spot, until, true).is_none()
+                && self.pool.is_free_for(spot, job.id, self.now, until)
+        });
+        self.pool.free_until(class, until) + kept.count() as u64
+    }
+
+    /// Returns whether memory or cores of nodes are what a part lacks: no node with a free device has enough for those that one node must have.
+    fn missing_beside(&self, job: &Job, part: &PartDemand) -> Option<WaitReason> {
+        if part.cores == 0 && part.host_memory == 0 {
+            return None;
+        }
+        let shape = self.shapes.get(job.shape);
+        let is_local = shape.layout == Layout::Any(Locality::Local);
+        let together = u64::from(match shape.layout {
+            Layout::Nodes(nodes) => part.count.least / nodes.max(1),
+            Layout::Chunks(_) | Layout::Any(Locality::Local) => part.count.least,
+            Layout::Any(_) => 1,
+        });
+        let needed = (part.host_memory.saturating_mul(together), part.cores.saturating_mul(together));
+        let may_be_used = |at: u32| {
+            self.pool.step();
+            shape.nodes.as_ref().is_none_or(|nodes| nodes.contains(at))
+                && (!is_local || job.origin == Some(at))
+                && self.pool.free_on(at, part.class) > 0
+        };
+        let nodes = (0..).zip(&self.pool.nodes).filter(|&(at, node)| node.up && may_be_used(at));
+        let most = nodes.map(|(_, node)| (node.host_memory_free(), node.cores_free()));
+        let (memory, cores) = most.reduce(|most, of| (most.0.max(of.0), most.1.max(of.1)))?;
+        let model = self.pool.classes[part.class.index()].model.clone();
+        if memory < needed.0 {
+            return Some(WaitReason::HostMemory { model, needed: needed.0, free: memory });
+        }
+        (cores < needed.1).then_some(WaitReason::Cores { model, needed: needed.1, free: cores })
     }
 }

@@ -36,10 +36,10 @@ impl Scheduler {
             for (device, of) in (0..).zip(&node.devices) {
                 let spot = Spot { node: at, device };
                 let mut sum = Amount::default();
-                for holder in &of.holders {
+                for (before, holder) in of.holders.iter().enumerate() {
                     holders += 1;
                     sum.milli += holder.amount.milli;
-                    sum.memory += holder.amount.memory;
+                    sum.memory += holder.amount.memory + if before > 0 { of.context } else { 0 };
                     if !held.contains(&(spot, holder.job)) {
                         return Err(format!("job {} holds {spot:?}, which is not its own", holder.job));
                     }

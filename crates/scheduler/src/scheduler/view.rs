@@ -9,11 +9,14 @@ use crate::phase::{Hold, Phase};
 use crate::request::Request;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
+use crate::units::{milli_text, size_text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 /// The state of a device, for tools that count devices.
+const MIB: u64 = 1 << 20;
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeviceState {
     /// No job has any of it.
@@ -236,3 +239,13 @@ impl fmt::Display for WaitReason {
         }
     }
 }
+            Self::HostMemory { model, needed, free } => {
+                let (needed, free) = (size_text(needed.next_multiple_of(MIB)), size_text(free / MIB * MIB));
+                write!(f, "it takes {needed} of the memory of one node, and of the nodes with free ")?;
+                write!(f, "{} none has more than {free} left", if model.is_empty() { "devices" } else { model })
+            }
+            Self::Cores { model, needed, free } => {
+                let (needed, free) = (milli_text(*needed), milli_text(*free));
+                write!(f, "it takes {needed} cores of one node, and of the nodes with free ")?;
+                write!(f, "{} none has more than {free} left", if model.is_empty() { "devices" } else { model })
+            }

@@ -48,6 +48,7 @@ impl History {
             model: model.to_owned(),
             memory: memory * GIB,
             compute: (8, 0),
+            context: if kind == DeviceType::Cpu { 0 } else { GIB },
         };
         let classes = vec![
             class("a", 16, DeviceType::Nvidia),
@@ -95,7 +96,7 @@ impl History {
             incarnation: 1,
             devices,
             cores: 8_000,
-            host_memory: 64 * GIB,
+            host_memory: self.random.pick(&[64, 96, 256, 1_024]) * GIB,
             labels,
         }
     }

@@ -21,6 +21,10 @@ pub(crate) struct NDevice {
     pub(crate) class: usize,
     pub(crate) memory: u64,
     pub(crate) absent: bool,
+    /// The driver's part for each holder after the first one.
+    pub(crate) context: u64,
+    /// Its memory is the node's.
+    pub(crate) is_cpu: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -184,7 +188,15 @@ impl Vacancies<'_> {
     pub(crate) fn carries(&self, wants: &[Want], picks: &[(usize, At)]) -> bool {
         (0..self.nodes.len()).all(|node| {
             let there = picks.iter().filter(|(_, at)| at.0 == node).map(|(part, _)| &wants[*part]);
-            let sum = there.fold((0, 0), |sum, want| (sum.0 + want.cores, sum.1 + want.memory));
+            let own = |want: &Want| {
+                let mut devices = self.nodes.iter().flat_map(|node| &node.devices);
+                let like = devices.find(|device| device.class == want.class && device.is_cpu);
+                like.map_or(
+                    0,
+                    |device| if let Take::Shared(amount) = want.take { amount.memory } else { device.memory },
+                )
+            };
+            let sum = there.fold((0, 0), |sum, want| (sum.0 + want.cores, sum.1 + want.memory + own(want)));
             sum.0 <= self.free[node].0 && sum.1 <= self.free[node].1
         })
     }

@@ -200,6 +200,7 @@ impl Agent {
             memory: 1,
             units: 1,
             compute: (0, 0),
+            context: 0,
             numa: None,
             cpus: Vec::new(),
         };

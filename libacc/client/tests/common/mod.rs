@@ -335,6 +335,7 @@ pub fn info(node: NodeId, ordinal: u32) -> DeviceInfo {
         memory: MEMORY,
         units: 1,
         compute: (0, 0),
+        context: 0,
         numa: None,
         cpus: Vec::new(),
     }

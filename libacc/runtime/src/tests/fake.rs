@@ -301,6 +301,7 @@ impl Fake {
             memory,
             units: 1,
             compute: (0, 0),
+            context: 0,
             numa: None,
             cpus: Vec::new(),
         };

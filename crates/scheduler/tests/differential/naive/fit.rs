@@ -135,10 +135,17 @@ impl Naive {
                 left.milli -= grant.amount.milli;
                 left.memory -= grant.amount.memory;
             }
+            // The driver's part for the first of them, or for this job, is not in the device's memory.
+            let parts = holders.len() as u64 * device.context;
+            let holds_one_more = left.memory >= parts;
+            left.memory = left.memory.saturating_sub(parts);
             let there = if holders.is_empty() {
                 free_until == Millis::NEVER || with_bounded && until <= free_until
             } else {
-                holders.iter().all(|grant| !grant.exclusive) && left != Amount::default() && until <= free_until
+                holders.iter().all(|grant| !grant.exclusive)
+                    && holds_one_more
+                    && left != Amount::default()
+                    && until <= free_until
             };
             if there {
                 rooms.insert(at, (left, holders.len()));
@@ -224,7 +231,12 @@ impl Naive {
     fn left_of(&self, node: usize) -> (u64, u64) {
         let grants = self.jobs.values().flat_map(|job| &job.grants);
         let there = grants.filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
-        let used = there.fold((0, 0), |sum, grant| (sum.0 + grant.cores, sum.1 + grant.memory));
+        // A CPU device's memory is the node's.
+        let own = |grant: &NGrant| {
+            let is_cpu = self.classes[grant.class].kind == DeviceType::Cpu;
+            if is_cpu { grant.amount.memory } else { 0 }
+        };
+        let used = there.fold((0, 0), |sum, grant| (sum.0 + grant.cores, sum.1 + grant.memory + own(grant)));
         let of = &self.nodes[node];
         (of.cores.saturating_sub(used.0), of.memory.saturating_sub(used.1))
     }

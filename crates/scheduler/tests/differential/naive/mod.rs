@@ -16,7 +16,7 @@ use accord_scheduler::{
     DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Millis, Policy, RELEASE_EXPECTED_MS, Refusal, Request,
     ReservationId, SETTLE_MS, SlipCause,
 };
-use accord_types::{DeviceId, NodeId};
+use accord_types::{DeviceId, DeviceType, NodeId};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -547,7 +547,9 @@ impl Naive {
                 self.classes.push(device.class.clone());
                 self.classes.len() - 1
             });
-            let new = NDevice { ordinal: device.ordinal, class, memory: device.class.memory, absent: false };
+            let DeviceClass { kind, memory, context, .. } = device.class;
+            let is_cpu = kind == DeviceType::Cpu;
+            let new = NDevice { ordinal: device.ordinal, class, memory, context, is_cpu, absent: false };
             let devices = &mut self.nodes[at].devices;
             match devices.iter().position(|known| known.ordinal == device.ordinal) {
                 Some(known) => devices[known] = new,
