@@ -255,6 +255,31 @@ fn requests_choose_nodes_by_the_labels_of_their_agents() {
 }
 
 #[test]
+fn a_job_that_its_own_node_has_no_devices_for_gets_near_ones() {
+    let cluster =
+        Cluster::builder().hosts(3).devices(2).memory("64M").labels(&["rack=r1", "rack=r2,disk=fast", "rack=r1"]);
+    let cluster = cluster.start().unwrap();
+    let (first, _ends) = asks(&cluster, "program", "2:cpu");
+    first.await_output("has 2").unwrap();
+    let (second, _ends) = asks(&cluster, "program", "1:cpu");
+    second.await_output("has 1").unwrap();
+    let explained = accord(&cluster, "program", &["explain", "job", "2"]);
+    says(
+        &explained,
+        0,
+        &[
+            "h0, its program's own node, had too few such devices free",
+            "as seen from its program's own node, h2 is in the same rack; nodes come in this order: ",
+            "in the same rack (not measured)",
+        ],
+    );
+    let (third, _ends) = asks(&cluster, "program", "2:cpu");
+    third.await_output("has 2").unwrap();
+    let words = ["as seen from its program's own node, h1 is neither in the same rack nor at the same switch"];
+    says(&accord(&cluster, "program", &["explain", "job", "3"]), 0, &words);
+}
+
+#[test]
 fn a_drain_is_of_a_node_or_a_device_and_may_have_a_deadline() {
     let cluster = cluster();
     let drain = |words: &[&str]| accord(&cluster, "admin", &[&["drain"], words].concat());

@@ -12,6 +12,7 @@ mod agents;
 mod allocation_invariants;
 mod allocations;
 mod books;
+mod class_times;
 mod described;
 mod device_uses;
 mod earlier_jobs;

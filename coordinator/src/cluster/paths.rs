@@ -12,6 +12,8 @@ use super::session::Session;
 use super::state::Cluster;
 use super::steps::counted;
 use super::time::Millis;
+use accord_scheduler::Input;
+use accord_scheduler::path_class::{Location, PathClass};
 use accord_types::{NodeFigures, NodeId, PathTimes, Source};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,7 +159,10 @@ impl Cluster {
         }
         let Some(ends) = self.paths.end(measurement) else { return };
         match path {
-            Ok(path) => self.paths.succeeded(ends, path),
+            Ok(path) => {
+                self.note_class(now, ends, &path, out);
+                self.paths.succeeded(ends, path);
+            }
             Err(why) => {
                 tracing::info!("the path from node {} to node {} could not be measured: {why}", ends.0.0, ends.1.0);
                 self.paths.failed(ends);
@@ -170,6 +175,21 @@ impl Cluster {
             self.measure_paths_of(now, ends.1, out);
         }
         out.push(Effect::Changed);
+    }
+
+    /// Tells the scheduler what paths of each class take. A path within one machine says nothing of those that labels describe.
+    fn note_class(&mut self, now: Millis, (a, b): Ends, path: &MeasuredPath, out: &mut Vec<Effect>) {
+        let Some((a, b)) = self.nodes.get(&a).zip(self.nodes.get(&b)) else { return };
+        if PathKind::of(a, b).one_machine {
+            return;
+        }
+        let place = |node: &Node| -> Location<String> {
+            let label = |name| node.labels.by_name().get(name).cloned();
+            (label("rack"), label("switch"))
+        };
+        let times = self.class_times.note(PathClass::between(&place(a), &place(b)), path.times);
+        self.allocations.push(Input::PathTimes(times));
+        self.schedule(now, out);
     }
 
     /// Time has passed. In a large cluster it is not looked each time.

@@ -1,6 +1,7 @@
 //! The state, the one way in, and the questions that may be asked of it.
 
 use super::allocations::Allocations;
+use super::class_times::ClassTimes;
 use super::effect::Effect;
 use super::ended_sessions::EndedSessions;
 use super::held_requests::HeldRequests;
@@ -110,6 +111,8 @@ pub struct Cluster {
     pub(super) warned: BTreeSet<Ranks>,
     /// The route table.
     pub(super) paths: Paths,
+    /// Measured paths by their class, for the scheduler.
+    pub(super) class_times: ClassTimes,
     /// The use of devices by sessions.
     pub(super) device_uses: DeviceUses,
     /// The scheduler, and its jobs.
@@ -152,6 +155,7 @@ impl Cluster {
             session_ends: SessionEnds::default(),
             warned: BTreeSet::new(),
             paths: Paths::default(),
+            class_times: ClassTimes::default(),
             device_uses: DeviceUses::default(),
             allocations,
             began: Millis(0),

@@ -4,6 +4,7 @@ use super::questions::View;
 use accord_proto::bounds::{EXPLANATION_LINES_MAX, JOB_TEXT_MAX};
 use accord_proto::v1;
 use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse};
+use accord_scheduler::path_class::PathClass;
 use accord_scheduler::units::{long_time_text, milli_text};
 use accord_scheduler::{DevicesOnNode, JobId, JobView, Millis, Phase, Scheduler, Usage};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
@@ -192,13 +193,13 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
                 "to start, jobs that have {model} have to end, and they have no time limit; or more of it has to join"
             )
         }
-        _ => "no start is known".to_owned(),
         Some(WaitReason::HostMemory { model, .. }) => {
             format!("to start, jobs that have memory of nodes with {model} have to end, and they have no time limit")
         }
         Some(WaitReason::Cores { model, .. }) => {
             format!("to start, jobs that have cores of nodes with {model} have to end, and they have no time limit")
         }
+        _ => "no start is known".to_owned(),
     }
 }
 
@@ -244,6 +245,7 @@ fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
             }
         });
     }
+    lines.extend(chosen_paths(scheduler, job));
     let rate = scheduler.rate(job.job);
     lines.push(format!(
         "it is charged {} of a device, billed as {}",
@@ -251,6 +253,25 @@ fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
         milli_text(rate.billed / 1_000)
     ));
     lines
+}
+
+/// Says by which paths from its program's own node a job's other nodes were chosen.
+fn chosen_paths(scheduler: &Scheduler, job: &JobView) -> Option<String> {
+    let chosen = scheduler.chosen_paths(job.job)?;
+    let classes: BTreeSet<PathClass> = chosen.classes.values().copied().collect();
+    let of_class = |class: PathClass| {
+        let is_of = |(node, of): (&NodeId, &PathClass)| (*of == class).then(|| scheduler.node_name(*node)).flatten();
+        let nodes: Vec<String> = chosen.classes.iter().filter_map(is_of).map(str::to_owned).collect();
+        format!("{} {} {class}", names(&nodes), if nodes.len() == 1 { "is" } else { "are" })
+    };
+    let nodes: Vec<String> = classes.into_iter().map(of_class).collect();
+    let time = |class: PathClass| match chosen.times.get(class) {
+        Some(ns) => format!("{class} (1 MiB takes {} us)", ns / 1_000),
+        None => format!("{class} (not measured)"),
+    };
+    let order = chosen.times.order().map(time).join(", ");
+    let nodes = nodes.join(", ");
+    Some(format!("as seen from its program's own node, {nodes}; nodes come in this order: {order}"))
 }
 
 fn is_or_are(count: usize, thing: &'static str) -> String {

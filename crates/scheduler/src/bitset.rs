@@ -51,6 +51,33 @@ impl BitSet {
         let word = at * 64 + summary.trailing_zeros() as usize;
         Some(number_of(word, self.words[word]))
     }
+
+    /// Returns the least member that is at least `from`, and whether `other` has it too is as said.
+    pub(crate) fn next_also(&self, other: &Self, is_in_other: bool, from: u32) -> Option<u32> {
+        let mut from = from;
+        loop {
+            let word = (self.next(from)? / 64) as usize;
+            let of_other = other.words.get(word).copied().unwrap_or(0);
+            let mut found = self.words[word] & if is_in_other { of_other } else { !of_other };
+            let (first, bit) = split(from);
+            if word == first {
+                found &= !(bit - 1);
+            }
+            if found != 0 {
+                return Some(number_of(word, found));
+            }
+            from = number_of(word + 1, 1);
+        }
+    }
+
+    /// Adds the members of another set.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        let mut from = 0;
+        while let Some(number) = other.next(from) {
+            self.insert(number);
+            from = number + 1;
+        }
+    }
 }
 
 fn split(number: u32) -> (usize, u64) {
@@ -73,9 +100,18 @@ mod tests {
         for member in members {
             set.insert(member);
         }
+        let mut other = BitSet::default();
+        [1, 2, 64, 4096, 5_000].into_iter().for_each(|member| other.insert(member));
         for from in (0..71_000).step_by(7).chain(members) {
-            assert_eq!(set.next(from), members.iter().copied().find(|&member| member >= from), "from {from}");
+            let first =
+                |and: &dyn Fn(u32) -> bool| members.iter().copied().find(|&member| member >= from && and(member));
+            assert_eq!(set.next(from), first(&|_| true), "from {from}");
+            assert_eq!(set.next_also(&other, true, from), first(&|member| other.contains(member)), "from {from}");
+            assert_eq!(set.next_also(&other, false, from), first(&|member| !other.contains(member)), "from {from}");
         }
+        let mut both = set.clone();
+        both.extend(&other);
+        assert!((0..71_000).all(|number| both.contains(number) == (set.contains(number) || other.contains(number))));
         for member in members {
             set.remove(member);
             set.remove(member);

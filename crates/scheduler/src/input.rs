@@ -3,6 +3,7 @@
 use crate::effect::LeasedDevice;
 use crate::ids::{JobId, ReservationId};
 use crate::node::NodeDescription;
+use crate::path_class::PathTimesByClass;
 use crate::policy::{Account, Policy};
 use crate::request::Request;
 use crate::time::Millis;
@@ -158,6 +159,8 @@ pub enum Input {
         /// The job.
         job: JobId,
     },
+    /// Paths between nodes were measured. Later placements go by this.
+    PathTimes(PathTimesByClass),
     /// A month begins: monthly budgets are whole again.
     MonthBegan,
     /// A reservation is made, or replaced.

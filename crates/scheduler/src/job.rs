@@ -4,6 +4,7 @@ use crate::accounts::Turn;
 use crate::amount::Amount;
 use crate::effect::{EndCause, SlipCause};
 use crate::ids::{ClassId, JobId};
+use crate::path_class::ChosenPaths;
 use crate::phase::{Hold, Phase};
 use crate::pool::Spot;
 use crate::request::Request;
@@ -80,6 +81,8 @@ pub(crate) struct Job {
     /// The reason for its end at its lease's end, once that is settled.
     pub(crate) ending: Option<EndCause>,
     pub(crate) grants: Vec<Grant>,
+    /// The paths that its placement went by; none if it went by none, or before a restart.
+    pub(crate) paths: Option<ChosenPaths>,
     pub(crate) promise: Option<Promise>,
     /// The reserved start that it has lost, and why.
     pub(crate) slipped: Option<(Millis, SlipCause)>,

@@ -66,6 +66,7 @@ pub mod ledger;
 pub mod model;
 pub mod node;
 mod noting;
+pub mod path_class;
 mod phase;
 pub mod placement;
 mod plan;

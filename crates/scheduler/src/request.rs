@@ -67,7 +67,7 @@ pub struct Alternative {
 /// The place of devices, as seen from the program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Locality {
-    /// The program's own node first, then the fewest nodes.
+    /// The program's own node first; else one node, else the fewest, those first to which paths are fastest.
     #[default]
     OwnFirst,
     /// The program's own node only.
@@ -127,6 +127,11 @@ impl Request {
             ranks: 1,
             per_rank: false,
         }
+    }
+
+    /// Whether nodes are chosen by the paths to them from the program's own node.
+    pub(crate) fn goes_by_own_node(&self) -> bool {
+        self.per_rank || self.nodes.is_none() && self.locality == Locality::OwnFirst
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! First among devices that are not set aside, then also among those that are set aside later than the job's end. Within
 //! each: the program's own node; the node with the fewest free devices that has enough, the first by position among equals; the
-//! fewest nodes, largest first. `near` takes nodes of one rack or switch instead.
+//! fewest nodes, largest first; of nodes those first to which paths from the program's own node are fastest. `near` takes nodes of one rack or
+//! switch instead.
 
 mod near;
 mod taking;
@@ -11,7 +12,7 @@ use crate::amount::Amount;
 use crate::bitset::BitSet;
 pub(crate) use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
 use crate::ids::ClassId;
-use crate::pool::{Pool, Spot};
+use crate::pool::{Around, Pool, Spot};
 use crate::request::{Locality, Take};
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,7 +185,7 @@ impl Stage<'_> {
     }
 
     /// Returns the next node after `(usable, node)` by usable devices of the part's class, then by position, with at least `least`.
-    fn next_fit(&self, part: usize, least: u32, after: Option<(u32, u32)>) -> Option<(u32, u32)> {
+    fn next_fit(&self, part: usize, least: u32, after: Option<(u32, u32)>, around: &Around) -> Option<(u32, u32)> {
         let (index, bounded) = (&self.pool().index[self.parts[part].class.index()], self.bounded.get(part));
         let (first, mut from) = after.map_or((least, 0), |(usable, node)| (usable, node + 1));
         let count_max = self.usable_max(part) + 1;
@@ -193,7 +194,7 @@ impl Stage<'_> {
             if let Some(nodes) = index.by_open.get(count as usize) {
                 let mut at = from;
                 open = loop {
-                    match nodes.next(at) {
+                    match around.next_of(nodes, at) {
                         Some(node) if bounded.is_some_and(|bounded| bounded.usable.contains_key(&node)) => {
                             at = node + 1;
                         }
@@ -201,8 +202,9 @@ impl Stage<'_> {
                     }
                 };
             }
-            let late = bounded.and_then(|bounded| bounded.by_usable.range((count, from)..).next());
-            let late = late.filter(|&&(usable, _)| usable == count).map(|&(_, node)| node);
+            let late =
+                bounded.into_iter().flat_map(|bounded| bounded.by_usable.range((count, from)..=(count, u32::MAX)));
+            let late = late.map(|&(_, node)| node).find(|&node| around.contains(node));
             if let Some(node) = open.into_iter().chain(late).min() {
                 return Some((count, node));
             }
@@ -212,12 +214,12 @@ impl Stage<'_> {
     }
 
     /// Returns allowed nodes for a chunk whose first part takes so many devices, best fit first.
-    fn candidates(&self, count: u32) -> Box<dyn Iterator<Item = u32> + '_> {
+    fn candidates<'b>(&'b self, count: u32, around: &'b Around) -> Box<dyn Iterator<Item = u32> + 'b> {
         let part = &self.parts[0];
         let fits = move |least| {
             let mut last = None;
             std::iter::from_fn(move || {
-                last = self.next_fit(0, least, last);
+                last = self.next_fit(0, least, last, around);
                 last.map(|(_, node)| node)
             })
         };
@@ -225,6 +227,7 @@ impl Stage<'_> {
             Take::Exclusive => Box::new(fits(count)),
             Take::Shared(amount) => {
                 let shared = self.partial(part.class, amount).map(|(_, spot)| spot.node);
+                let shared = shared.filter(|&node| around.contains(node));
                 Box::new(shared.chain(fits(1)))
             }
         };
@@ -311,7 +314,7 @@ impl Stage<'_> {
         loop {
             let mut picks = Vec::new();
             let (mut found, mut last) = (0, BTreeSet::new());
-            for node in self.candidates(counts[0]) {
+            for node in self.candidates(counts[0], &Around::All) {
                 if found == nodes {
                     break;
                 }
@@ -337,7 +340,9 @@ impl Stage<'_> {
         let counts: Vec<u32> = self.parts.iter().map(|part| part.count.least).collect();
         let (mut picks, mut left, mut seen) = (Vec::new(), chunks, BTreeSet::new());
         let own = self.search.origin.filter(|&own| self.search.allows(own));
-        for node in own.into_iter().chain(self.candidates(counts[0])) {
+        let all_around = self.pool().around(self.search.origin);
+        let others = all_around.iter().flat_map(|around| self.candidates(counts[0], around));
+        for node in own.into_iter().chain(others) {
             if !seen.insert(node) {
                 continue;
             }
@@ -364,10 +369,13 @@ impl Stage<'_> {
             }
             Locality::Near | Locality::Pack => {}
         }
-        if let Some(picks) = self.candidates(counts[0]).find_map(|node| self.on_node(node, counts)) {
+        let is_own_first = locality == Locality::OwnFirst;
+        let all_around = if is_own_first { self.pool().around(self.search.origin) } else { vec![Around::All] };
+        let mut candidates = all_around.iter().flat_map(|around| self.candidates(counts[0], around));
+        if let Some(picks) = candidates.find_map(|node| self.on_node(node, counts)) {
             return Some(picks);
         }
-        let own = own.filter(|_| locality == Locality::OwnFirst);
-        self.over_nodes(counts, own, locality == Locality::Near)
+        let own = own.filter(|_| is_own_first);
+        self.over_nodes(counts, own, &all_around, locality == Locality::Near)
     }
 }

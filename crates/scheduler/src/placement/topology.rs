@@ -15,6 +15,8 @@ pub enum Shape {
     Spread,
     /// On the fewest nodes of one node, else rack, else switch, else of the cluster.
     Near,
+    /// The same with switches before racks: where paths within a switch are faster.
+    NearBySwitch,
     /// On exactly so many nodes, each with equally many chunks: of one rack, else switch, else of the cluster.
     Nodes(u32),
 }
@@ -77,6 +79,7 @@ pub fn lay_out(shape: Shape, wanted: u32, offers: &[Offer]) -> Option<Layout> {
     let levels: &[fn(&Offer) -> Option<Domain>] = match shape {
         Shape::Pack | Shape::Spread => &[cluster],
         Shape::Near => &[node, rack, switch, cluster],
+        Shape::NearBySwitch => &[node, switch, rack, cluster],
         Shape::Nodes(_) => &[rack, switch, cluster],
     };
     levels.iter().find_map(|level| narrowest(shape, wanted, offers, *level))
@@ -108,7 +111,7 @@ fn narrowest(shape: Shape, wanted: u32, offers: &[Offer], level: impl Fn(&Offer)
     let laid = |(domain, offers): (Domain, Vec<Offer>)| {
         let room: u64 = offers.iter().map(|offer| u64::from(offer.room)).sum();
         let mut chosen = match shape {
-            Shape::Pack | Shape::Near => fewest(wanted, offers),
+            Shape::Pack | Shape::Near | Shape::NearBySwitch => fewest(wanted, offers),
             Shape::Spread => spread(wanted, &offers),
             Shape::Nodes(nodes) => equal(wanted, nodes, offers),
         }?;
@@ -217,6 +220,8 @@ mod tests {
         assert_eq!(chunks(Shape::Near, 11, ROOMS), (vec![(4, 3), (5, 8)], Domain::Rack(1)));
         assert_eq!(chunks(Shape::Near, 26, ROOMS).1, Domain::Switch(1));
         assert_eq!(chunks(Shape::Near, 50, ROOMS).1, Domain::Cluster);
+        assert_eq!(chunks(Shape::NearBySwitch, 3, ROOMS).1, Domain::Node(4));
+        assert!(matches!(chunks(Shape::NearBySwitch, 11, ROOMS).1, Domain::Switch(_)));
     }
 
     #[test]

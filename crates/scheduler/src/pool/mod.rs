@@ -1,15 +1,19 @@
 //! Nodes and devices, and their index: which nodes have how many free devices of a class, now and later.
 
+mod around;
 mod class_index;
 mod device;
 
 use crate::amount::Amount;
+use crate::bitset::BitSet;
 use crate::class::DeviceClass;
 use crate::effect::SlipCause;
 use crate::ids::{ClassId, JobId, ReservationId};
 use crate::node::NodeDescription;
+use crate::path_class::PathTimesByClass;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
+pub(crate) use around::Around;
 pub(crate) use class_index::ClassIndex;
 use device::Use;
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
@@ -84,6 +88,9 @@ pub(crate) struct Pool {
     by_id: BTreeMap<NodeId, u32>,
     /// Racks and switches of nodes that joined, in the order in which they appeared.
     domains: BTreeMap<String, u32>,
+    /// The nodes of each rack and switch.
+    members: BTreeMap<u32, BitSet>,
+    pub(crate) path_times: PathTimesByClass,
     pub(crate) classes: Vec<DeviceClass>,
     pub(crate) index: Vec<ClassIndex>,
     /// Rises whenever a class has more than before.
@@ -186,7 +193,7 @@ impl Pool {
                 (device.class, device.absent) = (class, false);
                 (device.memory, device.context) = (described.class.memory, described.class.context);
             } else {
-                devices.push(Device::new(described.ordinal, class, described.class.memory));
+                devices.push(Device::new(described.ordinal, class, &described.class));
             }
         }
         let mut number = |label: &str| {
@@ -196,7 +203,13 @@ impl Pool {
         };
         let domain = Domain { rack: number("rack"), switch: number("switch") };
         let node = &mut self.nodes[at as usize];
-        node.domain = domain;
+        let before = std::mem::replace(&mut node.domain, domain);
+        for of in [before.rack, before.switch].into_iter().flatten() {
+            self.members.entry(of).or_default().remove(at);
+        }
+        for of in [domain.rack, domain.switch].into_iter().flatten() {
+            self.members.entry(of).or_default().insert(at);
+        }
         node.name.clone_from(&description.name);
         node.incarnation = description.incarnation;
         node.labels.clone_from(&description.labels);

@@ -152,6 +152,7 @@ impl Scheduler {
             warned: Millis::NEVER,
             ending: None,
             grants: Vec::new(),
+            paths: None,
             promise: None,
             slipped: None,
             announced: None,

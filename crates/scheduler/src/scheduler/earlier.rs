@@ -113,6 +113,7 @@ impl Scheduler {
             warned: self.warning_time(ends),
             ending: None,
             grants: Vec::new(),
+            paths: None,
             lent: Vec::new(),
             promise: None,
             slipped: None,

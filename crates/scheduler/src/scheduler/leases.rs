@@ -4,6 +4,7 @@ use super::{Scheduler, Timer};
 use crate::effect::{Effect, EndCause, LeasedDevice};
 use crate::ids::JobId;
 use crate::job::{Grant, Job};
+use crate::path_class::{ChosenPaths, PathClass};
 use crate::phase::{Hold, Phase};
 use crate::pool::Holder;
 use crate::search::{PartDemand, Pick};
@@ -16,11 +17,17 @@ impl Scheduler {
     pub(super) fn start(&mut self, id: JobId, choice: &[PartDemand], picks: &[Pick], effects: &mut Vec<Effect>) {
         let first_of = |job: &Job| self.accounts.get(job.account).queue.first() == Some(&job.turn);
         let is_first = self.jobs.get(&id).is_some_and(first_of);
+        let reserved = self.jobs.get(&id).and_then(|job| job.promise.as_ref());
+        let is_reserved = reserved.is_some_and(|promise| picks.iter().all(|pick| promise.spots.contains(&pick.spot)));
         self.leave_queues(id);
         let Some(job) = self.jobs.remove(&id) else { return };
         self.forget_waiting(&job);
         self.accounts.count(job.account, 0, -1);
         self.give(job, choice, picks, is_first, effects);
+        if is_reserved && let Some(job) = self.jobs.get_mut(&id) {
+            // Those devices were available first, near or not.
+            job.paths = None;
+        }
     }
 
     /// Gives a job its devices that waits no longer. `is_first`: it was the first one of its account.
@@ -68,6 +75,7 @@ impl Scheduler {
                 hold: Hold::Held,
             });
         }
+        job.paths = self.paths_to(&job, &nodes);
         for node in nodes {
             self.pool.refresh(self.now, node);
         }
@@ -87,6 +95,18 @@ impl Scheduler {
         let account = job.account;
         self.jobs.insert(id, job);
         self.touch(account);
+    }
+
+    /// Returns the paths by which a job's nodes were chosen, where the program's own node counts and others are needed.
+    fn paths_to(&self, job: &Job, nodes: &BTreeSet<u32>) -> Option<ChosenPaths> {
+        let (own, request) = (job.origin?, &job.request);
+        if !request.goes_by_own_node() {
+            return None;
+        }
+        let others = nodes.iter().copied().filter(|&node| node != own);
+        let classes: BTreeMap<NodeId, PathClass> =
+            others.map(|node| (self.pool.node(node).id, self.pool.path_class(own, node))).collect();
+        (!classes.is_empty()).then_some(ChosenPaths { times: self.pool.path_times, classes })
     }
 
     /// Returns when a job is warned of its lease's end.

@@ -186,6 +186,7 @@ impl Scheduler {
                 }
             }
             Input::AccountAdded(account) => self.add_account(*account),
+            Input::PathTimes(times) => self.pool.path_times = times,
             Input::MonthBegan => self.accounts.begin_month(self.now),
             Input::Reserve { reservation, by } => self.reserve(reservation, &by, effects),
             Input::Unreserve { id, by } => self.unreserve(id, &by, effects),

@@ -323,6 +323,7 @@ impl Scheduler {
             warned: Millis(saved.warned),
             ending: saved.ending,
             grants: Vec::new(),
+            paths: None,
             lent: Vec::new(),
             promise: None,
             slipped: None,

@@ -5,18 +5,19 @@ use crate::charge::Rate;
 use crate::class::DeviceClass;
 use crate::effect::{DevicesOnNode, LeasedDevice};
 use crate::ids::{AccountId, JobId};
+use crate::path_class::ChosenPaths;
 use crate::phase::{Hold, Phase};
 use crate::request::Request;
 use crate::time::Millis;
-use accord_types::{DeviceId, NodeId};
 use crate::units::{milli_text, size_text};
+use accord_types::{DeviceId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// The state of a device, for tools that count devices.
 const MIB: u64 = 1 << 20;
 
+/// The state of a device, for tools that count devices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeviceState {
     /// No job has any of it.
@@ -138,6 +139,13 @@ impl Scheduler {
         self.jobs.get(&id)?.origin.map(|at| self.pool.node(at).id)
     }
 
+    /// Returns the paths from its program's own node by which a job's nodes were chosen; none if it went by none, or has started before this
+    /// coordinator.
+    #[must_use]
+    pub fn chosen_paths(&self, id: JobId) -> Option<&ChosenPaths> {
+        self.jobs.get(&id)?.paths.as_ref()
+    }
+
     /// Returns the class of a device.
     #[must_use]
     pub fn class_of(&self, device: DeviceId) -> Option<&DeviceClass> {
@@ -236,9 +244,6 @@ impl fmt::Display for WaitReason {
                 write!(f, "it needs {needed} of {model}, and {free_text} free for as long as its limit")?;
                 if free >= needed { f.write_str(", elsewhere or kept for other jobs") } else { Ok(()) }
             }
-        }
-    }
-}
             Self::HostMemory { model, needed, free } => {
                 let (needed, free) = (size_text(needed.next_multiple_of(MIB)), size_text(free / MIB * MIB));
                 write!(f, "it takes {needed} of the memory of one node, and of the nodes with free ")?;
@@ -249,3 +254,6 @@ impl fmt::Display for WaitReason {
                 write!(f, "it takes {needed} cores of one node, and of the nodes with free ")?;
                 write!(f, "{} none has more than {free} left", if model.is_empty() { "devices" } else { model })
             }
+        }
+    }
+}

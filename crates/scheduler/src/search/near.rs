@@ -1,4 +1,4 @@
-//! Devices near to each other: within one rack if one has enough, else below one switch.
+//! Devices near to each other: within one rack if one has enough, else below one switch; switches first where paths within them are faster.
 
 use super::taking::Taking;
 use crate::placement::topology::{Offer, Shape, lay_out};
@@ -23,7 +23,8 @@ impl Taking<'_> {
             Offer { node, rack: domain.rack, switch: domain.switch, room: self.room(node, part), cost: 0 }
         };
         let offers: Vec<Offer> = allowed.map(offer).collect();
-        for (node, chunks) in lay_out(Shape::Near, count, &offers)?.chunks {
+        let shape = if pool.path_times.switches_first() { Shape::NearBySwitch } else { Shape::Near };
+        for (node, chunks) in lay_out(shape, count, &offers)?.chunks {
             self.add(node, part, chunks);
         }
         Some(())

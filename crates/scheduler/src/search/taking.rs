@@ -4,13 +4,19 @@ use super::Stage;
 use crate::amount::Amount;
 use crate::demand::Pick;
 use crate::ids::ClassId;
-use crate::pool::Spot;
+use crate::pool::{Around, Spot};
 use crate::request::Take;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Stage<'_> {
     /// Each part by itself, on the fewest nodes or near to each other.
-    pub(super) fn over_nodes(&self, counts: &[u32], own: Option<u32>, near: bool) -> Option<Vec<Pick>> {
+    pub(super) fn over_nodes(
+        &self,
+        counts: &[u32],
+        own: Option<u32>,
+        all_around: &[Around],
+        near: bool,
+    ) -> Option<Vec<Pick>> {
         let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
         if classes.len() < self.parts.len() {
             return None; // parts of one class have to be together
@@ -19,8 +25,12 @@ impl Stage<'_> {
         for (part, &count) in counts.iter().enumerate() {
             match self.parts[part].take {
                 Take::Exclusive if near => taking.take_near(part, count)?,
-                Take::Exclusive => taking.take_whole(part, count, own)?,
-                Take::Shared(amount) => taking.take_shares(part, count, amount)?,
+                Take::Exclusive => taking.take_whole(part, count, own, all_around)?,
+                Take::Shared(amount) => {
+                    let with_own: Vec<Around> =
+                        own.map(Around::Own).into_iter().chain(all_around.iter().cloned()).collect();
+                    taking.take_shares(part, count, amount, &with_own)?;
+                }
             }
         }
         Some(taking.picks)
@@ -36,7 +46,7 @@ impl Stage<'_> {
         for (part, &count) in counts.iter().enumerate() {
             match self.parts[part].take {
                 Take::Exclusive => taking.take_spread(part, count)?,
-                Take::Shared(amount) => taking.take_shares(part, count, amount)?,
+                Take::Shared(amount) => taking.take_shares(part, count, amount, &[Around::All])?,
             }
         }
         Some(taking.picks)
@@ -82,7 +92,7 @@ impl<'a> Taking<'a> {
         used.1 += demand.host_memory * u64::from(count);
     }
 
-    fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>) -> Option<()> {
+    fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>, all_around: &[Around]) -> Option<()> {
         let (mut left, mut seen) = (count, BTreeSet::new());
         if let Some(own) = own {
             let there = self.room(own, part).min(left);
@@ -90,34 +100,36 @@ impl<'a> Taking<'a> {
             left -= there;
             seen.insert(own);
         }
-        while left > 0 {
-            let mut last = None;
-            let fit = loop {
-                last = self.stage.next_fit(part, left, last);
-                let Some((_, node)) = last else { break None };
-                if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) >= left {
-                    break Some(node);
+        for around in all_around {
+            while left > 0 {
+                let mut last = None;
+                let fit = loop {
+                    last = self.stage.next_fit(part, left, last, around);
+                    let Some((_, node)) = last else { break None };
+                    if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) >= left {
+                        break Some(node);
+                    }
+                };
+                if let Some(node) = fit {
+                    self.add(node, part, left);
+                    return Some(());
                 }
-            };
-            if let Some(node) = fit {
-                self.add(node, part, left);
-                return Some(());
+                let Some(node) = self.largest(part, &seen, around) else { break };
+                let there = self.room(node, part).min(left);
+                self.add(node, part, there);
+                left -= there;
+                seen.insert(node);
             }
-            let node = self.largest(part, &seen)?;
-            let there = self.room(node, part).min(left);
-            self.add(node, part, there);
-            left -= there;
-            seen.insert(node);
         }
-        Some(())
+        (left == 0).then_some(())
     }
 
     /// Returns the unseen node with the most usable devices, the first by position among equals.
-    fn largest(&self, part: usize, seen: &BTreeSet<u32>) -> Option<u32> {
+    fn largest(&self, part: usize, seen: &BTreeSet<u32>, around: &Around) -> Option<u32> {
         let mut count = self.stage.usable_max(part) + 1;
         while count > 1 {
             count -= 1;
-            let mut last = self.stage.next_fit(part, count, None);
+            let mut last = self.stage.next_fit(part, count, None, around);
             while let Some((usable, node)) = last {
                 if usable != count {
                     break;
@@ -125,37 +137,43 @@ impl<'a> Taking<'a> {
                 if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) > 0 {
                     return Some(node);
                 }
-                last = self.stage.next_fit(part, count, last);
+                last = self.stage.next_fit(part, count, last, around);
             }
         }
         None
     }
 
     /// Device by device: shared ones first, the fullest before others; then free ones, best fit.
-    fn take_shares(&mut self, part: usize, count: u32, amount: Amount) -> Option<()> {
+    fn take_shares(&mut self, part: usize, count: u32, amount: Amount, all_around: &[Around]) -> Option<()> {
         let stage = self.stage;
         let mut left = count;
-        for (_, spot) in stage.partial(stage.parts[part].class, amount) {
-            if left == 0 {
-                return Some(());
-            }
-            if stage.search.allows(spot.node) && self.carried(spot.node, part) > 0 {
-                self.picks.push(stage.pick(part, spot));
-                self.note(spot.node, part, 1);
-                left -= 1;
-            }
-        }
-        let mut last = None;
-        while left > 0 {
-            last = stage.next_fit(part, 1, last);
-            let (usable, node) = last?;
-            if stage.search.allows(node) {
-                let there = usable.min(self.carried(node, part)).min(left);
-                self.add_whole(node, part, there);
-                left -= there;
+        for around in all_around {
+            for (_, spot) in
+                stage.partial(stage.parts[part].class, amount).filter(|(_, spot)| around.contains(spot.node))
+            {
+                if left == 0 {
+                    return Some(());
+                }
+                if stage.search.allows(spot.node) && self.carried(spot.node, part) > 0 {
+                    self.picks.push(stage.pick(part, spot));
+                    self.note(spot.node, part, 1);
+                    left -= 1;
+                }
             }
         }
-        Some(())
+        for around in all_around {
+            let mut last = None;
+            while left > 0 {
+                last = stage.next_fit(part, 1, last, around);
+                let Some((usable, node)) = last else { break };
+                if stage.search.allows(node) {
+                    let there = usable.min(self.carried(node, part)).min(left);
+                    self.add_whole(node, part, there);
+                    left -= there;
+                }
+            }
+        }
+        (left == 0).then_some(())
     }
 
     /// Adds shares of so many free devices of a node, which has as many.
@@ -177,7 +195,7 @@ impl<'a> Taking<'a> {
         while left > 0 {
             let (before, mut seen) = (left, BTreeSet::new());
             while left > 0 {
-                let Some(node) = self.largest(part, &seen) else { break };
+                let Some(node) = self.largest(part, &seen, &Around::All) else { break };
                 seen.insert(node);
                 if self.stage.usable(node, self.stage.parts[part].class) >= round {
                     self.add(node, part, 1);

@@ -5,6 +5,7 @@ use accord_scheduler::amount::Amount;
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::input::Reservation;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_scheduler::path_class::{PathClass, PathTimesByClass};
 use accord_scheduler::policy::{Account, Quota};
 use accord_scheduler::request::{Alternative, Count, Locality, Part, Take};
 use accord_scheduler::{AccountId, DrainTarget, Effect, Input, JobId, Millis, Policy, Request, ReservationId};
@@ -47,8 +48,8 @@ impl History {
             kind,
             model: model.to_owned(),
             memory: memory * GIB,
-            compute: (8, 0),
             context: if kind == DeviceType::Cpu { 0 } else { GIB },
+            compute: (8, 0),
         };
         let classes = vec![
             class("a", 16, DeviceType::Nvidia),
@@ -209,6 +210,14 @@ impl History {
                 Some(job) => Input::Idle { job },
                 None => Input::Tick,
             },
+            99 => {
+                let mut times = PathTimesByClass::default();
+                for class in PathClass::ALL {
+                    let ns = 50_000 + self.random.below(200_000);
+                    times.set(class, (!self.random.one_in(3)).then_some(ns));
+                }
+                Input::PathTimes(times)
+            }
             _ => Input::Tick,
         }
     }

@@ -4,6 +4,7 @@
 use accord_scheduler::Millis;
 use accord_scheduler::Request;
 use accord_scheduler::amount::Amount;
+use accord_scheduler::path_class::{PathClass, PathTimesByClass};
 use accord_scheduler::placement::topology::{Offer, Shape, lay_out};
 use accord_scheduler::request::{Locality, Take};
 use accord_types::NodeId;
@@ -20,11 +21,11 @@ pub(crate) struct NDevice {
     pub(crate) ordinal: u32,
     pub(crate) class: usize,
     pub(crate) memory: u64,
-    pub(crate) absent: bool,
     /// The driver's part for each holder after the first one.
     pub(crate) context: u64,
     /// Its memory is the node's.
     pub(crate) is_cpu: bool,
+    pub(crate) absent: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +78,7 @@ pub(crate) struct Vacancies<'a> {
     /// Cores and host memory of nodes.
     pub(crate) free: Vec<(u64, u64)>,
     pub(crate) request: &'a Request,
+    pub(crate) path_times: PathTimesByClass,
     pub(crate) origin: Option<usize>,
     pub(crate) allowed: BTreeSet<usize>,
     pub(crate) sharers_max: usize,
@@ -102,6 +104,23 @@ impl Vacancies<'_> {
 
     fn own(&self) -> Option<usize> {
         self.origin.filter(|own| self.allowed.contains(own))
+    }
+
+    /// How far a node is from the program's own one: by the class of the path to it, fastest first.
+    fn distance(&self, node: usize) -> usize {
+        let Some(origin) = self.origin else { return 0 };
+        let place = |node: usize| (self.nodes[node].rack, self.nodes[node].switch);
+        let class = PathClass::between(&place(origin), &place(node));
+        let order = self.path_times.order();
+        if node == origin { 0 } else { 1 + order.iter().position(|&of| of == class).unwrap() }
+    }
+
+    /// Puts nodes first that are near to the program's own one, where that counts.
+    fn nearest(&self, mut nodes: Vec<usize>) -> Vec<usize> {
+        if self.request.per_rank || self.request.nodes.is_none() && self.request.locality == Locality::OwnFirst {
+            nodes.sort_by_key(|&node| self.distance(node));
+        }
+        nodes
     }
 
     fn class(&self, at: At) -> usize {
@@ -170,7 +189,7 @@ impl Vacancies<'_> {
 
     /// Nodes for a chunk, in the order in which they are tried.
     fn candidates(&self, want: &Want, count: u32) -> Vec<usize> {
-        match want.take {
+        let nodes = match want.take {
             Take::Exclusive => self.by_free(want.class, count),
             Take::Shared(amount) => {
                 let shared = self.shared(want.class, amount).into_iter().map(|at| at.0);
@@ -182,7 +201,8 @@ impl Vacancies<'_> {
                 }
                 nodes
             }
-        }
+        };
+        self.nearest(nodes)
     }
 
     pub(crate) fn carries(&self, wants: &[Want], picks: &[(usize, At)]) -> bool {
@@ -330,6 +350,13 @@ impl Vacancies<'_> {
         while left > 0 {
             let order = self.by_free(class, 1).into_iter().filter(|node| !seen.contains(node));
             let order: Vec<usize> = order.filter(|&node| self.room(node, wants, part, picks) > 0).collect();
+            let order = self.nearest(order);
+            let distance = |node: usize| {
+                let counts = self.request.locality == Locality::OwnFirst;
+                if counts { self.distance(node) } else { 0 }
+            };
+            let nearest = distance(*order.first()?);
+            let order: Vec<usize> = order.into_iter().filter(|&node| distance(node) == nearest).collect();
             let enough = order.iter().copied().find(|&node| {
                 self.whole_on(node, class).len() >= left as usize && self.room(node, wants, part, picks) >= left
             });
@@ -353,7 +380,8 @@ impl Vacancies<'_> {
             room: self.room(node, wants, part, picks),
             cost: 0,
         });
-        for (node, chunks) in lay_out(Shape::Near, count, &offers.collect::<Vec<_>>())?.chunks {
+        let shape = if self.path_times.switches_first() { Shape::NearBySwitch } else { Shape::Near };
+        for (node, chunks) in lay_out(shape, count, &offers.collect::<Vec<_>>())?.chunks {
             self.add(node as usize, part, wants[part].class, chunks, picks);
         }
         Some(())
@@ -362,13 +390,17 @@ impl Vacancies<'_> {
     fn add_shares(&self, wants: &[Want], part: usize, count: u32, amount: Amount, picks: &mut Picks) -> Option<()> {
         let class = wants[part].class;
         let mut left = count;
-        for at in self.shared(class, amount) {
+        let mut shared = self.shared(class, amount);
+        if self.request.locality == Locality::OwnFirst {
+            shared.sort_by_key(|at| self.distance(at.0));
+        }
+        for at in shared {
             if left > 0 && self.allowed.contains(&at.0) && self.carried(at.0, wants, part, picks) > 0 {
                 picks.push((part, at));
                 left -= 1;
             }
         }
-        for node in self.by_free(class, 1) {
+        for node in self.nearest(self.by_free(class, 1)) {
             let there = self.room(node, wants, part, picks).min(left);
             self.add(node, part, class, there, picks);
             left -= there;

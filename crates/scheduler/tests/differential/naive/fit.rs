@@ -156,6 +156,7 @@ impl Naive {
             rooms,
             free: (0..self.nodes.len()).map(|node| self.left_of(node)).collect(),
             request: &job.request,
+            path_times: self.path_times,
             origin: job.origin,
             allowed: (0..self.nodes.len()).filter(|&node| self.is_allowed(job, node)).collect(),
             sharers_max: self.policy.sharers_max as usize,

@@ -10,6 +10,7 @@ use accord_scheduler::amount::{Amount, WHOLE};
 use accord_scheduler::arithmetic::{charge, decayed, share};
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::input::Reservation;
+use accord_scheduler::path_class::PathTimesByClass;
 use accord_scheduler::policy::{Quota, RELEASE_MS};
 use accord_scheduler::request::{Alternative, Locality, Part, Take};
 use accord_scheduler::{
@@ -119,6 +120,7 @@ pub(crate) struct Naive {
     drains: BTreeMap<DrainTarget, (Millis, bool)>,
     due_drains: BTreeSet<DrainTarget>,
     quarantined: BTreeSet<DeviceId>,
+    path_times: PathTimesByClass,
 }
 
 impl Naive {
@@ -140,6 +142,7 @@ impl Naive {
             drains: BTreeMap::new(),
             due_drains: BTreeSet::new(),
             quarantined: BTreeSet::new(),
+            path_times: PathTimesByClass::default(),
         }
     }
 
@@ -198,6 +201,7 @@ impl Naive {
                     self.accounts.push(NAccount { used, settled: self.now, ..NAccount::default() });
                 }
             }
+            Input::PathTimes(times) => self.path_times = times,
             Input::MonthBegan => (0..self.accounts.len()).for_each(|account| self.settle(account)),
             Input::Reserve { reservation, .. } => {
                 self.reservations.remove(&reservation.id);
