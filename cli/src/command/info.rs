@@ -39,6 +39,10 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
 const ENCRYPTED: &str = "between machines: through TLS";
 const PLAIN: &str = "between machines: NOT encrypted (--insecure-plain-tcp)";
 
+/// The parts of requests that nothing keeps a job to.
+const ASKED_FOR: &str =
+    "of a job's request, its parts of shared devices' time and memory, cores and ram are asked for, not enforced";
+
 /// What a session may have.
 fn limits(limits: SessionLimits) -> String {
     let memory = match limits.memory_quota {
@@ -49,7 +53,8 @@ fn limits(limits: SessionLimits) -> String {
         0 => "no time limit".to_owned(),
         ms => format!("at most {}", age(ms)),
     };
-    format!("a session has: {memory}, {} on each device, {time}", count(limits.stream_quota.into(), "stream"))
+    let streams = count(limits.stream_quota.into(), "stream");
+    format!("a session has: {memory}, {streams} on each device, {time}\n{ASKED_FOR}")
 }
 
 /// Why nodes' kernels do not enforce all limits of sessions, a line for each reason.
