@@ -3,7 +3,7 @@
 //! Launches are not counted: samples show how busy a device is. A sample of a busy device counts for the time since the
 //! last sample. The sum is right on average, however short the work is, because the moments of samples don't depend on it.
 
-use accord_types::DeviceUse;
+use accord_types::{DeviceUse, SessionId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -75,6 +75,8 @@ pub struct UseSampler<K> {
     /// The times of the last sample and the last report, since the session's begin.
     sampled: Option<Duration>,
     reported: Option<Duration>,
+    /// The time at which the next sample is due.
+    next: Duration,
     idle_samples: u32,
 }
 
@@ -87,11 +89,21 @@ struct Sampled {
 
 impl<K> Default for UseSampler<K> {
     fn default() -> Self {
-        Self { devices: BTreeMap::new(), sampled: None, reported: None, idle_samples: 0 }
+        Self { devices: BTreeMap::new(), sampled: None, reported: None, next: Duration::ZERO, idle_samples: 0 }
     }
 }
 
 impl<K: Copy + Ord> UseSampler<K> {
+    /// Returns the sampler of a session that begins now.
+    pub fn new(session: SessionId) -> Self {
+        Self { next: first_sample(session.0), ..Self::default() }
+    }
+
+    /// Returns the time until the next sample is due.
+    pub fn until_next(&self, now: Duration) -> Duration {
+        self.next.saturating_sub(now)
+    }
+
     /// Takes samples of devices, at a time since the session's begin.
     pub fn sample(&mut self, now: Duration, samples: impl IntoIterator<Item = (K, UseSample)>) {
         let passed = self.sampled.map_or(SAMPLE_PERIOD, |before| now.saturating_sub(before));
@@ -115,6 +127,7 @@ impl<K: Copy + Ord> UseSampler<K> {
             }
             device.used = used;
         }
+        self.next = now + self.period();
     }
 
     /// Returns the changes since the last report, if one is due. `is_last`: no report follows.
@@ -141,14 +154,14 @@ impl<K: Copy + Ord> UseSampler<K> {
         self.reported = None;
     }
 
-    /// Returns the time until the next sample.
-    pub fn period(&self) -> Duration {
+    /// Returns the time from one sample to the next.
+    fn period(&self) -> Duration {
         if self.devices.is_empty() || self.idle_samples >= IDLE_SAMPLES { REPORT_PERIOD } else { SAMPLE_PERIOD }
     }
 }
 
 /// Returns the time of a session's first sample: anywhere in a period, spread by the session's number.
-pub fn first_sample(session: u64) -> Duration {
+fn first_sample(session: u64) -> Duration {
     // Spreads neighbours over all bits (Fibonacci hashing).
     let spread = session.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let period = u64::try_from(SAMPLE_PERIOD.as_millis()).unwrap_or(1);

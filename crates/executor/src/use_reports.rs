@@ -1,7 +1,7 @@
 //! Samples the devices of a session, and reports their use to the agent.
 
 use crate::config::UseSink;
-use crate::device_use::{UseCounters, UseSampler, first_sample};
+use crate::device_use::{UseCounters, UseSampler};
 use accord_device::Device;
 use accord_types::SessionId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -18,8 +18,6 @@ pub(crate) struct UseReports {
 
 struct Samples {
     sampler: UseSampler<u32>,
-    /// The time at which the next sample is due, since `began`.
-    next: Duration,
     devices: BTreeMap<u32, Metered>,
 }
 
@@ -32,8 +30,7 @@ struct Metered {
 
 impl UseReports {
     pub(crate) fn new(session: SessionId, sink: UseSink) -> Self {
-        let (sampler, devices) = (UseSampler::default(), BTreeMap::new());
-        let state = ShortLock::new(Samples { sampler, next: first_sample(session.0), devices });
+        let state = ShortLock::new(Samples { sampler: UseSampler::new(session), devices: BTreeMap::new() });
         Self { sink, began: Instant::now(), state }
     }
 
@@ -47,14 +44,14 @@ impl UseReports {
 
     /// Returns the time until the next sample is due.
     pub(crate) fn pause(&self) -> Duration {
-        self.lock().next.saturating_sub(self.began.elapsed())
+        self.lock().sampler.until_next(self.began.elapsed())
     }
 
     /// Takes a sample if one is due, and reports the changes. `is_last`: the session is over.
     pub(crate) fn sample(&self, is_last: bool) {
         let now = self.began.elapsed();
         let state = self.lock();
-        if now < state.next && !is_last {
+        if !is_last && !state.sampler.until_next(now).is_zero() {
             return;
         }
         let devices = state.devices.clone();
@@ -70,7 +67,6 @@ impl UseReports {
             .collect();
         let mut state = self.lock();
         state.sampler.sample(now, samples);
-        state.next = now + state.sampler.period();
         let report = state.sampler.report(now, is_last);
         drop(state);
         if !report.is_empty() {

@@ -164,7 +164,7 @@ impl CoordinatorLink {
             let connection = self.lock().connection.clone()?;
             own_use.report_again();
             loop {
-                let pause = self.lock().drives.then(|| own_use.pause()).flatten();
+                let pause = self.lock().drives.then(|| own_use.pause());
                 let heard = match pause {
                     Some(pause) => connection.next_within(pause),
                     None => connection.next().map(Heard::Message),

@@ -2,7 +2,7 @@
 //! reported there.
 
 use crate::cluster::LocalDeviceClient;
-use accord_executor::device_use::{UseSampler, first_sample};
+use accord_executor::device_use::UseSampler;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DeviceId, DeviceUse, SessionId};
 use std::sync::Arc;
@@ -15,19 +15,12 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 pub(crate) struct OwnUse {
     began: Instant,
     devices: Vec<(DeviceId, Arc<dyn LocalDeviceClient>)>,
-    state: ShortLock<Sampled>,
-}
-
-struct Sampled {
-    sampler: UseSampler<DeviceId>,
-    /// The time at which the next sample is due, since `began`.
-    next: Duration,
+    sampler: ShortLock<UseSampler<DeviceId>>,
 }
 
 impl OwnUse {
     pub(crate) fn new(session: SessionId, devices: Vec<(DeviceId, Arc<dyn LocalDeviceClient>)>) -> Self {
-        let state = Sampled { sampler: UseSampler::default(), next: first_sample(session.0) };
-        Self { began: Instant::now(), devices, state: ShortLock::new(state) }
+        Self { began: Instant::now(), devices, sampler: ShortLock::new(UseSampler::new(session)) }
     }
 
     /// Returns the devices.
@@ -35,33 +28,31 @@ impl OwnUse {
         self.devices.iter().map(|(_, device)| device)
     }
 
-    /// Returns the time until the next sample is due; `None` if there is no device.
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        let next = self.lock().next;
-        (!self.devices.is_empty()).then(|| next.saturating_sub(self.began.elapsed()).max(PAUSE_MIN))
+    /// Returns the time until the next sample is due.
+    pub(crate) fn pause(&self) -> Duration {
+        self.lock().until_next(self.began.elapsed()).max(PAUSE_MIN)
     }
 
     /// Takes a sample if one is due, and returns the changes to report. `is_last`: a device or the session ends.
     pub(crate) fn sample(&self, is_last: bool) -> Vec<(DeviceId, DeviceUse)> {
         let now = self.began.elapsed();
-        if self.devices.is_empty() || now < self.lock().next && !is_last {
+        if !is_last && !self.lock().until_next(now).is_zero() {
             return Vec::new();
         }
         // Devices that were never started have no sample.
         let samples = self.devices.iter().filter_map(|(id, device)| Some((*id, device.sample_use()?)));
         let samples: Vec<_> = samples.collect();
-        let mut state = self.lock();
-        state.sampler.sample(now, samples);
-        state.next = now + state.sampler.period();
-        state.sampler.report(now, is_last)
+        let mut sampler = self.lock();
+        sampler.sample(now, samples);
+        sampler.report(now, is_last)
     }
 
     /// Has the next report contain everything, for another coordinator.
     pub(crate) fn report_again(&self) {
-        self.lock().sampler.report_again();
+        self.lock().report_again();
     }
 
-    fn lock(&self) -> ShortGuard<'_, Sampled> {
-        self.state.lock()
+    fn lock(&self) -> ShortGuard<'_, UseSampler<DeviceId>> {
+        self.sampler.lock()
     }
 }
