@@ -1,5 +1,7 @@
 //! The rules of an agent, one by one and under whatever order of events: a clock of the test's own.
 
+mod granted;
+
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
@@ -8,6 +10,7 @@ use accord_node_agent::node::{
     CommandLane, Disconnect, DriverId, EXECUTORS_MAX, Effect, Ending, ExecutorId, Node, ProcessId, Quota, Way, Word,
 };
 use accord_types::{HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey};
+use granted::grant;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,25 +18,6 @@ use std::time::Duration;
 const A: SessionId = SessionId(1);
 const B: SessionId = SessionId(2);
 const HERE: Way = Way { leaves_machine: false, is_of_world: false };
-
-fn grant(session: SessionId, ends_in_ms: Option<u64>) -> SessionGrant {
-    SessionGrant {
-        session,
-        key: SessionKey([7; SessionKey::LEN]),
-        user: "alice".to_owned(),
-        ends_in_ms,
-        program: "app".to_owned(),
-        node_name: "h0".to_owned(),
-        pid: 1,
-        rank: None,
-        ordinals: vec![0],
-        memory_quota: 0,
-        stream_quota: 4,
-        plain_tcp: false,
-        opened_unix_ms: 0,
-        job: None,
-    }
-}
 
 /// An agent whose surroundings are the test's.
 struct Bench {

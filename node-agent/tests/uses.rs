@@ -1,8 +1,11 @@
 //! The use of devices, as an agent reports it.
 
+mod granted;
+
 use accord_fabric::route::Endpoint;
 use accord_node_agent::node::{CommandLane, Disconnect, Effect, ExecutorId, Node, Word};
-use accord_types::{DeviceUse, NodeId, SessionGrant, SessionId, SessionKey};
+use accord_types::{DeviceUse, NodeId, SessionId};
+use granted::grant;
 use std::time::Duration;
 
 const SESSION: SessionId = SessionId(1);
@@ -46,23 +49,7 @@ fn bench() -> (Bench, ExecutorId) {
     let mut bench = Bench { node: Node::new("h1".into(), false, false), now: Duration::ZERO, ends: Vec::new() };
     bench.words();
     bench.register();
-    let grant = SessionGrant {
-        session: SESSION,
-        key: SessionKey([7; SessionKey::LEN]),
-        user: "alice".to_owned(),
-        ends_in_ms: None,
-        program: "app".to_owned(),
-        node_name: "h0".to_owned(),
-        pid: 1,
-        rank: None,
-        ordinals: vec![0],
-        memory_quota: 0,
-        stream_quota: 4,
-        plain_tcp: false,
-        opened_unix_ms: 0,
-        job: None,
-    };
-    bench.node.opened(bench.now, grant);
+    bench.node.opened(bench.now, grant(SESSION, None));
     let mut lane = CommandLane::new(bench.now, SESSION);
     let executor = bench.node.begin(bench.now, &mut lane, &mut bench.ends).unwrap().unwrap();
     bench.node.started(bench.now, SESSION, executor, &mut bench.ends);

@@ -1,7 +1,7 @@
 //! What the coordinator has told of sessions: whose they are, what they may use here, and until when.
 
 use accord_types::{SessionGrant, SessionId, SessionKey};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Sessions that have been announced.
@@ -13,6 +13,8 @@ const ENDED_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     known: BTreeMap<SessionId, Known>,
+    /// The ends of known sessions, in order.
+    ends: BTreeSet<(Duration, SessionId)>,
     ended: VecDeque<SessionId>,
 }
 
@@ -35,7 +37,12 @@ impl Grants {
                 tracing::warn!("session {} was announced again with another key; the first one counts", grant.session);
                 return;
             }
-            known.end = [known.end, end].into_iter().flatten().min();
+            let earliest = [known.end, end].into_iter().flatten().min();
+            if earliest != known.end {
+                self.ends.extend(earliest.map(|end| (end, grant.session)));
+                known.end.map(|end| self.ends.remove(&(end, grant.session)));
+                known.end = earliest;
+            }
             return;
         }
         if self.ended.contains(&grant.session) {
@@ -43,19 +50,28 @@ impl Grants {
         }
         if self.known.len() >= GRANTS_MAX {
             let idle = self.known.keys().copied().find(|session| !in_use(*session));
-            idle.map(|session| self.known.remove(&session));
+            if let Some(session) = idle {
+                self.forget(session);
+            }
         }
+        self.ends.extend(end.map(|end| (end, grant.session)));
         self.known.insert(grant.session, Known { grant, end, executors_end: String::new() });
     }
 
     /// A session has ended.
     pub(super) fn withdraw(&mut self, session: SessionId) {
-        self.known.remove(&session);
+        self.forget(session);
         if !self.ended.contains(&session) {
             if self.ended.len() >= ENDED_MAX {
                 self.ended.pop_front();
             }
             self.ended.push_back(session);
+        }
+    }
+
+    fn forget(&mut self, session: SessionId) {
+        if let Some(end) = self.known.remove(&session).and_then(|known| known.end) {
+            self.ends.remove(&(end, session));
         }
     }
 
@@ -99,8 +115,12 @@ impl Grants {
     }
 
     /// # Errors
-    /// Returns an error if there are more than there may be.
+    /// Returns an error if there are more than there may be, or the order of ends is wrong.
     pub(super) fn check_bounds(&self) -> Result<(), String> {
+        let ends = self.known.iter().filter_map(|(session, known)| Some((known.end?, *session)));
+        if !ends.collect::<BTreeSet<_>>().eq(&self.ends) {
+            return Err(format!("{:?} are to end, and kept is {:?}", self.known, self.ends));
+        }
         let counts = (self.known.len(), self.ended.len());
         let is_bounded = counts.0 <= GRANTS_MAX && counts.1 <= ENDED_MAX;
         is_bounded.then_some(()).ok_or_else(|| format!("grants and ended sessions: {counts:?}"))
@@ -113,71 +133,58 @@ impl Grants {
 
     /// The session that is over next, and when.
     pub(super) fn next_end(&self) -> Option<(Duration, SessionId)> {
-        self.known.iter().filter_map(|(session, known)| Some((known.end?, *session))).min()
+        self.ends.first().copied()
     }
 }
 
 #[cfg(test)]
+#[path = "../../tests/granted/mod.rs"]
+mod granted;
+
+#[cfg(test)]
 mod tests {
+    use super::granted::grant;
     use super::*;
 
     const A: SessionId = SessionId(1);
+    const OTHER_KEY: SessionKey = SessionKey([2; SessionKey::LEN]);
 
     fn none(_: SessionId) -> bool {
         false
     }
 
-    fn grant(session: SessionId, key: u8, ends_in_ms: Option<u64>) -> SessionGrant {
-        SessionGrant {
-            session,
-            key: SessionKey([key; SessionKey::LEN]),
-            user: "alice".to_owned(),
-            ends_in_ms,
-            program: "app".to_owned(),
-            node_name: "h0".to_owned(),
-            pid: 1,
-            rank: None,
-            ordinals: vec![0],
-            memory_quota: 0,
-            stream_quota: 4,
-            plain_tcp: false,
-            opened_unix_ms: 0,
-            job: None,
-        }
-    }
-
     #[test]
     fn a_session_that_was_withdrawn_does_not_come_back() {
         let (now, mut grants) = (Duration::ZERO, Grants::default());
-        grants.announce(now, grant(A, 1, None), none);
+        grants.announce(now, grant(A, None), none);
         assert!(grants.find(now, A).is_some() && grants.next_end().is_none());
         grants.withdraw(A);
         assert!(grants.find(now, A).is_none() && grants.has_ended(A));
-        grants.announce(now, grant(A, 1, None), none);
+        grants.announce(now, grant(A, None), none);
         assert!(grants.find(now, A).is_none());
     }
 
     #[test]
     fn the_first_key_of_a_session_counts() {
         let (now, mut grants) = (Duration::ZERO, Grants::default());
-        grants.announce(now, grant(A, 1, None), none);
-        grants.announce(now, SessionGrant { user: "mallory".to_owned(), ..grant(A, 2, Some(1)) }, none);
-        assert_eq!(grants.find(now, A), Some(grant(A, 1, None)));
+        grants.announce(now, grant(A, None), none);
+        grants.announce(now, SessionGrant { key: OTHER_KEY, user: "mallory".to_owned(), ..grant(A, Some(1)) }, none);
+        assert_eq!(grants.find(now, A), Some(grant(A, None)));
     }
 
     #[test]
     fn a_session_whose_time_is_over_opens_nothing() {
         let (now, mut grants) = (Duration::ZERO, Grants::default());
-        grants.announce(now, grant(A, 1, Some(500)), none);
+        grants.announce(now, grant(A, Some(500)), none);
         let later = now + Duration::from_millis(200);
         assert_eq!(grants.find(later, A).unwrap().ends_in_ms, Some(300));
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
         assert!(grants.find(now + Duration::from_millis(500), A).is_none());
         // A coordinator that comes back tells of the same end.
-        grants.announce(later, grant(A, 1, Some(300)), none);
+        grants.announce(later, grant(A, Some(300)), none);
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
         // Words are on their way for a while, at each return of a coordinator: that adds nothing.
-        grants.announce(later + Duration::from_millis(250), grant(A, 1, Some(300)), none);
+        grants.announce(later + Duration::from_millis(250), grant(A, Some(300)), none);
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
     }
 
@@ -186,10 +193,10 @@ mod tests {
         let (now, mut grants) = (Duration::ZERO, Grants::default());
         let sessions = u64::try_from(GRANTS_MAX).unwrap() + 1;
         for session in 1..=sessions {
-            grants.announce(now, grant(SessionId(session), 1, None), |session| session == A);
+            grants.announce(now, grant(SessionId(session), None), |session| session == A);
         }
         assert_eq!(grants.known.len(), GRANTS_MAX);
-        let is_known = |session| grants.find(now, SessionId(session)).is_some();
-        assert!(is_known(1) && !is_known(2) && is_known(sessions));
+        let is_known = |grants: &Grants, session| grants.find(now, SessionId(session)).is_some();
+        assert!(is_known(&grants, 1) && !is_known(&grants, 2) && is_known(&grants, sessions));
     }
 }
