@@ -5,8 +5,10 @@ use crate::deadline::deadline;
 use crate::generated_args::{CompletionsArgs, ManArgs};
 use crate::internal_args::{ExecArgs, KeepArgs, PngArgs, RshArgs, Separation};
 use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
+use crate::pki_args::PkiArgs;
 use crate::policy_args::PolicyArgs;
 use crate::request_args::RequestArgs;
+use crate::setup_args::SetupArgs;
 use accord_types::nearest::nearest;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -82,8 +84,10 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Show what Accord makes of a program, a copy or a launch without running it, and why a job waits.
     Explain(ExplainArgs),
-    /// Make and renew certificates: who is who in a cluster.
+    /// Make, list and renew certificates: who is who in a cluster.
     Pki(PkiArgs),
+    /// Set up a standing cluster: its server, its nodes, its users.
+    Setup(SetupArgs),
     /// Show running and waiting jobs, why they wait, and when they start.
     Queue(QueueArgs),
     /// Withdraw waiting jobs, end running ones.
@@ -584,72 +588,6 @@ fn copy_size(text: &str) -> Result<u64, String> {
         bytes @ 1..=MAX => Ok(bytes),
         _ => Err("use a size from 1 to 1G".to_owned()),
     }
-}
-
-/// `accord pki`.
-#[derive(Args, Debug)]
-pub(crate) struct PkiArgs {
-    #[command(subcommand)]
-    pub(crate) command: PkiCommand,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum PkiCommand {
-    /// Make a cluster's certificate authority, in a folder that only you can read.
-    Init {
-        /// The folder; nothing in it is overwritten.
-        #[arg(value_name = "AUTHORITY")]
-        folder: PathBuf,
-        /// The cluster's name [default: this machine's].
-        #[arg(long, value_name = "NAME")]
-        cluster: Option<String>,
-        /// How long it counts.
-        #[arg(long, default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..=36500))]
-        days: u32,
-    },
-    /// Issue a certificate: a folder with ca.crt, tls.crt and tls.key, to be named in ACCORD_TLS by its holder.
-    Issue {
-        /// The authority's folder.
-        #[arg(value_name = "AUTHORITY")]
-        folder: PathBuf,
-        /// What its holder is.
-        #[arg(value_name = "ROLE", value_enum)]
-        role: PkiRole,
-        /// Which one: the agent's node, the tenant's user, the admin's name.
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-        /// The certificate's folder; nothing in it is overwritten.
-        #[arg(long, short, value_name = "FOLDER")]
-        out: PathBuf,
-        /// How long it counts.
-        #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
-        days: u32,
-    },
-    /// Replace certificates by new ones for the same holders. Running processes take them by themselves.
-    Renew {
-        /// The authority's folder.
-        #[arg(value_name = "AUTHORITY")]
-        folder: PathBuf,
-        /// Folders that accord pki issue has made.
-        #[arg(value_name = "FOLDER", required = true)]
-        certificates: Vec<PathBuf>,
-        /// How long the new ones count.
-        #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
-        days: u32,
-    },
-}
-
-/// What the holder of a certificate is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum PkiRole {
-    /// The cluster's coordinator.
-    Coordinator,
-    /// A node's agent.
-    Agent,
-    /// A user whose programs use the cluster.
-    Tenant,
-    /// An administrator, who drains nodes, ends sessions and stops the cluster.
-    Admin,
 }
 
 /// `accord __supervise`.

@@ -15,8 +15,10 @@ mod job_args;
 mod launch;
 mod machine;
 mod output;
+mod pki_args;
 mod policy_args;
 mod request_args;
+mod setup_args;
 mod viewpoint;
 mod ways;
 
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => command::trace::trace(&args),
         Command::Explain(args) => command::explain::explain(&args),
         Command::Pki(args) => command::pki::pki(&args),
+        Command::Setup(args) => command::setup::setup(&args),
         Command::Queue(args) => command::jobs::queue(&args),
         Command::Cancel(args) => command::jobs::cancel(&args),
         Command::Hold(args) => command::jobs::hold(&args),

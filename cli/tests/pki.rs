@@ -46,6 +46,29 @@ fn an_authority_issues_and_renews() {
 }
 
 #[test]
+fn the_list_has_the_days_that_are_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for line in ["init ca --cluster c1", "issue ca agent h1 --out h1 --days 7", "issue ca tenant eva --out eva"] {
+        assert_eq!(pki(folder, line).0, Some(0));
+    }
+    let (code, said) = pki(folder, "list ca h1");
+    let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(rows[1], ["certificate", "authority", "c1", "3649", "ca"]);
+    assert_eq!(rows[2], ["agent", "h1", "c1", "6", "issued", "by", "ca"]);
+    assert_eq!(rows[3], ["tenant", "eva", "c1", "364", "issued", "by", "ca"]);
+    assert_eq!(rows[4], ["agent", "h1", "c1", "6", "h1"]);
+    assert!(said.contains("renew those with fewer than 30 days"), "{said}");
+    // The newest certificate of a name counts.
+    assert_eq!(pki(folder, "renew ca h1 --days 90").0, Some(0));
+    let (_, said) = pki(folder, "list ca h1");
+    assert!(said.matches(" 89 ").count() == 2 && !said.contains("renew those"), "{said}");
+    let (code, said) = pki(folder, "list none");
+    assert!(code == Some(125) && said.contains("none/ca.crt"), "{said}");
+}
+
+#[test]
 fn a_reader_that_has_gone_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();

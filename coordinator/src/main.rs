@@ -91,7 +91,11 @@ fn run(config: &Config) -> Result<(), String> {
         addresses
             .extend(config.socket.as_ref().map(|path| format!("{}{}", accord_trust::local::SCHEME, path.display())));
         let monitored = match &config.metrics_listen {
-            Some(address) => Some(Monitor::install(&TABLE, || Ok(()))?.listen(address).await?),
+            Some(address) => {
+                let trust = tcp.as_ref().map(|(_, trust)| trust.clone());
+                let expiry = move || trust.as_deref().map_or((), metrics::certificate_expiry);
+                Some(Monitor::install(&TABLE, || Ok(()))?.refreshed_by(expiry).listen(address).await?)
+            }
             None => None,
         };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;

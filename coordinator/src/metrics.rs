@@ -4,12 +4,13 @@ use crate::cluster::{ClientPush, Cluster, Effect, Input};
 use accord_monitoring::Metric;
 use accord_scheduler::ledger::Activity;
 use accord_scheduler::{DeviceState, EndCause, Scheduler};
+use accord_trust::Trust;
 use accord_types::DeviceKind;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// All of it.
-pub const TABLE: [Metric; 18] = [
+pub const TABLE: [Metric; 19] = [
     Metric::gauge(NODES_UP, "nodes whose agent lives"),
     Metric::gauge(DEVICES, "devices of these nodes").by("kind", &["cpu", "gpu"]),
     Metric::counter(NODES_LOST, "nodes that were lost or have left"),
@@ -27,11 +28,14 @@ pub const TABLE: [Metric; 18] = [
     Metric::counter(DECISIONS, "decisions: what has happened, until all that follows is known"),
     Metric::counter(DECISION_TIME, "microseconds that these took"),
     Metric::counter(REFUSED, "connections turned away").by("why", &Why::NAMES),
+    Metric::gauge(CERTIFICATE_EXPIRY, "when its certificate expires, in seconds since 1970").and("holder"),
     Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
 ];
 
 /// Connections that were turned away, by reason.
 pub const REFUSED: &str = "accord_coordinator_refused_total";
+/// Expiry of the coordinator's certificate, if it has one.
+pub const CERTIFICATE_EXPIRY: &str = "accord_coordinator_certificate_expiry_timestamp_seconds";
 /// Nodes whose agent lives.
 pub const NODES_UP: &str = "accord_coordinator_nodes_up";
 /// Devices of these nodes, by kind.
@@ -79,6 +83,14 @@ const STATES: [&str; 7] = {
 
 /// Messages that were dropped, as standard error took none.
 pub const LOG_DROPPED: &str = "accord_coordinator_log_dropped_total";
+
+/// Shows when the certificate in use expires.
+pub fn certificate_expiry(trust: &Trust) {
+    let identity = trust.current(|error| tracing::warn!("the certificates stay as they were: {error}"));
+    if let Some(expiry) = identity.expiry() {
+        metrics::gauge!(CERTIFICATE_EXPIRY, "holder" => "coordinator").set(expiry.as_secs_f64());
+    }
+}
 
 /// Counts a message that standard error had no room for.
 pub fn log_dropped() {

@@ -8,7 +8,7 @@ use crate::hosting::{Hosting, Processes};
 use crate::inventory::{InventoryConfig, inventory};
 use crate::kept_grants::{KeptGrants, default_folder};
 use crate::measure::Measures;
-use crate::metrics::{Registered, TABLE};
+use crate::metrics::{Registered, TABLE, certificate_expiry};
 use crate::mpi_world::MpiWorld;
 use crate::node::{Ending, Quota};
 use crate::process::Spawner;
@@ -49,13 +49,13 @@ fn listen_address(config: &Config) -> Result<ListenAddress> {
 /// Returns the failure and its remedy in one line.
 pub fn run(config: &Config) -> Result<(), String> {
     let node_name = config.node.clone().unwrap_or_else(host_name);
-    let trust = trust(config, &node_name).map_err(|error| error.to_string())?;
+    let trust = Arc::new(trust(config, &node_name).map_err(|error| error.to_string())?);
     if config.insecure_plain_tcp {
         tracing::warn!(
             "lanes of other machines are taken in clear where the coordinator allows it: --insecure-plain-tcp"
         );
     }
-    let coordinator = Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT)
+    let coordinator = Coordinator::new(&config.coordinator, trust.clone(), CONNECT_TIMEOUT)
         .telling(|error| tracing::warn!("the certificates stay as they were: {error}"));
     // First of all: whatever fails below is told to the world's other ranks.
     let joining = match config.fabric {
@@ -154,7 +154,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
     let ending = runtime.block_on(async {
         let monitored = match &config.metrics_listen {
-            Some(address) => Some(monitor(identity.registered.clone())?.listen(address).await?),
+            Some(address) => Some(monitor(identity.registered.clone(), trust.clone())?.listen(address).await?),
             None => None,
         };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
@@ -232,9 +232,10 @@ fn accept_near(supervisor: &Arc<Supervisor>) {
     }
 }
 
-fn monitor(registered: Registered) -> Result<Monitor, String> {
+fn monitor(registered: Registered, trust: Arc<Trust>) -> Result<Monitor, String> {
     let coordinator = "the coordinator does not have this node in at this time; running sessions go on";
-    Monitor::install(&TABLE, move || registered.get().then_some(()).ok_or_else(|| coordinator.to_owned()))
+    let ready = move || registered.get().then_some(()).ok_or_else(|| coordinator.to_owned());
+    Ok(Monitor::install(&TABLE, ready)?.refreshed_by(move || certificate_expiry(&trust)))
 }
 
 fn host_name() -> String {

@@ -1,21 +1,25 @@
 //! What is counted, through the `metrics` facade: without an exporter it costs nothing.
 
 use accord_monitoring::Metric;
+use accord_trust::Trust;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// All of it.
-pub const TABLE: [Metric; 6] = [
+pub const TABLE: [Metric; 7] = [
     Metric::gauge(REGISTERED, "1 while the coordinator has the node in, 0 while it does not"),
     Metric::gauge(EXECUTORS, "executors"),
     Metric::counter(CONNECTIONS, "connections handed to executors"),
     Metric::counter(REFUSED, "connections turned away"),
     Metric::counter(REGISTRATIONS, "times that the coordinator took the node in"),
+    Metric::gauge(CERTIFICATE_EXPIRY, "when its certificate expires, in seconds since 1970").and("holder"),
     Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
 ];
 
 /// Whether the coordinator has the node in.
 pub const REGISTERED: &str = "accord_agent_registered";
+/// Expiry of the agent's certificate, if it has one.
+pub const CERTIFICATE_EXPIRY: &str = "accord_agent_certificate_expiry_timestamp_seconds";
 /// Executors at this time.
 pub const EXECUTORS: &str = "accord_agent_executors";
 /// Connections that were handed to executors.
@@ -31,6 +35,14 @@ pub const LOG_DROPPED: &str = "accord_agent_log_dropped_total";
 /// Counts a message that standard error had no room for.
 pub fn log_dropped() {
     metrics::counter!(LOG_DROPPED).increment(1);
+}
+
+/// Shows when the certificate in use expires.
+pub(crate) fn certificate_expiry(trust: &Trust) {
+    let identity = trust.current(|error| tracing::warn!("the certificates stay as they were: {error}"));
+    if let (Some(expiry), Ok(name)) = (identity.expiry(), identity.name()) {
+        metrics::gauge!(CERTIFICATE_EXPIRY, "holder" => name.role.to_string()).set(expiry.as_secs_f64());
+    }
 }
 
 pub(crate) fn executors(count: usize) {

@@ -5,7 +5,7 @@ use accord_tests::{Cluster, Result, Variant, example, repository_file};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// For what takes a moment.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -77,6 +77,15 @@ fn a_session_and_an_outage_show() {
         }
     }
     assert_eq!(value(&get(&coordinator, "/metrics").unwrap(), "accord_coordinator_sessions_opened_total"), Some(0.0));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    for (address, name) in [
+        (&coordinator, "accord_coordinator_certificate_expiry_timestamp_seconds{holder=\"coordinator\"}"),
+        (&agent, "accord_agent_certificate_expiry_timestamp_seconds{holder=\"agent h1\"}"),
+    ] {
+        let page = get(address, "/metrics").unwrap();
+        let expiry = value(&page, name).unwrap_or_else(|| panic!("no {name} in {page}"));
+        assert!(expiry > now && expiry < now + 36_500.0 * 86_400.0, "{name} is {expiry}, now is {now}");
+    }
 
     let program = example("vecsum/vecsum.c", Variant::PLAIN).unwrap();
     let finished = cluster.job(0, &program).unwrap().env("ACC_DEVICE_NUM", "3").run().unwrap();
@@ -117,9 +126,9 @@ fn the_document_names_every_metric_with_its_labels() {
     assert_eq!(documented, there);
     for metric in tables() {
         let open = metric.open_label.map(|name| format!("; label `{name}`")).unwrap_or_default();
-        let label = metric.label.map(|(name, values)| format!("; label `{name}`: {}{open}", values.join(", ")));
+        let label = metric.label.map(|(name, values)| format!("; label `{name}`: {}", values.join(", ")));
         let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
-        let row = format!("| `{}` | {kind} | {}{} |", metric.name, metric.help, label.unwrap_or_default());
+        let row = format!("| `{}` | {kind} | {}{}{open} |", metric.name, metric.help, label.unwrap_or_default());
         assert!(page.contains(&row), "docs/reference/control-plane.md lacks {row}");
     }
 }

@@ -70,6 +70,18 @@ fn the_services_run_programs_of_users() {
     }
 }
 
+/// A server, two nodes, a user and an administrator, on hosts that are namespaces.
+#[test]
+fn a_cluster_is_set_up_and_used() {
+    let build = libacc().unwrap().parent().unwrap().to_owned();
+    let checked = Command::new(root().join("scripts/check-setup")).env("BUILD", build).output().unwrap();
+    match checked.status.code() {
+        Some(0) => {}
+        Some(SKIPPED) => println!("{}", text(&checked).trim()),
+        _ => panic!("{}", text(&checked)),
+    }
+}
+
 #[test]
 fn the_debian_package_has_all_that_is_installed() {
     if !has("dpkg-deb") {

@@ -18,5 +18,6 @@ pub(crate) mod pki;
 pub(crate) mod png;
 pub(crate) mod policy;
 pub(crate) mod run;
+pub(crate) mod setup;
 pub(crate) mod trace;
 mod unopened;

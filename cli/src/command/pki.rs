@@ -1,11 +1,30 @@
 //! `accord pki`: certificates for sites without an authority of their own.
 
-use crate::args::{PkiArgs, PkiCommand, PkiRole};
 use crate::failure::{Failure, Result};
-use crate::output::print;
+use crate::output::{Table, print, show};
+use crate::pki_args::{PkiArgs, PkiCommand, PkiRole};
+use accord_trust::identity::{CA_FILE, CERTIFICATE_FILE, holder_of};
 use accord_trust::issue::Authority;
+use accord_trust::register::{REGISTER_FILE, issued};
 use accord_trust::{PeerName, Role};
-use std::time::Duration;
+use accord_types::settings;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Folders of a machine's services, and of its authority.
+pub(crate) const OF_SERVICES: [&str; 3] =
+    ["/etc/accord/authority", "/etc/accord/tls/coordinator", "/etc/accord/tls/agent"];
+/// A certificate with fewer days is due for renewal.
+pub(crate) const DAYS_MIN: i64 = 30;
+
+/// Returns the days that are left until an expiry, counted from 1970; negative ones after it.
+pub(crate) fn days_left(expiry: Duration) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let days = |time: Duration| i64::try_from(time.as_secs() / 86_400).unwrap_or(i64::MAX);
+    if expiry >= now { days(expiry - now) } else { -1 - days(now - expiry) }
+}
 
 /// Runs `accord pki`.
 pub(crate) fn pki(args: &PkiArgs) -> Result<u8> {
@@ -30,6 +49,7 @@ pub(crate) fn pki(args: &PkiArgs) -> Result<u8> {
                 held(&authority, &role)
             ));
         }
+        PkiCommand::List { folders, json } => list(folders, *json)?,
         PkiCommand::Renew { folder, certificates, days } => {
             let authority = Authority::read(folder)?;
             for renewed in certificates {
@@ -39,6 +59,79 @@ pub(crate) fn pki(args: &PkiArgs) -> Result<u8> {
         }
     }
     Ok(0)
+}
+
+/// A certificate of a list.
+struct Listed {
+    name: PeerName,
+    days: i64,
+    folder: PathBuf,
+    /// Only the authority's register has it.
+    is_elsewhere: bool,
+}
+
+fn list(folders: &[PathBuf], as_json: bool) -> Result<()> {
+    let mut found = Vec::new();
+    if folders.is_empty() {
+        // Of these, whatever is there and may be read.
+        let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config/accord"));
+        let own = own.into_iter().flat_map(|own| [own.join("tls"), own.join("admin")]);
+        let named = crate::client::variable(settings::TLS.name).map(PathBuf::from);
+        let usual: BTreeSet<PathBuf> = OF_SERVICES.iter().map(PathBuf::from).chain(own).chain(named).collect();
+        for folder in usual {
+            found.extend(of_folder(&folder).unwrap_or_default());
+        }
+    }
+    for folder in folders {
+        found.extend(of_folder(folder)?);
+    }
+    if as_json {
+        let one = |listed: &Listed| {
+            json!({
+                "name": listed.name.to_string(),
+                "days_left": listed.days,
+                "folder": listed.folder.display().to_string(),
+                "elsewhere": listed.is_elsewhere,
+            })
+        };
+        print(&format!("{:#}\n", json!(found.iter().map(one).collect::<Vec<_>>())));
+        return Ok(());
+    }
+    let mut table = Table::new(&["HOLDER", "CLUSTER", ">DAYS LEFT", "FOLDER"]);
+    for Listed { name, days, folder, is_elsewhere } in &found {
+        let days = if *days < 0 { "expired".to_owned() } else { days.to_string() };
+        let folder =
+            if *is_elsewhere { format!("issued by {}", folder.display()) } else { folder.display().to_string() };
+        table.row([name.role.to_string(), name.cluster.clone(), days, folder]);
+    }
+    if table.is_empty() {
+        return Err(Failure::new("there are no certificates here; name folders: accord pki list FOLDER"));
+    }
+    show(&table.to_string());
+    if found.iter().any(|listed| listed.days < DAYS_MIN) {
+        show(&format!(
+            "renew those with fewer than {DAYS_MIN} days (accord pki renew, or accord setup admit and --renew there)\n"
+        ));
+    }
+    Ok(())
+}
+
+/// The certificate of a folder, or an authority's and those that it has issued.
+fn of_folder(folder: &Path) -> Result<Vec<Listed>> {
+    let listed = |(name, expiry): (PeerName, Duration), is_elsewhere| Listed {
+        name,
+        days: days_left(expiry),
+        folder: folder.to_owned(),
+        is_elsewhere,
+    };
+    if folder.join(CERTIFICATE_FILE).exists() {
+        return Ok(vec![listed(holder_of(&folder.join(CERTIFICATE_FILE))?, false)]);
+    }
+    let mut all = vec![listed(holder_of(&folder.join(CA_FILE))?, false)];
+    if folder.join(REGISTER_FILE).exists() {
+        all.extend(issued(folder)?.into_iter().map(|one| listed(one, true)));
+    }
+    Ok(all)
 }
 
 fn held(authority: &Authority, role: &Role) -> String {

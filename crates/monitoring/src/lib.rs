@@ -21,6 +21,8 @@ type Ready = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub struct Monitor {
     metrics: PrometheusHandle,
     ready: Ready,
+    /// Sets what is only known when asked for.
+    refresh: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Monitor {
@@ -36,7 +38,13 @@ impl Monitor {
         for metric in table {
             metric.describe();
         }
-        Ok(Self { metrics, ready: Box::new(ready) })
+        Ok(Self { metrics, ready: Box::new(ready), refresh: Box::new(|| ()) })
+    }
+
+    /// Has `refresh` set metrics before each page of them.
+    #[must_use]
+    pub fn refreshed_by(self, refresh: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { refresh: Box::new(refresh), ..self }
     }
 
     /// Shows it at `address`, `host:port`, as a task of the runtime that this is called in. Returns where that is.
@@ -58,6 +66,7 @@ impl Monitor {
 
     /// All metrics, in Prometheus' text format.
     fn render(&self) -> String {
+        (self.refresh)();
         self.metrics.run_upkeep();
         self.metrics.render()
     }

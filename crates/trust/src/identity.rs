@@ -4,6 +4,7 @@ use crate::munge::Munge;
 use crate::name::{PeerName, Role};
 use crate::provider::provider;
 use crate::secret;
+use crate::validity;
 use accord_types::entropy::may_be_random;
 use accord_types::{Error, ErrorCode, Result, scarce};
 use rustix::process::geteuid;
@@ -15,6 +16,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use webpki::EndEntityCert;
 
 /// The authority's certificate in a folder, as Kubernetes names it too.
@@ -132,6 +134,11 @@ impl Identity {
         }
     }
 
+    /// Returns when this process's certificate expires, counted from 1970; `None` if there is none.
+    pub fn expiry(&self) -> Option<Duration> {
+        validity::expiry(self.certificate().ok()?.chain.first()?)
+    }
+
     /// The daemon by whose word this process is known; none: it is by other means.
     pub fn munge(&self) -> Option<&Munge> {
         match &self.own {
@@ -203,6 +210,19 @@ pub fn name_of(certificate: &CertificateDer<'_>) -> Result<PeerName> {
         Err(names) if names.is_empty() => Err(bad("the certificate names no role in an Accord cluster")),
         Err(_) => Err(bad("the certificate names several roles")),
     }
+}
+
+/// Returns the name in the first certificate of a file, and when it expires, counted from 1970.
+///
+/// # Errors
+/// Returns `acc_error_invalid_argument` if there is no certificate of Accord's.
+pub fn holder_of(file: &Path) -> Result<(PeerName, Duration)> {
+    let in_file = |why: String| bad(format!("{}: {why}", file.display()));
+    let pem = read_all(file)?;
+    let certificate = CertificateDer::from_pem_slice(&pem).map_err(|error| in_file(error.to_string()))?;
+    let name = name_of(&certificate).map_err(|error| in_file(error.cause().to_owned()))?;
+    let expiry = validity::expiry(&certificate).ok_or_else(|| in_file("its validity can't be read".to_owned()))?;
+    Ok((name, expiry))
 }
 
 /// The name of the peer at the other end of a connection; its certificate has been verified in the handshake.

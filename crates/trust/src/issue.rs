@@ -2,17 +2,19 @@
 
 use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, check_drawn, check_private, name_of};
 use crate::name::{PeerName, Role, word};
+use crate::register;
+use crate::validity::expiry;
 use accord_types::{Error, ErrorCode, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PublicKeyData, SanType, SerialNumber,
+    PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SignatureAlgorithm,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The authority's key, beside its certificate in its folder.
@@ -20,9 +22,14 @@ pub const CA_KEY_FILE: &str = "ca.key";
 /// Clocks may differ by so much, or be set back: a certificate that does not count yet locks its holder out.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(24 * 3600);
 
+/// Bytes of a public key: a point of the curve P-256 (SEC 1, 2.3.3).
+pub const PUBLIC_KEY_LEN: usize = 65;
+
 /// Signs certificates.
 pub struct Authority {
     cluster: String,
+    /// Its folder, whose register has what it signs; `None` if it was never written.
+    folder: Option<PathBuf>,
     certificate: String,
     key: String,
     issuer: Issuer<'static, KeyPair>,
@@ -48,7 +55,7 @@ impl Authority {
         let pair = KeyPair::generate().map_err(failed)?;
         let certificate = params.self_signed(&pair).map_err(failed)?.pem();
         let key = pair.serialize_pem();
-        Ok(Self { cluster, certificate, key, issuer: Issuer::new(params, pair) })
+        Ok(Self { cluster, folder: None, certificate, key, issuer: Issuer::new(params, pair) })
     }
 
     /// The one in a folder.
@@ -81,7 +88,7 @@ impl Authority {
         }
         // All that a signature takes of the authority's certificate follows from its name and its key.
         let issuer = Issuer::new(authority(&name, Duration::ZERO)?, pair);
-        Ok(Self { cluster: name.cluster, certificate, key, issuer })
+        Ok(Self { cluster: name.cluster, folder: Some(folder.to_owned()), certificate, key, issuer })
     }
 
     /// Writes it into a new folder, or an empty one.
@@ -99,11 +106,30 @@ impl Authority {
         &self.cluster
     }
 
+    /// Returns the authority's certificate, PEM.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
     /// A certificate for a role, from now for so long.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_argument` if the role's name is none; `acc_error_system` without random numbers.
     pub fn issue(&self, role: Role, lifetime: Duration) -> Result<Issued> {
+        let pair = KeyPair::generate().map_err(failed)?;
+        let certificate = self.certify(role, lifetime, &pair)?;
+        Ok(Issued { certificate, key: pair.serialize_pem() })
+    }
+
+    /// Returns a certificate, PEM, for the holder of the private key to this public key.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Authority::issue`].
+    pub fn sign(&self, role: Role, lifetime: Duration, key: [u8; PUBLIC_KEY_LEN]) -> Result<String> {
+        self.certify(role, lifetime, &Point(key))
+    }
+
+    fn certify(&self, role: Role, lifetime: Duration, key: &impl PublicKeyData) -> Result<String> {
         let name = PeerName { cluster: self.cluster.clone(), role };
         if name.role == Role::Authority || name.to_string().parse::<PeerName>().as_ref() != Ok(&name) {
             return Err(invalid(format!("{name} can't be a certificate's name"))
@@ -113,9 +139,12 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        let pair = KeyPair::generate().map_err(failed)?;
-        let certificate = params.signed_by(&pair, &self.issuer).map_err(failed)?.pem();
-        Ok(Issued { certificate, key: pair.serialize_pem() })
+        let certificate = params.signed_by(key, &self.issuer).map_err(failed)?;
+        if let Some(folder) = &self.folder {
+            let expiry = expiry(certificate.der()).unwrap_or_default();
+            register::add(folder, &name, expiry)?;
+        }
+        Ok(certificate.pem())
     }
 
     /// The same, to be used in this process.
@@ -157,10 +186,21 @@ impl Authority {
         }
         let issued = self.issue(name.role.clone(), lifetime)?;
         // A process that reads in between finds that the key does not fit, and keeps what it has.
-        replace(&folder.join(KEY_FILE), &issued.key)?;
-        replace(&file, &issued.certificate)?;
-        replace(&folder.join(CA_FILE), &self.certificate)?;
+        write_folder(folder, &self.certificate, &issued)?;
         Ok(name)
+    }
+}
+
+/// A public key whose private half is elsewhere.
+struct Point([u8; PUBLIC_KEY_LEN]);
+
+impl PublicKeyData for Point {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
     }
 }
 
@@ -187,6 +227,17 @@ fn params(name: &PeerName, lifetime: Duration) -> Result<CertificateParams> {
     let serial = now.as_nanos().to_be_bytes();
     params.serial_number = Some(SerialNumber::from_slice(&serial[4..]));
     Ok(params)
+}
+
+/// Writes the folder of a certificate that was issued elsewhere, as [`Authority::issue_into`] does; files that are there are replaced.
+///
+/// # Errors
+/// Returns `acc_error_system` if the system refuses.
+pub fn write_folder(folder: &Path, authority: &str, issued: &Issued) -> Result<()> {
+    private_folder(folder)?;
+    replace(&folder.join(KEY_FILE), &issued.key)?;
+    replace(&folder.join(CERTIFICATE_FILE), &issued.certificate)?;
+    replace(&folder.join(CA_FILE), authority)
 }
 
 /// Makes a folder that only its user may enter; one that is there stays as it is.

@@ -5,24 +5,31 @@
 //! * [`attest`]: who shows no certificate, by the word of the system ([`local`]) or of [`munge`]; [`users`]: whom that word is good for.
 //! * [`explain`]: what went wrong in a handshake, for people.
 //! * [`lane`]: lanes of sessions, which know each other by the session's key.
-//! * [`issue`]: making certificates (feature `issue`).
+//! * [`validity`]: when certificates expire.
+//! * [`issue`]: making certificates; [`join`]: handing them out over the network (feature `issue`).
 #![forbid(unsafe_code)]
 
 pub mod access;
 pub mod attest;
 mod config;
+mod der;
 pub mod explain;
 pub mod identity;
 #[cfg(feature = "issue")]
 pub mod issue;
+#[cfg(feature = "issue")]
+pub mod join;
 pub mod lane;
 pub mod local;
 pub mod munge;
 pub mod name;
 mod provider;
+#[cfg(feature = "issue")]
+pub mod register;
 mod reload;
 mod secret;
 pub mod users;
+pub mod validity;
 mod verify;
 
 pub use identity::Identity;

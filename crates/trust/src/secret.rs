@@ -1,10 +1,7 @@
 //! What is secret in a private key's file: the bytes that must have been drawn by chance.
 
+use crate::der::{INTEGER, OCTET_STRING, SEQUENCE, element};
 use rustls::pki_types::PrivateKeyDer;
-
-const INTEGER: u8 = 0x02;
-const OCTET_STRING: u8 = 0x04;
-const SEQUENCE: u8 = 0x30;
 
 /// The secret number of a key of an elliptic curve. `None` for RSA, whose primes are not looked at: what makes such a
 /// key weak, its length and its exponent, is checked by the code that signs with it.
@@ -28,18 +25,6 @@ fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
 fn of_sec1(der: &[u8]) -> Option<&[u8]> {
     let (_version, rest) = element(INTEGER, element(SEQUENCE, der)?.0)?;
     element(OCTET_STRING, rest).map(|(secret, _)| secret)
-}
-
-/// The contents of an element of this kind, and what follows it.
-fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (&[own, length], rest) = der.split_first_chunk()?;
-    let (length, rest) = match length {
-        0..=0x7f => (usize::from(length), rest),
-        0x81 => rest.split_first().map(|(length, rest)| (usize::from(*length), rest))?,
-        0x82 => rest.split_first_chunk().map(|(length, rest)| (usize::from(u16::from_be_bytes(*length)), rest))?,
-        _ => return None,
-    };
-    (own == tag).then(|| rest.split_at_checked(length)).flatten()
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use accord_fabric::route::{GatewayName, Wanted};
 use accord_fabric::transport::{ListenAddress, PeerAddress};
 use accord_trust::identity::name_of;
 use accord_trust::issue::Authority;
+use accord_trust::join::Invitation;
 use accord_trust::users::UserRules;
+use accord_trust::validity::expiry;
 use accord_trust::{PeerName, Role};
 use accord_types::settings::{parse_bytes, parse_time};
 use accord_types::{Rank, Result};
@@ -51,18 +53,23 @@ pub(super) const SETTINGS: Target = Target {
     inputs: 60_000,
 };
 
-/// The first byte says whether it is a certificate or only the name.
+/// The first byte says whether it is a certificate, or only a name or an invitation.
 fn certificates(mut bytes: &[u8]) {
     if first(&mut bytes) & 1 == 0 {
-        let name: Result<PeerName> = name_of(&CertificateDer::from(bytes));
+        let certificate = CertificateDer::from(bytes);
+        let _ = expiry(&certificate);
+        let name: Result<PeerName> = name_of(&certificate);
         if let Ok(name) = name {
             assert_eq!(name.to_string().parse(), Ok(name));
         }
-    } else if let Ok(text) = std::str::from_utf8(bytes)
-        && let Ok(name) = text.parse::<PeerName>()
-    {
+        return;
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(name) = text.parse::<PeerName>() {
         assert_eq!(name.to_string(), text);
         assert!(text.bytes().all(|byte| byte.is_ascii_graphic()));
+    } else if let Ok(invitation) = text.parse::<Invitation>() {
+        assert_eq!(invitation.to_string().parse(), Ok(invitation));
     }
 }
 
@@ -75,7 +82,13 @@ fn certificate_seeds() -> Vec<Vec<u8>> {
     assert!(name_of(&certificate).is_ok());
     let mut seeds = vec![[&[0], certificate.as_ref()].concat()];
     seeds.extend(
-        ["accord://c/agent/*", "accord://c1/tenant/eva@x", "accord://c/ca"].map(|name| format!("\x01{name}").into()),
+        [
+            "accord://c/agent/*",
+            "accord://c1/tenant/eva@x",
+            "accord://c/ca",
+            "server.site:7449/node/n1/0123456789abcdefghjkmnpqrs",
+        ]
+        .map(|name| format!("\x01{name}").into()),
     );
     seeds
 }

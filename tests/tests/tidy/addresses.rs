@@ -45,6 +45,7 @@ const MAY: &[(&str, &str)] = &[
         "the driver's descriptors of memory go to another process over a socket that a transport made",
     ),
     ("cli/src/args.rs", "a user may say which of a host's addresses others use"),
+    ("cli/src/command/setup/", "hands out certificates where there is no cluster yet"),
     ("cli/src/launch/site.rs", "finds the address of a host that others can reach"),
     ("cli/src/launch/hosts.rs", "gives addresses to the hosts of a local cluster"),
     ("cli/src/launch/cluster.rs", "likewise"),

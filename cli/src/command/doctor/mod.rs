@@ -8,11 +8,13 @@ mod measured;
 use crate::args::DoctorArgs;
 use crate::client::Coordinator;
 use crate::cluster::Cluster;
+use crate::command::pki::{DAYS_MIN, OF_SERVICES, days_left};
 use crate::failure::Result;
 use crate::launch::{MpiPart, Mpirun, Srun, find_libacc, find_program};
 use crate::output::{print, show};
 use crate::viewpoint::node_name;
 use accord_trust::Trust;
+use accord_trust::identity::{CERTIFICATE_FILE, holder_of};
 use accord_types::settings;
 use item::Item;
 use nix::sys::resource::{Resource, getrlimit};
@@ -45,6 +47,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
         items.push(gpu_aware(&part));
     }
     items.extend(gpus());
+    items.extend(of_services());
     items.extend(of_cluster);
     let found = items.iter().any(|item| item.remedy().is_some());
     if args.json {
@@ -169,12 +172,41 @@ fn cluster(tls: Option<&str>, address: Option<&str>, wait: Duration) -> Vec<Item
 fn keys(trust: &accord_types::Result<Trust>) -> Item {
     const WHAT: &str = "certificates (ACCORD_TLS)";
     match trust {
-        Ok(trust) => Item::well(WHAT, shown(trust)),
+        Ok(trust) => {
+            let days = trust.current(|_| ()).expiry().map(days_left);
+            certificate(WHAT, shown(trust), days)
+        }
         Err(error) => {
             let remedy = error.remedy_text().unwrap_or("have them issued anew (accord pki issue)").to_owned();
             Item::wrong(WHAT, error.cause().to_owned(), remedy)
         }
     }
+}
+
+/// A certificate with so many days left, if it has an end.
+fn certificate(what: &str, is: String, days: Option<i64>) -> Item {
+    let is = match days {
+        Some(days) if days < 0 => format!("{is}, expired"),
+        Some(days) => format!("{is}, {days} days left"),
+        None => is,
+    };
+    match days {
+        Some(days) if days < DAYS_MIN => Item::wrong(
+            what,
+            is,
+            "renew it where the authority is: accord pki renew, or accord setup admit and --renew here",
+        ),
+        _ => Item::well(what, is),
+    }
+}
+
+/// The certificates of this machine's services, as far as this user may read them.
+fn of_services() -> Vec<Item> {
+    let of = |folder: &&str| {
+        let (name, expiry) = holder_of(&Path::new(folder).join(CERTIFICATE_FILE)).ok()?;
+        Some(certificate(&format!("certificate in {folder}"), name.role.to_string(), Some(days_left(expiry))))
+    };
+    OF_SERVICES.iter().filter_map(of).collect()
 }
 
 /// What is shown to the coordinator.
@@ -239,6 +271,15 @@ mod tests {
         let own = enough("x", 5, u64::MAX, 10);
         assert!(own.remedy().is_some_and(|remedy| remedy.contains("shell")) && own.is == "5, at most unlimited");
         assert!(enough("x", 5, 6, 10).remedy().is_some_and(|remedy| remedy.contains("root")));
+    }
+
+    #[test]
+    fn a_certificate_that_ends_soon_is_found() {
+        let of = |days| certificate("x", "tenant eva".to_owned(), days);
+        assert!(of(Some(DAYS_MIN)).remedy().is_none() && of(None).remedy().is_none());
+        assert_eq!(of(Some(DAYS_MIN)).is, "tenant eva, 30 days left");
+        assert!(of(Some(DAYS_MIN - 1)).remedy().is_some_and(|remedy| remedy.contains("accord pki renew")));
+        assert_eq!(of(Some(-1)).is, "tenant eva, expired");
     }
 
     #[test]

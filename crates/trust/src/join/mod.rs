@@ -1,0 +1,209 @@
+//! Handing out certificates over the network, by invitations that are used once.
+//!
+//! ```text
+//! client                                server, with the authority
+//!   accord join 1 node n1 ------------>   is an invitation for node n1 open?
+//!   <---------------------------- "go"
+//!   TLS 1.3, both sides by keys made of the invitation's code and the first line
+//!   public key ----------------------->   closes the invitation, signs
+//!   <--- authority's certificate, own certificate, coordinator's address
+//!   one byte, once they are kept ----->
+//! ```
+//!
+//! The client makes its private key, which does not leave it. Neither end believes the other without the code: a stranger neither gets
+//! a certificate nor has a node obey another authority.
+
+mod invitation;
+
+pub use invitation::{Code, Invitation};
+
+use crate::explain;
+use crate::identity::{Identity, name_of};
+use crate::issue::{Authority, Issued, PUBLIC_KEY_LEN};
+use crate::name::Role;
+use accord_types::short_lock::ShortLock;
+use accord_types::{Error, ErrorCode, Result};
+use invitation::{asked, hello};
+use rcgen::{KeyPair, PublicKeyData};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConnection, ServerConnection, Stream};
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+/// What both ends speak within TLS.
+const PROTOCOL: &[u8] = b"accord-join";
+/// Longest first line.
+const HELLO_MAX: usize = 300;
+/// An invitation for this role is open.
+const GO: &[u8; 2] = b"go";
+/// Longest certificate or address of an answer.
+const PART_MAX: usize = 64 << 10;
+const KEPT: u8 = 1;
+
+/// Invitations that are open.
+#[derive(Debug, Default)]
+pub struct Open(ShortLock<Vec<Invitation>>);
+
+impl Open {
+    /// Opens these invitations.
+    pub fn new(invitations: Vec<Invitation>) -> Self {
+        Self(ShortLock::new(invitations))
+    }
+
+    /// Returns the roles whose invitations are open.
+    pub fn roles(&self) -> Vec<Role> {
+        self.0.lock().iter().map(|invitation| invitation.role.clone()).collect()
+    }
+
+    fn code_of(&self, role: &Role) -> Option<Code> {
+        self.0.lock().iter().find(|invitation| invitation.role == *role).map(|invitation| invitation.code.clone())
+    }
+
+    /// Closes an invitation; whether it was open.
+    fn close(&self, role: &Role) -> bool {
+        let mut open = self.0.lock();
+        let before = open.len();
+        open.retain(|invitation| invitation.role != *role);
+        open.len() < before
+    }
+}
+
+/// The certificate that an invitation brings.
+pub struct Joined {
+    /// The authority's certificate, PEM.
+    pub authority: String,
+    /// The own certificate, and its key.
+    pub issued: Issued,
+    /// `host:port` of the cluster's coordinator.
+    pub coordinator: String,
+}
+
+/// A certificate that was issued by invitation.
+pub struct Accepted {
+    /// The role in its certificate.
+    pub role: Role,
+    /// Whether the client has said that it keeps the certificate.
+    pub is_kept: bool,
+}
+
+/// Serves one client: issues the certificate for which it has an invitation. `stream` has to give up by itself.
+///
+/// # Errors
+/// Returns `acc_error_invalid_argument` if no invitation for its role is open, `acc_error_device_unavailable` if it does not have the code
+/// or breaks off before the certificate was issued; the errors of [`Authority::sign`].
+pub fn accept(
+    mut stream: impl Read + Write,
+    open: &Open,
+    authority: &Authority,
+    lifetime: Duration,
+    coordinator: &str,
+) -> Result<Accepted> {
+    let line = read_line(&mut stream).map_err(|error| broken(&error))?;
+    let role = asked(&line).ok_or_else(|| invalid("it does not ask for a certificate"))?;
+    let code = open.code_of(&role).ok_or_else(|| invalid(format!("no invitation for {role} is open")))?;
+    stream.write_all(GO).map_err(|error| broken(&error))?;
+    let config = code.seeds(line.as_bytes()).to_accept(PROTOCOL)?;
+    let mut tls = ServerConnection::new(config).map_err(|error| explain::handshake(&error, "the client"))?;
+    let mut stream = Stream::new(&mut tls, &mut stream);
+    let mut key = [0; PUBLIC_KEY_LEN];
+    stream.read_exact(&mut key).map_err(|error| broken(&error))?;
+    if !open.close(&role) {
+        return Err(invalid(format!("the invitation for {role} has just been used")));
+    }
+    let certificate = authority.sign(role.clone(), lifetime, key)?;
+    let mut written = Ok(());
+    for part in [authority.certificate(), &certificate, coordinator] {
+        written = written.and_then(|()| write_part(&mut stream, part));
+    }
+    let mut answer = [0];
+    let is_kept = written.and_then(|()| stream.flush()).and_then(|()| stream.read_exact(&mut answer)).is_ok();
+    Ok(Accepted { role, is_kept: is_kept && answer == [KEPT] })
+}
+
+/// Gets the certificate of an invitation over a connection to its server, has `keep` keep it, and says so. `stream` has to give up by itself.
+///
+/// # Errors
+/// Returns `acc_error_invalid_argument` if the invitation is not open there, `acc_error_device_unavailable` if the server does not have the
+/// code or answers with another certificate; the error of `keep`.
+pub fn join(
+    mut stream: impl Read + Write,
+    invitation: &Invitation,
+    keep: impl FnOnce(&Joined) -> Result<()>,
+) -> Result<()> {
+    const AGAIN: &str = "have the server print a new one: accord setup admit";
+    let (role, server) = (&invitation.role, &invitation.server);
+    let hello = hello(role).ok_or_else(|| invalid(format!("no certificate of {role} is given by invitation")))?;
+    let mut go = [0; GO.len()];
+    let greeted = stream.write_all(hello.as_bytes()).and_then(|()| stream.flush());
+    if greeted.and_then(|()| stream.read_exact(&mut go)).is_err() || go != *GO {
+        let cause = format!("{server} has no open invitation for {role}: it was used, or its time is over");
+        return Err(invalid(cause).remedy(AGAIN));
+    }
+    let config = invitation.code.seeds(hello.as_bytes()).to_connect(PROTOCOL)?;
+    let name = ServerName::try_from("accord").map_err(|error| invalid(error.to_string()))?;
+    let mut tls = ClientConnection::new(config, name).map_err(|error| explain::handshake(&error, "the server"))?;
+    let mut stream = Stream::new(&mut tls, &mut stream);
+    let pair = KeyPair::generate().map_err(|error| Error::new(ErrorCode::System, format!("no key: {error}")))?;
+    let unknown = |error: io::Error| {
+        let cause = format!("{server} and this side have different codes for {role}, or the connection broke: {error}");
+        Error::new(ErrorCode::DeviceUnavailable, cause).remedy(AGAIN)
+    };
+    stream.write_all(pair.der_bytes()).and_then(|()| stream.flush()).map_err(unknown)?;
+    let mut part = || read_part(&mut stream).map_err(unknown);
+    let (authority, certificate, coordinator) = (part()?, part()?, part()?);
+    let joined = Joined { authority, issued: Issued { certificate, key: pair.serialize_pem() }, coordinator };
+    check(&joined, role)?;
+    keep(&joined)?;
+    // The server only says whether its client got so far.
+    let _ = stream.write_all(&[KEPT]).and_then(|()| stream.flush());
+    tls.send_close_notify();
+    Ok(())
+}
+
+/// Whether the certificate is of the own key and role.
+fn check(joined: &Joined, role: &Role) -> Result<()> {
+    let Joined { authority, issued: Issued { certificate, key }, .. } = joined;
+    let other = |why: String| Error::new(ErrorCode::DeviceUnavailable, format!("the server's answer: {why}"));
+    Identity::from_pem(authority.as_bytes(), certificate.as_bytes(), key.as_bytes())
+        .map_err(|error| other(error.cause().to_owned()))?;
+    let der = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|error| other(error.to_string()))?;
+    let name = name_of(&der)?;
+    if name.role == *role { Ok(()) } else { Err(other(format!("it is a certificate of {}", name.role))) }
+}
+
+fn read_line(stream: &mut impl Read) -> io::Result<String> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < HELLO_MAX && line.last() != Some(&b'\n') {
+        stream.read_exact(&mut byte)?;
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn write_part(stream: &mut impl Write, part: &str) -> io::Result<()> {
+    let length = u32::try_from(part.len()).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(part.as_bytes())
+}
+
+fn read_part(stream: &mut impl Read) -> io::Result<String> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+    if length > PART_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an answer of {length} bytes")));
+    }
+    let mut part = vec![0; length];
+    stream.read_exact(&mut part)?;
+    String::from_utf8(part).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn invalid(cause: impl Into<String>) -> Error {
+    Error::new(ErrorCode::InvalidArgument, cause)
+}
+
+fn broken(error: &io::Error) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, format!("it has another code, or broke off: {error}"))
+}

@@ -1,0 +1,136 @@
+//! Certificates that are handed out by invitation.
+#![cfg(feature = "issue")]
+#![forbid(unsafe_code)]
+
+use accord_trust::issue::Authority;
+use accord_trust::join::{Code, Invitation, Open, accept, join};
+use accord_trust::register::issued;
+use accord_trust::{Identity, Role};
+use accord_types::Result;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const COORDINATOR: &str = "server.site:7447";
+
+fn node(name: &str) -> Role {
+    Role::Agent(name.to_owned())
+}
+
+fn invitation(role: Role) -> Invitation {
+    Invitation { server: "server.site:7449".to_owned(), role, code: Code::random().unwrap() }
+}
+
+/// What both ends come to; the client's certificate and its coordinator, if it got one.
+struct Met {
+    accepted: Result<(Role, bool)>,
+    joined: Result<(Role, String)>,
+}
+
+fn meet(authority: &Authority, open: &Open, by: &Invitation) -> Met {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    for end in [&ours, &theirs] {
+        end.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let server = scope.spawn(move || {
+            let accepted = accept(&ours, open, authority, HOUR, COORDINATOR);
+            let _ = ours.shutdown(Shutdown::Both);
+            accepted.map(|accepted| (accepted.role, accepted.is_kept))
+        });
+        let mut got = None;
+        let joined = join(&theirs, by, |joined| {
+            let issued = &joined.issued;
+            let identity =
+                Identity::from_pem(joined.authority.as_bytes(), issued.certificate.as_bytes(), issued.key.as_bytes())?;
+            got = Some((identity.name()?.role.clone(), joined.coordinator.clone()));
+            Ok(())
+        });
+        let _ = theirs.shutdown(Shutdown::Both);
+        Met { accepted: server.join().unwrap(), joined: joined.map(|()| got.unwrap()) }
+    })
+}
+
+#[test]
+fn an_invitation_gives_one_certificate_once() {
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new("site", HOUR).unwrap().write(folder.path()).unwrap();
+    let authority = Authority::read(folder.path()).unwrap();
+    let invitations = [node("n1"), Role::Tenant("eva".into())].map(invitation);
+    let open = Open::new(invitations.to_vec());
+    let met = meet(&authority, &open, &invitations[0]);
+    assert_eq!(met.joined.unwrap(), (node("n1"), COORDINATOR.to_owned()));
+    assert_eq!(met.accepted.unwrap(), (node("n1"), true));
+    assert_eq!(open.roles(), [Role::Tenant("eva".into())]);
+    let again = meet(&authority, &open, &invitations[0]);
+    assert!(again.accepted.is_err());
+    let said = again.joined.unwrap_err().to_string();
+    assert!(said.contains("has no open invitation for agent n1") && said.contains("accord setup admit"), "{said}");
+    let names: Vec<_> = issued(folder.path()).unwrap().into_iter().map(|(name, _)| name.role).collect();
+    assert_eq!(names, [node("n1")]);
+}
+
+#[test]
+fn another_code_or_name_gets_nothing_and_closes_nothing() {
+    let authority = Authority::new("site", HOUR).unwrap();
+    let right = invitation(node("n1"));
+    let open = Open::new(vec![right.clone()]);
+    let other_code = invitation(node("n1"));
+    let other_name = Invitation { role: node("n2"), ..right.clone() };
+    let other_role = Invitation { role: Role::Admin("n1".into()), ..right.clone() };
+    for wrong in [other_code, other_name, other_role] {
+        let met = meet(&authority, &open, &wrong);
+        assert!(met.accepted.is_err() && met.joined.is_err(), "{wrong:?}");
+    }
+    assert!(meet(&authority, &open, &right).joined.is_ok());
+}
+
+/// A server that answers without the code: its authority would rule the node.
+#[test]
+fn a_server_without_the_code_is_not_believed() {
+    let real = invitation(node("n1"));
+    let imposter = Open::new(vec![invitation(node("n1"))]);
+    let met = meet(&Authority::new("evil", HOUR).unwrap(), &imposter, &real);
+    assert!(met.joined.unwrap_err().to_string().contains("different codes"));
+    assert_eq!(imposter.roles(), [node("n1")]);
+}
+
+#[test]
+fn what_a_stranger_sends_ends_its_connection_alone() {
+    let authority = Authority::new("site", HOUR).unwrap();
+    let right = invitation(node("n1"));
+    let open = Open::new(vec![right.clone()]);
+    let long = vec![b'x'; 400];
+    for sent in [&b""[..], b"\n", b"accord join 1 node n1\n", b"accord join 1 node n1\nnot TLS\n", b"\xff\xfe\n", &long]
+    {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(sent).unwrap();
+        theirs.shutdown(Shutdown::Write).unwrap();
+        assert!(accept(&ours, &open, &authority, HOUR, COORDINATOR).is_err(), "{sent:?}");
+        drop(ours);
+        let mut answer = Vec::new();
+        let _ = theirs.read_to_end(&mut answer);
+    }
+    assert!(meet(&authority, &open, &right).joined.is_ok());
+}
+
+/// The connection breaks after the certificate was issued: the invitation is used, and the server knows that nothing may have been kept.
+#[test]
+fn a_client_that_can_not_keep_its_certificate_is_reported() {
+    let authority = Authority::new("site", HOUR).unwrap();
+    let right = invitation(node("n1"));
+    let open = Open::new(vec![right.clone()]);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| accept(&ours, &open, &authority, HOUR, COORDINATOR));
+        let full = || accord_types::Error::new(accord_types::ErrorCode::System, "the disk is full");
+        let joined = join(&theirs, &right, |_| Err(full()));
+        assert!(joined.unwrap_err().to_string().contains("the disk is full"));
+        let _ = theirs.shutdown(Shutdown::Both);
+        let accepted = server.join().unwrap().unwrap();
+        assert_eq!((accepted.role, accepted.is_kept), (node("n1"), false));
+    });
+    assert!(open.roles().is_empty());
+}
