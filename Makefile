@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord-cuf -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug mpi demo test test-long storm chaos conformance fuzz fuzz-corpus sanitize bench lint deny clean setup gpu-bundle deb install uninstall
+.PHONY: build debug mpi demo test test-long storm chaos conformance fuzz fuzz-corpus sanitize bench lint deny clean setup gpu-bundle deb release install uninstall
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
@@ -68,6 +68,10 @@ uninstall:
 # A package for Debian and Ubuntu, out/accord_VERSION_ARCHITECTURE.deb.
 deb: build
 	scripts/deb
+
+# All that a release consists of, out/release: archives, packages, image, debug symbols.
+release: build
+	scripts/release
 
 lint: setup
 	$(CARGO) fmt --check

@@ -1,6 +1,6 @@
 //! What sites install: the Helm chart, the services, the Debian package.
 
-use accord_tests::{Tool, libacc, root, tool};
+use accord_tests::{Tool, libacc, root, test_program, tool};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -111,4 +111,48 @@ fn the_debian_package_has_all_that_is_installed() {
     assert!(different.status.success(), "{}", text(&different));
     let ran = Command::new(unpacked.join("usr/bin/accord")).arg("--version").output().unwrap();
     assert_eq!(text(&ran), format!("accord {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// What is stripped still finds its parts, and runs a program on a CPU device.
+#[test]
+fn a_release_runs_without_symbols_and_has_them_apart() {
+    if !has("objcopy") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let build = libacc().unwrap().parent().unwrap().to_owned();
+    let made = Command::new(root().join("scripts/release"))
+        .arg("--quick")
+        .arg(folder.path())
+        .env("BUILD", &build)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let version = env!("CARGO_PKG_VERSION");
+    let unpack = |archive: String| {
+        let mut tar = Command::new("tar");
+        let unpacked = tar.arg("-xf").arg(folder.path().join(&archive)).arg("-C").arg(folder.path()).output().unwrap();
+        assert!(unpacked.status.success(), "{archive}: {}", text(&unpacked));
+    };
+    unpack(format!("accord-{version}-x86_64.tar.gz"));
+    unpack(format!("accord-{version}-x86_64-debug.tar.gz"));
+    let (tree, symbols) =
+        (folder.path().join(format!("accord-{version}")), folder.path().join(format!("accord-{version}-x86_64-debug")));
+    let sections = |file: &Path| text(&Command::new("objdump").arg("--section-headers").arg(file).output().unwrap());
+    for name in ["bin/accord", "bin/accord-coordinator", "bin/accord-node-agent", "lib/libacc.so"] {
+        let (stripped, file) = (sections(&tree.join(name)), Path::new(name).file_name().unwrap().to_str().unwrap());
+        assert!(stripped.contains(".gnu_debuglink") && !stripped.contains(".debug_"), "{name}: {stripped}");
+        assert!(sections(&symbols.join(format!("{file}.debug"))).contains(".debug_line"), "{file}");
+    }
+    let ran = Command::new(tree.join("bin/accord"))
+        .args(["run", "--"])
+        .arg(test_program("cluster/who_am_i.c").unwrap())
+        .envs([("ACCORD_CPU_DEVICES", "1"), ("ACCORD_CPU_MEMORY", "64M")])
+        .env_remove("ACCORD_LIBACC")
+        .output()
+        .unwrap();
+    assert!(ran.status.success() && text(&ran).starts_with("uid="), "{}", text(&ran));
+    let mut sums = Command::new("sha256sum");
+    let sums = sums.args(["--check", "--quiet", "SHA256SUMS"]).current_dir(folder.path()).output().unwrap();
+    assert!(sums.status.success(), "{}", text(&sums));
 }
