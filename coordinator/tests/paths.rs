@@ -4,8 +4,10 @@
 mod bench;
 mod requests;
 
-use accord_coordinator::cluster::{AgentOrder, ClientId, Effect, Input, LinkId, MeasuredPath, PathOrder, Registration};
-use accord_types::{NodeFigures, NodeId, PathTimes, Source};
+use accord_coordinator::cluster::{
+    AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, MeasuredPath, PathOrder, Registration,
+};
+use accord_types::{NodeFigures, NodeId, PathTimes, SessionKey, SessionRequest, Source};
 use bench::{ALICE, Bench, KEY, registration};
 use requests::request;
 use std::collections::BTreeSet;
@@ -235,4 +237,40 @@ fn random_happenings() {
         measured += first.0.len();
     }
     assert!(measured > 150, "{measured} paths at the ends of 150 runs");
+}
+
+#[test]
+fn jobs_are_placed_by_the_measured_times_of_classes_of_paths() {
+    for (ns_in_rack, ns_at_switch, nearest) in [(1_000, 1_000, 1), (1_000_000, 1_000, 2)] {
+        let mut bench = Bench::new();
+        for (link, labels) in [(1, "rack=r1,switch=s1"), (2, "rack=r1,switch=s2"), (3, "rack=r2,switch=s1")] {
+            let (address, labels) = (format!("10.0.0.{link}:7000"), labels.parse().unwrap());
+            let registration = Registration { address, labels, ..registration(&format!("n{link}")) };
+            bench.give(Input::Register { link: LinkId(link), registration });
+        }
+        let mut open = tick(&mut bench, QUIET);
+        while let Some(order) = open.pop() {
+            let ns = match (order.from.0.min(order.to.0), order.from.0.max(order.to.0)) {
+                (1, 2) => ns_in_rack,
+                (1, 3) => ns_at_switch,
+                _ => 1_000_000,
+            };
+            open.extend(done(&mut bench, &order, ns));
+        }
+        assert_eq!(bench.cluster.measured_paths().count(), 3);
+        let mut ask = |client, devices: &str| {
+            let request = SessionRequest { devices: Some(devices.to_owned()), ..request("n1") };
+            let key = SessionKey([client; SessionKey::LEN]);
+            let client = ClientId(client.into());
+            let effects = bench.give(Input::Open { client, request, key, user: ALICE.into() });
+            let granted = effects.iter().find_map(|effect| match effect {
+                Effect::ToClient(_, ClientPush::Granted(session)) => Some(*session),
+                _ => None,
+            });
+            let session = granted.unwrap_or_else(|| panic!("{effects:?}"));
+            bench.cluster.session(session).unwrap().lease.devices.iter().map(|id| id.node.0).collect::<Vec<_>>()
+        };
+        assert_eq!(ask(1, "2:cpu"), [0, 0], "the program's own node");
+        assert_eq!(ask(2, "1:cpu"), [nearest]);
+    }
 }
