@@ -12,7 +12,7 @@ pub(crate) struct PolicyArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PolicyCommand {
-    /// Report what is wrong in a policy file and where, or else the longest wait of each account. The exit code is 1 if something is wrong.
+    /// Report what is wrong in a policy file and where, or else the longest wait of each account and what the policy would change for the running and waiting jobs of the cluster of ACCORD_COORDINATOR, if that answers. The exit code is 1 if something is wrong.
     Check {
         /// The policy, in TOML.
         #[arg(value_name = "FILE")]

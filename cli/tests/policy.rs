@@ -30,6 +30,26 @@ fn a_good_policy_is_answered_with_the_longest_waits() {
 }
 
 #[test]
+fn without_a_coordinator_it_is_said_that_the_changes_for_jobs_are_left_out() {
+    let left_out = "What it would change for running and waiting jobs of a cluster is left out: ";
+    let said = |address: Option<&str>| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("site.toml"), GOOD).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_accord"));
+        command.env_remove("ACCORD_COORDINATOR").args(["policy", "check", "site.toml"]).current_dir(folder.path());
+        let output =
+            address.into_iter().fold(&mut command, |command, of| command.env("ACCORD_COORDINATOR", of)).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        text(&output.stdout)
+    };
+    let (unset, silent) = (said(None), said(Some("unix:/nowhere/accord")));
+    assert!(unset.contains(&format!("{left_out}ACCORD_COORDINATOR is not set")), "{unset}");
+    assert!(silent.contains(&format!("{left_out}no coordinator answers at unix:/nowhere/accord")), "{silent}");
+    assert!(silent.contains("physics\n  within its guarantee: 1h 2m\n"), "{silent}");
+}
+
+#[test]
 fn all_that_is_wrong_is_told_with_its_line_and_column() {
     let bad = b"quantm = \"1h\"\n[account.a]\nparent = \"b\"\n";
     let output = check(bad, &[]);

@@ -349,6 +349,14 @@ fn a_policy_is_applied_as_a_whole_and_a_wrong_one_changes_nothing() {
     // Jobs of an account that is gone stop waiting; others are compared with what they ask for.
     let dry = policy(&cluster, "admin", POLICY, &["--dry-run"]);
     says(&dry, 0, &["job 2 would stop waiting", "version 0 stays in effect"]);
+    let checked = |who: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("p.toml");
+        std::fs::write(&file, POLICY).unwrap();
+        accord(&cluster, who, &["policy", "check", file.to_str().unwrap()])
+    };
+    says(&checked("admin"), 0, &["physics\n", "job 2 would stop waiting", "version 0 stays in effect"]);
+    says(&checked("program"), 0, &["physics\n", "is left out: the coordinator at ", "may not apply a policy"]);
     let applied = policy(&cluster, "admin", POLICY, &["--json"]);
     let shown: Value = serde_json::from_str(&applied.stdout).unwrap();
     assert_eq!((&shown["applied"], &shown["policy_version"]), (&true.into(), &1.into()), "{}", applied.report());

@@ -31,15 +31,59 @@ fn check(file: &Path, cluster: Option<&str>, json: bool) -> Result<u8> {
     let checked = SitePolicy::read(&text, inventory.as_deref());
     let waits = checked.as_ref().map(SitePolicy::longest_waits).unwrap_or_default();
     let findings = checked.as_ref().err().map_or(&[][..], Vec::as_slice);
+    let live = if findings.is_empty() { Live::of(text) } else { Live::NotAsked };
     if json {
-        show(&format!("{:#}\n", as_json(file, findings, &waits)));
+        show(&format!("{:#}\n", as_json(file, findings, &waits, &live)));
     } else if findings.is_empty() {
-        show(&as_text(&waits));
+        show(&format!("{}\n{}", as_text(&waits), live.text(file)));
     } else {
         let file = file.display();
         show(&findings.iter().map(|finding| format!("{file}:{finding}\n")).collect::<String>());
     }
-    Ok(if findings.is_empty() { 0 } else { FOUND })
+    Ok(if findings.is_empty() && !live.is_refused() { 0 } else { FOUND })
+}
+
+/// The changes of a policy for the jobs of the cluster.
+enum Live {
+    /// The policy is wrong.
+    NotAsked,
+    /// The answer of the coordinator.
+    Known(ApplyPolicyReply),
+    /// Why they are not known.
+    LeftOut(String),
+}
+
+impl Live {
+    /// Asks the coordinator that the settings name, if they name one.
+    fn of(text: String) -> Self {
+        let reply = Coordinator::required().and_then(|mut coordinator| coordinator.apply_policy(text, true));
+        reply.map_or_else(|why| Self::LeftOut(why.to_string()), Self::Known)
+    }
+
+    /// Whether the coordinator finds something wrong: it may be of another release.
+    fn is_refused(&self) -> bool {
+        matches!(self, Self::Known(reply) if !reply.findings.is_empty())
+    }
+
+    fn text(&self, file: &Path) -> String {
+        match self {
+            Self::NotAsked => String::new(),
+            Self::Known(reply) => {
+                format!("For the running and waiting jobs of the cluster:\n{}", applied(file, reply, true))
+            }
+            Self::LeftOut(why) => {
+                format!("What it would change for running and waiting jobs of a cluster is left out: {why}\n")
+            }
+        }
+    }
+
+    fn add_json(&self, file: &Path, to: &mut Value) {
+        match self {
+            Self::NotAsked => to["cluster"] = Value::Null,
+            Self::Known(reply) => to["cluster"] = applied_json(file, reply, true),
+            Self::LeftOut(why) => to["cluster"] = json!({ "left_out": why }),
+        }
+    }
 }
 
 /// The coordinator reads the file again: what it says of it counts.
@@ -127,7 +171,7 @@ fn as_text(waits: &[LongestWait]) -> String {
     text
 }
 
-fn as_json(file: &Path, findings: &[Finding], waits: &[LongestWait]) -> Value {
+fn as_json(file: &Path, findings: &[Finding], waits: &[LongestWait], live: &Live) -> Value {
     let finding = |finding: &Finding| {
         json!({
             "line": finding.line,
@@ -150,11 +194,13 @@ fn as_json(file: &Path, findings: &[Finding], waits: &[LongestWait]) -> Value {
             "endless": endless,
         })
     };
-    json!({
+    let mut shown = json!({
         "file": file.display().to_string(),
         "findings": findings.iter().map(finding).collect::<Vec<_>>(),
         "longest_waits": waits.iter().map(wait).collect::<Vec<_>>(),
-    })
+    });
+    live.add_json(file, &mut shown);
+    shown
 }
 
 #[cfg(test)]
