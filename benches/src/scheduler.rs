@@ -11,7 +11,8 @@ use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::{Account, Quota};
 use accord_scheduler::request::{Alternative, Count, Part, Take};
 use accord_scheduler::{
-    AccountId, Effect, Input, JobId, Millis, Policy, Request, Reservation, ReservationId, Scheduler,
+    AccountId, DrainTarget, Effect, Input, JobId, Members, Millis, Policy, Request, Reservation, ReservationId,
+    ReservedDevices, Scheduler,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -185,12 +186,17 @@ impl Site {
             let reservation = Reservation {
                 id: ReservationId(at),
                 name: format!("service {at}"),
-                devices: devices.map(|(node, ordinal)| DeviceId { node: NodeId(node), ordinal }).collect(),
+                devices: ReservedDevices::Listed(
+                    devices
+                        .map(|(node, ordinal)| DrainTarget::Device(DeviceId { node: NodeId(node), ordinal }))
+                        .collect(),
+                ),
                 starts,
                 ends: starts.plus(7_200_000),
-                accounts: Vec::new(),
+                members: Members::default(),
+                end_jobs: false,
             };
-            site.apply(Input::Reserve { reservation, by: "root".to_owned() });
+            site.apply(Input::Reserve(Box::new(reservation)));
         }
         site
     }

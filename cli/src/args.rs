@@ -8,6 +8,7 @@ use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, U
 use crate::pki_args::PkiArgs;
 use crate::policy_args::PolicyArgs;
 use crate::request_args::RequestArgs;
+use crate::reservation_args::ReservationArgs;
 use crate::setup_args::SetupArgs;
 use accord_types::nearest::nearest;
 use clap::error::ErrorKind;
@@ -108,6 +109,8 @@ pub(crate) enum Command {
     Change(ChangeArgs),
     /// Let no job start; running jobs go on.
     Pause(PauseArgs),
+    /// Set devices aside for a time: for some accounts and users, or for maintenance.
+    Reservation(ReservationArgs),
     /// Let a node take part in no new session, before its maintenance for example.
     Drain(DrainArgs),
     /// End sessions: their programs are told, and their devices become free.

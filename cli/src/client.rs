@@ -1,6 +1,7 @@
 //! Questions to a coordinator.
 
 mod jobs;
+mod reservations;
 
 pub(crate) use jobs::JobAct;
 

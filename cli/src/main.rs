@@ -14,10 +14,12 @@ mod internal_args;
 mod job_args;
 mod launch;
 mod machine;
+mod moment;
 mod output;
 mod pki_args;
 mod policy_args;
 mod request_args;
+mod reservation_args;
 mod setup_args;
 mod viewpoint;
 mod ways;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Run(args) => command::run::run(&args),
         Command::Doctor(args) => command::doctor::doctor(&args),
         Command::Info(args) => command::info::info(&args),
+        Command::Reservation(args) => command::reservation::reservation(&args),
         Command::Drain(args) => command::admin::drain(&args),
         Command::Close(args) => command::admin::close(&args),
         Command::Shutdown(args) => command::admin::shutdown(&args),

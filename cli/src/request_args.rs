@@ -64,6 +64,10 @@ pub(crate) struct RequestArgs {
     /// The account, if not the user's default.
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<String>,
+
+    /// Devices of this reservation only: the job waits until it begins.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reservation: Option<String>,
 }
 
 impl RequestArgs {
@@ -107,6 +111,7 @@ impl RequestArgs {
                 Word::Wait => (false, one(&self.wait)),
                 Word::Priority => (false, one(&self.priority)),
                 Word::Account => (false, one(&self.account)),
+                Word::Reservation => (false, one(&self.reservation)),
             };
             if set {
                 words.push((name, name.to_owned()));
@@ -142,11 +147,11 @@ mod tests {
 
     #[test]
     fn options_are_the_words_of_one_request() {
-        let line = "--devices 4:nvidia/h200:20G --near --limit 2h --wait 30m --label rack=r1 --label net=ib --on a,b --on c \
-                    --avoid d --priority -3 --account physics --nodes 2";
+        let line = "--devices 4:nvidia/h200 --near --limit 2h --wait 30m --label rack=r1 --label net=ib --on a,b --on c \
+                    --avoid d --priority -3 --account physics --nodes 2 --reservation course";
         let words: Vec<&str> = line.split_whitespace().collect();
-        let expected = "4:nvidia/h200:20G near nodes=2 label=rack=r1 label=net=ib on=a,b,c avoid=d limit=2h wait=30m \
-                        priority=-3 account=physics";
+        let expected = "4:nvidia/h200 near nodes=2 label=rack=r1 label=net=ib on=a,b,c avoid=d limit=2h wait=30m \
+                        priority=-3 account=physics reservation=course";
         assert_eq!(request(&words, None).unwrap().as_deref(), Some(expected));
         for (option, text) in [("--local", "1 local"), ("--pack", "1 pack"), ("--spread", "1 spread")] {
             assert_eq!(request(&["--devices", "1", option], None).unwrap().as_deref(), Some(text));

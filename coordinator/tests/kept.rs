@@ -9,8 +9,8 @@ mod random;
 mod requests;
 
 use accord_coordinator::cluster::{
-    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Record, Records, Registration,
-    Restart, Step,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NewReservation, Record, Records,
+    Registration, ReservedTarget, Restart, Step,
 };
 use accord_scheduler::ledger::{UsageBy, UsageLine};
 use accord_scheduler::policy::SitePolicy;
@@ -129,6 +129,38 @@ impl World {
         self.pending.push_back(Pending { step, effects, order });
     }
 
+    /// An administrator makes a reservation, if nothing is in its way, or removes one.
+    fn reserve(&mut self) {
+        let named = format!("r{}", self.random.below(3));
+        if self.cluster.has_reservation(&named) {
+            return self.give(Input::Unreserve { name: named, by: "admin root".to_owned() });
+        }
+        let devices = match self.random.below(3) {
+            0 => ReservedTarget::All,
+            1 => ReservedTarget::Listed(vec![(name(self.random.below(NODES)), None)]),
+            _ => ReservedTarget::Request("1:cpu".to_owned()),
+        };
+        let users = if self.random.below(2) == 0 { vec!["alice".to_owned()] } else { Vec::new() };
+        let minute = self.random.below(10);
+        let new = NewReservation {
+            name: named,
+            by: "admin root".to_owned(),
+            reason: String::new(),
+            devices,
+            accounts: Vec::new(),
+            users,
+            end_jobs: self.random.below(2) == 0,
+            // UNIX_MS is on this day.
+            first: format!("2027-01-15T08:{minute:02}"),
+            zone: "UTC".to_owned(),
+            lasts_ms: 1_000 * (1 + self.random.below(600)),
+            weekly: self.random.below(2) == 0,
+        };
+        if let Ok(checked) = self.cluster.check_reservation(Millis(self.now), new) {
+            self.give(Input::Reserve(Box::new(checked)));
+        }
+    }
+
     /// Makes the earliest steps durable, and carries their effects out.
     fn commit(&mut self, steps: usize) {
         for _ in 0..steps {
@@ -230,7 +262,7 @@ impl World {
     }
 
     fn act(&mut self) {
-        match self.random.below(23) {
+        match self.random.below(24) {
             0..6 => {
                 let asker = self.random_asker();
                 self.ask(asker);
@@ -282,6 +314,7 @@ impl World {
                 self.give(Input::Tick);
             }
             18..21 => self.report(),
+            21 => self.reserve(),
             _ => self.kill(),
         }
         let steps = self.random.below(4) as usize;

@@ -13,6 +13,7 @@ use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::jobs_client::JobsClient;
 use accord_proto::v1::policies_client::PoliciesClient;
 use accord_proto::v1::registry_client::RegistryClient;
+use accord_proto::v1::reservations_client::ReservationsClient;
 use accord_proto::{VERSION, channel, v1};
 use accord_trust::access::{Act, may};
 use accord_trust::issue::Authority;
@@ -87,6 +88,8 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
                 jobs.usage(v1::UsageRequest { version, by: v1::UsageBy::Day.into(), from: 0 }).await?;
                 let what_if = v1::WhatIfRequest { version, request: "1:cpu".into(), node_name: "h1".into() };
                 jobs.what_if(what_if).await?;
+                let list = v1::ListReservationsRequest { version, after: String::new() };
+                ReservationsClient::new(channel).list_reservations(list).await?;
                 jobs.explain_job(v1::JobRequest { version, job: 9 }).await?;
             }
             Act::ChangeOwnJobs => {
@@ -104,6 +107,14 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
             Act::ApplyPolicy => {
                 let request = v1::ApplyPolicyRequest { version, policy: String::new(), check_only: true };
                 drop(PoliciesClient::new(channel).apply_policy(request).await?);
+            }
+            Act::ChangeReservations => {
+                let mut reservations = ReservationsClient::new(channel);
+                let create = v1::CreateReservationRequest { version, ..v1::CreateReservationRequest::default() };
+                let created = reservations.create_reservation(create).await.err();
+                let delete = v1::DeleteReservationRequest { version, name: "none".into() };
+                drop(reservations.delete_reservation(delete).await?);
+                assert!(created.is_some(), "it has no name");
             }
             Act::OpenSession | Act::Coordinate => unreachable!("not over gRPC"),
         }

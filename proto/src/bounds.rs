@@ -1,12 +1,15 @@
 //! How long each list and text of each message may be. The functions name every field, so that a new one is not forgotten;
 //! `tests/bounds.rs` tries each list and text that the `.proto` files have.
 
+mod admin;
 mod jobs;
+mod reservations;
 
 pub use jobs::{
     EXPLANATION_LINES_MAX, JOB_EVENTS_MAX, JOB_TEXT_MAX, POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX, POLICY_REQUEST_MAX,
     POLICY_TEXT_MAX, WHAT_IF_TEXT_MAX,
 };
+pub use reservations::{MEMBERS_MAX, TARGETS_MAX};
 
 use crate::convert::Malformed;
 use crate::v1;
@@ -88,6 +91,7 @@ without_lists! {
     ChangeJobRequest { version, job, limit_ms, first }
     CloseSessionReply {}
     CloseSessionRequest { version, session }
+    DeleteReservationReply {}
     DeviceFigures { ordinal, to_device, from_device, launch_ns }
     DevicePair { from, to, times }
     DeviceRef { node, ordinal }
@@ -521,22 +525,6 @@ impl Bounded for v1::Session {
         within(node_name.len(), NAME_MAX, "Session.node_name is too long")?;
         within(executors.len(), PAGE_ITEMS_MAX, "Session.executors is too long")?;
         within(lost.len(), PAGE_ITEMS_MAX, "Session.lost is too long")
-    }
-}
-
-impl Bounded for v1::DrainNodeRequest {
-    fn check(&self) -> Result<(), Malformed> {
-        let Self { version: _, node_name, drain: _, ordinal: _, in_ms: _, end: _, reason } = self;
-        within(node_name.len(), NAME_MAX, "DrainNodeRequest.node_name is too long")?;
-        within(reason.len(), WORDS_MAX, "DrainNodeRequest.reason is too long")
-    }
-}
-
-impl Bounded for v1::DrainNodeReply {
-    fn check(&self) -> Result<(), Malformed> {
-        let Self { sessions, jobs } = self;
-        within(sessions.len(), PAGE_ITEMS_MAX, "DrainNodeReply.sessions is too long")?;
-        within(jobs.len(), PAGE_ITEMS_MAX, "DrainNodeReply.jobs is too long")
     }
 }
 

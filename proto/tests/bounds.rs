@@ -97,6 +97,8 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
         HeldDevice Heartbeat JobGrant JobReleased JoinWorld KernelLimits Label Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode PageStart Path PathMeasured
         PathTimes Rank RankLost Register Registered ReleaseJob Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
         ShutdownReply ShutdownRequest Stop Viewer
+        CreateReservationReply CreateReservationRequest DeleteReservationReply DeleteReservationRequest ListReservationsReply
+        ListReservationsRequest Reservation ReservedDevices ReservedTarget
         DeviceUse JobEvent SessionUse UseEnded UseReport
         ApplyPolicyReply ApplyPolicyRequest ChangeJobRequest EndedJob ExplainReply HistoryReply HistoryRequest Job JobDevices JobReply
         JobRequest PauseReply PauseRequest PolicyFinding QueueReply QueueRequest UsageReply UsageRequest UsageRow WhatIfReply WhatIfRequest

@@ -30,7 +30,7 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<u8> {
 }
 
 /// The node of a target, and the device if it names one.
-fn target_of(target: &str) -> (&str, Option<u32>) {
+pub(super) fn target_of(target: &str) -> (&str, Option<u32>) {
     let device = target.rsplit_once('/').and_then(|(node, ordinal)| Some((node, ordinal.parse().ok()?)));
     device.map_or((target, None), |(node, ordinal)| (node, Some(ordinal)))
 }

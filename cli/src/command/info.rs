@@ -1,7 +1,8 @@
 //! `accord info`: the cluster, its devices, and the settings in force.
 
+use super::reservation;
 use crate::args::InfoArgs;
-use crate::client::variable;
+use crate::client::{Coordinator, variable};
 use crate::cluster::{Cluster, NodeRow};
 use crate::failure::Result;
 use crate::launch::MpiPart;
@@ -24,13 +25,17 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
         return Ok(0);
     }
     let cluster = viewpoint::cluster()?;
+    let reservations = Coordinator::of_environment()?.map(|mut of| of.reservations()).transpose()?;
+    let (reservations, unix_ms) = reservations.unwrap_or_default();
     let mpi = MpiPart::find();
     if args.json {
         let mut all = cluster.json();
         all["mpi"] = mpi.json();
+        all["reservations"] = reservations.iter().map(reservation::row_json).collect();
         print(&format!("{all:#}\n"));
     } else {
-        show(&format!("{}\n{}\n", tables(&cluster), mpi.text()));
+        let reserved = reservation::lines(&reservations, unix_ms);
+        show(&format!("{}{reserved}\n{}\n", tables(&cluster), mpi.text()));
     }
     Ok(0)
 }

@@ -4,6 +4,7 @@ use super::books::Books;
 use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
 use super::job::{Gang, Job, Keeper, Opener};
+use super::reservation_table::ReservationTable;
 use super::session::AGENT_GRACE_MS;
 use super::steps::counted;
 use super::time::Millis;
@@ -60,6 +61,8 @@ pub(super) struct Allocations {
     pub(super) by_node: BTreeMap<NodeId, BTreeSet<JobId>>,
     /// Jobs by their secrets.
     pub(super) keys: BTreeMap<SessionKey, JobId>,
+    /// Reservations, and their times that the scheduler knows.
+    pub(super) reservations: ReservationTable,
 }
 
 impl Default for Allocations {
@@ -87,6 +90,7 @@ impl Default for Allocations {
             releasing: BTreeMap::new(),
             by_node: BTreeMap::new(),
             keys: BTreeMap::new(),
+            reservations: ReservationTable::default(),
         }
     }
 }
@@ -114,6 +118,7 @@ impl Allocations {
 
     /// Says what the wall clock shows. Monthly budgets begin with a month.
     pub(super) fn set_clock(&mut self, now: Millis, unix_ms: u64) {
+        self.reservations.set_clock(now, unix_ms);
         if self.books.set_clock(now, unix_ms) {
             self.push(Input::MonthBegan);
         }
@@ -133,7 +138,8 @@ impl Allocations {
     /// Returns when the scheduler next has something to do.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         let planned = self.books.scheduler().next_deadline().map(|at| Millis(at.0));
-        planned.into_iter().chain(self.idle.first().into_iter().chain(self.unused.first()).map(|(at, _)| *at)).min()
+        let planned = planned.into_iter().chain(self.reservations.due());
+        planned.chain(self.idle.first().into_iter().chain(self.unused.first()).map(|(at, _)| *at)).min()
     }
 
     /// Returns how long a job that a rank of an MPI program has asked for goes on without a session, and one that has

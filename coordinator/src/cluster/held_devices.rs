@@ -11,7 +11,10 @@ use accord_types::{DeviceId, JobGrant, NodeId, SessionKey};
 impl Allocations {
     /// Whether a program that asks for nothing may have the device.
     pub(super) fn is_shared(&self, device: DeviceId) -> bool {
-        !self.exclusive.contains_key(&device) && !self.scheduler().is_drained(DrainTarget::Device(device))
+        let scheduler = self.scheduler();
+        !self.exclusive.contains_key(&device)
+            && !scheduler.is_drained(DrainTarget::Device(device))
+            && !scheduler.is_reserved(device)
     }
 
     /// Secrets of the jobs whose end the agent of a node has to confirm.

@@ -1,6 +1,7 @@
 //! What can happen to the cluster.
 
 use super::measured_path::MeasuredPath;
+use super::new_reservation::NewReservation;
 use accord_scheduler::policy::SitePolicy;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
@@ -126,6 +127,10 @@ pub enum Input {
     StartPolicy { policy: Box<SitePolicy>, by: String },
     /// The Unix groups of a user.
     Groups { user: String, groups: Vec<String> },
+    /// An administrator makes a reservation. It was checked before.
+    Reserve(Box<NewReservation>),
+    /// An administrator removes a reservation.
+    Unreserve { name: String, by: String },
     /// Time has passed.
     Tick,
 }

@@ -102,6 +102,8 @@ pub(super) mod keys {
     pub(in super::super) const COUNTERS: &str = "counters";
     /// Drains, reservations, quarantine and pause.
     pub(in super::super) const SITE: &str = "site";
+    /// Reservations, by name.
+    pub(in super::super) const RESERVATIONS: &str = "reservation/";
     /// The ledger's counters and times.
     pub(in super::super) const TOTALS: &str = "totals";
     /// The month of monthly budgets.

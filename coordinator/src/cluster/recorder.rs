@@ -114,6 +114,9 @@ impl Recorder {
         for account in accounts {
             self.account(allocations, &account);
         }
+        for name in allocations.reservations.take_changed() {
+            self.reservation(allocations, &name);
+        }
         self.ledger(allocations, ledger);
         if !is_idle || self.month != Some(allocations.books().month()) {
             self.rest(allocations, site);
@@ -138,6 +141,9 @@ impl Recorder {
             recorder.account(allocations, account);
         }
         recorder.device_uses(uses, uses.all());
+        for (record, _) in allocations.reservations.all() {
+            recorder.reservation(allocations, &record.name);
+        }
         for user in &allocations.users {
             recorder.user(user);
         }
@@ -181,6 +187,11 @@ impl Recorder {
     fn account(&mut self, allocations: &Allocations, name: &str) {
         let saved = allocations.scheduler().saved_account(name);
         self.compare(account_key(name), saved.map(|saved| json(&saved)));
+    }
+
+    fn reservation(&mut self, allocations: &Allocations, name: &str) {
+        let record = allocations.reservations.get(name).map(|(record, _)| json(record));
+        self.compare(format!("{}{name}", keys::RESERVATIONS), record);
     }
 
     fn user(&mut self, user: &(String, String)) {

@@ -14,6 +14,7 @@ impl Cluster {
                 drop(self.nodes.take_changed());
                 self.allocations.new_users.clear();
                 self.allocations.new_ranks.clear();
+                drop(self.allocations.reservations.take_changed());
             }
         }
     }

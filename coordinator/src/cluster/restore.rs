@@ -7,6 +7,7 @@ use super::job::{Keeper, Stage};
 use super::keepers::KEPT_MS;
 use super::record::{Records, keys, read_one, read_table, table};
 use super::recorder::{PolicyRecord, RankRecord, Recorder, UserRecord};
+use super::reservation_table::ReservationTable;
 use super::saved_job::read_jobs;
 use super::saved_nodes::restored_nodes;
 use super::state::{Cluster, Limits};
@@ -51,6 +52,8 @@ impl Cluster {
             }
             cluster.restore_jobs(records, Clock { now: accord_scheduler::Millis(now.0), unix_ms })?;
         }
+        cluster.allocations.reservations = ReservationTable::restore(read_table(records, keys::RESERVATIONS)?)?;
+        cluster.allocations.plan_reservations();
         cluster.device_uses.restore(read_table(records, keys::USES)?, read_table(records, keys::REPORTS)?);
         cluster.allocations.note_changes();
         cluster.recorder = Some(Recorder::new(records, cluster.allocations.in_effect.version));

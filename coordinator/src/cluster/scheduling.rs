@@ -269,6 +269,7 @@ fn after_end(cause: &EndCause) -> &'static str {
             "; ask for devices within the account's guarantee, or for a limit shorter than the quantum"
         }
         EndCause::Drained => "; ask again, other nodes are not drained",
+        EndCause::Reserved { .. } => "; ask again, other devices are not reserved",
         EndCause::Lost => "; ask again",
         EndCause::Idle => "; ask for devices when the program is about to use them",
         EndCause::NoAccount => "; ask an administrator for an account",

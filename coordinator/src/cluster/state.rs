@@ -166,6 +166,7 @@ impl Cluster {
     /// Takes an input; what is to be done is added to `out`.
     pub fn handle(&mut self, now: Millis, input: Input, out: &mut Vec<Effect>) {
         self.allocations.now = now;
+        self.allocations.look_at_reservations();
         match input {
             Input::Join { link, joiner } => self.join(link, joiner, out),
             Input::Register { link, registration } => self.register(now, link, registration, out),
@@ -198,6 +199,8 @@ impl Cluster {
             Input::Schedule(input) => self.allocations.push(input),
             Input::ApplyPolicy { policy, by } => self.apply_policy(*policy, by),
             Input::StartPolicy { policy, by } => self.start_with_policy(*policy, by),
+            Input::Reserve(reservation) => self.reserve(*reservation),
+            Input::Unreserve { name, by } => self.unreserve(&name, &by),
             Input::Groups { user, groups } => self.allocations.set_groups(user, groups),
             Input::Tick => {
                 self.declare_lost(now, out);

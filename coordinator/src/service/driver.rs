@@ -195,6 +195,20 @@ impl Driver {
         self.finish(state, now);
     }
 
+    /// Gives the core the input that follows from its present state, if one does.
+    ///
+    /// # Errors
+    /// Returns the reason of `decide` for giving none.
+    pub(super) fn decide<E>(&self, decide: impl FnOnce(&Cluster) -> Result<Input, E>) -> Result<(), E> {
+        let now = self.now();
+        let mut state = self.lock();
+        state.cluster.set_wall_clock(now, unix_ms());
+        let input = decide(&state.cluster)?;
+        state.step(now, input);
+        self.finish(state, now);
+        Ok(())
+    }
+
     /// Carries out the effects of decisions that are durable now.
     pub(super) fn carry_out_durable(&self) {
         let now = self.now();

@@ -177,6 +177,15 @@ fn waiting(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> b
     lines
 }
 
+/// Returns the reservation that a job names, or that keeps it from starting.
+pub(super) fn reservation_of(scheduler: &Scheduler, job: &JobView) -> Option<String> {
+    use accord_scheduler::WaitReason;
+    match scheduler.explain(job.job)?.reason {
+        Some(WaitReason::Reservation { name, .. } | WaitReason::Reserved { name, .. }) => Some(name),
+        _ => scheduler.request(job.job)?.reservation.clone(),
+    }
+}
+
 /// What keeps a job from ever starting, as far as is known.
 fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
     use accord_scheduler::WaitReason;

@@ -4,9 +4,10 @@ use super::caller::Caller;
 use super::describe::Room;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
-use super::job_words::{add_use, add_wait, devices, ended, explain, job, state};
+use super::job_words::{add_use, add_wait, devices, ended, explain, job, reservation_of, state};
 use super::questions::{Questions, View};
 use crate::cluster::Input;
+use accord_proto::bounds::EXPLANATION_LINES_MAX;
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_scheduler::ledger::UsageBy;
@@ -181,7 +182,13 @@ impl v1::jobs_server::Jobs for Jobs {
                     "job {id} is another user's, and the policy shows only how many others have; its user or an administrator sees more"
                 )));
             }
-            let lines = explain(&scheduler, &found, &|other| viewer.sees(other, others));
+            let mut lines = explain(&scheduler, &found, &|other| viewer.sees(other, others));
+            if let Some(name) = reservation_of(&scheduler, &found) {
+                let of =
+                    driver.with_cluster(|cluster| cluster.reservations(driver.now(), "").find(|of| of.name == name));
+                lines.extend(of.map(|of| format!("the reservation {name} is from {} until {}", of.starts, of.ends)));
+                lines.truncate(EXPLANATION_LINES_MAX);
+            }
             let mut shown = driver.with_cluster(|cluster| job(view, &scheduler, &found, cluster.program_of(found.job)));
             if found.phase == Phase::Waiting {
                 let position = scheduler.explain(found.job).map_or(0, |explained| explained.position);
@@ -230,7 +237,7 @@ impl v1::jobs_server::Jobs for Jobs {
             let name = leaf.name.clone();
             scheduler.apply(view.now(), Scheduled::AccountAdded(Box::new(leaf)), &mut Vec::new());
             let account = name.strip_suffix(&format!("/{user}")).unwrap_or(&name).to_owned();
-            let forecast = scheduler.what_if(&name, origin, wanted);
+            let forecast = scheduler.what_if(&user, &name, origin, wanted);
             what_if_reply(view, &names, account, forecast)
         };
         Ok(Response::new(self.questions.ask(&caller, &view, question).await?))

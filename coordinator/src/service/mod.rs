@@ -17,6 +17,7 @@ mod protocol;
 mod questions;
 mod registry;
 mod report_pace;
+mod reservations;
 mod session_endpoint;
 mod shared_stream;
 mod state_writer;
@@ -38,6 +39,7 @@ use accord_proto::v1::cluster_server::ClusterServer;
 use accord_proto::v1::jobs_server::JobsServer;
 use accord_proto::v1::policies_server::PoliciesServer;
 use accord_proto::v1::registry_server::RegistryServer;
+use accord_proto::v1::reservations_server::ReservationsServer;
 use groups::Groups;
 use questions::Questions;
 use std::sync::Arc;
@@ -74,6 +76,7 @@ pub async fn serve(
     let admin = AdminServer::new(admin::Administrator::new(driver.clone()));
     let (questions, groups) = (Questions::new(), Groups::new());
     let jobs = JobsServer::new(jobs::Jobs::new(driver.clone(), questions.clone(), groups.clone()));
+    let reservations = ReservationsServer::new(reservations::Reservations::new(driver.clone()));
     let policies = PoliciesServer::new(policies::Policies::new(driver.clone()));
     let policies = policies.max_decoding_message_size(POLICY_REQUEST_MAX);
     let policies = InterceptedService::new(policies, policies::is_allowed);
@@ -86,6 +89,7 @@ pub async fn serve(
         .add_service(cluster.max_decoding_message_size(REQUEST_MAX))
         .add_service(admin.max_decoding_message_size(REQUEST_MAX))
         .add_service(jobs.max_decoding_message_size(REQUEST_MAX))
+        .add_service(reservations.max_decoding_message_size(REQUEST_MAX))
         .add_service(policies)
         .serve_with_incoming(ReceiverStream::new(waiting));
     let endpoint = SessionEndpoint::new(driver.clone(), groups, listeners.program_lost_after);

@@ -70,6 +70,13 @@ pub enum Refusal {
         /// The account.
         account: String,
     },
+    /// The request names a reservation that there is not, or that is for others.
+    Reservation {
+        /// The reservation.
+        name: String,
+        /// Whether there is one.
+        is_known: bool,
+    },
     /// So many jobs wait already.
     Waiting {
         /// The account, or none for all users together.
@@ -105,6 +112,11 @@ pub enum EndCause {
     Lost,
     /// Its devices were idle for as long as the policy allows.
     Idle,
+    /// A reservation that is not for it has begun, and ends the jobs of others.
+    Reserved {
+        /// The reservation.
+        name: String,
+    },
 }
 
 /// The reason why a reserved start is later than before.
@@ -223,6 +235,12 @@ impl fmt::Display for Refusal {
             Self::Spent { account } => {
                 write!(f, "account {account:?} has spent its device-hours of this month; ask an administrator for more")
             }
+            Self::Reservation { name, is_known: true } => {
+                write!(f, "the reservation {name:?} is for other accounts and users; name an account that it is for")
+            }
+            Self::Reservation { name, is_known: false } => {
+                write!(f, "there is no reservation {name:?}; `accord reservation list` names those that there are")
+            }
             Self::Waiting { account: Some(account), max } => {
                 write!(f, "account {account:?} has its {max} waiting jobs already; ask again when one has started")
             }
@@ -235,8 +253,19 @@ impl fmt::Display for Refusal {
 
 impl EndCause {
     /// One word for each cause, for metrics.
-    pub const WORDS: [&'static str; 10] =
-        ["done", "cancelled", "limit", "quantum", "wait_over", "abandoned", "drained", "no_account", "lost", "idle"];
+    pub const WORDS: [&'static str; 11] = [
+        "done",
+        "cancelled",
+        "limit",
+        "quantum",
+        "wait_over",
+        "abandoned",
+        "drained",
+        "no_account",
+        "lost",
+        "idle",
+        "reserved",
+    ];
 
     /// Returns the position of the cause's word.
     #[must_use]
@@ -252,6 +281,7 @@ impl EndCause {
             Self::NoAccount => 7,
             Self::Lost => 8,
             Self::Idle => 9,
+            Self::Reserved { .. } => 10,
         }
     }
 }
@@ -269,6 +299,7 @@ impl fmt::Display for EndCause {
             Self::NoAccount => f.write_str("the policy has its account no longer"),
             Self::Lost => f.write_str("all its devices are lost"),
             Self::Idle => f.write_str("it did nothing with its devices for as long as the policy allows"),
+            Self::Reserved { name } => write!(f, "its devices are reserved by {name:?}"),
         }
     }
 }

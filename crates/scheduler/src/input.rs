@@ -14,19 +14,47 @@ use accord_types::{DeviceId, NodeId, SessionId};
 pub struct Reservation {
     /// Its number.
     pub id: ReservationId,
-    /// Its name, for messages.
+    /// Its name, by which jobs ask for it. The weeks of a weekly reservation have one name.
     pub name: String,
     /// The devices.
-    pub devices: Vec<DeviceId>,
+    pub devices: ReservedDevices,
     /// Its first moment.
     pub starts: Millis,
     /// Its end. A weekly reservation is one of these for each week.
     pub ends: Millis,
-    /// Accounts whose jobs may use the devices meanwhile, by name, their descendants included; none: maintenance.
-    pub accounts: Vec<String>,
+    /// The accounts and users whose jobs may use the devices meanwhile; none: maintenance.
+    pub members: Members,
+    /// Whether other jobs that still hold its devices at its start are ended.
+    pub end_jobs: bool,
 }
 
-/// The target of a drain.
+/// The devices of a reservation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReservedDevices {
+    /// All devices of the cluster, also of nodes that join later.
+    All,
+    /// These nodes, with all devices that they have meanwhile, and these devices.
+    Listed(Vec<DrainTarget>),
+}
+
+/// The accounts and users that a reservation is for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Members {
+    /// Accounts by name, their descendants included.
+    pub accounts: Vec<String>,
+    /// Attested users.
+    pub users: Vec<String>,
+}
+
+impl Members {
+    /// Whether there are none: no job may use the devices.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.accounts.is_empty() && self.users.is_empty()
+    }
+}
+
+/// A node or a device, as drains and reservations name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DrainTarget {
     /// All devices of a node.
@@ -164,19 +192,9 @@ pub enum Input {
     /// A month begins: monthly budgets are whole again.
     MonthBegan,
     /// A reservation is made, or replaced.
-    Reserve {
-        /// The reservation.
-        reservation: Reservation,
-        /// Who.
-        by: String,
-    },
+    Reserve(Box<Reservation>),
     /// A reservation is removed.
-    Unreserve {
-        /// The reservation.
-        id: ReservationId,
-        /// Who.
-        by: String,
-    },
+    Unreserve(ReservationId),
     /// Nothing is placed there that may last longer than until a deadline.
     Drain {
         /// The node or device.

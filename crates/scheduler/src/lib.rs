@@ -87,11 +87,12 @@ pub use phase::Phase;
 
 pub use effect::{DevicesOnNode, Effect, EndCause, LeasedDevice, Refusal, SlipCause};
 pub use ids::{AccountId, ClassId, JobId, ReservationId};
-pub use input::{DrainTarget, EarlierJob, Input, Reservation};
+pub use input::{DrainTarget, EarlierJob, Input, Members, Reservation, ReservedDevices};
 pub use policy::Policy;
 pub use request::Request;
 pub use scheduler::{
-    DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, SETTLE_MS, Scheduler, WaitReason,
+    DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Reservable, ReservationState, SETTLE_MS,
+    Scheduler, TooFew, WaitReason,
 };
 pub use text_error::TextError;
 pub use time::{Millis, RELEASE_EXPECTED_MS};

@@ -103,6 +103,8 @@ pub struct Request {
     pub priority: i32,
     /// The account that it names; none: the user's default. The driver finds the account of [`crate::Input::Ask`] by it.
     pub account: Option<String>,
+    /// The reservation, by name, on whose devices the job starts; none: the job starts where it can.
+    pub reservation: Option<String>,
     /// Ranks of the gang; 1 for a program alone.
     pub ranks: u32,
     /// Whether counts are for each rank: each rank's devices are of one node.
@@ -124,6 +126,7 @@ impl Request {
             wait_ms: None,
             priority: 0,
             account: None,
+            reservation: None,
             ranks: 1,
             per_rank: false,
         }

@@ -4,7 +4,7 @@ use crate::charge::{Rate, Usage};
 use crate::class::DeviceClass;
 use crate::effect::{DevicesOnNode, EndCause};
 use crate::ids::JobId;
-use crate::input::DrainTarget;
+use crate::input::{DrainTarget, ReservedDevices};
 use crate::ledger::{Activity, JobEvent, JobUse, Totals};
 use crate::request::Request;
 use accord_types::{DeviceId, DeviceType, NodeId};
@@ -204,8 +204,58 @@ pub(crate) struct SavedDrain {
 
 impl SavedDrain {
     pub(crate) fn target(&self) -> DrainTarget {
-        let node = NodeId(self.node);
-        self.ordinal.map_or(DrainTarget::Node(node), |ordinal| DrainTarget::Device(DeviceId { node, ordinal }))
+        SavedTarget { node: self.node, ordinal: self.ordinal }.into()
+    }
+}
+
+/// A node, or one device of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedTarget {
+    pub(crate) node: u32,
+    /// One device of the node; none: all.
+    pub(crate) ordinal: Option<u32>,
+}
+
+impl From<DrainTarget> for SavedTarget {
+    fn from(target: DrainTarget) -> Self {
+        match target {
+            DrainTarget::Node(node) => Self { node: node.0, ordinal: None },
+            DrainTarget::Device(device) => Self { node: device.node.0, ordinal: Some(device.ordinal) },
+        }
+    }
+}
+
+impl From<SavedTarget> for DrainTarget {
+    fn from(saved: SavedTarget) -> Self {
+        let node = NodeId(saved.node);
+        saved.ordinal.map_or(Self::Node(node), |ordinal| Self::Device(DeviceId { node, ordinal }))
+    }
+}
+
+/// The devices of a reservation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum SavedTargets {
+    /// All of the cluster.
+    All,
+    /// Nodes and devices.
+    Listed(Vec<SavedTarget>),
+}
+
+impl From<&ReservedDevices> for SavedTargets {
+    fn from(devices: &ReservedDevices) -> Self {
+        match devices {
+            ReservedDevices::All => Self::All,
+            ReservedDevices::Listed(targets) => Self::Listed(targets.iter().map(|target| (*target).into()).collect()),
+        }
+    }
+}
+
+impl From<SavedTargets> for ReservedDevices {
+    fn from(saved: SavedTargets) -> Self {
+        match saved {
+            SavedTargets::All => Self::All,
+            SavedTargets::Listed(targets) => Self::Listed(targets.into_iter().map(Into::into).collect()),
+        }
     }
 }
 
@@ -214,10 +264,12 @@ impl SavedDrain {
 pub(crate) struct SavedReservation {
     pub(crate) id: u64,
     pub(crate) name: String,
-    pub(crate) devices: Vec<SavedDevice>,
+    pub(crate) devices: SavedTargets,
     pub(crate) starts: u64,
     pub(crate) ends: u64,
     pub(crate) accounts: Vec<String>,
+    pub(crate) users: Vec<String>,
+    pub(crate) end_jobs: bool,
 }
 
 /// Drains, reservations, quarantine and pause.

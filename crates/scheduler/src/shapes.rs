@@ -66,7 +66,7 @@ pub(crate) struct Shapes {
 }
 
 impl Shape {
-    fn new(key: ShapeKey, pool: &Pool) -> Self {
+    pub(crate) fn new(key: ShapeKey, pool: &Pool) -> Self {
         let request = &key.request;
         let layout = match request.nodes {
             _ if request.per_rank => Layout::Chunks(request.ranks),

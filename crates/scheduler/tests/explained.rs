@@ -6,8 +6,11 @@ mod random;
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::SitePolicy;
-use accord_scheduler::{Effect, Input, JobId, Millis, Phase, Request, Scheduler, WaitReason};
-use accord_types::{DeviceType, NodeId};
+use accord_scheduler::{
+    DrainTarget, Effect, Input, JobId, Members, Millis, Phase, Request, Reservation, ReservationId, ReservationState,
+    ReservedDevices, Scheduler, WaitReason,
+};
+use accord_types::{DeviceId, DeviceType, NodeId};
 use random::Random;
 
 const POLICY: &str = r#"
@@ -23,6 +26,9 @@ users = ["c"]
 users = ["d"]
 guaranteed = { nvidia = 4 }
 "#;
+
+/// An hour in milliseconds.
+const HOUR: u64 = 3_600_000;
 
 /// Steps until a job starts, at most.
 const STEPS: usize = 40;
@@ -94,6 +100,41 @@ impl Cluster {
         self.apply(Input::Ask { user, account, origin: None, request });
     }
 
+    /// Sets devices aside for maintenance now or soon, under the reservation's number as its name.
+    fn reserve(&mut self, id: u64) {
+        let device = DeviceId { node: NodeId(self.random.below(3) as u32), ordinal: self.random.below(4) as u32 };
+        let whole = self.random.below(3) == 0;
+        let target = if whole { DrainTarget::Node(device.node) } else { DrainTarget::Device(device) };
+        let starts = Millis(self.now + self.random.below(HOUR));
+        self.apply(Input::Reserve(Box::new(Reservation {
+            id: ReservationId(id),
+            name: id.to_string(),
+            devices: ReservedDevices::Listed(vec![target]),
+            starts,
+            ends: starts.plus(1_000 * HOUR),
+            members: Members::default(),
+            end_jobs: false,
+        })));
+    }
+
+    /// Sets a node aside for one of the users, soon, and has the user ask for devices of it.
+    fn ask_reserved(&mut self) -> JobId {
+        let starts = Millis(self.now + HOUR / 2);
+        self.apply(Input::Reserve(Box::new(Reservation {
+            id: ReservationId(100),
+            name: "course".to_owned(),
+            devices: ReservedDevices::Listed(vec![DrainTarget::Node(NodeId(0))]),
+            starts,
+            ends: starts.plus(1_000 * HOUR),
+            members: Members { accounts: Vec::new(), users: vec!["c".to_owned()] },
+            end_jobs: false,
+        })));
+        let request = "2:nvidia reservation=course limit=10m".parse().unwrap();
+        let (user, account) = ("c".to_owned(), "plain/c".to_owned());
+        self.apply(Input::Ask { user, account, origin: None, request });
+        self.scheduler.last_job()
+    }
+
     fn of_phase(&self, phase: Phase) -> Vec<JobId> {
         self.scheduler.jobs(None).filter(|view| view.phase == phase).map(|view| view.job).collect()
     }
@@ -122,6 +163,15 @@ impl Cluster {
                 let nodes: &[u32] = if model == "t4" { &[2] } else { &[0, 1] };
                 self.end(why, |view| view.devices.iter().any(|of| nodes.contains(&of.device.node.0)));
             }
+            WaitReason::Reserved { name, .. } => self.apply(Input::Unreserve(ReservationId(name.parse().unwrap()))),
+            WaitReason::Reservation { state: ReservationState::Ahead, .. } => {
+                self.now += HOUR;
+                self.apply(Input::Tick);
+            }
+            WaitReason::Reservation { state: ReservationState::Full, .. } => {
+                self.end(why, |view| view.devices.iter().any(|of| of.device.node == NodeId(0)));
+            }
+            WaitReason::Reservation { state: ReservationState::Gone, .. } => panic!("{job} names none that is over"),
             WaitReason::NoSuchDevices => panic!("{job} can start"),
         }
     }
@@ -129,18 +179,23 @@ impl Cluster {
 
 #[test]
 fn a_job_starts_once_what_its_explanation_names_is_free() {
-    let count = accord_test_tier::pick(200, 5_000);
+    let count = accord_test_tier::pick(1_000, 5_000);
     let first = accord_test_tier::first_seed(count);
     let mut reasons = std::collections::BTreeSet::new();
     for seed in first..first + count {
         let mut cluster = Cluster::new(seed);
+        let reservations = if cluster.random.below(4) == 0 { 1 + cluster.random.below(4) } else { 0 };
+        for id in 0..reservations {
+            cluster.reserve(id);
+        }
         for _ in 0..12 {
             cluster.ask();
         }
+        let named = (reservations == 0 && cluster.random.below(8) == 0).then(|| cluster.ask_reserved());
         let waiting = cluster.of_phase(Phase::Waiting);
-        let Some(&job) = waiting.first() else { continue };
+        let Some(job) = named.or(waiting.first().copied()) else { continue };
         // No other job is to take what is freed.
-        for &other in &waiting[1..] {
+        for &other in waiting.iter().filter(|other| **other != job) {
             cluster.apply(Input::Cancel { job: other, by: "root".to_owned() });
         }
         if cluster.random.below(4) == 0 {
@@ -158,5 +213,17 @@ fn a_job_starts_once_what_its_explanation_names_is_free() {
         }
     }
     let found: Vec<&str> = reasons.iter().map(String::as_str).collect();
-    assert_eq!(found, ["Cores", "Devices", "Guarantee", "HostMemory", "Most", "OnHold", "Paused", "Running"]);
+    let expected = [
+        "Cores",
+        "Devices",
+        "Guarantee",
+        "HostMemory",
+        "Most",
+        "OnHold",
+        "Paused",
+        "Reservation",
+        "Reserved",
+        "Running",
+    ];
+    assert_eq!(found, expected);
 }

@@ -5,8 +5,8 @@ use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::Account;
 use accord_scheduler::request::{Locality, Part};
 use accord_scheduler::{
-    DrainTarget, Effect, Forecast, Input, JobId, Millis, Policy, Refusal, Request, Reservation, ReservationId,
-    Scheduler,
+    DrainTarget, Effect, Forecast, Input, JobId, Members, Millis, Policy, Refusal, Request, Reservation, ReservationId,
+    ReservedDevices, Scheduler,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::collections::BTreeMap;
@@ -76,10 +76,11 @@ fn no_input_costs_more_in_a_larger_cluster() {
     let reservation = Reservation {
         id: ReservationId(1),
         name: "service".to_owned(),
-        devices: vec![device],
+        devices: ReservedDevices::Listed(vec![DrainTarget::Device(device)]),
         starts: Millis(100_000_000),
         ends: Millis(200_000_000),
-        accounts: Vec::new(),
+        members: Members::default(),
+        end_jobs: true,
     };
     let job = JobId(5);
     let inputs = [
@@ -96,8 +97,8 @@ fn no_input_costs_more_in_a_larger_cluster() {
         Input::Undrain { target, by: by() },
         Input::Quarantine { device, reason: "ECC".to_owned() },
         Input::Unquarantine { device, by: by() },
-        Input::Reserve { reservation, by: by() },
-        Input::Unreserve { id: ReservationId(1), by: by() },
+        Input::Reserve(Box::new(reservation)),
+        Input::Unreserve(ReservationId(1)),
         Input::SetLimit { job: JobId(12), limit_ms: 5_000_000, by: by() },
         Input::Pause { paused: true, by: by() },
         Input::Pause { paused: false, by: by() },
@@ -138,7 +139,7 @@ fn a_forecast_is_what_happens() {
         other => panic!("{other:?}"),
     };
     let request = Request { limit_ms: Some(1_000), ..Request::of(Part::whole(16, ClassFilter::ALL)) };
-    let asked_before = starts(cluster.scheduler.clone().what_if("site", None, request.clone()));
+    let asked_before = starts(cluster.scheduler.clone().what_if("u", "site", None, request.clone()));
     let (_, effects) =
         cluster.apply(Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request });
     let [Effect::Queued { job }, Effect::Reserved { starts: reserved, .. }] = effects[..] else {

@@ -31,11 +31,13 @@ pub enum Act {
     PauseJobs,
     /// Put a policy into effect.
     ApplyPolicy,
+    /// Make and remove reservations.
+    ChangeReservations,
 }
 
 impl Act {
     /// All there are.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Coordinate,
         Self::Register,
         Self::OpenSession,
@@ -48,6 +50,7 @@ impl Act {
         Self::ChangeAllJobs,
         Self::PauseJobs,
         Self::ApplyPolicy,
+        Self::ChangeReservations,
     ];
 
     /// The role that may.
@@ -62,7 +65,8 @@ impl Act {
             | Self::Shutdown
             | Self::ChangeAllJobs
             | Self::PauseJobs
-            | Self::ApplyPolicy => "admin",
+            | Self::ApplyPolicy
+            | Self::ChangeReservations => "admin",
         }
     }
 }
@@ -82,6 +86,7 @@ impl fmt::Display for Act {
             Self::ChangeAllJobs => "change the jobs of all users",
             Self::PauseJobs => "pause all starts",
             Self::ApplyPolicy => "apply a policy",
+            Self::ChangeReservations => "make and remove reservations",
         })
     }
 }

@@ -3359,6 +3359,594 @@ pub mod policies_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// A node, or one device of it.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReservedTarget {
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    #[prost(uint32, optional, tag = "2")]
+    pub ordinal: ::core::option::Option<u32>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateReservationRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// Nodes and devices; none of these and no request: all devices of the cluster.
+    #[prost(message, repeated, tag = "3")]
+    pub targets: ::prost::alloc::vec::Vec<ReservedTarget>,
+    /// As many devices as a request asks for: 4:nvidia/h200.
+    #[prost(string, tag = "4")]
+    pub request: ::prost::alloc::string::String,
+    /// Accounts and users whose jobs may use the devices; none: no job may.
+    #[prost(string, repeated, tag = "5")]
+    pub accounts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "6")]
+    pub users: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Its first start by the clock of the zone: 2026-12-01T08:00.
+    #[prost(string, tag = "7")]
+    pub first: ::prost::alloc::string::String,
+    /// Europe/Berlin
+    #[prost(string, tag = "8")]
+    pub zone: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "9")]
+    pub lasts_ms: u64,
+    /// Each week at the same time of day.
+    #[prost(bool, tag = "10")]
+    pub weekly: bool,
+    /// Other jobs that are left at its start are ended; else it is refused if limits of running jobs reach into it.
+    #[prost(bool, tag = "11")]
+    pub end: bool,
+    #[prost(string, tag = "12")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateReservationReply {
+    #[prost(message, optional, tag = "1")]
+    pub reservation: ::core::option::Option<Reservation>,
+}
+/// Devices of one node.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReservedDevices {
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    /// None: all of the node's.
+    #[prost(uint32, repeated, tag = "2")]
+    pub ordinals: ::prost::alloc::vec::Vec<u32>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Reservation {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The administrator who made it.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    /// Its devices in words.
+    #[prost(string, tag = "4")]
+    pub what: ::prost::alloc::string::String,
+    /// By node; none: all devices of the cluster.
+    #[prost(message, repeated, tag = "5")]
+    pub devices: ::prost::alloc::vec::Vec<ReservedDevices>,
+    #[prost(string, repeated, tag = "6")]
+    pub accounts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "7")]
+    pub users: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bool, tag = "8")]
+    pub end: bool,
+    #[prost(bool, tag = "9")]
+    pub weekly: bool,
+    /// Its present or next time, by the coordinator's clock.
+    #[prost(uint64, tag = "10")]
+    pub starts_unix_ms: u64,
+    #[prost(uint64, tag = "11")]
+    pub ends_unix_ms: u64,
+    /// The same with offset and zone: 2026-12-01 08:00 +01:00 Europe/Berlin.
+    #[prost(string, tag = "12")]
+    pub starts: ::prost::alloc::string::String,
+    #[prost(string, tag = "13")]
+    pub ends: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListReservationsRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    /// The page has the reservations after this name; empty: the first ones.
+    #[prost(string, tag = "2")]
+    pub after: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListReservationsReply {
+    #[prost(message, repeated, tag = "1")]
+    pub reservations: ::prost::alloc::vec::Vec<Reservation>,
+    /// More follow after the last one.
+    #[prost(bool, tag = "2")]
+    pub more: bool,
+    #[prost(uint64, tag = "3")]
+    pub unix_ms: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteReservationRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteReservationReply {}
+/// Generated client implementations.
+pub mod reservations_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Devices that are set aside for a time.
+    #[derive(Debug, Clone)]
+    pub struct ReservationsClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl ReservationsClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> ReservationsClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ReservationsClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            ReservationsClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// For administrators.
+        pub async fn create_reservation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateReservationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateReservationReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Reservations/CreateReservation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Reservations", "CreateReservation"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// In the order of their names, in pages.
+        pub async fn list_reservations(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListReservationsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListReservationsReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Reservations/ListReservations",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Reservations", "ListReservations"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// For administrators.
+        pub async fn delete_reservation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteReservationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteReservationReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Reservations/DeleteReservation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Reservations", "DeleteReservation"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod reservations_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with ReservationsServer.
+    #[async_trait]
+    pub trait Reservations: std::marker::Send + std::marker::Sync + 'static {
+        /// For administrators.
+        async fn create_reservation(
+            &self,
+            request: tonic::Request<super::CreateReservationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateReservationReply>,
+            tonic::Status,
+        >;
+        /// In the order of their names, in pages.
+        async fn list_reservations(
+            &self,
+            request: tonic::Request<super::ListReservationsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListReservationsReply>,
+            tonic::Status,
+        >;
+        /// For administrators.
+        async fn delete_reservation(
+            &self,
+            request: tonic::Request<super::DeleteReservationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteReservationReply>,
+            tonic::Status,
+        >;
+    }
+    /// Devices that are set aside for a time.
+    #[derive(Debug)]
+    pub struct ReservationsServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> ReservationsServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for ReservationsServer<T>
+    where
+        T: Reservations,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/accord.v1.Reservations/CreateReservation" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateReservationSvc<T: Reservations>(pub Arc<T>);
+                    impl<
+                        T: Reservations,
+                    > tonic::server::UnaryService<super::CreateReservationRequest>
+                    for CreateReservationSvc<T> {
+                        type Response = super::CreateReservationReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateReservationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Reservations>::create_reservation(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateReservationSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Reservations/ListReservations" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListReservationsSvc<T: Reservations>(pub Arc<T>);
+                    impl<
+                        T: Reservations,
+                    > tonic::server::UnaryService<super::ListReservationsRequest>
+                    for ListReservationsSvc<T> {
+                        type Response = super::ListReservationsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListReservationsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Reservations>::list_reservations(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListReservationsSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Reservations/DeleteReservation" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteReservationSvc<T: Reservations>(pub Arc<T>);
+                    impl<
+                        T: Reservations,
+                    > tonic::server::UnaryService<super::DeleteReservationRequest>
+                    for DeleteReservationSvc<T> {
+                        type Response = super::DeleteReservationReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteReservationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Reservations>::delete_reservation(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteReservationSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for ReservationsServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "accord.v1.Reservations";
+    impl<T> tonic::server::NamedService for ReservationsServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DrainNodeRequest {

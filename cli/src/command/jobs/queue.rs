@@ -3,6 +3,7 @@
 use super::words::{ago, ahead, busy_part, devices, devices_json};
 use super::{paged, start_text};
 use crate::client::Coordinator;
+use crate::command::reservation;
 use crate::failure::Result;
 use crate::job_args::QueueArgs;
 use crate::output::{Table, bytes, count, print, show};
@@ -11,13 +12,17 @@ use serde_json::{Value, json};
 
 /// Runs `accord queue`.
 pub(crate) fn queue(args: &QueueArgs) -> Result<u8> {
-    let mut queue = Coordinator::required()?.queue()?;
+    let mut coordinator = Coordinator::required()?;
+    let mut queue = coordinator.queue()?;
+    let (reservations, unix_ms) = coordinator.reservations()?;
     queue.jobs.retain(|job| args.whose.fit(&job.user, &job.account));
     let jobs = paged(args.page, &queue.jobs)?;
     if args.json {
-        print(&format!("{:#}\n", as_json(&queue, jobs)));
+        let mut shown = as_json(&queue, jobs);
+        shown["reservations"] = reservations.iter().map(reservation::row_json).collect();
+        print(&format!("{shown:#}\n"));
     } else {
-        show(&tables(&queue, jobs));
+        show(&format!("{}{}", tables(&queue, jobs), reservation::lines(&reservations, unix_ms)));
     }
     Ok(0)
 }

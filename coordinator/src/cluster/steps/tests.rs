@@ -64,8 +64,10 @@ fn number(input: &Input) -> usize {
         Input::ProgramUsed { .. } => 23,
         Input::AgentUsed { .. } => 24,
         Input::UseEnded { .. } => 25,
-        // A policy is compared with all users and jobs.
-        Input::ApplyPolicy { .. } | Input::StartPolicy { .. } => usize::MAX,
+        // A policy is compared with all users and jobs, and a reservation may have all devices.
+        Input::ApplyPolicy { .. } | Input::StartPolicy { .. } | Input::Reserve(_) | Input::Unreserve { .. } => {
+            usize::MAX
+        }
     }
 }
 

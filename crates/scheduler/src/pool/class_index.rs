@@ -57,6 +57,11 @@ pub(super) fn grows(old: Vacancy, new: Vacancy) -> bool {
 }
 
 impl ClassIndex {
+    /// Returns free devices that are set aside before a time, the last ones to be set aside first.
+    pub(crate) fn set_aside_before(&self, until: Millis) -> impl Iterator<Item = Spot> {
+        self.bounded_devices.range(..(until, Spot { node: 0, device: 0 })).rev().map(|(_, spot)| *spot)
+    }
+
     pub(super) fn refile(&mut self, spot: Spot, old: Vacancy, new: Vacancy) {
         match old {
             Vacancy::Whole(until) => {

@@ -82,6 +82,7 @@ impl Request {
             Word::Wait => self.wait_ms.is_some(),
             Word::Priority => self.priority != 0,
             Word::Account => self.account.is_some(),
+            Word::Reservation => self.reservation.is_some(),
         };
         Word::ALL.iter().find(|word| is_there(word)).map(|word| word.name().to_owned())
     }

@@ -5,7 +5,7 @@ use super::words::{
     ALTERNATIVES_MAX, COUNT_MAX, ELSE, LABELS_MAX, NAME_MAX, NODES_MAX, PARTS_MAX, PRIORITY_MAX, TEXT_MAX, TIME_MAX_MS,
     TYPES, WHOLE, Word, is_name,
 };
-use super::{Alternative, Locality, Part, Request};
+use super::{Alternative, Locality, Part, Request, Take};
 use crate::class::ClassFilter;
 use crate::text_error::TextError;
 use accord_types::nearest::nearest;
@@ -64,6 +64,7 @@ struct Reader {
     wait_ms: Option<u64>,
     priority: i32,
     account: Option<String>,
+    reservation: Option<String>,
     per_rank: bool,
 }
 
@@ -211,6 +212,7 @@ impl Reader {
             Word::Account => {
                 self.account = Some(checked_name(value, 0)?);
             }
+            Word::Reservation => self.reservation = Some(checked_name(value, 0)?),
         }
         Ok(())
     }
@@ -255,6 +257,10 @@ impl Reader {
         if let (Some(node), Some(place)) = (both, self.place_of(Word::Avoid)) {
             return Err((place, format!("{node} is to be used and to be avoided: leave one out")));
         }
+        let spread = self.words.iter().find(|(word, _)| *word == Word::Spread);
+        if let (Some((_, place)), Some(_)) = (spread, &self.reservation) {
+            return Err((place.clone(), "spread contradicts reservation: leave one out".to_owned()));
+        }
         let parts = self.alternatives.iter().flat_map(|alternative| &alternative.parts);
         for (part, place) in parts.zip(&self.parts) {
             self.check(part, place, text)?;
@@ -270,6 +276,7 @@ impl Reader {
             wait_ms: self.wait_ms,
             priority: self.priority,
             account: self.account,
+            reservation: self.reservation,
             ranks: 1,
             per_rank: self.per_rank,
         })
@@ -280,6 +287,10 @@ impl Reader {
         let count_place = place.start..place.start + text[place.clone()].find(':').unwrap_or(place.len());
         if self.per_rank && count.least != count.most {
             return Err((count_place, "a gang takes no range: name one count for each rank".to_owned()));
+        }
+        if self.reservation.is_some() && part.take != Take::Exclusive {
+            let whole = "jobs get whole devices of a reservation: name a model, or write whole:20G for memory at least";
+            return Err((place.clone(), whole.to_owned()));
         }
         let unequal = |devices: &&u32| self.nodes.is_some_and(|nodes| !devices.is_multiple_of(nodes));
         match [count.least, count.most].iter().find(unequal) {

@@ -230,7 +230,8 @@ fn request() -> impl Strategy<Value = Request> {
     let nodes =
         || proptest::collection::btree_set(name(), 0..4).prop_map(|names| names.into_iter().collect::<Vec<_>>());
     let times = (proptest::option::of(1..=TIME_MAX_MS), proptest::option::of(0..=TIME_MAX_MS));
-    let last = (-PRIORITY_MAX..=PRIORITY_MAX, proptest::option::of(name()), any::<bool>());
+    let last =
+        (-PRIORITY_MAX..=PRIORITY_MAX, proptest::option::of(name()), any::<bool>(), proptest::option::of(name()));
     (alternatives, locality, labels, nodes(), nodes(), times, last).prop_map(
         |(
             alternatives,
@@ -239,12 +240,15 @@ fn request() -> impl Strategy<Value = Request> {
             only_nodes,
             mut avoid_nodes,
             (limit_ms, wait_ms),
-            (priority, account, gang),
+            (priority, account, gang, reservation),
         )| {
             avoid_nodes.retain(|node| !only_nodes.contains(node));
             let counts_are_exact = alternatives
                 .iter()
                 .all(|alternative| alternative.parts.iter().all(|part| part.count.least == part.count.most));
+            let parts = || alternatives.iter().flat_map(|alternative| &alternative.parts);
+            let whole = parts().all(|part| part.take == Take::Exclusive);
+            let reservation = reservation.filter(|_| whole && locality != Locality::Spread);
             Request {
                 alternatives,
                 locality,
@@ -256,6 +260,7 @@ fn request() -> impl Strategy<Value = Request> {
                 wait_ms,
                 priority,
                 account,
+                reservation,
                 ranks: 1,
                 per_rank: gang && counts_are_exact && locality != Locality::Local,
             }

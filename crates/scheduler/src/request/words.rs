@@ -79,11 +79,13 @@ pub enum Word {
     Priority,
     /// The account.
     Account,
+    /// On devices of this reservation.
+    Reservation,
 }
 
 impl Word {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::PerRank,
         Self::Local,
         Self::Near,
@@ -97,6 +99,7 @@ impl Word {
         Self::Wait,
         Self::Priority,
         Self::Account,
+        Self::Reservation,
     ];
 
     /// Returns the word as it is written.
@@ -116,6 +119,7 @@ impl Word {
             Self::Wait => "wait",
             Self::Priority => "priority",
             Self::Account => "account",
+            Self::Reservation => "reservation",
         }
     }
 
@@ -132,6 +136,7 @@ impl Word {
             Self::Wait => Some("wait=30m"),
             Self::Priority => Some("priority=10"),
             Self::Account => Some("account=physics"),
+            Self::Reservation => Some("reservation=course"),
         }
     }
 

@@ -91,6 +91,7 @@ impl Request {
             Word::Wait => self.wait_ms.map(time_text),
             Word::Priority => (self.priority != 0).then(|| self.priority.to_string()),
             Word::Account => self.account.clone(),
+            Word::Reservation => self.reservation.clone(),
         };
         value.map_or(Ok(()), |value| write!(f, " {name}={value}"))
     }

@@ -1,13 +1,12 @@
-//! Acts of administrators: policies, reservations, drains, quarantine.
+//! Acts of administrators: policies, drains, quarantine.
 
 use super::{Drain, Scheduler, Timer};
 use crate::accounts::Accounts;
 use crate::effect::{Effect, EndCause, SlipCause};
-use crate::ids::{JobId, ReservationId};
-use crate::input::{DrainTarget, Reservation};
+use crate::ids::JobId;
+use crate::input::DrainTarget;
 use crate::phase::{Hold, Phase};
 use crate::policy::{Account, Policy};
-use crate::pool::{Spot, Window};
 use crate::shapes::Shapes;
 use accord_types::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,69 +95,6 @@ impl Scheduler {
             self.pool.refresh(self.now, node);
         }
         true
-    }
-
-    pub(super) fn reserve(&mut self, reservation: Reservation, by: &str, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Audit(format!(
-            "{by} reserves {} devices: {}",
-            reservation.devices.len(),
-            reservation.name
-        )));
-        self.remove_reservation(reservation.id);
-        if reservation.ends <= self.now || reservation.ends <= reservation.starts {
-            return;
-        }
-        let spots: Vec<Spot> = reservation.devices.iter().filter_map(|&device| self.pool.spot(device)).collect();
-        let window = Window { id: reservation.id, starts: reservation.starts, ends: reservation.ends };
-        for &spot in &spots {
-            self.pool.device_mut(spot).windows.push(window);
-        }
-        self.refresh_nodes(&spots);
-        self.timers.insert((reservation.ends, Timer::Window(reservation.id)));
-        if reservation.starts > self.now {
-            self.timers.insert((reservation.starts, Timer::Window(reservation.id)));
-        }
-        let id = reservation.id;
-        self.site_changed = true;
-        self.reservations.insert(id, (reservation, spots));
-        self.window_changes(id);
-    }
-
-    pub(super) fn unreserve(&mut self, id: ReservationId, by: &str, effects: &mut Vec<Effect>) {
-        if let Some((reservation, _)) = self.reservations.get(&id) {
-            effects.push(Effect::Audit(format!("{by} removes the reservation {}", reservation.name)));
-        }
-        self.remove_reservation(id);
-    }
-
-    fn remove_reservation(&mut self, id: ReservationId) {
-        let Some((reservation, spots)) = self.reservations.remove(&id) else { return };
-        self.site_changed = true;
-        self.open_reservations.remove(&id);
-        self.timers.remove(&(reservation.starts, Timer::Window(id)));
-        self.timers.remove(&(reservation.ends, Timer::Window(id)));
-        for &spot in &spots {
-            self.pool.device_mut(spot).windows.retain(|window| window.id != id);
-        }
-        self.refresh_nodes(&spots);
-    }
-
-    /// A reservation begins, which lets its accounts in, or is over.
-    pub(super) fn window_changes(&mut self, id: ReservationId) {
-        let Some((reservation, _)) = self.reservations.get(&id) else { return };
-        if reservation.ends <= self.now {
-            self.remove_reservation(id);
-        } else if reservation.starts <= self.now && !reservation.accounts.is_empty() {
-            self.open_reservations.insert(id);
-        }
-    }
-
-    fn refresh_nodes(&mut self, spots: &[Spot]) {
-        let nodes: BTreeSet<u32> = spots.iter().map(|spot| spot.node).collect();
-        for node in nodes {
-            self.pool.refresh(self.now, node);
-            self.pool.touch_claims(node);
-        }
     }
 
     pub(super) fn drain(&mut self, target: DrainTarget, drain: Drain, by: &str, effects: &mut Vec<Effect>) {

@@ -31,7 +31,7 @@ impl Scheduler {
         request: Request,
         effects: &mut Vec<Effect>,
     ) {
-        match self.check(account, origin, &request) {
+        match self.check(&user, account, origin, &request) {
             Ok(leaf) => self.admit(user, leaf, origin, request, effects),
             Err(refusal) => {
                 effects.push(Effect::Audit(format!("request of user {user:?} is refused: {refusal}")));
@@ -41,7 +41,7 @@ impl Scheduler {
     }
 
     /// Returns the account's position, or why the request is refused.
-    fn check(&self, account: &str, origin: Option<NodeId>, request: &Request) -> Result<u32, Refusal> {
+    fn check(&self, user: &str, account: &str, origin: Option<NodeId>, request: &Request) -> Result<u32, Refusal> {
         well_formed(request).map_err(Refusal::Malformed)?;
         if request.locality == Locality::Local && origin.and_then(|own| self.pool.node_at(own)).is_none() {
             return Err(Refusal::Malformed("`local` is for a program on a node of the cluster"));
@@ -74,6 +74,9 @@ impl Scheduler {
         let allowed = self.policy.accounts[leaf as usize].priorities;
         if request.priority < allowed.0 || request.priority > allowed.1 {
             return Err(Refusal::Priority { account: account.to_owned(), allowed });
+        }
+        if let Some(name) = &request.reservation {
+            self.check_reservation(name, user, leaf)?;
         }
         self.check_most(leaf, request)?;
         Ok(leaf)

@@ -5,12 +5,16 @@ use super::pass::Stop;
 use crate::charge::Usage;
 use crate::effect::LeasedDevice;
 use crate::ids::{ClassId, JobId};
+use crate::input::Reservation;
 use crate::job::Job;
 use crate::phase::Phase;
 use crate::request::Locality;
 use crate::search::{Layout, PartDemand};
 use crate::time::Millis;
 use std::cmp::Ordering;
+
+/// Devices of a class that are looked at for the name of a reservation that has them.
+const SET_ASIDE_MAX: usize = 64;
 
 /// The reason for a job's wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +37,24 @@ pub enum WaitReason {
     },
     /// The free devices are guaranteed to other accounts, and its limit is longer than a quantum.
     Guarantee,
+    /// It names a reservation that has not begun, or that there is no longer.
+    Reservation {
+        /// The reservation.
+        name: String,
+        /// Its state.
+        state: ReservationState,
+    },
+    /// Enough devices are free, but a reservation that is for others has them during its limit.
+    Reserved {
+        /// The reservation.
+        name: String,
+        /// The model of its first choice.
+        model: String,
+        /// How many it needs of it.
+        needed: u64,
+        /// How many of it are free for as long as its limit.
+        free: u64,
+    },
     /// Too few devices that suit are free and not set aside during its limit, or not where it needs them.
     Devices {
         /// The model of its first choice.
@@ -60,6 +82,17 @@ pub enum WaitReason {
         /// The most that such a node has left.
         free: u64,
     },
+}
+
+/// The state of a reservation that a job names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReservationState {
+    /// It has not begun.
+    Ahead,
+    /// It has begun, and too few of its devices are free.
+    Full,
+    /// It is over, or was removed.
+    Gone,
 }
 
 /// A job as it is now.
@@ -168,7 +201,10 @@ impl Scheduler {
             Err(Some(Stop::Running(account))) => WaitReason::Running { account: self.account_name(account) },
             Err(Some(Stop::Most(account))) => WaitReason::Most { account: self.account_name(account) },
             Err(Some(Stop::Guarantee)) => WaitReason::Guarantee,
-            Err(None) | Ok(_) => self.missing_devices(job),
+            Err(None) | Ok(_) => match &job.request.reservation {
+                Some(name) => WaitReason::Reservation { name: name.clone(), state: self.reservation_state(name) },
+                None => self.missing_devices(job),
+            },
         }
     }
 
@@ -183,11 +219,23 @@ impl Scheduler {
         };
         let short = |part: &&PartDemand| u64::from(part.count.least) * chunks > self.free_for(job, part.class, until);
         let parts = shape.choices.first().map_or(&[][..], |choice| choice);
-        if let Some(part) = parts.iter().find(short) {
-            return missing(part);
+        let lacking = parts.iter().find(short);
+        let beside = parts.iter().filter(|_| lacking.is_none()).find_map(|part| self.missing_beside(job, part));
+        if let Some(beside) = beside {
+            return beside;
         }
-        let beside = parts.iter().find_map(|part| self.missing_beside(job, part));
-        beside.or_else(|| parts.first().map(missing)).unwrap_or(WaitReason::NoSuchDevices)
+        let part = lacking.or(parts.first());
+        let reserved = part.and_then(|part| self.reserved_to_others(job, part.class, until));
+        // Where enough are free elsewhere, reservations are the reason if no job holds any.
+        let is_used = part.map(|part| &self.pool.index[part.class.index()]).is_some_and(|of| of.whole < of.sound);
+        match (part.map(missing), reserved) {
+            (Some(WaitReason::Devices { model, needed, free }), Some((name, more)))
+                if needed <= free + more && (free < needed || !is_used) =>
+            {
+                WaitReason::Reserved { name, model, needed, free }
+            }
+            (reason, _) => reason.unwrap_or(WaitReason::NoSuchDevices),
+        }
     }
 
     /// Returns how many devices of a class are free for a job until a time, with those that are kept for itself.
@@ -227,5 +275,38 @@ impl Scheduler {
             return Some(WaitReason::HostMemory { model, needed: needed.0, free: memory });
         }
         (cores < needed.1).then_some(WaitReason::Cores { model, needed: needed.1, free: cores })
+    }
+
+    /// Returns a reservation that has free devices of a class until then which are for others, and how many: of
+    /// [`SET_ASIDE_MAX`] devices that are set aside so early.
+    fn reserved_to_others(&self, job: &Job, class: ClassId, until: Millis) -> Option<(String, u64)> {
+        let set_aside = self.pool.index[class.index()].set_aside_before(until).take(SET_ASIDE_MAX);
+        let (mut name, mut count) = (None, 0);
+        for spot in set_aside {
+            self.pool.step();
+            let device = self.pool.device(spot);
+            let windows = device.windows.iter().filter(|window| window.starts < until && window.ends > self.now);
+            let of_others = windows.filter_map(|window| self.reservations.get(&window.id)).map(|(of, _)| of);
+            if let Some(reservation) = of_others.min_by_key(|of| of.starts).filter(|of| !self.is_open_to(of, job)) {
+                name.get_or_insert_with(|| reservation.name.clone());
+                count += 1;
+            }
+        }
+        // Of more than were looked at, as many as are needed may be set aside.
+        name.map(|name| (name, if count == SET_ASIDE_MAX { u64::MAX / 2 } else { count as u64 }))
+    }
+
+    /// Whether a job may start on devices of a reservation now.
+    fn is_open_to(&self, reservation: &Reservation, job: &Job) -> bool {
+        reservation.starts <= self.now && self.is_for_job(reservation, job)
+    }
+
+    fn reservation_state(&self, name: &str) -> ReservationState {
+        let named = self.reservations.values().map(|(of, _)| of).filter(|of| of.name == name);
+        match named.map(|of| of.starts).min() {
+            None => ReservationState::Gone,
+            Some(starts) if starts <= self.now => ReservationState::Full,
+            Some(_) => ReservationState::Ahead,
+        }
     }
 }

@@ -42,11 +42,11 @@ pub enum Forecast {
 }
 
 impl Scheduler {
-    /// Returns what would happen to a request. The scheduler is a snapshot: a clone, which the driver makes outside of its lock.
+    /// Returns what would happen to a user's request. The scheduler is a snapshot: a clone, which the driver makes outside of its lock.
     #[must_use]
-    pub fn what_if(mut self, account: &str, origin: Option<NodeId>, request: Request) -> Forecast {
+    pub fn what_if(mut self, user: &str, account: &str, origin: Option<NodeId>, request: Request) -> Forecast {
         let mut effects = Vec::new();
-        let input = Input::Ask { user: String::new(), account: account.to_owned(), origin, request };
+        let input = Input::Ask { user: user.to_owned(), account: account.to_owned(), origin, request };
         self.apply(self.now, input, &mut effects);
         let mut asked = None;
         for effect in &effects {

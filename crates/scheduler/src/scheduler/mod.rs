@@ -11,6 +11,8 @@ mod leases;
 mod nodes;
 mod pass;
 mod promises;
+mod reservable;
+mod reservations;
 mod reserved;
 mod saving;
 mod timers;
@@ -28,8 +30,9 @@ use crate::pool::{Pool, Spot};
 use crate::search::Search;
 use crate::shapes::{Shapes, classes_of};
 use crate::time::Millis;
-pub use explain::{Explanation, JobView, WaitReason};
+pub use explain::{Explanation, JobView, ReservationState, WaitReason};
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
+pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
 pub use view::DeviceState;
 
@@ -188,8 +191,8 @@ impl Scheduler {
             Input::AccountAdded(account) => self.add_account(*account),
             Input::PathTimes(times) => self.pool.path_times = times,
             Input::MonthBegan => self.accounts.begin_month(self.now),
-            Input::Reserve { reservation, by } => self.reserve(reservation, &by, effects),
-            Input::Unreserve { id, by } => self.unreserve(id, &by, effects),
+            Input::Reserve(reservation) => self.reserve(*reservation, effects),
+            Input::Unreserve(id) => self.remove_reservation(id),
             Input::Drain { target, by_time, end, reason, by } => {
                 self.drain(target, Drain { by_time, end, reason }, &by, effects);
             }

@@ -6,7 +6,6 @@ use crate::ids::JobId;
 use crate::input::DrainTarget;
 use crate::node::NodeDescription;
 use crate::phase::{Hold, Phase};
-use crate::pool::Window;
 use accord_types::{DeviceId, NodeId};
 use std::collections::BTreeSet;
 
@@ -50,15 +49,7 @@ impl Scheduler {
             device.drained = self.drains.get(&DrainTarget::Device(id)).map(|drain| drain.by_time);
             device.faulty = quarantined.contains_key(&id) || used.contains(&id);
         }
-        let node = node.id;
-        for (reservation, spots) in self.reservations.values_mut() {
-            let window = Window { id: reservation.id, starts: reservation.starts, ends: reservation.ends };
-            for &device in reservation.devices.iter().filter(|device| device.node == node) {
-                let Some(spot) = self.pool.spot(device).filter(|spot| !spots.contains(spot)) else { continue };
-                spots.push(spot);
-                self.pool.device_mut(spot).windows.push(window);
-            }
-        }
+        self.reserve_devices_of(at);
     }
 
     /// A node is lost, or has left and holds nothing any more.

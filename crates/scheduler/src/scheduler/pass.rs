@@ -113,10 +113,12 @@ impl Scheduler {
     fn fits_somewhere(&self, shape: usize) -> bool {
         let shape = self.shapes.get(shape);
         let search = self.search(shape, shape.key.own);
-        shape.choices.iter().any(|choice| {
-            self.pool.step();
-            search.may_fit(choice) && (search.fits_by_count(choice) || search.find(choice).is_some())
-        })
+        // Jobs that name a reservation are looked at for its devices alone.
+        shape.key.request.reservation.is_none()
+            && shape.choices.iter().any(|choice| {
+                self.pool.step();
+                search.may_fit(choice) && (search.fits_by_count(choice) || search.find(choice).is_some())
+            })
     }
 
     /// Returns the first job in order among the first ones of fitting shapes, and those whose reserved devices may be free.
@@ -212,6 +214,9 @@ impl Scheduler {
                 Ok(()) => return Ok((choice, picks)),
                 Err(stop) => return Err(Some(stop)),
             }
+        }
+        if job.request.reservation.is_some() {
+            return Err(None);
         }
         let (mut stop, mut choices) = (None, &shape.choices[..]);
         for &count in &shape.of_alternative {

@@ -61,7 +61,7 @@ impl Scheduler {
     /// Returns the earliest start of all choices; the first choice among equals.
     pub(super) fn plan(&mut self, id: JobId) -> Option<(Vec<PartDemand>, Plan)> {
         self.pool.settle_chunks();
-        let job = self.jobs.get(&id)?;
+        let job = self.jobs.get(&id).filter(|job| job.request.reservation.is_none())?;
         let shape = self.shapes.get(job.shape);
         let planner =
             Planner { pool: &self.pool, origin: job.origin, nodes: shape.nodes.as_ref(), layout: shape.layout };

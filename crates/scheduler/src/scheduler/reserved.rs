@@ -1,4 +1,4 @@
-//! Starts on devices of a reservation, by jobs of the accounts that it is for.
+//! Starts on devices of a reservation, by jobs of the accounts and users that it is for.
 
 use super::Scheduler;
 use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const MEMBERS_JOBS_MAX: usize = 64;
 
 impl Scheduler {
-    /// Returns jobs that may start on devices of a reservation that is for their accounts.
+    /// Returns jobs that may start on devices of a reservation that is for them.
     pub(super) fn reserved_candidates(&self) -> Vec<JobId> {
         let mut found = Vec::new();
         for (reservation, spots) in self.open_reservations() {
@@ -21,9 +21,17 @@ impl Scheduler {
                 continue;
             }
             for leaf in self.accounts.leaves() {
-                if self.is_for(reservation, leaf) {
-                    let queue = self.accounts.get(leaf).queue.iter().take(MEMBERS_JOBS_MAX);
-                    found.extend(queue.map(|turn| turn.job));
+                let queue = &self.accounts.get(leaf).queue;
+                if queue.is_empty() {
+                    continue;
+                }
+                let jobs = queue.iter().take(MEMBERS_JOBS_MAX).map(|turn| turn.job);
+                if self.is_for_account(reservation, leaf) {
+                    found.extend(jobs);
+                } else if !reservation.members.users.is_empty() {
+                    let is_member =
+                        |id: &JobId| self.jobs.get(id).is_some_and(|job| reservation.members.users.contains(&job.user));
+                    found.extend(jobs.filter(is_member));
                 }
             }
         }
@@ -34,17 +42,12 @@ impl Scheduler {
         self.open_reservations.iter().filter_map(|id| self.reservations.get(id))
     }
 
-    /// Whether a reservation is for an account: it names the account or one above.
-    pub(super) fn is_for(&self, reservation: &Reservation, account: u32) -> bool {
-        let named = |name: &String| self.accounts.named(name);
-        reservation.accounts.iter().filter_map(named).any(|at| self.accounts.get(account).path.contains(&at))
-    }
-
-    /// Returns what a job can start with on devices of a reservation that is for its account.
+    /// Returns what a job can start with on devices of a reservation that is for it: of the one that it names, if it names one.
     pub(super) fn reserved_fit(&self, job: &Job) -> Option<(Vec<PartDemand>, Vec<Pick>)> {
         let shape = self.shapes.get(job.shape);
         for (reservation, spots) in self.open_reservations() {
-            if !self.is_for(reservation, job.account) {
+            let is_named = job.request.reservation.as_ref().is_none_or(|name| *name == reservation.name);
+            if !is_named || !self.is_for_job(reservation, job) {
                 continue;
             }
             let until = self.now.plus(job.lease_ms(self.policy.quantum()));
@@ -61,7 +64,7 @@ impl Scheduler {
                 if self.accounts.beyond_most(job.account, &demand).is_some() {
                     continue;
                 }
-                let picks = self.picks_within(shape.layout, choice, &free);
+                let picks = self.picks_within(shape.layout, job.origin, choice, &free);
                 if let Some(picks) = picks.filter(|picks| carries(&self.pool, choice, picks)) {
                     return Some((choice.clone(), picks));
                 }
@@ -71,15 +74,28 @@ impl Scheduler {
     }
 
     /// Returns the first of some free devices that are enough, with the least counts.
-    fn picks_within(&self, layout: Layout, choice: &[PartDemand], free: &[Spot]) -> Option<Vec<Pick>> {
+    fn picks_within(
+        &self,
+        layout: Layout,
+        origin: Option<u32>,
+        choice: &[PartDemand],
+        free: &[Spot],
+    ) -> Option<Vec<Pick>> {
         let of = |part: &PartDemand, spots: &[Spot], count: u32| -> Option<Vec<Spot>> {
             let of_class = spots.iter().copied().filter(|&spot| self.pool.device(spot).class == part.class);
             let first: Vec<Spot> = of_class.take(count as usize).collect();
             (first.len() == count as usize).then_some(first)
         };
+        let own: Vec<Spot>;
         let mut picks = Vec::new();
         match layout {
-            Layout::Any(Locality::OwnFirst | Locality::Pack | Locality::Near) => {
+            Layout::Any(locality @ (Locality::OwnFirst | Locality::Pack | Locality::Near | Locality::Local)) => {
+                let free = if locality == Locality::Local {
+                    own = free.iter().copied().filter(|spot| Some(spot.node) == origin).collect();
+                    &own
+                } else {
+                    free
+                };
                 for (at, part) in choice.iter().enumerate() {
                     let spots = of(part, free, part.count.least)?;
                     picks.extend(spots.into_iter().map(|spot| pick_of(&self.pool, choice, at, spot)));
@@ -106,7 +122,29 @@ impl Scheduler {
                 }
                 picks.sort_by_key(|pick| (pick.part, pick.spot));
             }
-            Layout::Any(_) | Layout::Chunks(_) => return None,
+            Layout::Chunks(chunks) => {
+                let mut by_node: BTreeMap<u32, Vec<Spot>> = BTreeMap::new();
+                for &spot in free {
+                    by_node.entry(spot.node).or_default().push(spot);
+                }
+                let mut left = chunks;
+                for mut spots in by_node.into_values() {
+                    while left > 0 {
+                        let parts = choice.iter().map(|part| of(part, &spots, part.count.least));
+                        let Some(parts) = parts.collect::<Option<Vec<Vec<Spot>>>>() else { break };
+                        left -= 1;
+                        for (at, taken) in parts.into_iter().enumerate() {
+                            spots.retain(|spot| !taken.contains(spot));
+                            picks.extend(taken.into_iter().map(|spot| pick_of(&self.pool, choice, at, spot)));
+                        }
+                    }
+                }
+                if left > 0 {
+                    return None;
+                }
+                picks.sort_by_key(|pick| (pick.part, pick.spot));
+            }
+            Layout::Any(_) => return None,
         }
         Some(picks)
     }

@@ -4,7 +4,7 @@ use super::{Drain, Scheduler, Timer};
 use crate::accounts::Accounts;
 use crate::amount::Amount;
 use crate::ids::{ClassId, JobId, ReservationId};
-use crate::input::{DrainTarget, Reservation};
+use crate::input::{Members, Reservation};
 use crate::job::{Grant, Job};
 use crate::node::NodeDescription;
 use crate::phase::{Hold, Phase};
@@ -12,7 +12,7 @@ use crate::policy::Policy;
 use crate::pool::Holder;
 use crate::saved::{
     SavedAccount, SavedClass, SavedCounters, SavedDrain, SavedGrant, SavedHolds, SavedJob, SavedReservation,
-    SavedScheduler, SavedSite,
+    SavedScheduler, SavedSite, SavedTarget,
 };
 use crate::time::Millis;
 use accord_types::NodeId;
@@ -128,19 +128,18 @@ impl Scheduler {
     #[must_use]
     pub fn saved_site(&self) -> SavedSite {
         let drains = self.drains.iter().map(|(target, drain)| {
-            let (node, ordinal) = match *target {
-                DrainTarget::Node(node) => (node.0, None),
-                DrainTarget::Device(device) => (device.node.0, Some(device.ordinal)),
-            };
+            let SavedTarget { node, ordinal } = (*target).into();
             SavedDrain { node, ordinal, by_time: drain.by_time.0, end: drain.end, reason: drain.reason.clone() }
         });
         let reservations = self.reservations.values().map(|(reservation, _)| SavedReservation {
             id: reservation.id.0,
             name: reservation.name.clone(),
-            devices: reservation.devices.iter().map(|device| (*device).into()).collect(),
+            devices: (&reservation.devices).into(),
             starts: reservation.starts.0,
             ends: reservation.ends.0,
-            accounts: reservation.accounts.clone(),
+            accounts: reservation.members.accounts.clone(),
+            users: reservation.members.users.clone(),
+            end_jobs: reservation.end_jobs,
         });
         SavedSite {
             paused: self.paused,
@@ -204,19 +203,26 @@ impl Scheduler {
             let drain = Drain { by_time: Millis(drain.by_time), end: drain.end, reason: drain.reason };
             self.drain(target, drain, "", &mut effects);
         }
+        let reservations = saved.reservations.len();
         for saved in saved.reservations {
             let reservation = Reservation {
                 id: ReservationId(saved.id),
                 name: saved.name,
-                devices: saved.devices.into_iter().map(Into::into).collect(),
+                devices: saved.devices.into(),
                 starts: Millis(saved.starts),
                 ends: Millis(saved.ends),
-                accounts: saved.accounts,
+                members: Members { accounts: saved.accounts, users: saved.users },
+                end_jobs: saved.end_jobs,
             };
-            self.reserve(reservation, "", &mut effects);
+            if reservation.end_jobs {
+                // Jobs are not restored yet. Those of others end with the next input if it has begun meanwhile.
+                self.timers.insert((reservation.starts.max(self.now), Timer::Window(reservation.id)));
+            }
+            self.reserve(reservation, &mut effects);
         }
         self.quarantined = saved.quarantined.into_iter().map(|(device, why)| (device.into(), why)).collect();
-        self.site_changed = false;
+        // Those that were over meanwhile are gone.
+        self.site_changed = self.reservations.len() < reservations;
     }
 
     fn restore_waiting(&mut self, saved: SavedJob) -> Result<(), String> {

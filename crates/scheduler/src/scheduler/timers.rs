@@ -19,7 +19,7 @@ impl Scheduler {
                     self.settling.remove(&leaf);
                     self.touch(leaf);
                 }
-                Timer::Window(id) => self.window_changes(id),
+                Timer::Window(id) => self.window_changes(id, effects),
                 Timer::Drain(target) => self.drain_is_due(target, effects),
                 Timer::Lease(job) => self.lease_is_over(job, effects),
                 Timer::Warn(job) => self.warn(job, effects),
@@ -62,7 +62,7 @@ impl Scheduler {
         let set_aside = grants.any(|grant| {
             let own = |id| {
                 let known = self.reservations.get(&id);
-                known.is_some_and(|(reservation, _)| self.is_for(reservation, job.account))
+                known.is_some_and(|(reservation, _)| self.is_for_job(reservation, job))
             };
             self.pool.is_set_aside(grant.spot, self.now, renewed, own)
         });

@@ -1,6 +1,6 @@
 //! What tools show beside single jobs: the order of waiting jobs, devices by state, charges.
 
-use super::{Scheduler, WaitReason};
+use super::{ReservationState, Scheduler, WaitReason};
 use crate::charge::Rate;
 use crate::class::DeviceClass;
 use crate::effect::{DevicesOnNode, LeasedDevice};
@@ -223,6 +223,14 @@ impl Scheduler {
     }
 }
 
+fn free_text(free: u64) -> String {
+    match free {
+        0 => "none is".to_owned(),
+        1 => "1 is".to_owned(),
+        more => format!("{more} are"),
+    }
+}
+
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -234,13 +242,24 @@ impl fmt::Display for WaitReason {
             Self::Guarantee => {
                 f.write_str("the free devices are guaranteed to other accounts, and its limit is longer than a quantum")
             }
+            Self::Reservation { name, state: ReservationState::Ahead } => {
+                write!(f, "its reservation {name} has not begun")
+            }
+            Self::Reservation { name, state: ReservationState::Full } => {
+                write!(f, "too few devices of its reservation {name} are free")
+            }
+            Self::Reservation { name, state: ReservationState::Gone } => {
+                write!(f, "its reservation {name} is over; cancel the job, or name another one")
+            }
+            Self::Reserved { name, model, needed, free } => {
+                let model = if model.is_empty() { "such devices" } else { model };
+                let free_text = free_text(*free);
+                write!(f, "it needs {needed} of {model}, and {free_text} free for as long as its limit: ")?;
+                write!(f, "the reservation {name} has others")
+            }
             Self::Devices { model, needed, free } => {
                 let model = if model.is_empty() { "such devices" } else { model };
-                let free_text = match free {
-                    0 => "none is".to_owned(),
-                    1 => "1 is".to_owned(),
-                    more => format!("{more} are"),
-                };
+                let free_text = free_text(*free);
                 write!(f, "it needs {needed} of {model}, and {free_text} free for as long as its limit")?;
                 if free >= needed { f.write_str(", elsewhere or kept for other jobs") } else { Ok(()) }
             }

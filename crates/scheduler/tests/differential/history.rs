@@ -3,12 +3,14 @@
 use crate::random::Random;
 use accord_scheduler::amount::Amount;
 use accord_scheduler::class::{ClassFilter, DeviceClass};
-use accord_scheduler::input::Reservation;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::path_class::{PathClass, PathTimesByClass};
 use accord_scheduler::policy::{Account, Quota};
 use accord_scheduler::request::{Alternative, Count, Locality, Part, Take};
-use accord_scheduler::{AccountId, DrainTarget, Effect, Input, JobId, Millis, Policy, Request, ReservationId};
+use accord_scheduler::{
+    AccountId, DrainTarget, Effect, Input, JobId, Members, Millis, Policy, Request, Reservation, ReservationId,
+    ReservedDevices,
+};
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +25,8 @@ impl Random {
 }
 
 const GIB: u64 = 1 << 30;
+const USERS: [&str; 3] = ["eva", "tom", "uli"];
+const RESERVATIONS: [&str; 2] = ["course", "service"];
 
 /// What the driver of a history knows: it plays users, agents and administrators.
 pub(crate) struct History {
@@ -311,23 +315,37 @@ impl History {
     }
 
     fn reserve(&mut self) -> Input {
-        let by = "root".to_owned();
         if self.random.one_in(3) {
-            return Input::Unreserve { id: ReservationId(self.random.below(self.reservations.max(1))), by };
+            return Input::Unreserve(ReservationId(self.random.below(self.reservations.max(1))));
         }
-        let devices: BTreeSet<DeviceId> = (0..1 + self.random.below(4)).filter_map(|_| self.some_device()).collect();
+        let by = |device: DeviceId, whole: bool| {
+            if whole { DrainTarget::Node(device.node) } else { DrainTarget::Device(device) }
+        };
+        let mut devices = BTreeSet::new();
+        for _ in 0..1 + self.random.below(4) {
+            let whole = self.random.one_in(6);
+            devices.extend(self.some_device().map(|device| by(device, whole)));
+        }
+        let devices = match self.random.one_in(16) {
+            true => ReservedDevices::All,
+            false => ReservedDevices::Listed(devices.into_iter().collect()),
+        };
         let starts = self.now.plus(self.random.below(60_000));
         let id = ReservationId(if self.random.one_in(4) { 0 } else { self.reservations });
         self.reservations += 1;
         let reservation = Reservation {
             id,
-            name: "service".to_owned(),
-            devices: devices.into_iter().collect(),
+            name: self.random.pick(&RESERVATIONS).to_owned(),
+            devices,
             starts,
             ends: starts.plus(self.random.below(40_000)),
-            accounts: if self.random.one_in(2) { vec![self.random.pick(&self.accounts)] } else { Vec::new() },
+            members: Members {
+                accounts: if self.random.one_in(2) { vec![self.random.pick(&self.accounts)] } else { Vec::new() },
+                users: if self.random.one_in(4) { vec![self.random.pick(&USERS).to_owned()] } else { Vec::new() },
+            },
+            end_jobs: self.random.one_in(3),
         };
-        Input::Reserve { reservation, by }
+        Input::Reserve(Box::new(reservation))
     }
 
     fn ask(&mut self) -> Input {
@@ -336,7 +354,8 @@ impl History {
             self.askers.insert(account.clone());
         }
         let origin = (!self.random.one_in(3)).then(|| NodeId(self.random.below(self.nodes.len() as u64) as u32));
-        Input::Ask { user: "u".to_owned(), account, origin, request: self.request() }
+        let user = self.random.pick(&USERS).to_owned();
+        Input::Ask { user, account, origin, request: self.request() }
     }
 
     fn request(&mut self) -> Request {
@@ -379,6 +398,9 @@ impl History {
         }
         if self.random.one_in(16) {
             request.only_nodes.extend(["n1".to_owned(), "n2".to_owned()]);
+        }
+        if self.random.one_in(8) {
+            request.reservation = Some(self.random.pick(&RESERVATIONS).to_owned());
         }
         request.limit_ms = (!self.random.one_in(4)).then(|| 1_000 + 5_000 * self.random.below(12));
         request.wait_ms = self.random.one_in(6).then(|| self.random.below(60_000));

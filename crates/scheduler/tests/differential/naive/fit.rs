@@ -93,7 +93,7 @@ impl Naive {
     }
 
     pub(super) fn is_reserved(reservation: &Reservation, device: DeviceId) -> bool {
-        reservation.devices.contains(&device)
+        reservation.devices.covers(device)
     }
 
     pub(super) fn deadline(&self, device: DeviceId) -> Millis {
@@ -189,6 +189,9 @@ impl Naive {
         }
         if let Some((choice, picks)) = self.reserved_fit(job) {
             return self.allowed(job, &choice, &picks).then_some((choice, picks));
+        }
+        if job.request.reservation.is_some() {
+            return None;
         }
         for alternative in &job.request.alternatives {
             let fits = self
@@ -380,18 +383,21 @@ impl Naive {
         self.touch(account);
     }
 
-    /// Whether a reservation is for an account or one above.
-    pub(super) fn is_for(&self, reservation: &Reservation, account: usize) -> bool {
-        let path = self.path(account);
-        path.into_iter().any(|above| reservation.accounts.contains(&self.policy.accounts[above].name))
+    /// Whether a reservation is for a user, or for an account or one above.
+    pub(super) fn is_for(&self, reservation: &Reservation, user: &str, account: usize) -> bool {
+        let Members { accounts, users } = &reservation.members;
+        let mut path = self.path(account).into_iter();
+        users.iter().any(|member| member == user)
+            || path.any(|above| accounts.contains(&self.policy.accounts[above].name))
     }
 
-    /// What a job can start with on devices of a reservation that is for its account.
+    /// What a job can start with on devices of a reservation that is for it.
     fn reserved_fit(&self, job: &NJob) -> Option<Fit> {
         let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
         for reservation in self.reservations.values() {
             let begun = reservation.starts <= self.now && self.now < reservation.ends;
-            if !begun || !self.is_for(reservation, job.account) {
+            let named = job.request.reservation.as_ref().is_none_or(|name| *name == reservation.name);
+            if !begun || !named || !self.is_for(reservation, &job.user, job.account) {
                 continue;
             }
             let free: Vec<At> = self
@@ -421,8 +427,8 @@ impl Naive {
                     parts.collect::<Option<Vec<Picks>>>().map(|parts| parts.concat())
                 };
                 let picks = match (job.request.locality, job.request.nodes) {
-                    (Locality::Local, _) => None,
-                    _ if job.request.per_rank => None,
+                    (Locality::Local, _) => job.origin.and_then(|own| all(Some(own), 1)),
+                    _ if job.request.per_rank => self.ranks_within(&free, &choice, job.request.ranks),
                     (_, Some(nodes)) => {
                         let chunks = (0..self.nodes.len()).filter_map(|node| all(Some(node), nodes));
                         let chunks: Vec<Picks> = chunks.take(nodes as usize).collect();
@@ -441,5 +447,28 @@ impl Naive {
             }
         }
         None
+    }
+
+    /// Free devices for each of some ranks, of one node each: as many ranks on the first node as fit, and so on.
+    fn ranks_within(&self, free: &[At], choice: &[Want], ranks: u32) -> Option<Picks> {
+        let (mut left, mut picks, mut ranks) = (free.to_vec(), Picks::new(), ranks);
+        for node in 0..self.nodes.len() {
+            while ranks > 0 {
+                let mut of_rank = Picks::new();
+                for (part, want) in choice.iter().enumerate() {
+                    let there = left.iter().filter(|at| at.0 == node);
+                    let of_class = there.filter(|at| self.nodes[at.0].devices[at.1].class == want.class);
+                    of_rank.extend(of_class.take(want.least as usize).map(|&at| (part, at)));
+                }
+                if of_rank.len() < choice.iter().map(|want| want.least as usize).sum() {
+                    break;
+                }
+                left.retain(|at| !of_rank.iter().any(|(_, taken)| taken == at));
+                picks.extend(of_rank);
+                ranks -= 1;
+            }
+        }
+        picks.sort_unstable();
+        (ranks == 0).then_some(picks)
     }
 }

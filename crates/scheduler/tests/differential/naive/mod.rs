@@ -9,13 +9,12 @@ use crate::naive_place::{At, NDevice, NNode, Picks, Vacancies, Want};
 use accord_scheduler::amount::{Amount, WHOLE};
 use accord_scheduler::arithmetic::{charge, decayed, share};
 use accord_scheduler::class::{ClassFilter, DeviceClass};
-use accord_scheduler::input::Reservation;
 use accord_scheduler::path_class::PathTimesByClass;
 use accord_scheduler::policy::{Quota, RELEASE_MS};
 use accord_scheduler::request::{Alternative, Locality, Part, Take};
 use accord_scheduler::{
-    DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Millis, Policy, RELEASE_EXPECTED_MS, Refusal, Request,
-    ReservationId, SETTLE_MS, SlipCause,
+    DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Members, Millis, Policy, RELEASE_EXPECTED_MS, Refusal,
+    Request, Reservation, ReservationId, SETTLE_MS, SlipCause,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::cmp::Ordering;
@@ -63,6 +62,7 @@ pub(crate) struct NPromise {
 #[derive(Clone, Debug)]
 pub(crate) struct NJob {
     pub(crate) id: JobId,
+    pub(crate) user: String,
     pub(crate) account: usize,
     pub(crate) request: Request,
     pub(crate) origin: Option<usize>,
@@ -117,6 +117,8 @@ pub(crate) struct Naive {
     /// The first job beyond all guarantees.
     head: Option<JobId>,
     reservations: BTreeMap<ReservationId, Reservation>,
+    /// Reservations that are still to begin.
+    ahead: BTreeSet<ReservationId>,
     drains: BTreeMap<DrainTarget, (Millis, bool)>,
     due_drains: BTreeSet<DrainTarget>,
     quarantined: BTreeSet<DeviceId>,
@@ -139,6 +141,7 @@ impl Naive {
             paused: false,
             head: None,
             reservations: BTreeMap::new(),
+            ahead: BTreeSet::new(),
             drains: BTreeMap::new(),
             due_drains: BTreeSet::new(),
             quarantined: BTreeSet::new(),
@@ -153,7 +156,7 @@ impl Naive {
             Input::NodeJoined(description) => self.join(&description, effects),
             Input::NodeLost(node) => self.down(node, NHold::Lost, effects),
             Input::NodeLeft(node) => self.down(node, NHold::Freed, effects),
-            Input::Ask { account, origin, request, .. } => self.ask(&account, origin, request, effects),
+            Input::Ask { user, account, origin, request } => self.ask(user, &account, origin, request, effects),
             Input::Cancel { job, by } => self.finish(job, EndCause::Cancelled { by }, effects),
             Input::Ended { job } => self.finish(job, EndCause::Done, effects),
             Input::Hold { job, held } => {
@@ -203,14 +206,23 @@ impl Naive {
             }
             Input::PathTimes(times) => self.path_times = times,
             Input::MonthBegan => (0..self.accounts.len()).for_each(|account| self.settle(account)),
-            Input::Reserve { reservation, .. } => {
-                self.reservations.remove(&reservation.id);
+            Input::Reserve(reservation) => {
+                let id = reservation.id;
+                self.reservations.remove(&id);
+                self.ahead.remove(&id);
                 if reservation.ends > self.now && reservation.ends > reservation.starts {
-                    self.reservations.insert(reservation.id, reservation);
+                    let begun = reservation.starts <= self.now;
+                    self.reservations.insert(id, *reservation);
+                    if begun {
+                        self.begin(id, effects);
+                    } else {
+                        self.ahead.insert(id);
+                    }
                 }
             }
-            Input::Unreserve { id, .. } => {
+            Input::Unreserve(id) => {
                 self.reservations.remove(&id);
+                self.ahead.remove(&id);
             }
             Input::Drain { target, by_time, end, .. } => {
                 self.drains.insert(target, (by_time, end));
@@ -254,6 +266,7 @@ impl Naive {
             all.extend(account.settle_at.map(|time| (time, 0, at as u64)));
         }
         all.extend(self.reservations.values().map(|reservation| (reservation.ends, 1, reservation.id.0)));
+        all.extend(self.ahead.iter().map(|id| (self.reservations[id].starts, 1, id.0)));
         for (at, target) in self.drains.keys().enumerate() {
             if self.due_drains.contains(target) {
                 all.push((self.drains[target].0, 2, at as u64));
@@ -282,7 +295,12 @@ impl Naive {
                     self.touch(id as usize);
                 }
                 1 => {
-                    self.reservations.remove(&ReservationId(id));
+                    let id = ReservationId(id);
+                    if self.ahead.remove(&id) && self.reservations[&id].ends > self.now {
+                        self.begin(id, effects);
+                    } else {
+                        self.reservations.remove(&id);
+                    }
                 }
                 2 => {
                     let target = *self.drains.keys().nth(id as usize).unwrap();
@@ -312,6 +330,23 @@ impl Naive {
         }
     }
 
+    /// A reservation begins: jobs of others on its devices end if it says so.
+    fn begin(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
+        let reservation = self.reservations[&id].clone();
+        if !reservation.end_jobs {
+            return;
+        }
+        let there = |job: &&NJob| {
+            let held = job.grants.iter().filter(|grant| grant.hold != NHold::Freed);
+            job.phase == NPhase::Running
+                && held.into_iter().any(|grant| Self::is_reserved(&reservation, grant.device))
+                && !self.is_for(&reservation, &job.user, job.account)
+        };
+        for job in self.jobs.values().filter(there).map(|job| job.id).collect::<Vec<_>>() {
+            self.end(job, EndCause::Reserved { name: reservation.name.clone() }, effects);
+        }
+    }
+
     fn warn(&mut self, id: JobId, effects: &mut Vec<Effect>) {
         let job = &self.jobs[&id];
         let renewed = job.ends.plus(self.policy.quantum());
@@ -334,7 +369,7 @@ impl Naive {
                 reservation.ends > self.now
                     && reservation.starts < renewed
                     && Self::is_reserved(reservation, grant.device)
-                    && !self.is_for(reservation, job.account)
+                    && !self.is_for(reservation, &job.user, job.account)
             });
             let claims = self.jobs.values().filter_map(|job| job.promise.as_ref());
             let claimed = claims.filter(|promise| promise.starts < renewed).any(|of| of.places.contains(&grant.at));
@@ -353,7 +388,14 @@ impl Naive {
         })
     }
 
-    fn ask(&mut self, account: &str, origin: Option<NodeId>, request: Request, effects: &mut Vec<Effect>) {
+    fn ask(
+        &mut self,
+        user: String,
+        account: &str,
+        origin: Option<NodeId>,
+        request: Request,
+        effects: &mut Vec<Effect>,
+    ) {
         let origin = origin.and_then(|own| self.nodes.iter().position(|node| node.id == own));
         if request.locality == Locality::Local && origin.is_none() {
             let why = "`local` is for a program on a node of the cluster";
@@ -386,6 +428,13 @@ impl Naive {
         if !(allowed.0..=allowed.1).contains(&request.priority) {
             return effects.push(Effect::Refused(Refusal::Priority { account: account.to_owned(), allowed }));
         }
+        if let Some(name) = &request.reservation {
+            let named: Vec<&Reservation> = self.reservations.values().filter(|of| of.name == *name).collect();
+            if !named.iter().any(|of| self.is_for(of, &user, at)) {
+                let refusal = Refusal::Reservation { name: name.clone(), is_known: !named.is_empty() };
+                return effects.push(Effect::Refused(refusal));
+            }
+        }
         let never: Vec<_> =
             request.alternatives.iter().map(|alternative| self.never(at, &alternative.parts, &request)).collect();
         if never.iter().all(Option::is_some)
@@ -401,6 +450,7 @@ impl Naive {
             id,
             NJob {
                 id,
+                user,
                 account: at,
                 request,
                 origin,

@@ -452,6 +452,9 @@ impl Naive {
 
     /// The earliest start of a job beside the reserved starts of others, lower ranks than `ignored` left out. Jobs in `lent` end with their quantum.
     fn plan(&self, job: &NJob, ignored: u8, lent: &[JobId]) -> Option<Planned> {
+        if job.request.reservation.is_some() {
+            return None;
+        }
         let mut best: Option<Planned> = None;
         for choice in self.choices(job) {
             let times: BTreeMap<At, Millis> = self

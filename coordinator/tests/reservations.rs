@@ -1,0 +1,274 @@
+//! Reservations: what is in their way, their times by the wall clock, and jobs on their devices.
+
+// Other tests use the rest of it.
+#[allow(dead_code)]
+mod bench;
+mod requests;
+
+use accord_coordinator::cluster::{
+    ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NewReservation, Records, ReserveError,
+    ReservedTarget, Restart,
+};
+use accord_types::{DeviceId, NodeId, SessionId, SessionKey, SessionRequest};
+use bench::{KEY, registration};
+use requests::request;
+
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+/// 2026-12-01 00:00 UTC, a Tuesday.
+const DAY: u64 = 1_796_083_200_000;
+
+/// A coordinator with two nodes of two devices, at midnight.
+struct Site {
+    cluster: Cluster,
+    now: u64,
+    clients: u64,
+}
+
+impl Site {
+    fn new() -> Self {
+        let restart = Restart { now: Millis(0), unix_ms: DAY, epoch: 1 };
+        let cluster = Cluster::restore(Limits::default(), &Records::new(), restart).unwrap();
+        let mut site = Self { cluster, now: 0, clients: 0 };
+        // No agent is about to be back from before the coordinator's start.
+        site.pass(MINUTE);
+        site.join();
+        site
+    }
+
+    fn join(&mut self) {
+        for (link, name) in [(1, "h1"), (2, "h2")] {
+            self.give(Input::Register { link: LinkId(link), registration: registration(name) });
+        }
+    }
+
+    fn give(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.cluster.set_wall_clock(Millis(self.now), DAY + self.now);
+        self.cluster.handle(Millis(self.now), input, &mut effects);
+        self.cluster.check_invariants().unwrap();
+        drop(self.cluster.take_step());
+        effects
+    }
+
+    /// Time passes while agents say that they live.
+    fn pass(&mut self, ms: u64) -> Vec<Effect> {
+        let (mut effects, until) = (Vec::new(), self.now + ms);
+        while self.now < until {
+            self.now = until.min(self.now + 5_000);
+            for link in [1, 2] {
+                effects.extend(self.give(Input::Heartbeat { link: LinkId(link), sessions: Vec::new() }));
+            }
+            effects.extend(self.give(Input::Tick));
+        }
+        effects
+    }
+
+    fn check(&self, new: NewReservation) -> Result<NewReservation, ReserveError> {
+        self.cluster.check_reservation(Millis(self.now), new)
+    }
+
+    fn reserve(&mut self, new: NewReservation) {
+        let checked = self.check(new).unwrap();
+        self.give(Input::Reserve(Box::new(checked)));
+    }
+
+    /// A program of a user asks for devices. Returns its number as a client.
+    fn ask(&mut self, user: &str, devices: &str) -> (u64, Vec<Effect>) {
+        self.clients += 1;
+        let request = SessionRequest { devices: Some(devices.to_owned()), ..request("h1") };
+        let (client, key) = (ClientId(self.clients), key(self.clients));
+        (self.clients, self.give(Input::Open { client, request, key, user: user.to_owned() }))
+    }
+
+    fn session_devices(&self, session: SessionId) -> Vec<DeviceId> {
+        self.cluster.session(session).unwrap().lease.devices.clone()
+    }
+
+    fn times(&self) -> Vec<(String, String)> {
+        self.cluster.reservations(Millis(self.now), "").map(|of| (of.starts, of.ends)).collect()
+    }
+}
+
+fn key(program: u64) -> SessionKey {
+    let mut key = KEY;
+    key.0[..8].copy_from_slice(&program.to_le_bytes());
+    key
+}
+
+fn reservation(name: &str, devices: ReservedTarget, first: &str, lasts_ms: u64) -> NewReservation {
+    NewReservation {
+        name: name.to_owned(),
+        by: "admin root".to_owned(),
+        reason: "test".to_owned(),
+        devices,
+        accounts: Vec::new(),
+        users: Vec::new(),
+        end_jobs: false,
+        first: first.to_owned(),
+        zone: "UTC".to_owned(),
+        lasts_ms,
+        weekly: false,
+    }
+}
+
+fn node(name: &str) -> ReservedTarget {
+    ReservedTarget::Listed(vec![(name.to_owned(), None)])
+}
+
+fn granted(effects: &[Effect], client: u64) -> Option<SessionId> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::ToClient(to, ClientPush::Granted(session)) if *to == ClientId(client) => Some(*session),
+        _ => None,
+    })
+}
+
+fn why(effects: &[Effect], client: u64) -> String {
+    let said = effects.iter().find_map(|effect| match effect {
+        Effect::ToClient(to, ClientPush::Queued(job)) if *to == ClientId(client) => Some(job.why.clone()),
+        Effect::ToClient(to, ClientPush::Refused(error)) if *to == ClientId(client) => Some(error.to_string()),
+        _ => None,
+    });
+    said.unwrap_or_else(|| panic!("{effects:?}"))
+}
+
+fn in_the_way(result: Result<NewReservation, ReserveError>) -> String {
+    match result {
+        Err(ReserveError::InTheWay(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn jobs_that_end_before_maintenance_start_and_others_wait_and_name_it() {
+    let mut site = Site::new();
+    site.reserve(reservation("firmware", ReservedTarget::All, "2026-12-01T01:00", HOUR));
+    let (short, effects) = site.ask("eva", "4:cpu limit=30m");
+    assert!(granted(&effects, short).is_some(), "{effects:?}");
+    site.give(Input::ClientGone { client: ClientId(short) });
+    for link in [1, 2] {
+        site.give(Input::JobReleased { link: LinkId(link), job: key(short) });
+    }
+    let (long, effects) = site.ask("eva", "1:cpu limit=2h");
+    assert!(why(&effects, long).contains("the reservation firmware has others"), "{}", why(&effects, long));
+    site.pass(HOUR);
+    let (meanwhile, effects) = site.ask("tom", "1:cpu limit=1m");
+    assert!(why(&effects, meanwhile).contains("the reservation firmware has others"));
+    let effects = site.pass(HOUR);
+    assert!(granted(&effects, long).is_some() && granted(&effects, meanwhile).is_some(), "{effects:?}");
+    assert!(site.times().is_empty());
+}
+
+#[test]
+fn a_limit_that_reaches_into_a_reservation_is_in_its_way_unless_it_ends_the_job() {
+    let mut site = Site::new();
+    let (client, effects) = site.ask("eva", "1:cpu limit=2h on=h1");
+    assert!(granted(&effects, client).is_some());
+    let soon = || reservation("fan", node("h1"), "2026-12-01T01:00", HOUR);
+    let said = in_the_way(site.check(soon()));
+    assert!(said.contains("running job 1 reaches into the reservation") && said.contains("--end"), "{said}");
+    assert!(site.check(reservation("fan", node("h2"), "2026-12-01T01:00", HOUR)).is_ok());
+    assert!(site.check(reservation("fan", node("h1"), "2026-12-01T03:00", HOUR)).is_ok());
+    let own = NewReservation { users: vec!["eva".to_owned()], ..soon() };
+    assert!(site.check(own).is_ok(), "a member's job is not in the way");
+    site.reserve(NewReservation { end_jobs: true, ..soon() });
+    let ended = |effects: &[Effect]| {
+        effects.iter().any(|effect| matches!(effect, Effect::ToClient(_, ClientPush::Ended(why)) if why.contains("reserved by \"fan\"")))
+    };
+    assert!(!ended(&site.pass(57 * MINUTE)));
+    assert!(ended(&site.pass(2 * MINUTE)));
+}
+
+#[test]
+fn a_request_gets_devices_without_jobs_and_other_reservations() {
+    let mut site = Site::new();
+    let (client, effects) = site.ask("eva", "1:cpu limit=2h on=h1");
+    assert!(granted(&effects, client).is_some());
+    let asked = |text: &str, name: &str| NewReservation {
+        users: vec!["tom".to_owned()],
+        ..reservation(name, ReservedTarget::Request(text.to_owned()), "2026-12-01T01:00", HOUR)
+    };
+    let chosen = site.check(asked("2:cpu", "a")).unwrap().devices;
+    let h2 = |ordinal| ("h2".to_owned(), Some(ordinal));
+    assert_eq!(chosen, ReservedTarget::Listed(vec![h2(0), h2(1)]));
+    site.reserve(asked("2:cpu", "a"));
+    let said = in_the_way(site.check(asked("2:cpu", "b")));
+    assert!(said.contains("2 of d are to be reserved, and 1 can be") && said.contains("1 more are held"), "{said}");
+    let said = in_the_way(site.check(asked("1:cpu limit=1h", "b")));
+    assert!(said.contains("limit does not say which devices"), "{said}");
+    let named = NewReservation { devices: ReservedTarget::Listed(vec![h2(1)]), ..asked("", "b") };
+    assert!(in_the_way(site.check(named)).contains("the reservation a has some of these devices"));
+    assert!(in_the_way(site.check(asked("1:cpu", "a"))).contains("there is a reservation a already"));
+    // Maintenance goes before.
+    assert!(site.check(reservation("b", node("h2"), "2026-12-01T01:00", HOUR)).is_ok());
+    let unknown = NewReservation { accounts: vec!["chemistry".to_owned()], users: Vec::new(), ..asked("1:cpu", "b") };
+    assert!(matches!(site.check(unknown), Err(ReserveError::Unknown(_))));
+    let over = NewReservation { first: "2026-11-30T01:00".to_owned(), ..asked("1:cpu", "b") };
+    assert!(matches!(site.check(over), Err(ReserveError::Malformed(_))));
+}
+
+#[test]
+fn members_start_on_reserved_devices_and_jobs_that_name_it_nowhere_else() {
+    let mut site = Site::new();
+    let course = reservation("course", node("h2"), "2026-12-01T01:00", HOUR);
+    site.reserve(NewReservation { users: vec!["eva".to_owned()], ..course });
+    let (stranger, effects) = site.ask("tom", "1:cpu limit=10m reservation=course");
+    assert!(why(&effects, stranger).contains("is for other accounts and users"), "{}", why(&effects, stranger));
+    let (unknown, effects) = site.ask("eva", "1:cpu limit=10m reservation=lecture");
+    assert!(why(&effects, unknown).contains("there is no reservation \"lecture\""));
+    let (early, effects) = site.ask("eva", "1:cpu limit=10m reservation=course");
+    assert_eq!(why(&effects, early), "its reservation course has not begun");
+    let effects = site.pass(HOUR);
+    let session = granted(&effects, early).unwrap();
+    assert_eq!(site.session_devices(session)[0].node, NodeId(1));
+    // Programs without a request have the devices that are not reserved.
+    site.clients += 1;
+    let plain =
+        Input::Open { client: ClientId(site.clients), request: request("h1"), key: key(99), user: "tom".into() };
+    let session = granted(&site.give(plain), site.clients).unwrap();
+    assert!(site.session_devices(session).iter().all(|device| device.node == NodeId(0)));
+    let (full, effects) = site.ask("eva", "2:cpu limit=10m reservation=course");
+    assert_eq!(why(&effects, full), "too few devices of its reservation course are free");
+    site.give(Input::Unreserve { name: "course".into(), by: "admin root".into() });
+    let why_not = |site: &Site, job: u64| {
+        let explained = site.cluster.scheduler().explain(accord_scheduler::JobId(job)).unwrap();
+        explained.reason.unwrap().to_string()
+    };
+    let waiting = site.cluster.scheduler().order_of_waiting()[0].0;
+    assert!(why_not(&site, waiting).contains("its reservation course is over"));
+}
+
+#[test]
+fn a_weekly_reservation_goes_on_and_follows_the_wall_clock_and_a_restart() {
+    let mut site = Site::new();
+    let weekly = NewReservation {
+        weekly: true,
+        zone: "Europe/Berlin".to_owned(),
+        ..reservation("cleaning", ReservedTarget::All, "2026-12-01T08:00", HOUR)
+    };
+    site.reserve(weekly);
+    let first = "2026-12-01 08:00 +01:00 Europe/Berlin";
+    assert_eq!(site.times(), [(first.to_owned(), "2026-12-01 09:00 +01:00 Europe/Berlin".to_owned())]);
+    let is_reserved = |site: &Site| site.cluster.scheduler().is_reserved(DeviceId { node: NodeId(0), ordinal: 0 });
+    site.pass(7 * HOUR - MINUTE);
+    assert!(is_reserved(&site));
+    site.pass(HOUR);
+    assert!(!is_reserved(&site));
+    assert_eq!(site.times()[0].0, "2026-12-08 08:00 +01:00 Europe/Berlin");
+    // The coordinator is down until the next time has begun. Its clock goes on.
+    let records = site.cluster.all_records();
+    site.now += 6 * 24 * HOUR + 23 * HOUR + MINUTE;
+    let restart = Restart { now: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 };
+    site.cluster = Cluster::restore(Limits::default(), &records, restart).unwrap();
+    assert!(is_reserved(&site));
+    assert_eq!(site.times()[0].0, "2026-12-08 08:00 +01:00 Europe/Berlin");
+    // The wall clock is set back by two hours.
+    let now = Millis(site.now);
+    site.cluster.set_wall_clock(now, DAY + site.now - 2 * HOUR);
+    site.cluster.handle(now, Input::Tick, &mut Vec::new());
+    assert!(!is_reserved(&site));
+    let kept = site.cluster.all_records();
+    assert_eq!(kept.keys().filter(|key| key.starts_with("reservation/")).count(), 1);
+    site.cluster.handle(now, Input::Unreserve { name: "cleaning".into(), by: "admin root".into() }, &mut Vec::new());
+    assert!(!site.cluster.all_records().keys().any(|key| key.starts_with("reservation/")));
+}

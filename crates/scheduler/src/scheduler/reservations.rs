@@ -1,0 +1,186 @@
+//! Reservations: devices that are set aside for a time, for the jobs of some accounts and users or for none.
+
+use super::{Scheduler, Timer};
+use crate::effect::{Effect, EndCause, Refusal};
+use crate::ids::{JobId, ReservationId};
+use crate::input::{DrainTarget, Reservation, ReservedDevices};
+use crate::job::Job;
+use crate::phase::Phase;
+use crate::pool::{Spot, Window};
+use accord_types::DeviceId;
+use std::collections::BTreeSet;
+
+impl ReservedDevices {
+    /// Whether a device is among them.
+    #[must_use]
+    pub fn covers(&self, device: DeviceId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Listed(targets) => targets.iter().any(|target| target.covers(device)),
+        }
+    }
+}
+
+impl DrainTarget {
+    /// Whether a device is meant.
+    #[must_use]
+    pub fn covers(self, device: DeviceId) -> bool {
+        match self {
+            Self::Node(node) => node == device.node,
+            Self::Device(own) => own == device,
+        }
+    }
+}
+
+impl Scheduler {
+    pub(super) fn reserve(&mut self, reservation: Reservation, effects: &mut Vec<Effect>) {
+        self.remove_reservation(reservation.id);
+        if reservation.ends <= self.now || reservation.ends <= reservation.starts {
+            return;
+        }
+        let spots = self.spots_of(&reservation.devices);
+        let window = Window { id: reservation.id, starts: reservation.starts, ends: reservation.ends };
+        for &spot in &spots {
+            self.pool.device_mut(spot).windows.push(window);
+        }
+        self.refresh_nodes(&spots);
+        self.timers.insert((reservation.ends, Timer::Window(reservation.id)));
+        if reservation.starts > self.now {
+            self.timers.insert((reservation.starts, Timer::Window(reservation.id)));
+        }
+        let id = reservation.id;
+        self.site_changed = true;
+        self.reservations.insert(id, (reservation, spots));
+        self.window_changes(id, effects);
+    }
+
+    pub(super) fn remove_reservation(&mut self, id: ReservationId) {
+        let Some((reservation, spots)) = self.reservations.remove(&id) else { return };
+        self.site_changed = true;
+        self.open_reservations.remove(&id);
+        self.timers.remove(&(reservation.starts, Timer::Window(id)));
+        self.timers.remove(&(reservation.ends, Timer::Window(id)));
+        for &spot in &spots {
+            self.pool.device_mut(spot).windows.retain(|window| window.id != id);
+        }
+        self.refresh_nodes(&spots);
+    }
+
+    /// A reservation begins, which lets its members in and may end the jobs of others, or is over.
+    pub(super) fn window_changes(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
+        let Some((reservation, spots)) = self.reservations.get(&id) else { return };
+        if reservation.ends <= self.now {
+            return self.remove_reservation(id);
+        }
+        if reservation.starts > self.now {
+            return;
+        }
+        let name = reservation.name.clone();
+        let ended = if reservation.end_jobs { self.strangers(reservation, spots) } else { BTreeSet::new() };
+        if !reservation.members.is_empty() {
+            self.open_reservations.insert(id);
+        }
+        for job in ended {
+            self.end(job, EndCause::Reserved { name: name.clone() }, effects);
+        }
+    }
+
+    /// Returns the running jobs on a reservation's devices that it is not for.
+    fn strangers(&self, reservation: &Reservation, spots: &[Spot]) -> BTreeSet<JobId> {
+        let holders = spots.iter().flat_map(|&spot| self.pool.device(spot).holders.iter().map(|holder| holder.job));
+        let is_stranger = |id: &JobId| {
+            let job = self.jobs.get(id).filter(|job| job.phase == Phase::Running);
+            job.is_some_and(|job| !self.is_for_job(reservation, job))
+        };
+        holders.filter(is_stranger).collect()
+    }
+
+    /// Returns the known devices among those of a reservation.
+    pub(super) fn spots_of(&self, devices: &ReservedDevices) -> Vec<Spot> {
+        let mut spots: Vec<Spot> = match devices {
+            ReservedDevices::All => (0..).zip(&self.pool.nodes).flat_map(|(at, _)| self.pool.spots_on(at)).collect(),
+            ReservedDevices::Listed(targets) => {
+                targets.iter().flat_map(|&target| self.spots_of_target(target)).collect()
+            }
+        };
+        spots.sort_unstable();
+        spots.dedup();
+        spots
+    }
+
+    fn spots_of_target(&self, target: DrainTarget) -> Vec<Spot> {
+        match target {
+            DrainTarget::Node(id) => self.pool.node_at(id).map_or_else(Vec::new, |at| self.pool.spots_on(at).collect()),
+            DrainTarget::Device(id) => self.pool.spot(id).into_iter().collect(),
+        }
+    }
+
+    /// Whether a reservation has a device now.
+    #[must_use]
+    pub fn is_reserved(&self, device: DeviceId) -> bool {
+        if self.reservations.is_empty() {
+            return false;
+        }
+        let spot = self.pool.spot(device);
+        let windows = spot.into_iter().flat_map(|spot| &self.pool.device(spot).windows);
+        windows.into_iter().any(|window| window.starts <= self.now && self.now < window.ends)
+    }
+
+    /// Refuses a job that names a reservation that there is not, or that is for others.
+    pub(super) fn check_reservation(&self, name: &str, user: &str, account: u32) -> Result<(), Refusal> {
+        let mut is_known = false;
+        for (reservation, _) in self.reservations.values().filter(|(reservation, _)| reservation.name == name) {
+            let is_user = reservation.members.users.iter().any(|member| member == user);
+            if is_user || self.is_for_account(reservation, account) {
+                return Ok(());
+            }
+            is_known = true;
+        }
+        Err(Refusal::Reservation { name: name.to_owned(), is_known })
+    }
+
+    /// Whether a reservation is for a job: by its account or its user.
+    pub(super) fn is_for_job(&self, reservation: &Reservation, job: &Job) -> bool {
+        reservation.members.users.contains(&job.user) || self.is_for_account(reservation, job.account)
+    }
+
+    /// Whether a reservation names an account or one above.
+    pub(super) fn is_for_account(&self, reservation: &Reservation, account: u32) -> bool {
+        let named = |name: &String| self.accounts.named(name);
+        reservation.members.accounts.iter().filter_map(named).any(|at| self.accounts.get(account).path.contains(&at))
+    }
+
+    /// Gives the devices of a node that are new their windows.
+    pub(super) fn reserve_devices_of(&mut self, at: u32) {
+        let node = self.pool.node(at).id;
+        for (reservation, spots) in self.reservations.values_mut() {
+            let may_cover = match &reservation.devices {
+                ReservedDevices::All => true,
+                ReservedDevices::Listed(targets) => targets.iter().any(|target| match target {
+                    DrainTarget::Node(id) => *id == node,
+                    DrainTarget::Device(id) => id.node == node,
+                }),
+            };
+            if !may_cover {
+                continue;
+            }
+            let window = Window { id: reservation.id, starts: reservation.starts, ends: reservation.ends };
+            for spot in self.pool.spots_on(at).collect::<Vec<_>>() {
+                let device = self.pool.device(spot);
+                let is_new = device.windows.iter().all(|known| known.id != reservation.id);
+                if is_new && reservation.devices.covers(self.pool.device_id(spot)) {
+                    spots.push(spot);
+                    self.pool.device_mut(spot).windows.push(window);
+                }
+            }
+        }
+    }
+
+    fn refresh_nodes(&mut self, spots: &[Spot]) {
+        let nodes: BTreeSet<u32> = spots.iter().map(|spot| spot.node).collect();
+        for node in nodes {
+            self.pool.refresh(self.now, node);
+            self.pool.touch_claims(node);
+        }
+    }
+}
