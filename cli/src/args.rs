@@ -369,6 +369,9 @@ pub(crate) struct DrainArgs {
     /// Reason for the audit log.
     #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
     pub(crate) reason: Option<String>,
+    /// Return once nothing uses the nodes and devices any more, and print what still does whenever that changes. Ctrl-C leaves the drain in place.
+    #[arg(long, conflicts_with = "undo")]
+    pub(crate) wait: bool,
     /// Take the drain back.
     #[arg(long)]
     pub(crate) undo: bool,

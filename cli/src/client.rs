@@ -11,17 +11,21 @@ use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::{
     CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, ShutdownRequest, Viewer,
+    WatchDrainRequest,
 };
 use accord_trust::Trust;
 use accord_types::settings;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 /// How long a connection or an answer may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// Silence after which the coordinator's machine is probed, and the time for its answer.
+const PROBE: Duration = Duration::from_secs(5);
 
 /// How often the coordinator is asked whether measurements have come.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,21 +39,22 @@ pub(crate) struct Coordinator {
     cluster: ClusterClient<Channel>,
     admin: AdminClient<Channel>,
     channel: Channel,
+    reach: channel::Coordinator,
 }
 
 impl Coordinator {
     /// The coordinator at `address` (`host:port`), to whom this process is known by its certificates.
     pub(crate) fn new(address: &str, trust: Trust) -> Result<Self> {
         let runtime = accord_proto::runtime::one_threaded().map_err(|error| Failure::system("can't start", error))?;
-        let coordinator = channel::Coordinator::new(address, Arc::new(trust), ANSWER_LIMIT);
+        let reach = channel::Coordinator::new(address, Arc::new(trust), ANSWER_LIMIT);
         let channel = {
             let _inside = runtime.enter();
-            coordinator.connect_lazy()
+            reach.connect_lazy()
         };
         let channel =
             channel.map_err(|_| Failure::new(format!("{address:?} is no coordinator's address; give host:port")))?;
         let (cluster, admin) = (ClusterClient::new(channel.clone()), AdminClient::new(channel.clone()));
-        Ok(Self { address: address.to_owned(), runtime, cluster, admin, channel })
+        Ok(Self { address: address.to_owned(), runtime, cluster, admin, channel, reach })
     }
 
     /// The coordinator that the settings name, for commands that have nothing to do without one.
@@ -128,6 +133,32 @@ impl Coordinator {
     /// Drains a node or a device, or takes that back. Returns the sessions and jobs that still use it.
     pub(crate) fn drain(&mut self, request: DrainNodeRequest) -> Result<DrainNodeReply> {
         answered(&self.runtime, self.admin.drain_node(request)).map_err(|status| self.explain(&status))
+    }
+
+    /// Calls `told` with what uses a node or device, at once and whenever that changes, until nothing does.
+    pub(crate) fn watch_drain(
+        &mut self,
+        node: &str,
+        ordinal: Option<u32>,
+        mut told: impl FnMut(&DrainNodeReply),
+    ) -> Result<()> {
+        let request = WatchDrainRequest { version: accord_proto::VERSION, node_name: node.to_owned(), ordinal };
+        // The answer takes as long as it likes. The end of the coordinator's machine is to be seen meanwhile.
+        let probed = |endpoint: Endpoint| {
+            endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
+        };
+        let watched = self.runtime.block_on(async {
+            let mut admin = AdminClient::new(self.reach.connect(probed).await?);
+            let mut uses = admin.watch_drain(request).await?.into_inner();
+            while let Some(reply) = uses.message().await? {
+                told(&reply);
+                if reply.sessions.is_empty() && reply.jobs.is_empty() {
+                    return Ok(());
+                }
+            }
+            Err(Status::unavailable("it stopped while the drain was waited for; the drain stays in place"))
+        });
+        watched.map_err(|status| self.explain(&channel::reason(&status).unwrap_or(status)))
     }
 
     /// Ends a session.

@@ -76,9 +76,12 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
             }
             Act::DrainNode => {
                 let node_name = "h9".into();
-                admin
-                    .drain_node(v1::DrainNodeRequest { version, node_name, drain: true, ..Default::default() })
-                    .await?;
+                let watch = v1::WatchDrainRequest { version, node_name: "h9".into(), ordinal: None };
+                let watched = admin.watch_drain(watch).await.err();
+                let drain = v1::DrainNodeRequest { version, node_name, drain: true, ..Default::default() };
+                let drained = admin.drain_node(drain).await;
+                assert_eq!(watched.map(|status| status.code()), drained.as_ref().err().map(Status::code));
+                drop(drained?);
             }
             Act::CloseSession => drop(admin.close_session(v1::CloseSessionRequest { version, session: 9 }).await?),
             Act::Shutdown => drop(admin.shutdown(v1::ShutdownRequest { version, agents: false }).await?),

@@ -98,7 +98,7 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
         PathTimes Rank RankLost Register Registered ReleaseJob Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
         ShutdownReply ShutdownRequest Stop Viewer
         CreateReservationReply CreateReservationRequest DeleteReservationReply DeleteReservationRequest ListReservationsReply
-        ListReservationsRequest Reservation ReservedDevices ReservedTarget
+        ListReservationsRequest Reservation ReservedDevices ReservedTarget WatchDrainRequest
         DeviceUse JobEvent SessionUse UseEnded UseReport
         ApplyPolicyReply ApplyPolicyRequest ChangeJobRequest EndedJob ExplainReply HistoryReply HistoryRequest Job JobDevices JobReply
         JobRequest PauseReply PauseRequest PolicyFinding QueueReply QueueRequest UsageReply UsageRequest UsageRow WhatIfReply WhatIfRequest

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Job, Tool, test_program, tool};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -72,6 +73,35 @@ fn a_closed_sessions_program_is_told() {
     assert!(finished.stderr.contains("an administrator has closed session"), "{}", finished.report());
     let again = accord(&cluster, "admin", &["close", &session]);
     assert!(again.stderr.contains("there is no session"), "{}", again.report());
+}
+
+#[test]
+fn a_drain_that_waits_returns_once_the_node_is_free_and_an_interrupted_one_stays() {
+    let cluster = cluster();
+    let program = test_program("cluster/endless.c").unwrap();
+    let running = cluster.job(0, &program).unwrap().args(["launch", "1"]).start().unwrap();
+    running.await_output("ready").unwrap();
+    let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
+    // The coordinator may hear of the executor's start later than the program of its first answer.
+    let begin = Instant::now();
+    while !accord(&cluster, "admin", &["drain", "h1"]).stdout.contains(&session) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", cluster.messages());
+    }
+    let wait = || {
+        let job = Job::new(tool(Tool::Accord).unwrap()).args(["drain", "h1", "--wait"]);
+        let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("admin"));
+        let job = job.start().unwrap();
+        job.await_output(&format!("h1 waits for session {session}\n")).unwrap();
+        job
+    };
+    let (interrupted, waits) = (wait(), wait());
+    interrupted.signal(Signal::SIGINT).unwrap();
+    assert_ne!(interrupted.finish().unwrap().code(), 0);
+    assert_eq!(states(&cluster.info().unwrap()), ["up", "draining"]);
+    assert_eq!(accord(&cluster, "admin", &["close", &session]).code(), 0);
+    let finished = waits.finish().unwrap();
+    assert!(finished.code() == 0 && finished.stdout.ends_with("h1 is free\n"), "{}", finished.report());
+    drop(running);
 }
 
 #[test]

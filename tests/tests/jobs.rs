@@ -312,6 +312,19 @@ fn a_drain_is_of_a_node_or_a_device_and_may_have_a_deadline() {
     let history = accord(&cluster, "admin", &["history"]);
     says(&history, 0, &["drained"]);
     says(&drain(&["h0", "--by", "6pm"]), 2, &["a time of day in UTC such as 18:00"]);
+    // Each act is in the audit log once, with the node's name.
+    let log = cluster.messages();
+    let audit: Vec<&str> = log.lines().filter_map(|line| Some(line.split_once(" audit: ")?.1)).collect();
+    let drains: Vec<&str> = audit.into_iter().filter(|line| line.contains(" drain")).collect();
+    let expected = [
+        "admin tests drains device 0 of node h0: accord drain",
+        "admin tests takes the drain of device 0 of node h0 back",
+        "admin tests is refused a drain: node h0 has no device 9; see `accord info`",
+        "admin tests drains node h0 within 1h: new fans",
+        "admin tests takes the drain of node h0 back",
+        "admin tests drains node h0 within 1s, and ends what is left there then: accord drain",
+    ];
+    assert_eq!(drains, expected, "{log}");
 }
 
 const POLICY: &str = "\

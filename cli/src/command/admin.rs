@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Runs `accord drain`. All nodes are tried; the first refusal is the error.
 pub(crate) fn drain(args: &DrainArgs) -> Result<u8> {
     let mut coordinator = Coordinator::required()?;
-    each(&args.targets, |target| {
+    let drained = each(&args.targets, |target| {
         let (node, ordinal) = target_of(target);
         let request = DrainNodeRequest {
             version: accord_proto::VERSION,
@@ -24,9 +24,35 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<u8> {
         };
         let reply = coordinator.drain(request.clone())?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        show(&drained(target, &request, &reply, unix));
+        show(&outcome(target, &request, &reply, unix));
         Ok(())
+    });
+    if !args.wait || drained.is_err() {
+        return drained;
+    }
+    each(&args.targets, |target| {
+        let (node, ordinal) = target_of(target);
+        coordinator.watch_drain(node, ordinal, |uses| show(&waits(target, uses)))
     })
+}
+
+/// Says what a drain still waits for.
+fn waits(target: &str, uses: &DrainNodeReply) -> String {
+    let named = |one: &str, numbers: &[u64]| match numbers {
+        [] => None,
+        [number] => Some(format!("{one} {number}")),
+        many => Some(format!("{one}s {}", list(many))),
+    };
+    let named: Vec<String> = named("job", &uses.jobs).into_iter().chain(named("session", &uses.sessions)).collect();
+    if named.is_empty() {
+        format!("{target} is free\n")
+    } else {
+        format!("{target} waits for {}\n", named.join(" and "))
+    }
+}
+
+fn list(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The node of a target, and the device if it names one.
@@ -63,7 +89,7 @@ pub(super) fn each<T>(all: &[T], mut act: impl FnMut(&T) -> Result<()>) -> Resul
 }
 
 /// Returns the outcome of a drain in words, at a time since 1970.
-fn drained(target: &str, request: &DrainNodeRequest, reply: &DrainNodeReply, now: Duration) -> String {
+fn outcome(target: &str, request: &DrainNodeRequest, reply: &DrainNodeReply, now: Duration) -> String {
     let state = match (request.drain, request.ordinal) {
         (true, None) => "takes part in no new session",
         (true, Some(_)) => "is given to no job and no new session",
@@ -81,7 +107,6 @@ fn drained(target: &str, request: &DrainNodeRequest, reply: &DrainNodeReply, now
             format!("; jobs may run there until {then}; {left}")
         }
     };
-    let list = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let sessions = match &reply.sessions[..] {
         [] => "no session uses it".to_owned(),
         [one] => format!("session {one} still uses it"),
@@ -105,7 +130,7 @@ mod tests {
         let now = Duration::from_secs((3 * 24 + 16) * 3600);
         let says = |drain: bool, in_ms: u64, sessions: &[u64], jobs: &[u64]| {
             let request = DrainNodeRequest { drain, in_ms, end: in_ms > 0, ..DrainNodeRequest::default() };
-            drained("h2", &request, &DrainNodeReply { sessions: sessions.into(), jobs: jobs.into() }, now)
+            outcome("h2", &request, &DrainNodeReply { sessions: sessions.into(), jobs: jobs.into() }, now)
         };
         assert_eq!(says(true, 0, &[], &[]), "h2 takes part in no new session; no session uses it\n");
         assert_eq!(says(true, 0, &[7], &[]), "h2 takes part in no new session; session 7 still uses it\n");
@@ -116,6 +141,16 @@ mod tests {
             "h2 takes part in no new session; no session uses it; job 3 holds devices there; \
              jobs may run there until 18:01 UTC, in 2 h 1 min; jobs that are left then are ended\n"
         );
+    }
+
+    #[test]
+    fn a_drain_that_waits_names_jobs_and_sessions() {
+        let says = |sessions: &[u64], jobs: &[u64]| {
+            waits("h2/1", &DrainNodeReply { sessions: sessions.into(), jobs: jobs.into() })
+        };
+        assert_eq!(says(&[], &[]), "h2/1 is free\n");
+        assert_eq!(says(&[7], &[]), "h2/1 waits for session 7\n");
+        assert_eq!(says(&[7, 9], &[3, 4]), "h2/1 waits for jobs 3, 4 and sessions 7, 9\n");
     }
 
     #[test]

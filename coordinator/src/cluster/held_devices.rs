@@ -28,13 +28,6 @@ impl Allocations {
         self.known_on(node).filter_map(|id| self.jobs.get(&id)).filter(move |job| job.uses(node))
     }
 
-    /// Running jobs that hold a device of a node, or this one.
-    pub(super) fn holders(&self, node: NodeId, ordinal: Option<u32>) -> impl Iterator<Item = JobId> {
-        let is_meant = move |device: DeviceId| device.node == node && ordinal.is_none_or(|of| of == device.ordinal);
-        let holds = move |job: &&Job| job.devices().iter().any(|leased| is_meant(leased.device));
-        self.jobs_on(node).filter(holds).map(|job| JobId(job.token.job))
-    }
-
     /// Ended jobs that held devices of a node. A job that ends by an input itself is not among them: its sessions are still to be ended.
     pub(super) fn ended_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
         self.known_on(node).filter(|id| self.jobs.get(id).is_some_and(|job| matches!(job.stage, Stage::Ended)))

@@ -18,7 +18,6 @@ use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
 use super::use_table::DeviceUses;
-use accord_scheduler::JobId;
 use accord_types::{DeviceId, DeviceKind, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -292,11 +291,6 @@ impl Cluster {
     /// The node whose agent has this connection.
     pub fn node_of(&self, link: LinkId) -> Option<&Node> {
         self.nodes.get(self.links.get(&link)?)
-    }
-
-    /// Running jobs that hold a device of a node, or this one.
-    pub fn jobs_holding(&self, node: NodeId, ordinal: Option<u32>) -> impl Iterator<Item = JobId> {
-        self.allocations.holders(node, ordinal)
     }
 
     /// One session.

@@ -1,8 +1,9 @@
 //! What an administrator may do.
 
-use super::caller::Caller;
+use super::caller::{Caller, over_quota};
 use super::driver::Driver;
-use crate::cluster::Input;
+use super::tenants::Tenants;
+use crate::cluster::{Cluster, Input};
 use accord_proto::convert::check_version;
 use accord_proto::v1;
 use accord_scheduler::{DrainTarget, Millis};
@@ -11,6 +12,8 @@ use accord_trust::access::Act;
 use accord_types::{DeviceId, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 /// How long agents that were told to stop may take to say goodbye.
@@ -19,16 +22,50 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
 const GOODBYE_POLL: Duration = Duration::from_millis(20);
 /// How long the answer has to get out before the coordinator ends.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+/// Messages on their way to one caller that waits for a drain.
+const USES_WAITING_MAX: usize = 1;
+/// Shortest time between two of them.
+const USES_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The admin service.
 pub(super) struct Administrator {
     driver: Arc<Driver>,
+    tenants: Arc<Tenants>,
 }
 
 impl Administrator {
-    pub(super) fn new(driver: Arc<Driver>) -> Self {
-        Self { driver }
+    pub(super) fn new(driver: Arc<Driver>, tenants: Arc<Tenants>) -> Self {
+        Self { driver, tenants }
     }
+}
+
+/// The node, or the device of it.
+fn target(cluster: &Cluster, node_name: &str, ordinal: Option<u32>) -> Result<DrainTarget, Status> {
+    let unknown = |why: String| Status::not_found(format!("{why}; see `accord info`"));
+    let node = cluster.node_named(node_name).ok_or_else(|| unknown(format!("there is no node {node_name}")))?;
+    match ordinal {
+        None => Ok(DrainTarget::Node(node.id)),
+        Some(ordinal) if node.device(ordinal).is_some() => Ok(DrainTarget::Device(DeviceId { node: node.id, ordinal })),
+        Some(ordinal) => Err(unknown(format!("node {node_name} has no device {ordinal}"))),
+    }
+}
+
+/// The sessions that use a node or device, and the jobs that hold devices there.
+fn uses(cluster: &Cluster, node_name: &str, ordinal: Option<u32>) -> Result<v1::DrainNodeReply, Status> {
+    let target = target(cluster, node_name, ordinal)?;
+    let uses = cluster.sessions().filter(|session| match target {
+        DrainTarget::Node(node) => session.executors.contains(&node),
+        DrainTarget::Device(device) => session.used.contains(&device),
+    });
+    let devices = cluster.node_named(node_name).into_iter().flat_map(|node| {
+        let ordinals = node.devices.iter().map(|device| device.id);
+        ordinals.filter(|device| target.covers(*device))
+    });
+    let jobs = cluster.scheduler().holders(devices);
+    Ok(v1::DrainNodeReply {
+        sessions: uses.map(|session| session.id.0).collect(),
+        jobs: jobs.into_iter().map(|job| job.0).collect(),
+    })
 }
 
 #[tonic::async_trait]
@@ -38,27 +75,12 @@ impl v1::admin_server::Admin for Administrator {
         let request = request.into_inner();
         check_version(request.version)?;
         let v1::DrainNodeRequest { version: _, node_name, drain, ordinal, in_ms, end, reason } = request;
-        let what = if drain { "drains" } else { "undrains" };
-        let device = ordinal.map(|ordinal| format!("device {ordinal} of ")).unwrap_or_default();
-        tracing::warn!(target: AUDIT, "{who} {what} {device}node {node_name:?}");
-        let known = self.driver.with_cluster(|cluster| {
-            let node = cluster.node_named(&node_name).ok_or_else(|| format!("there is no node {node_name}"))?;
-            if let Some(ordinal) = ordinal.filter(|ordinal| node.device(*ordinal).is_none()) {
-                return Err(format!("node {node_name} has no device {ordinal}"));
-            }
-            let uses = cluster.sessions().filter(|session| match ordinal {
-                None => session.executors.contains(&node.id),
-                Some(ordinal) => session.used.contains(&DeviceId { node: node.id, ordinal }),
-            });
-            let sessions = uses.map(|session| session.id.0).collect();
-            let jobs = cluster.jobs_holding(node.id, ordinal).map(|job| job.0).collect();
-            Ok((node.id, v1::DrainNodeReply { sessions, jobs }))
-        });
-        let (node, reply) = known.map_err(|why| Status::not_found(format!("{why}; see `accord info`")))?;
-        let target = match ordinal {
-            None => DrainTarget::Node(node),
-            Some(ordinal) => DrainTarget::Device(DeviceId { node, ordinal }),
-        };
+        let known = self
+            .driver
+            .with_cluster(|cluster| Ok((target(cluster, &node_name, ordinal)?, uses(cluster, &node_name, ordinal)?)));
+        let (target, reply) = known.inspect_err(|why: &Status| {
+            tracing::warn!(target: AUDIT, "{who} is refused a drain: {}", why.message());
+        })?;
         self.driver.input(Input::Schedule(if drain {
             let by_time = Millis(self.driver.now().0.saturating_add(in_ms));
             let reason = if reason.is_empty() { "accord drain".to_owned() } else { reason };
@@ -72,6 +94,44 @@ impl v1::admin_server::Admin for Administrator {
         }
         self.driver.durable().await?;
         Ok(Response::new(reply))
+    }
+
+    type WatchDrainStream = ReceiverStream<Result<v1::DrainNodeReply, Status>>;
+
+    async fn watch_drain(
+        &self,
+        request: Request<v1::WatchDrainRequest>,
+    ) -> Result<Response<Self::WatchDrainStream>, Status> {
+        let slot = self.tenants.watch(Caller::check(&request, Act::DrainNode)?.who());
+        let slot = slot.map_err(|error| over_quota(&error))?;
+        let v1::WatchDrainRequest { version, node_name, ordinal } = request.into_inner();
+        check_version(version)?;
+        let driver = self.driver.clone();
+        driver.with_cluster(|cluster| target(cluster, &node_name, ordinal))?;
+        let (replies, stream) = mpsc::channel(USES_WAITING_MAX);
+        tokio::spawn(async move {
+            let _slot = slot;
+            let (mut changes, mut last) = (driver.watch_uses(), None);
+            loop {
+                changes.mark_unchanged();
+                let reply = driver.with_cluster(|cluster| uses(cluster, &node_name, ordinal));
+                // The node is unknown by now, or free.
+                let is_last = reply.as_ref().map_or(true, |reply| reply.sessions.is_empty() && reply.jobs.is_empty());
+                let known = reply.as_ref().ok().cloned();
+                if is_last || known != last {
+                    last = known;
+                    if replies.send(reply).await.is_err() || is_last {
+                        return;
+                    }
+                }
+                tokio::select! {
+                    () = replies.closed() => return,
+                    changed = changes.changed() => if changed.is_err() { return },
+                }
+                tokio::time::sleep(USES_INTERVAL).await;
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn close_session(

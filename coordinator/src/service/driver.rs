@@ -92,6 +92,8 @@ pub struct Driver {
     lost_after: Duration,
     state: ShortLock<ClusterAndPeers>,
     view: watch::Sender<u64>,
+    /// The version of the view, and the stamp of jobs and devices.
+    uses: watch::Sender<(u64, u64)>,
     stopping: watch::Sender<bool>,
     /// Decisions that are durable, whenever some are, or can't be.
     durable: watch::Sender<u64>,
@@ -139,6 +141,7 @@ impl Driver {
                 runtime: Handle::try_current().ok(),
             }),
             view: watch::Sender::new(0),
+            uses: watch::Sender::new((0, 0)),
             stopping: watch::Sender::new(false),
             durable: watch::Sender::new(0),
         }
@@ -233,12 +236,14 @@ impl Driver {
             state.lose(now, stuck);
         }
         let changed = std::mem::take(&mut state.changed);
+        let uses = (state.cluster.version(), state.cluster.stamp());
         let ClusterAndPeers { metrics, cluster, .. } = &mut *state;
         metrics.jobs(cluster);
         if changed {
             metrics.gauges(cluster);
         }
         drop(state);
+        self.uses.send_if_modified(|known| std::mem::replace(known, uses) != uses);
         if changed {
             self.view.send_modify(|version| *version += 1);
         }
@@ -326,6 +331,11 @@ impl Driver {
     /// Changes with every change of the view.
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
         self.view.subscribe()
+    }
+
+    /// Changes with every change of the view, of jobs and of their devices.
+    pub(super) fn watch_uses(&self) -> watch::Receiver<(u64, u64)> {
+        self.uses.subscribe()
     }
 
     /// Tells all agents to stop.

@@ -73,7 +73,7 @@ pub async fn serve(
     let tenants = Tenants::new(entrance::descriptors());
     let registry = RegistryServer::new(registry::Registry::new(driver.clone()));
     let cluster = ClusterServer::new(describe::Describer::new(driver.clone(), tenants.clone()));
-    let admin = AdminServer::new(admin::Administrator::new(driver.clone()));
+    let admin = AdminServer::new(admin::Administrator::new(driver.clone(), tenants.clone()));
     let (questions, groups) = (Questions::new(), Groups::new());
     let jobs = JobsServer::new(jobs::Jobs::new(driver.clone(), questions.clone(), groups.clone()));
     let reservations = ReservationsServer::new(reservations::Reservations::new(driver.clone()));

@@ -13,6 +13,13 @@ impl Bounded for v1::DrainNodeRequest {
     }
 }
 
+impl Bounded for v1::WatchDrainRequest {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { version: _, node_name, ordinal: _ } = self;
+        within(node_name.len(), NAME_MAX, "WatchDrainRequest.node_name is too long")
+    }
+}
+
 impl Bounded for v1::DrainNodeReply {
     fn check(&self) -> Result<(), Malformed> {
         let Self { sessions, jobs } = self;

@@ -3976,9 +3976,20 @@ pub struct DrainNodeReply {
     /// Sessions that still use the node or device.
     #[prost(uint64, repeated, tag = "1")]
     pub sessions: ::prost::alloc::vec::Vec<u64>,
-    /// Running jobs that hold devices there.
+    /// Jobs that hold devices there, until the agent confirms that nothing of them is left.
     #[prost(uint64, repeated, tag = "2")]
     pub jobs: ::prost::alloc::vec::Vec<u64>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchDrainRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+    /// One device of the node; absent: the node.
+    #[prost(uint32, optional, tag = "3")]
+    pub ordinal: ::core::option::Option<u32>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4116,6 +4127,31 @@ pub mod admin_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Admin", "DrainNode"));
             self.inner.unary(req, path, codec).await
         }
+        /// What still uses a node or device: at once and whenever it changes. The stream ends once nothing does.
+        pub async fn watch_drain(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchDrainRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::DrainNodeReply>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Admin/WatchDrain",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Admin", "WatchDrain"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Ends a session: its executors are killed.
         pub async fn close_session(
             &mut self,
@@ -4180,6 +4216,17 @@ pub mod admin_server {
             &self,
             request: tonic::Request<super::DrainNodeRequest>,
         ) -> std::result::Result<tonic::Response<super::DrainNodeReply>, tonic::Status>;
+        /// Server streaming response type for the WatchDrain method.
+        type WatchDrainStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::DrainNodeReply, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// What still uses a node or device: at once and whenever it changes. The stream ends once nothing does.
+        async fn watch_drain(
+            &self,
+            request: tonic::Request<super::WatchDrainRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchDrainStream>, tonic::Status>;
         /// Ends a session: its executors are killed.
         async fn close_session(
             &self,
@@ -4310,6 +4357,52 @@ pub mod admin_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Admin/WatchDrain" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchDrainSvc<T: Admin>(pub Arc<T>);
+                    impl<
+                        T: Admin,
+                    > tonic::server::ServerStreamingService<super::WatchDrainRequest>
+                    for WatchDrainSvc<T> {
+                        type Response = super::DrainNodeReply;
+                        type ResponseStream = T::WatchDrainStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchDrainRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::watch_drain(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchDrainSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

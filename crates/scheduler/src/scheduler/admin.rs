@@ -8,6 +8,7 @@ use crate::input::DrainTarget;
 use crate::phase::{Hold, Phase};
 use crate::policy::{Account, Policy};
 use crate::shapes::Shapes;
+use crate::units::long_time_text;
 use accord_types::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +99,12 @@ impl Scheduler {
     }
 
     pub(super) fn drain(&mut self, target: DrainTarget, drain: Drain, by: &str, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Audit(format!("{by} drains {target:?}: {}", drain.reason)));
+        let end = if drain.end { ", and ends what is left there then" } else { "" };
+        let within = match drain.by_time.since(self.now) {
+            0 => String::new(),
+            ms => format!(" within {}{end}", long_time_text(ms)),
+        };
+        effects.push(Effect::Audit(format!("{by} drains {}{within}: {}", self.name_of(target), drain.reason)));
         if let Some(old) = self.drains.remove(&target) {
             self.timers.remove(&(old.by_time, Timer::Drain(target)));
         }
@@ -110,10 +116,19 @@ impl Scheduler {
 
     pub(super) fn undrain(&mut self, target: DrainTarget, by: &str, effects: &mut Vec<Effect>) {
         let Some(drain) = self.drains.remove(&target) else { return };
-        effects.push(Effect::Audit(format!("{by} takes the drain of {target:?} back")));
+        effects.push(Effect::Audit(format!("{by} takes the drain of {} back", self.name_of(target))));
         self.site_changed = true;
         self.timers.remove(&(drain.by_time, Timer::Drain(target)));
         self.set_drained(target, None);
+    }
+
+    /// Names a node or device as an administrator does: `node gpu07`, `device 3 of node gpu07`.
+    fn name_of(&self, target: DrainTarget) -> String {
+        let node = |id| self.node_name(id).map_or_else(|| id.to_string(), |name| format!("node {name}"));
+        match target {
+            DrainTarget::Node(id) => node(id),
+            DrainTarget::Device(device) => format!("device {} of {}", device.ordinal, node(device.node)),
+        }
     }
 
     /// Whether a node or a device is drained by itself, now or from a deadline on.
@@ -170,13 +185,15 @@ impl Scheduler {
         if let Some((out, installed)) = self.quarantined_beside(device)
             && out + 1 > (installed * QUARANTINE_PERCENT / 100).max(1)
         {
+            let name = self.name_of(DrainTarget::Device(device));
             effects.push(Effect::Audit(format!(
-                "{device} is not put into quarantine ({reason}): {out} of {installed} devices of its class are in it, and at most \
+                "{name} is not put into quarantine ({reason}): {out} of {installed} devices of its class are in it, and at most \
                  {QUARANTINE_PERCENT} % may be; look at them, and take those that work out of it"
             )));
             return;
         }
-        effects.push(Effect::Audit(format!("{device} is in quarantine: {reason}")));
+        let name = self.name_of(DrainTarget::Device(device));
+        effects.push(Effect::Audit(format!("{name} is in quarantine: {reason}")));
         self.quarantined.insert(device, reason);
         self.site_changed = true;
         self.look_at_health(device);
@@ -194,7 +211,8 @@ impl Scheduler {
     pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {
         if self.quarantined.remove(&device).is_some() {
             self.site_changed = true;
-            effects.push(Effect::Audit(format!("{by} takes {device} out of quarantine")));
+            let name = self.name_of(DrainTarget::Device(device));
+            effects.push(Effect::Audit(format!("{by} takes {name} out of quarantine")));
             self.look_at_health(device);
         }
     }

@@ -103,7 +103,7 @@ impl Scheduler {
                 }
                 for spot in self.pool.spots_on(at).filter(|spot| !taken.contains(spot)) {
                     let device = self.pool.device(spot);
-                    if device.class != part.class || !self.is_reservable(node, device, wanted) {
+                    if device.class != part.class || !is_reservable(node, device, wanted) {
                         continue;
                     }
                     let of = if self.reaching_on(device, wanted.of).next().is_some() { &mut held } else { &mut free };
@@ -131,12 +131,6 @@ impl Scheduler {
         Ok(taken)
     }
 
-    /// Whether a device works, is not to be drained, and is free of other reservations at these times.
-    fn is_reservable(&self, node: &Node, device: &Device, wanted: Reservable<'_>) -> bool {
-        let sound = node.up && !device.faulty && !device.absent && device.drained.is_none() && node.drained.is_none();
-        sound && !device.windows.iter().any(|window| is_in_the_way(window, wanted))
-    }
-
     /// Returns the name of a reservation that is in the way of a new one with given devices.
     #[must_use]
     pub fn in_the_way(&self, wanted: Reservable<'_>) -> Option<&str> {
@@ -160,6 +154,12 @@ impl Scheduler {
         };
         device.holders.iter().map(|holder| holder.job).filter(reaches)
     }
+}
+
+/// Whether a device works, is not to be drained, and is free of other reservations at these times.
+fn is_reservable(node: &Node, device: &Device, wanted: Reservable<'_>) -> bool {
+    let sound = node.up && !device.faulty && !device.absent && device.drained.is_none() && node.drained.is_none();
+    sound && !device.windows.iter().any(|window| is_in_the_way(window, wanted))
 }
 
 /// Whether the window of another reservation is in the way of a new one: maintenance may be at the same time as any other one.
