@@ -2,6 +2,9 @@
 
 mod requests;
 mod uncertified;
+// Other tests use the rest of the module.
+#[allow(dead_code)]
+mod watching;
 
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
@@ -31,6 +34,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use uncertified::uncertified;
 use v1::agent_message::Body;
+use watching::{rows_of, watch};
 
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -71,8 +75,8 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
             Act::Describe => {
                 let request = v1::DescribeRequest { version, ..v1::DescribeRequest::default() };
                 let mut cluster = ClusterClient::new(channel);
-                cluster.describe(request.clone()).await?;
-                cluster.watch(request).await?;
+                cluster.describe(request).await?;
+                watch(&mut cluster, rows_of(v1::WatchTable::Nodes)).await?;
             }
             Act::DrainNode => {
                 let node_name = "h9".into();

@@ -1,6 +1,7 @@
 //! The service over real sockets: agents, tools, programs, and those who are none of them.
 
 mod requests;
+mod watching;
 
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
@@ -24,7 +25,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
+use v1::watch_row::Line;
 use v1::{agent_message, coordinator_message};
+use watching::{rows_of, watch};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -435,24 +438,44 @@ fn an_administrator_drains_closes_and_stops() {
 }
 
 #[test]
-fn watchers_see_nodes_come_and_the_viewers_numbers() {
-    let fixture = Fixture::new();
-    let viewer = v1::Viewer { node_name: "h2".into(), ..Default::default() };
-    let request = v1::DescribeRequest { version: VERSION, viewer: Some(viewer), ..v1::DescribeRequest::default() };
-    let mut views = fixture.runtime.block_on(fixture.cluster().watch(request)).unwrap().into_inner();
-    let mut next = || fixture.runtime.block_on(views.message()).unwrap().unwrap();
-    assert!(next().nodes.is_empty());
-    let _h1 = fixture.agent("h1");
-    while next().nodes.is_empty() {}
+fn watchers_see_nodes_come_and_programs_open_sessions() {
+    // These agents send no heartbeats.
+    let fixture = Fixture::of(Limits { lost_after_ms: 600_000, ..Limits::default() });
+    let nodes = rows_of(v1::WatchTable::Nodes);
+    let mut call = fixture.runtime.block_on(watch(&mut fixture.cluster(), nodes.clone())).unwrap();
+    let mut next = || fixture.runtime.block_on(call.replies.message()).unwrap().unwrap();
+    assert_eq!(next().total, 0);
     let _h2 = fixture.agent("h2");
-    let view = loop {
-        let view = next();
-        if view.nodes.len() == 2 {
-            break view;
+    while next().total < 1 {}
+    let _h1 = fixture.agent("h1");
+    let names = |reply: &v1::WatchReply| -> Vec<(u32, String)> {
+        let name = |row: &v1::WatchRow| match &row.line {
+            Some(Line::Node(node)) => (row.at, node.name.clone()),
+            other => panic!("{other:?}"),
+        };
+        reply.changed.iter().map(name).collect()
+    };
+    let reply = loop {
+        let reply = next();
+        if reply.total == 2 {
+            break reply;
         }
     };
-    assert_eq!(view.numbering[0], v1::DeviceRef { node: 1, ordinal: 0 });
-    assert_eq!(view.numbering.len(), 4);
+    assert_eq!(names(&reply), [(0, "h1".into()), (1, "h2".into())]);
+    // A session changes the summary, and no row: it uses no device.
+    let (_, _connection) = fixture.open("h1").unwrap();
+    let reply = loop {
+        let reply = next();
+        if reply.summary.is_some_and(|summary| summary.sessions == 1) {
+            break reply;
+        }
+    };
+    assert_eq!(names(&reply), []);
+    // Further requests of the same call are answered at once.
+    let request = v1::WatchRequest { number: 5, from: 1, rows: 1, ..nodes };
+    fixture.runtime.block_on(call.requests.send(request)).unwrap();
+    let reply = fixture.runtime.block_on(call.replies.message()).unwrap().unwrap();
+    assert_eq!((reply.request, reply.total, reply.from, names(&reply)), (5, 2, 1, vec![(0, "h2".into())]));
 }
 
 #[test]

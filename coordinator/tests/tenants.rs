@@ -5,6 +5,7 @@
 mod crowd;
 mod requests;
 mod watched;
+mod watching;
 
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
@@ -27,6 +28,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use watched::{Coordinator, HOUR};
+use watching::{rows_of, watch};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -81,7 +83,7 @@ async fn all_pages(
 }
 
 #[test]
-fn a_watch_that_names_twenty_thousand_nodes_is_refused_as_describe_refuses_it() {
+fn a_question_that_names_twenty_thousand_nodes_is_refused() {
     let coordinator = Coordinator::start(None);
     runtime().block_on(async {
         let agents = ["h1", "h2"].map(|name| attend(&coordinator.authority, coordinator.address, register(name)));
@@ -90,16 +92,17 @@ fn a_watch_that_names_twenty_thousand_nodes_is_refused_as_describe_refuses_it() 
         let mut cluster =
             ClusterClient::new(connect(&coordinator.authority, tenant(), coordinator.address).await.unwrap());
         let before = coordinator.cost();
-        let request = v1::DescribeRequest { paths_of: (0..20_000).map(|id| id & 1).collect(), ..describe() };
-        let watched = cluster.watch(request.clone()).await.map(drop);
-        for refused in [watched, cluster.describe(request).await.map(drop)] {
-            // By its length in bytes or in numbers.
-            let code = refused.unwrap_err().code();
-            assert!(matches!(code, Code::InvalidArgument | Code::OutOfRange), "{code:?}");
-        }
-        let request = v1::DescribeRequest { paths_of: (0..65).map(|id| id & 1).collect(), ..describe() };
-        let refused = cluster.watch(request).await.map(drop).unwrap_err();
+        let paths_of = |many: u32| (0..many).map(|id| id & 1).collect();
+        let request = v1::DescribeRequest { paths_of: paths_of(20_000), ..describe() };
+        // By its length in bytes or in numbers.
+        let code = cluster.describe(request).await.unwrap_err().code();
+        assert!(matches!(code, Code::InvalidArgument | Code::OutOfRange), "{code:?}");
+        let request = v1::DescribeRequest { paths_of: paths_of(65), ..describe() };
+        let refused = cluster.describe(request).await.unwrap_err();
         assert!(refused.message().contains("DescribeRequest.paths_of is too long"), "{refused}");
+        let request = v1::WatchRequest { user: "u".repeat(256), ..rows_of(v1::WatchTable::Devices) };
+        let refused = watch(&mut cluster, request).await.map(drop).unwrap_err();
+        assert!(refused.message().contains("WatchRequest.user is too long"), "{refused}");
         cluster.describe(describe()).await.unwrap();
         let grown = coordinator.cost().memory_kib.saturating_sub(before.memory_kib);
         assert!(grown < 16 << 10, "{grown} KiB more");
@@ -165,7 +168,8 @@ fn a_cluster_of_many_sessions_is_described_in_pages() {
             let registration = v1::Register { devices: devices(256), sessions, ..register(name) };
             agents.push(attend(&authority, coordinator.address(), registration).await.unwrap());
         }
-        let mut cluster = ClusterClient::new(connect(&authority, tenant(), coordinator.address()).await.unwrap());
+        let admin = Role::Admin("boss".into());
+        let mut cluster = ClusterClient::new(connect(&authority, admin, coordinator.address()).await.unwrap());
         let viewer = v1::Viewer { node_name: "h1".into(), ..v1::Viewer::default() };
         let request = v1::DescribeRequest { viewer: Some(viewer), ..describe() };
         let (pages, longest) = all_pages(&mut cluster, request.clone()).await;
@@ -178,12 +182,11 @@ fn a_cluster_of_many_sessions_is_described_in_pages() {
         let numbering: Vec<v1::DeviceRef> = pages.iter().flat_map(|page| page.numbering.clone()).collect();
         let expected = (0..3).flat_map(|node| (0..256).map(move |ordinal| v1::DeviceRef { node, ordinal }));
         assert_eq!(numbering, expected.collect::<Vec<_>>());
-        // A watcher gets the same pages.
-        let mut watched = cluster.watch(request).await.unwrap().into_inner();
-        for page in &pages {
-            let next = watched.message().await.unwrap().unwrap();
-            assert_eq!((next.sessions.len(), next.next), (page.sessions.len(), page.next));
-        }
+        // Another user gets their number only.
+        let user = connect(&authority, tenant(), coordinator.address()).await.unwrap();
+        let (pages, _) = all_pages(&mut ClusterClient::new(user), describe()).await;
+        assert_eq!(pages[0].other_sessions, 1_024);
+        assert!(pages.iter().all(|page| page.sessions.is_empty()));
     });
 }
 
@@ -195,7 +198,7 @@ fn a_user_has_four_calls_of_watch_at_one_time() {
             ClusterClient::new(connect(&coordinator.authority, tenant(), coordinator.address).await.unwrap());
         let mut watched = Vec::new();
         let refused = loop {
-            match cluster.watch(describe()).await {
+            match watch(&mut cluster, rows_of(v1::WatchTable::Nodes)).await {
                 Ok(stream) => watched.push(stream),
                 Err(status) => break status,
             }
@@ -205,10 +208,10 @@ fn a_user_has_four_calls_of_watch_at_one_time() {
         assert!(said.contains("tenant eva has 4 calls of Watch, the quota of one user"), "{said}");
         // Another one is not concerned, and a place that was given back is there again.
         let admin = connect(&coordinator.authority, Role::Admin("boss".into()), coordinator.address).await.unwrap();
-        let _watched = ClusterClient::new(admin).watch(describe()).await.unwrap();
+        let _watched = watch(&mut ClusterClient::new(admin), rows_of(v1::WatchTable::Nodes)).await.unwrap();
         drop(watched);
         let begin = Instant::now();
-        while cluster.watch(describe()).await.is_err() {
+        while watch(&mut cluster, rows_of(v1::WatchTable::Nodes)).await.is_err() {
             assert!(begin.elapsed() < SOON);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -216,55 +219,71 @@ fn a_user_has_four_calls_of_watch_at_one_time() {
 }
 
 #[test]
-fn pages_that_a_watcher_does_not_read_are_not_made() {
-    /// Changes of the cluster meanwhile.
-    const CHANGES: usize = 20;
+fn replies_that_a_watcher_does_not_read_are_not_made() {
     /// Bytes that a client takes unread: the least of HTTP/2.
     const WINDOW: u32 = 65_535;
-    /// Pages that wait in the coordinator, in the connection's window and in its client.
-    const ON_THEIR_WAY_MAX: usize = 8;
+    /// Requests, of which each would be answered with more than half of that.
+    const REQUESTS: u64 = 60;
     let coordinator = Coordinator::start(None);
-    // Pages that fill the window of a connection each.
-    let grant = |session| v1::SessionGrant {
-        session,
-        program: "p".repeat(255),
-        node_name: "n".repeat(255),
-        user: "u".repeat(253),
-        key: (0..SessionKey::LEN).map(|at| (at * at * 7 + 5) as u8).collect(),
-        ..v1::SessionGrant::default()
-    };
     runtime().block_on(async {
-        let registration = v1::Register { sessions: (1..1_025).map(grant).collect(), ..register("h1") };
+        let device = |ordinal| v1::Device {
+            id: Some(v1::DeviceRef { node: 0, ordinal }),
+            kind: v1::DeviceKind::Cpu.into(),
+            name: "d".repeat(255),
+            ..v1::Device::default()
+        };
+        let registration = v1::Register { devices: (0..256).map(device).collect(), ..register("h1") };
         let _agent = attend(&coordinator.authority, coordinator.address, registration).await.unwrap();
-        let mut cluster =
-            ClusterClient::new(connect(&coordinator.authority, tenant(), coordinator.address).await.unwrap());
-        let (pages, _) = all_pages(&mut cluster, describe()).await;
-        assert!(pages.len() > 1);
-        // A connection of its own, of which nothing is read; its client takes no more than one page ahead.
         let own = coordinator.authority.identity(tenant(), HOUR).unwrap();
         let reach = channel::Coordinator::new(&coordinator.address.to_string(), Arc::new(Trust::fixed(own)), SOON);
         let watcher = reach
             .connect(|endpoint| endpoint.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW))
             .await
             .unwrap();
-        let mut watched = ClusterClient::new(watcher).watch(describe()).await.unwrap().into_inner();
-        let mut others = Vec::new();
-        for change in 0..CHANGES {
-            let other = format!("x{change}");
-            others.push(attend(&coordinator.authority, coordinator.address, register(&other)).await.unwrap());
-            // Longer than the coordinator waits between two views.
-            tokio::time::sleep(Duration::from_millis(200)).await;
+        let request = rows_of(v1::WatchTable::Devices);
+        let mut call = watch(&mut ClusterClient::new(watcher), request.clone()).await.unwrap();
+        let first = call.replies.message().await.unwrap().unwrap();
+        assert_eq!((first.rows, first.changed.len()), (256, 256));
+        let before = coordinator.cost();
+        for number in 1..=REQUESTS {
+            call.requests.send(v1::WatchRequest { number, ..request.clone() }).await.unwrap();
         }
-        let (mut read, last) = (0, format!("x{}", CHANGES - 1));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let grown = coordinator.cost().memory_kib.saturating_sub(before.memory_kib);
+        assert!(grown < 2 << 10, "{grown} KiB more for replies of {} KiB", first_kib(&first));
+        // All are answered once they are read.
         loop {
-            let page = watched.message().await.unwrap().unwrap();
-            if page.nodes.iter().any(|node| node.name == last) {
+            let reply = call.replies.message().await.unwrap().unwrap();
+            if reply.request == REQUESTS {
                 break;
             }
-            read += 1;
         }
-        let most = pages.len() + ON_THEIR_WAY_MAX;
-        assert!(most < CHANGES * pages.len() / 2 && read <= most, "{read} pages before the last change's");
+    });
+}
+
+fn first_kib(reply: &v1::WatchReply) -> usize {
+    prost::Message::encoded_len(reply) >> 10
+}
+
+#[test]
+fn a_watcher_who_asks_for_ever_is_answered_a_bounded_number_of_times_a_second() {
+    let coordinator = Coordinator::start(None);
+    runtime().block_on(async {
+        let _agent = attend(&coordinator.authority, coordinator.address, register("h1")).await.unwrap();
+        let mut cluster =
+            ClusterClient::new(connect(&coordinator.authority, tenant(), coordinator.address).await.unwrap());
+        let request = rows_of(v1::WatchTable::Devices);
+        let mut call = watch(&mut cluster, request.clone()).await.unwrap();
+        let begun = Instant::now();
+        for number in 1..200 {
+            call.requests.send(v1::WatchRequest { number, ..request.clone() }).await.unwrap();
+        }
+        let mut last = 0;
+        while last < 199 {
+            last = call.replies.message().await.unwrap().unwrap().request;
+        }
+        // 64 at once, and the same again each second.
+        assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
     });
 }
 

@@ -2,9 +2,11 @@
 //! `tests/bounds.rs` tries each list and text that the `.proto` files have.
 
 mod admin;
+mod cluster;
 mod jobs;
 mod reservations;
 
+pub use cluster::{WATCH_NAMES_MAX, WATCH_ROWS_MAX};
 pub use jobs::{
     EXPLANATION_LINES_MAX, JOB_EVENTS_MAX, JOB_TEXT_MAX, POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX, POLICY_REQUEST_MAX,
     POLICY_TEXT_MAX, WHAT_IF_TEXT_MAX,
@@ -428,50 +430,6 @@ impl Bounded for v1::ExpectMeasurement {
     }
 }
 
-impl Bounded for v1::DescribeRequest {
-    fn check(&self) -> Result<(), Malformed> {
-        let Self { version: _, viewer, measure: _, paths_of, page: _ } = self;
-        viewer.check()?;
-        within(paths_of.len(), PATHS_OF_MAX, "DescribeRequest.paths_of is too long")
-    }
-}
-
-impl Bounded for v1::Viewer {
-    fn check(&self) -> Result<(), Malformed> {
-        let Self { node_name, order: _, kind: _, rank: _ } = self;
-        within(node_name.len(), NAME_MAX, "Viewer.node_name is too long")
-    }
-}
-
-impl Bounded for v1::ClusterView {
-    fn check(&self) -> Result<(), Malformed> {
-        let Self {
-            version: _,
-            nodes,
-            sessions,
-            numbering,
-            uptime_ms: _,
-            plain_tcp: _,
-            paths,
-            measuring: _,
-            unix_ms: _,
-            next: _,
-            limits: _,
-        } = self;
-        all(nodes, PAGE_ITEMS_MAX, "ClusterView.nodes is too long")?;
-        all(sessions, PAGE_ITEMS_MAX, "ClusterView.sessions is too long")?;
-        within(numbering.len(), PAGE_ITEMS_MAX, "ClusterView.numbering is too long")?;
-        all(paths, PAGE_ITEMS_MAX, "ClusterView.paths is too long")
-    }
-}
-
-impl Bounded for v1::Path {
-    fn check(&self) -> Result<(), Malformed> {
-        let Self { from: _, to: _, times: _, source: _, transport } = self;
-        within(transport.len(), NAME_MAX, "Path.transport is too long")
-    }
-}
-
 impl Bounded for v1::Link {
     fn check(&self) -> Result<(), Malformed> {
         let Self { kind: _, address } = self;
@@ -501,30 +459,6 @@ impl Bounded for v1::Node {
         hardware.check()?;
         figures.check()?;
         kernel_limits.check()
-    }
-}
-
-impl Bounded for v1::Session {
-    fn check(&self) -> Result<(), Malformed> {
-        let Self {
-            id: _,
-            program,
-            node_name,
-            pid: _,
-            rank: _,
-            order: _,
-            executors,
-            lost,
-            attached: _,
-            age_ms: _,
-            device_count: _,
-            uses,
-        } = self;
-        all(uses, PAGE_ITEMS_MAX, "Session.uses is too long")?;
-        within(program.len(), NAME_MAX, "Session.program is too long")?;
-        within(node_name.len(), NAME_MAX, "Session.node_name is too long")?;
-        within(executors.len(), PAGE_ITEMS_MAX, "Session.executors is too long")?;
-        within(lost.len(), PAGE_ITEMS_MAX, "Session.lost is too long")
     }
 }
 

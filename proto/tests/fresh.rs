@@ -7,7 +7,7 @@ const REGENERATE: &str = "ACCORD_PROTO_REGENERATE";
 
 fn generate(into: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files: Vec<PathBuf> = ["common", "registry", "cluster", "jobs", "reservations", "admin", "executor"]
+    let files: Vec<PathBuf> = ["common", "registry", "cluster", "jobs", "reservations", "watch", "admin", "executor"]
         .iter()
         .map(|name| root.join(format!("accord/v1/{name}.proto")))
         .collect();

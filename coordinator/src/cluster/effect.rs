@@ -20,7 +20,7 @@ pub enum Effect {
     CloseClient(ClientId),
     /// Have a path measured: both agents are told of one key, that of the answering one first.
     MeasurePath(PathOrder),
-    /// The view has changed: tell those who watch.
+    /// Nodes, devices or sessions have changed.
     Changed,
 }
 

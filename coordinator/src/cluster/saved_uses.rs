@@ -1,6 +1,6 @@
 //! The use of devices by sessions, as it is kept over a restart: reports after it count from where the last ones ended.
 
-use super::session_uses::{Charged, Reported, Reporter, SessionUses};
+use super::session_uses::{Charged, Pace, Reported, Reporter, SessionUses};
 use super::time::Millis;
 use accord_scheduler::JobId;
 use accord_scheduler::saved::SavedDevice;
@@ -103,6 +103,6 @@ pub(super) fn saved_report(session: SessionId, (device, by): (DeviceId, Reporter
 /// Returns a report as it was saved.
 pub(super) fn restored_report(record: ReportRecord) -> (SessionId, (DeviceId, Reporter), Reported) {
     let by = if record.by_agent { Reporter::Agent } else { Reporter::Program };
-    let reported = Reported { base: record.base.into(), counted: record.counted.into() };
+    let reported = Reported { base: record.base.into(), counted: record.counted.into(), pace: Pace::default() };
     (SessionId(record.session), (record.device.into(), by), reported)
 }

@@ -14,6 +14,13 @@ const BYTES_A_MS_MAX: u64 = 16 << 30;
 /// The use of a device by a session that has not reported any.
 const NOTHING: DeviceUse = DeviceUse { busy_ms: Some(0), bytes_in: 0, bytes_out: 0, held: 0 };
 
+/// Reports come once in so many milliseconds, while anything changes.
+const REPORTED_EVERY_MS: u64 = 1_000;
+/// The least time over which the busy part is found.
+const SPAN_MS: u64 = 800;
+/// A device of which nothing was reported for longer is idle.
+const SILENT_MS: u64 = 2_500;
+
 /// The sender of a report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reporter {
@@ -39,12 +46,57 @@ pub(super) struct Reported {
     pub(super) base: DeviceUse,
     /// The use that is counted so far, `base` included.
     pub(super) counted: DeviceUse,
+    /// The busy part lately.
+    pub(super) pace: Pace,
+}
+
+/// The busy part of a device lately, by reports that come once a second while anything changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Pace {
+    /// Time of the last report that completed a span.
+    spanned: Millis,
+    /// Busy time that was reported since.
+    busy_ms: u64,
+    /// The busy part of the last span.
+    percent: u32,
+    /// Time of the last report.
+    reported: Millis,
+    /// Time of the last report with busy time.
+    busy: Option<Millis>,
+}
+
+impl Pace {
+    /// Counts a report.
+    fn count(&mut self, now: Millis, busy_ms: u64) {
+        self.busy_ms = self.busy_ms.saturating_add(busy_ms);
+        self.reported = now;
+        if busy_ms > 0 {
+            self.busy = Some(now);
+        }
+        // After a longer time without reports nothing was done but in its last second.
+        let span = now.since(self.spanned).min(REPORTED_EVERY_MS);
+        if span >= SPAN_MS {
+            let percent = self.busy_ms.saturating_mul(100) / span;
+            self.percent = u32::try_from(percent.min(100)).unwrap_or(100);
+            (self.spanned, self.busy_ms) = (now, 0);
+        }
+    }
+
+    /// Returns the busy part in percent.
+    pub(super) fn percent(&self, now: Millis) -> u32 {
+        if now.since(self.reported) > SILENT_MS { 0 } else { self.percent }
+    }
+
+    /// Returns the time since which it was not busy; `None`: always.
+    pub(super) fn idle_since(&self) -> Option<Millis> {
+        self.busy
+    }
 }
 
 impl Reported {
     /// Returns the use since the first report if an earlier coordinator has charged that, else all of it.
     pub(super) fn known(&self) -> DeviceUse {
-        let Self { base, counted } = self;
+        let Self { base, counted, pace: _ } = self;
         DeviceUse {
             busy_ms: counted.busy_ms.zip(base.busy_ms).map(|(counted, base)| counted.saturating_sub(base)),
             bytes_in: counted.bytes_in.saturating_sub(base.bytes_in),
@@ -87,7 +139,7 @@ impl SessionUses {
     /// Counts a report. Returns what was done since the last one, and whether the busy time is unknown.
     pub(super) fn count(&mut self, now: Millis, key: (DeviceId, Reporter), used: DeviceUse) -> (Activity, bool) {
         let base = if self.is_earlier { used } else { NOTHING };
-        let reported = self.reports.entry(key).or_insert(Reported { base, counted: base });
+        let reported = self.reports.entry(key).or_insert(Reported { base, counted: base, pace: Pace::default() });
         let (before, base) = (reported.counted, reported.base);
         let time = now.since(self.since).saturating_add(SLACK_MS);
         // Counters neither fall nor run ahead of what is possible. The rest of an exaggerated report counts as time passes.
@@ -108,6 +160,7 @@ impl SessionUses {
             bytes_in: counted.bytes_in - before.bytes_in,
             bytes_out: counted.bytes_out - before.bytes_out,
         };
+        reported.pace.count(now, activity.busy_ms);
         (activity, busy_ms.is_none())
     }
 }

@@ -278,6 +278,11 @@ impl Cluster {
         self.sessions.len()
     }
 
+    /// Returns the number of a user's open sessions.
+    pub fn sessions_of(&self, user: &str) -> usize {
+        self.sessions.of_user(user)
+    }
+
     /// The node called `name`.
     pub fn node_named(&self, name: &str) -> Option<&Node> {
         self.nodes.get(&self.nodes.named(name)?)

@@ -1,8 +1,11 @@
 //! The cluster for people and tools.
 
+use super::board::{Boards, Watcher};
 use super::caller::{Caller, over_quota};
 use super::driver::{Driver, unix_ms};
 use super::tenants::Tenants;
+use super::viewer;
+use super::watching::{self, REPLIES_WAITING_MAX};
 use crate::cluster::{Cluster, Input, KernelLimits, MeasuredPath, Node, NodeState, Session, Viewer};
 use accord_proto::bounds::PAGE_ITEMS_MAX;
 use accord_proto::convert::{Malformed, check_version, device_kind, labels, order_policy};
@@ -11,15 +14,9 @@ use accord_trust::access::Act;
 use accord_types::{DeviceUse, NodeId, SessionId, Source};
 use prost::Message;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
-
-/// Pages on their way to one watcher. A slow watcher misses views in between.
-const PAGES_WAITING_MAX: usize = 1;
-/// Shortest time between two views of one watcher.
-const VIEW_INTERVAL: Duration = Duration::from_millis(50);
+use tonic::{Request, Response, Status, Streaming};
 
 /// Bytes of a page's lists, after which it takes nothing more.
 const PAGE_BYTES_MAX: usize = 128 << 10;
@@ -28,64 +25,53 @@ const PAGE_BYTES_MAX: usize = 128 << 10;
 pub(super) struct Describer {
     driver: Arc<Driver>,
     tenants: Arc<Tenants>,
+    boards: Arc<Boards>,
 }
 
 impl Describer {
     pub(super) fn new(driver: Arc<Driver>, tenants: Arc<Tenants>) -> Self {
-        Self { driver, tenants }
+        Self { boards: Boards::new(driver.clone()), driver, tenants }
     }
 }
 
 #[tonic::async_trait]
 impl v1::cluster_server::Cluster for Describer {
     async fn describe(&self, request: Request<v1::DescribeRequest>) -> Result<Response<v1::ClusterView>, Status> {
-        Caller::check(&request, Act::Describe)?;
+        let caller = viewer::Viewer::of(Caller::check(&request, Act::Describe)?);
         let request = request.into_inner();
         check_version(request.version)?;
         if request.measure {
             self.driver.input(Input::MeasureSoon);
         }
-        Ok(Response::new(page(&self.driver, &request)?))
+        Ok(Response::new(page(&self.driver, &caller, &request)?))
     }
 
-    type WatchStream = ReceiverStream<Result<v1::ClusterView, Status>>;
+    type WatchStream = ReceiverStream<Result<v1::WatchReply, Status>>;
 
-    async fn watch(&self, request: Request<v1::DescribeRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let slot = self.tenants.watch(Caller::check(&request, Act::Describe)?.who());
-        let slot = slot.map_err(|error| over_quota(&error))?;
-        let mut request = request.into_inner();
-        check_version(request.version)?;
-        let driver = self.driver.clone();
-        let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
+    async fn watch(
+        &self,
+        request: Request<Streaming<v1::WatchRequest>>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let caller = Caller::check(&request, Act::Describe)?.clone();
+        let slot = self.tenants.watch(caller.who()).map_err(|error| over_quota(&error))?;
+        let mut requests = request.into_inner();
+        let first = watching::first(&mut requests).await?;
+        let watcher = Watcher::new(viewer::Viewer::of(&caller), first);
+        let (replies, stream) = mpsc::channel(REPLIES_WAITING_MAX);
+        let (driver, boards) = (self.driver.clone(), self.boards.clone());
         tokio::spawn(async move {
-            let _slot = slot;
-            let mut changes = driver.watch();
-            loop {
-                changes.mark_unchanged();
-                request.page = None;
-                loop {
-                    // A page is made when there is room for it: a watcher that does not read costs no more than two.
-                    let Ok(room) = pages.reserve().await else { return };
-                    let page = page(&driver, &request);
-                    request.page = page.as_ref().ok().and_then(|page| page.next);
-                    room.send(page);
-                    if request.page.is_none() {
-                        break;
-                    }
-                }
-                tokio::select! {
-                    () = pages.closed() => return,
-                    changed = changes.changed() => if changed.is_err() { return },
-                }
-                tokio::time::sleep(VIEW_INTERVAL).await;
+            if let Err(status) = watching::serve(&driver, &boards, watcher, &mut requests, &replies).await {
+                let _ = replies.send(Err(status)).await;
             }
+            // The watcher hears of the end when its slot is free.
+            drop(slot);
         });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
 
-/// The page of the view that the request asks for.
-fn page(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterView, Status> {
+/// The page of the view that the request asks for. It has the sessions that the caller sees.
+fn page(driver: &Driver, caller: &viewer::Viewer, request: &v1::DescribeRequest) -> Result<v1::ClusterView, Status> {
     let (now, viewer) = (driver.now(), request.viewer.as_ref());
     let (mut list, mut from) = request.page.map_or((v1::PageList::Nodes, 0), |start| (start.list(), start.from));
     driver.with_cluster(|cluster| {
@@ -103,6 +89,9 @@ fn page(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterVie
         };
         if request.page.is_none() {
             view.measuring = u32::try_from(cluster.measuring()).unwrap_or(u32::MAX);
+            let others =
+                caller.only(cluster.others_jobs()).map(|user| cluster.session_count() - cluster.sessions_of(user));
+            view.other_sessions = u32::try_from(others.unwrap_or(0)).unwrap_or(u32::MAX);
         }
         let mut room = Room::new();
         loop {
@@ -113,7 +102,9 @@ fn page(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterVie
                     room.fill(&mut view.nodes, nodes)
                 }
                 v1::PageList::Sessions => {
+                    let others = cluster.others_jobs();
                     let sessions = cluster.sessions_from(SessionId(from));
+                    let sessions = sessions.filter(|session| caller.sees_user(&session.owner.user, others));
                     let sessions = sessions
                         .map(|session| (session.id.0, session_view(cluster, session, now.since(session.since))));
                     room.fill(&mut view.sessions, sessions)
@@ -245,5 +236,6 @@ fn session_view(cluster: &Cluster, session: &Session, age_ms: u64) -> v1::Sessio
         attached: session.client.is_some(),
         age_ms,
         uses: uses.collect(),
+        user: session.owner.user.clone(),
     }
 }

@@ -91,7 +91,6 @@ pub struct Driver {
     counts_devices: bool,
     lost_after: Duration,
     state: ShortLock<ClusterAndPeers>,
-    view: watch::Sender<u64>,
     /// The version of the view, and the stamp of jobs and devices.
     uses: watch::Sender<(u64, u64)>,
     stopping: watch::Sender<bool>,
@@ -106,7 +105,7 @@ struct ClusterAndPeers {
     connections: u64,
     /// Effects that wait for no decision to be durable.
     effects: Vec<Effect>,
-    /// Whether watchers should look at the view again.
+    /// Whether gauges of nodes and sessions may have changed.
     changed: bool,
     metrics: Metrics,
     /// Decisions that are not durable yet; none: nothing is kept over a restart.
@@ -140,7 +139,6 @@ impl Driver {
                 journal,
                 runtime: Handle::try_current().ok(),
             }),
-            view: watch::Sender::new(0),
             uses: watch::Sender::new((0, 0)),
             stopping: watch::Sender::new(false),
             durable: watch::Sender::new(0),
@@ -225,7 +223,7 @@ impl Driver {
         self.state_changed();
     }
 
-    /// Carries out what may be, and shows what has changed.
+    /// Carries out what may be, and counts what has changed.
     fn finish(&self, mut state: ShortGuard<'_, ClusterAndPeers>, now: Millis) {
         loop {
             let effects = std::mem::take(&mut state.effects);
@@ -244,9 +242,6 @@ impl Driver {
         }
         drop(state);
         self.uses.send_if_modified(|known| std::mem::replace(known, uses) != uses);
-        if changed {
-            self.view.send_modify(|version| *version += 1);
-        }
     }
 
     /// Lets the journal be looked at or changed.
@@ -326,11 +321,6 @@ impl Driver {
         self.flags.check(&policy)?;
         self.input(Input::StartPolicy { policy: Box::new(policy), by: "the coordinator's --policy".to_owned() });
         Ok(())
-    }
-
-    /// Changes with every change of the view.
-    pub(super) fn watch(&self) -> watch::Receiver<u64> {
-        self.view.subscribe()
     }
 
     /// Changes with every change of the view, of jobs and of their devices.

@@ -6,17 +6,16 @@ use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
 use super::job_words::{add_use, add_wait, devices, ended, explain, job, reservation_of, state};
 use super::questions::{Questions, View};
+use super::viewer::Viewer;
 use crate::cluster::Input;
 use accord_proto::bounds::EXPLANATION_LINES_MAX;
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_scheduler::ledger::UsageBy;
-use accord_scheduler::policy::OthersJobs;
 use accord_scheduler::request::words::TIME_MAX_MS;
 use accord_scheduler::{Forecast, Input as Scheduled, JobId, JobView, Phase, Scheduler, TextError};
 use accord_telemetry::log::AUDIT;
-use accord_trust::Role;
-use accord_trust::access::{Act, may};
+use accord_trust::access::Act;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -25,41 +24,6 @@ pub(super) struct Jobs {
     driver: Arc<Driver>,
     questions: Arc<Questions>,
     groups: Arc<Groups>,
-}
-
-/// Whose jobs a caller sees and changes.
-#[derive(Clone, Debug)]
-struct Viewer {
-    /// How messages and the audit log call it.
-    called: String,
-    /// The user; none for an administrator who is none.
-    user: Option<String>,
-    is_admin: bool,
-}
-
-impl Viewer {
-    fn of(caller: &Caller) -> Self {
-        let user = caller.roles.iter().find_map(|role| match role {
-            Role::Tenant(user) => Some(user.clone()),
-            _ => None,
-        });
-        let is_admin = caller.roles.iter().any(|role| may(role, Act::ChangeAllJobs));
-        Self { called: caller.called(), user, is_admin }
-    }
-
-    fn owns(&self, job: &JobView) -> bool {
-        self.user.as_deref() == Some(job.user.as_str())
-    }
-
-    /// The only user whose jobs it sees; none: it sees all.
-    fn only(&self, others: OthersJobs) -> Option<&str> {
-        let sees_all = self.is_admin || others == OthersJobs::All;
-        if sees_all { None } else { Some(self.user.as_deref().unwrap_or_default()) }
-    }
-
-    fn sees(&self, job: &JobView, others: OthersJobs) -> bool {
-        self.only(others).is_none_or(|user| user == job.user)
-    }
 }
 
 impl Jobs {

@@ -1,6 +1,7 @@
 //! The core on the network: the same ports for agents and tools (gRPC) and for programs (the session endpoint).
 
 mod admin;
+mod board;
 mod caller;
 mod describe;
 mod driver;
@@ -22,6 +23,8 @@ mod session_endpoint;
 mod shared_stream;
 mod state_writer;
 mod tenants;
+mod viewer;
+mod watching;
 mod witness;
 
 pub use driver::{Driver, DriverSettings, QuotaFlags};

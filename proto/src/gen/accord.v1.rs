@@ -358,6 +358,70 @@ impl OrderPolicy {
     }
 }
 #[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NodeState {
+    Unspecified = 0,
+    Up = 1,
+    Draining = 2,
+    Lost = 3,
+    /// Its agent said goodbye.
+    Gone = 4,
+}
+impl NodeState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NODE_STATE_UNSPECIFIED",
+            Self::Up => "NODE_STATE_UP",
+            Self::Draining => "NODE_STATE_DRAINING",
+            Self::Lost => "NODE_STATE_LOST",
+            Self::Gone => "NODE_STATE_GONE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NODE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "NODE_STATE_UP" => Some(Self::Up),
+            "NODE_STATE_DRAINING" => Some(Self::Draining),
+            "NODE_STATE_LOST" => Some(Self::Lost),
+            "NODE_STATE_GONE" => Some(Self::Gone),
+            _ => None,
+        }
+    }
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LinkKind {
+    Unspecified = 0,
+    Tcp = 1,
+}
+impl LinkKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LINK_KIND_UNSPECIFIED",
+            Self::Tcp => "LINK_KIND_TCP",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LINK_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "LINK_KIND_TCP" => Some(Self::Tcp),
+            _ => None,
+        }
+    }
+}
+#[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentMessage {
     #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
@@ -983,707 +1047,6 @@ pub mod registry_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "accord.v1.Registry";
     impl<T> tonic::server::NamedService for RegistryServer<T> {
-        const NAME: &'static str = SERVICE_NAME;
-    }
-}
-#[allow(clippy::all)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DescribeRequest {
-    /// Version of this contract.
-    #[prost(uint32, tag = "1")]
-    pub version: u32,
-    /// If present, the answer says how this process would number the devices.
-    #[prost(message, optional, tag = "2")]
-    pub viewer: ::core::option::Option<Viewer>,
-    /// Have nodes and paths measured now that were not yet, as far as no session uses them.
-    #[prost(bool, tag = "3")]
-    pub measure: bool,
-    /// The answer has the paths between all of these nodes; if it names none, those that were measured.
-    #[prost(uint32, repeated, tag = "4")]
-    pub paths_of: ::prost::alloc::vec::Vec<u32>,
-    /// The page of Describe's answer that begins there; absent: the first.
-    #[prost(message, optional, tag = "5")]
-    pub page: ::core::option::Option<PageStart>,
-}
-/// Where a page of a view begins.
-#[allow(clippy::all)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PageStart {
-    #[prost(enumeration = "PageList", tag = "1")]
-    pub list: i32,
-    /// The least number of a node or session that the page has; how many devices or paths come before it.
-    #[prost(uint64, tag = "2")]
-    pub from: u64,
-}
-/// A process that might open a session.
-#[allow(clippy::all)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Viewer {
-    #[prost(string, tag = "1")]
-    pub node_name: ::prost::alloc::string::String,
-    #[prost(enumeration = "OrderPolicy", tag = "2")]
-    pub order: i32,
-    /// Unspecified: all kinds.
-    #[prost(enumeration = "DeviceKind", tag = "3")]
-    pub kind: i32,
-    #[prost(message, optional, tag = "4")]
-    pub rank: ::core::option::Option<Rank>,
-}
-/// A page of the cluster's view: lists that don't fit go on in the next one.
-#[allow(clippy::all)]
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ClusterView {
-    /// Goes up with every change of nodes and devices.
-    #[prost(uint64, tag = "1")]
-    pub version: u64,
-    #[prost(message, repeated, tag = "2")]
-    pub nodes: ::prost::alloc::vec::Vec<Node>,
-    #[prost(message, repeated, tag = "3")]
-    pub sessions: ::prost::alloc::vec::Vec<Session>,
-    /// Devices in the order of the viewer's device numbers.
-    #[prost(message, repeated, tag = "4")]
-    pub numbering: ::prost::alloc::vec::Vec<DeviceRef>,
-    /// Milliseconds since the coordinator started.
-    #[prost(uint64, tag = "5")]
-    pub uptime_ms: u64,
-    /// Sessions' lanes may leave a machine in clear (--insecure-plain-tcp).
-    #[prost(bool, tag = "6")]
-    pub plain_tcp: bool,
-    /// Between nodes.
-    #[prost(message, repeated, tag = "7")]
-    pub paths: ::prost::alloc::vec::Vec<Path>,
-    /// Measurements that are asked for and have not come yet.
-    #[prost(uint32, tag = "8")]
-    pub measuring: u32,
-    /// The coordinator's clock.
-    #[prost(uint64, tag = "9")]
-    pub unix_ms: u64,
-    /// Where the next page begins; absent: this is the last one.
-    #[prost(message, optional, tag = "10")]
-    pub next: ::core::option::Option<PageStart>,
-    /// What one session may have.
-    #[prost(message, optional, tag = "11")]
-    pub limits: ::core::option::Option<SessionLimits>,
-}
-/// Bounds of every session that is opened now.
-#[allow(clippy::all)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SessionLimits {
-    /// Bytes on each device of other nodes; 0: no limit.
-    #[prost(uint64, tag = "1")]
-    pub memory_quota: u64,
-    /// Streams on each device.
-    #[prost(uint32, tag = "2")]
-    pub stream_quota: u32,
-    /// How long it may last, in milliseconds; 0: no limit.
-    #[prost(uint64, tag = "3")]
-    pub session_ms: u64,
-}
-/// From one node's agent to another one's, and the same the other way.
-#[allow(clippy::all)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Path {
-    #[prost(uint32, tag = "1")]
-    pub from: u32,
-    #[prost(uint32, tag = "2")]
-    pub to: u32,
-    #[prost(message, optional, tag = "3")]
-    pub times: ::core::option::Option<PathTimes>,
-    #[prost(enumeration = "FigureSource", tag = "4")]
-    pub source: i32,
-    /// What carries the bytes: "tls", "mpi".
-    #[prost(string, tag = "5")]
-    pub transport: ::prost::alloc::string::String,
-}
-/// A way to reach a node's devices.
-#[allow(clippy::all)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Link {
-    #[prost(enumeration = "LinkKind", tag = "1")]
-    pub kind: i32,
-    #[prost(string, tag = "2")]
-    pub address: ::prost::alloc::string::String,
-}
-#[allow(clippy::all)]
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Node {
-    #[prost(uint32, tag = "1")]
-    pub id: u32,
-    #[prost(string, tag = "2")]
-    pub name: ::prost::alloc::string::String,
-    #[prost(enumeration = "NodeState", tag = "3")]
-    pub state: i32,
-    #[prost(uint64, tag = "4")]
-    pub incarnation: u64,
-    #[prost(message, repeated, tag = "5")]
-    pub links: ::prost::alloc::vec::Vec<Link>,
-    #[prost(message, repeated, tag = "6")]
-    pub devices: ::prost::alloc::vec::Vec<Device>,
-    #[prost(message, optional, tag = "7")]
-    pub hardware: ::core::option::Option<Hardware>,
-    /// Age of the last heartbeat.
-    #[prost(uint64, tag = "8")]
-    pub heard_ms_ago: u64,
-    /// Absent until it has measured.
-    #[prost(message, optional, tag = "9")]
-    pub figures: ::core::option::Option<NodeFigures>,
-    #[prost(message, optional, tag = "10")]
-    pub kernel_limits: ::core::option::Option<KernelLimits>,
-    #[prost(message, repeated, tag = "11")]
-    pub labels: ::prost::alloc::vec::Vec<Label>,
-}
-#[allow(clippy::all)]
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Session {
-    #[prost(uint64, tag = "1")]
-    pub id: u64,
-    #[prost(string, tag = "2")]
-    pub program: ::prost::alloc::string::String,
-    #[prost(string, tag = "3")]
-    pub node_name: ::prost::alloc::string::String,
-    #[prost(uint32, tag = "4")]
-    pub pid: u32,
-    #[prost(message, optional, tag = "5")]
-    pub rank: ::core::option::Option<Rank>,
-    #[prost(enumeration = "OrderPolicy", tag = "6")]
-    pub order: i32,
-    /// Nodes with an executor of it.
-    #[prost(uint32, repeated, tag = "8")]
-    pub executors: ::prost::alloc::vec::Vec<u32>,
-    /// Nodes that it has lost.
-    #[prost(uint32, repeated, tag = "9")]
-    pub lost: ::prost::alloc::vec::Vec<u32>,
-    /// Its program's connection is known to this coordinator; false after a coordinator's restart.
-    #[prost(bool, tag = "10")]
-    pub attached: bool,
-    #[prost(uint64, tag = "11")]
-    pub age_ms: u64,
-    /// Devices of its lease.
-    #[prost(uint32, tag = "12")]
-    pub device_count: u32,
-    /// Its use of devices, as reported.
-    #[prost(message, repeated, tag = "13")]
-    pub uses: ::prost::alloc::vec::Vec<SessionUse>,
-}
-/// The use of a device by a session so far.
-#[allow(clippy::all)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SessionUse {
-    #[prost(uint32, tag = "1")]
-    pub node: u32,
-    #[prost(uint32, tag = "2")]
-    pub ordinal: u32,
-    /// Its queues were not empty, as samples show; absent: unknown.
-    #[prost(uint64, optional, tag = "3")]
-    pub busy_ms: ::core::option::Option<u64>,
-    #[prost(uint64, tag = "4")]
-    pub bytes_in: u64,
-    #[prost(uint64, tag = "5")]
-    pub bytes_out: u64,
-    /// Bytes of the device's memory that it holds now.
-    #[prost(uint64, tag = "6")]
-    pub held: u64,
-}
-#[allow(clippy::all)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum PageList {
-    Unspecified = 0,
-    Nodes = 1,
-    Sessions = 2,
-    Numbering = 3,
-    Paths = 4,
-}
-impl PageList {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "PAGE_LIST_UNSPECIFIED",
-            Self::Nodes => "PAGE_LIST_NODES",
-            Self::Sessions => "PAGE_LIST_SESSIONS",
-            Self::Numbering => "PAGE_LIST_NUMBERING",
-            Self::Paths => "PAGE_LIST_PATHS",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "PAGE_LIST_UNSPECIFIED" => Some(Self::Unspecified),
-            "PAGE_LIST_NODES" => Some(Self::Nodes),
-            "PAGE_LIST_SESSIONS" => Some(Self::Sessions),
-            "PAGE_LIST_NUMBERING" => Some(Self::Numbering),
-            "PAGE_LIST_PATHS" => Some(Self::Paths),
-            _ => None,
-        }
-    }
-}
-#[allow(clippy::all)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum FigureSource {
-    Unspecified = 0,
-    Measured = 1,
-    /// From paths of the same kind.
-    Estimated = 2,
-}
-impl FigureSource {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "FIGURE_SOURCE_UNSPECIFIED",
-            Self::Measured => "FIGURE_SOURCE_MEASURED",
-            Self::Estimated => "FIGURE_SOURCE_ESTIMATED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "FIGURE_SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
-            "FIGURE_SOURCE_MEASURED" => Some(Self::Measured),
-            "FIGURE_SOURCE_ESTIMATED" => Some(Self::Estimated),
-            _ => None,
-        }
-    }
-}
-#[allow(clippy::all)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum NodeState {
-    Unspecified = 0,
-    Up = 1,
-    Draining = 2,
-    Lost = 3,
-    /// Its agent said goodbye.
-    Gone = 4,
-}
-impl NodeState {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "NODE_STATE_UNSPECIFIED",
-            Self::Up => "NODE_STATE_UP",
-            Self::Draining => "NODE_STATE_DRAINING",
-            Self::Lost => "NODE_STATE_LOST",
-            Self::Gone => "NODE_STATE_GONE",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "NODE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
-            "NODE_STATE_UP" => Some(Self::Up),
-            "NODE_STATE_DRAINING" => Some(Self::Draining),
-            "NODE_STATE_LOST" => Some(Self::Lost),
-            "NODE_STATE_GONE" => Some(Self::Gone),
-            _ => None,
-        }
-    }
-}
-#[allow(clippy::all)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum LinkKind {
-    Unspecified = 0,
-    Tcp = 1,
-}
-impl LinkKind {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "LINK_KIND_UNSPECIFIED",
-            Self::Tcp => "LINK_KIND_TCP",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "LINK_KIND_UNSPECIFIED" => Some(Self::Unspecified),
-            "LINK_KIND_TCP" => Some(Self::Tcp),
-            _ => None,
-        }
-    }
-}
-/// Generated client implementations.
-pub mod cluster_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    /// The cluster as it is, for people and tools.
-    #[derive(Debug, Clone)]
-    pub struct ClusterClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl ClusterClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
-    }
-    impl<T> ClusterClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> ClusterClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            ClusterClient::new(InterceptedService::new(inner, interceptor))
-        }
-        /// Compress requests with the given encoding.
-        ///
-        /// This requires the server to support it otherwise it might respond with an
-        /// error.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        /// Enable decompressing responses.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        pub async fn describe(
-            &mut self,
-            request: impl tonic::IntoRequest<super::DescribeRequest>,
-        ) -> std::result::Result<tonic::Response<super::ClusterView>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/accord.v1.Cluster/Describe",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("accord.v1.Cluster", "Describe"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// A view now and one after every change, each in as many pages as it takes.
-        pub async fn watch(
-            &mut self,
-            request: impl tonic::IntoRequest<super::DescribeRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ClusterView>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/accord.v1.Cluster/Watch");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Cluster", "Watch"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-    }
-}
-/// Generated server implementations.
-pub mod cluster_server {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    /// Generated trait containing gRPC methods that should be implemented for use with ClusterServer.
-    #[async_trait]
-    pub trait Cluster: std::marker::Send + std::marker::Sync + 'static {
-        async fn describe(
-            &self,
-            request: tonic::Request<super::DescribeRequest>,
-        ) -> std::result::Result<tonic::Response<super::ClusterView>, tonic::Status>;
-        /// Server streaming response type for the Watch method.
-        type WatchStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::ClusterView, tonic::Status>,
-            >
-            + std::marker::Send
-            + 'static;
-        /// A view now and one after every change, each in as many pages as it takes.
-        async fn watch(
-            &self,
-            request: tonic::Request<super::DescribeRequest>,
-        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
-    }
-    /// The cluster as it is, for people and tools.
-    #[derive(Debug)]
-    pub struct ClusterServer<T> {
-        inner: Arc<T>,
-        accept_compression_encodings: EnabledCompressionEncodings,
-        send_compression_encodings: EnabledCompressionEncodings,
-        max_decoding_message_size: Option<usize>,
-        max_encoding_message_size: Option<usize>,
-    }
-    impl<T> ClusterServer<T> {
-        pub fn new(inner: T) -> Self {
-            Self::from_arc(Arc::new(inner))
-        }
-        pub fn from_arc(inner: Arc<T>) -> Self {
-            Self {
-                inner,
-                accept_compression_encodings: Default::default(),
-                send_compression_encodings: Default::default(),
-                max_decoding_message_size: None,
-                max_encoding_message_size: None,
-            }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
-        where
-            F: tonic::service::Interceptor,
-        {
-            InterceptedService::new(Self::new(inner), interceptor)
-        }
-        /// Enable decompressing requests with the given encoding.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.accept_compression_encodings.enable(encoding);
-            self
-        }
-        /// Compress responses with the given encoding, if the client supports it.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.send_compression_encodings.enable(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.max_decoding_message_size = Some(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.max_encoding_message_size = Some(limit);
-            self
-        }
-    }
-    impl<T, B> tonic::codegen::Service<http::Request<B>> for ClusterServer<T>
-    where
-        T: Cluster,
-        B: Body + std::marker::Send + 'static,
-        B::Error: Into<StdError> + std::marker::Send + 'static,
-    {
-        type Response = http::Response<tonic::body::Body>;
-        type Error = std::convert::Infallible;
-        type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(
-            &mut self,
-            _cx: &mut Context<'_>,
-        ) -> Poll<std::result::Result<(), Self::Error>> {
-            Poll::Ready(Ok(()))
-        }
-        fn call(&mut self, req: http::Request<B>) -> Self::Future {
-            match req.uri().path() {
-                "/accord.v1.Cluster/Describe" => {
-                    #[allow(non_camel_case_types)]
-                    struct DescribeSvc<T: Cluster>(pub Arc<T>);
-                    impl<T: Cluster> tonic::server::UnaryService<super::DescribeRequest>
-                    for DescribeSvc<T> {
-                        type Response = super::ClusterView;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::DescribeRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Cluster>::describe(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = DescribeSvc(inner);
-                        let codec = crate::codec::BoundedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/accord.v1.Cluster/Watch" => {
-                    #[allow(non_camel_case_types)]
-                    struct WatchSvc<T: Cluster>(pub Arc<T>);
-                    impl<
-                        T: Cluster,
-                    > tonic::server::ServerStreamingService<super::DescribeRequest>
-                    for WatchSvc<T> {
-                        type Response = super::ClusterView;
-                        type ResponseStream = T::WatchStream;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::ResponseStream>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::DescribeRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Cluster>::watch(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = WatchSvc(inner);
-                        let codec = crate::codec::BoundedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.server_streaming(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
-            }
-        }
-    }
-    impl<T> Clone for ClusterServer<T> {
-        fn clone(&self) -> Self {
-            let inner = self.inner.clone();
-            Self {
-                inner,
-                accept_compression_encodings: self.accept_compression_encodings,
-                send_compression_encodings: self.send_compression_encodings,
-                max_decoding_message_size: self.max_decoding_message_size,
-                max_encoding_message_size: self.max_encoding_message_size,
-            }
-        }
-    }
-    /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "accord.v1.Cluster";
-    impl<T> tonic::server::NamedService for ClusterServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
@@ -3356,6 +2719,993 @@ pub mod policies_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "accord.v1.Policies";
     impl<T> tonic::server::NamedService for PoliciesServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    /// Replies name the request that they answer.
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+    #[prost(enumeration = "WatchTable", tag = "3")]
+    pub table: i32,
+    #[prost(enumeration = "WatchOrder", tag = "4")]
+    pub order: i32,
+    /// Only rows that concern this user; empty: all.
+    #[prost(string, tag = "5")]
+    pub user: ::prost::alloc::string::String,
+    /// Rows of the table before the first one.
+    #[prost(uint32, tag = "6")]
+    pub from: u32,
+    /// Rows at most.
+    #[prost(uint32, tag = "7")]
+    pub rows: u32,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchReply {
+    #[prost(uint64, tag = "1")]
+    pub request: u64,
+    /// The coordinator's clock.
+    #[prost(uint64, tag = "2")]
+    pub unix_ms: u64,
+    /// Absent: as before.
+    #[prost(message, optional, tag = "3")]
+    pub summary: ::core::option::Option<ClusterSummary>,
+    /// Rows of the table.
+    #[prost(uint32, tag = "4")]
+    pub total: u32,
+    /// Rows of it before the first one.
+    #[prost(uint32, tag = "5")]
+    pub from: u32,
+    /// How many there are now.
+    #[prost(uint32, tag = "6")]
+    pub rows: u32,
+    /// Those that differ from the reply before; all of the first reply to a request.
+    #[prost(message, repeated, tag = "7")]
+    pub changed: ::prost::alloc::vec::Vec<WatchRow>,
+}
+/// A row of the table.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchRow {
+    /// Its place among the rows.
+    #[prost(uint32, tag = "1")]
+    pub at: u32,
+    #[prost(oneof = "watch_row::Line", tags = "2, 3, 4, 5")]
+    pub line: ::core::option::Option<watch_row::Line>,
+}
+/// Nested message and enum types in `WatchRow`.
+pub mod watch_row {
+    #[allow(clippy::all)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Line {
+        #[prost(message, tag = "2")]
+        Node(super::NodeLine),
+        #[prost(message, tag = "3")]
+        Device(super::DeviceLine),
+        #[prost(message, tag = "4")]
+        User(super::UserLine),
+        #[prost(message, tag = "5")]
+        Job(super::JobLine),
+    }
+}
+/// The cluster in numbers.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClusterSummary {
+    #[prost(uint64, tag = "1")]
+    pub started_unix_ms: u64,
+    #[prost(uint32, tag = "2")]
+    pub nodes_up: u32,
+    #[prost(uint32, tag = "3")]
+    pub nodes_draining: u32,
+    /// Their agents are not heard, or have said goodbye.
+    #[prost(uint32, tag = "4")]
+    pub nodes_away: u32,
+    #[prost(uint32, tag = "5")]
+    pub devices: u32,
+    #[prost(uint32, tag = "6")]
+    pub devices_busy: u32,
+    /// Programs have them, and what they do there is unknown.
+    #[prost(uint32, tag = "7")]
+    pub devices_unknown: u32,
+    /// A job holds them alone and leaves them idle.
+    #[prost(uint32, tag = "8")]
+    pub devices_idle: u32,
+    /// Drained, in quarantine, or of nodes that are away.
+    #[prost(uint32, tag = "9")]
+    pub devices_out: u32,
+    /// Jobs that the watcher sees.
+    #[prost(uint32, tag = "10")]
+    pub jobs_running: u32,
+    #[prost(uint32, tag = "11")]
+    pub jobs_waiting: u32,
+    #[prost(uint32, tag = "12")]
+    pub others_running: u32,
+    #[prost(uint32, tag = "13")]
+    pub others_waiting: u32,
+    /// Sessions of all users.
+    #[prost(uint32, tag = "14")]
+    pub sessions: u32,
+    /// No job starts: an administrator has paused all.
+    #[prost(bool, tag = "15")]
+    pub paused: bool,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeLine {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(enumeration = "NodeState", tag = "2")]
+    pub state: i32,
+    /// Why no job starts there.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "4")]
+    pub devices: u32,
+    #[prost(uint32, tag = "5")]
+    pub devices_busy: u32,
+    #[prost(uint32, tag = "6")]
+    pub devices_unknown: u32,
+    /// Held by jobs.
+    #[prost(uint32, tag = "7")]
+    pub devices_held: u32,
+    #[prost(uint32, tag = "8")]
+    pub devices_idle: u32,
+    /// Bytes of its devices, and of these in use.
+    #[prost(uint64, tag = "9")]
+    pub memory: u64,
+    #[prost(uint64, tag = "10")]
+    pub memory_used: u64,
+    /// Sessions that use its devices.
+    #[prost(uint32, tag = "11")]
+    pub sessions: u32,
+    /// When its agent was heard last, if it is away.
+    #[prost(uint64, optional, tag = "12")]
+    pub heard_unix_ms: ::core::option::Option<u64>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceLine {
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub ordinal: u32,
+    #[prost(string, tag = "3")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(enumeration = "DeviceCondition", tag = "4")]
+    pub condition: i32,
+    /// Why it is drained or in quarantine.
+    #[prost(string, tag = "5")]
+    pub reason: ::prost::alloc::string::String,
+    /// Of the last second; absent: unknown.
+    #[prost(uint32, optional, tag = "6")]
+    pub busy_percent: ::core::option::Option<u32>,
+    #[prost(uint64, tag = "7")]
+    pub memory: u64,
+    #[prost(uint64, tag = "8")]
+    pub memory_used: u64,
+    /// Users with a job or session there whom the watcher sees, and how many others there are.
+    #[prost(string, repeated, tag = "9")]
+    pub users: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint32, tag = "10")]
+    pub other_users: u32,
+    /// The same of jobs and of sessions' programs.
+    #[prost(uint64, repeated, tag = "11")]
+    pub jobs: ::prost::alloc::vec::Vec<u64>,
+    #[prost(string, repeated, tag = "12")]
+    pub programs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint32, tag = "13")]
+    pub other_sessions: u32,
+    /// The time since which the job that holds it alone has left all its devices idle.
+    #[prost(uint64, optional, tag = "14")]
+    pub idle_since_unix_ms: ::core::option::Option<u64>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UserLine {
+    /// Empty: the users whom the watcher does not see.
+    #[prost(string, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub users: u32,
+    #[prost(uint32, tag = "3")]
+    pub jobs_running: u32,
+    #[prost(uint32, tag = "4")]
+    pub jobs_waiting: u32,
+    #[prost(uint32, tag = "5")]
+    pub sessions: u32,
+    /// Devices that their jobs hold or sessions use.
+    #[prost(uint32, tag = "6")]
+    pub devices: u32,
+    /// Of these as far as it is known, on average; absent: unknown.
+    #[prost(uint32, optional, tag = "7")]
+    pub busy_percent: ::core::option::Option<u32>,
+    #[prost(uint32, tag = "8")]
+    pub devices_unknown: u32,
+    #[prost(uint32, tag = "9")]
+    pub devices_idle: u32,
+    #[prost(uint64, tag = "10")]
+    pub memory_used: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobLine {
+    /// Without what it has used so far.
+    #[prost(message, optional, tag = "1")]
+    pub job: ::core::option::Option<Job>,
+    /// Of its devices, on average; absent: unknown, or it does not run.
+    #[prost(uint32, optional, tag = "2")]
+    pub busy_percent: ::core::option::Option<u32>,
+    #[prost(uint64, tag = "3")]
+    pub memory_used: u64,
+    /// The time since which it has left its devices idle.
+    #[prost(uint64, optional, tag = "4")]
+    pub idle_since_unix_ms: ::core::option::Option<u64>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum WatchTable {
+    Unspecified = 0,
+    Nodes = 1,
+    Devices = 2,
+    Users = 3,
+    /// Running jobs by number, then waiting ones in their order, then those on hold.
+    Jobs = 4,
+}
+impl WatchTable {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "WATCH_TABLE_UNSPECIFIED",
+            Self::Nodes => "WATCH_TABLE_NODES",
+            Self::Devices => "WATCH_TABLE_DEVICES",
+            Self::Users => "WATCH_TABLE_USERS",
+            Self::Jobs => "WATCH_TABLE_JOBS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WATCH_TABLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "WATCH_TABLE_NODES" => Some(Self::Nodes),
+            "WATCH_TABLE_DEVICES" => Some(Self::Devices),
+            "WATCH_TABLE_USERS" => Some(Self::Users),
+            "WATCH_TABLE_JOBS" => Some(Self::Jobs),
+            _ => None,
+        }
+    }
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum WatchOrder {
+    /// By name; jobs as above.
+    Unspecified = 0,
+    /// The busiest first.
+    Busy = 1,
+    /// Those with most memory in use first.
+    Memory = 2,
+}
+impl WatchOrder {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "WATCH_ORDER_UNSPECIFIED",
+            Self::Busy => "WATCH_ORDER_BUSY",
+            Self::Memory => "WATCH_ORDER_MEMORY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WATCH_ORDER_UNSPECIFIED" => Some(Self::Unspecified),
+            "WATCH_ORDER_BUSY" => Some(Self::Busy),
+            "WATCH_ORDER_MEMORY" => Some(Self::Memory),
+            _ => None,
+        }
+    }
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DeviceCondition {
+    Unspecified = 0,
+    Free = 1,
+    /// Programs use it that have asked for nothing.
+    Used = 2,
+    /// Jobs hold it.
+    Held = 3,
+    /// No job starts there.
+    Drained = 4,
+    /// It showed a fault.
+    Quarantined = 5,
+    /// Its node is away.
+    Lost = 6,
+}
+impl DeviceCondition {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "DEVICE_CONDITION_UNSPECIFIED",
+            Self::Free => "DEVICE_CONDITION_FREE",
+            Self::Used => "DEVICE_CONDITION_USED",
+            Self::Held => "DEVICE_CONDITION_HELD",
+            Self::Drained => "DEVICE_CONDITION_DRAINED",
+            Self::Quarantined => "DEVICE_CONDITION_QUARANTINED",
+            Self::Lost => "DEVICE_CONDITION_LOST",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "DEVICE_CONDITION_UNSPECIFIED" => Some(Self::Unspecified),
+            "DEVICE_CONDITION_FREE" => Some(Self::Free),
+            "DEVICE_CONDITION_USED" => Some(Self::Used),
+            "DEVICE_CONDITION_HELD" => Some(Self::Held),
+            "DEVICE_CONDITION_DRAINED" => Some(Self::Drained),
+            "DEVICE_CONDITION_QUARANTINED" => Some(Self::Quarantined),
+            "DEVICE_CONDITION_LOST" => Some(Self::Lost),
+            _ => None,
+        }
+    }
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeRequest {
+    /// Version of this contract.
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    /// If present, the answer says how this process would number the devices.
+    #[prost(message, optional, tag = "2")]
+    pub viewer: ::core::option::Option<Viewer>,
+    /// Have nodes and paths measured now that were not yet, as far as no session uses them.
+    #[prost(bool, tag = "3")]
+    pub measure: bool,
+    /// The answer has the paths between all of these nodes; if it names none, those that were measured.
+    #[prost(uint32, repeated, tag = "4")]
+    pub paths_of: ::prost::alloc::vec::Vec<u32>,
+    /// The page of Describe's answer that begins there; absent: the first.
+    #[prost(message, optional, tag = "5")]
+    pub page: ::core::option::Option<PageStart>,
+}
+/// Where a page of a view begins.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PageStart {
+    #[prost(enumeration = "PageList", tag = "1")]
+    pub list: i32,
+    /// The least number of a node or session that the page has; how many devices or paths come before it.
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+}
+/// A process that might open a session.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Viewer {
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    #[prost(enumeration = "OrderPolicy", tag = "2")]
+    pub order: i32,
+    /// Unspecified: all kinds.
+    #[prost(enumeration = "DeviceKind", tag = "3")]
+    pub kind: i32,
+    #[prost(message, optional, tag = "4")]
+    pub rank: ::core::option::Option<Rank>,
+}
+/// A page of the cluster's view: lists that don't fit go on in the next one.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ClusterView {
+    /// Goes up with every change of nodes and devices.
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<Node>,
+    #[prost(message, repeated, tag = "3")]
+    pub sessions: ::prost::alloc::vec::Vec<Session>,
+    /// Devices in the order of the viewer's device numbers.
+    #[prost(message, repeated, tag = "4")]
+    pub numbering: ::prost::alloc::vec::Vec<DeviceRef>,
+    /// Milliseconds since the coordinator started.
+    #[prost(uint64, tag = "5")]
+    pub uptime_ms: u64,
+    /// Sessions' lanes may leave a machine in clear (--insecure-plain-tcp).
+    #[prost(bool, tag = "6")]
+    pub plain_tcp: bool,
+    /// Between nodes.
+    #[prost(message, repeated, tag = "7")]
+    pub paths: ::prost::alloc::vec::Vec<Path>,
+    /// Measurements that are asked for and have not come yet.
+    #[prost(uint32, tag = "8")]
+    pub measuring: u32,
+    /// The coordinator's clock.
+    #[prost(uint64, tag = "9")]
+    pub unix_ms: u64,
+    /// Where the next page begins; absent: this is the last one.
+    #[prost(message, optional, tag = "10")]
+    pub next: ::core::option::Option<PageStart>,
+    /// What one session may have.
+    #[prost(message, optional, tag = "11")]
+    pub limits: ::core::option::Option<SessionLimits>,
+    /// Sessions of other users, which the caller does not see.
+    #[prost(uint32, tag = "12")]
+    pub other_sessions: u32,
+}
+/// Bounds of every session that is opened now.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionLimits {
+    /// Bytes on each device of other nodes; 0: no limit.
+    #[prost(uint64, tag = "1")]
+    pub memory_quota: u64,
+    /// Streams on each device.
+    #[prost(uint32, tag = "2")]
+    pub stream_quota: u32,
+    /// How long it may last, in milliseconds; 0: no limit.
+    #[prost(uint64, tag = "3")]
+    pub session_ms: u64,
+}
+/// From one node's agent to another one's, and the same the other way.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Path {
+    #[prost(uint32, tag = "1")]
+    pub from: u32,
+    #[prost(uint32, tag = "2")]
+    pub to: u32,
+    #[prost(message, optional, tag = "3")]
+    pub times: ::core::option::Option<PathTimes>,
+    #[prost(enumeration = "FigureSource", tag = "4")]
+    pub source: i32,
+    /// What carries the bytes: "tls", "mpi".
+    #[prost(string, tag = "5")]
+    pub transport: ::prost::alloc::string::String,
+}
+/// A way to reach a node's devices.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Link {
+    #[prost(enumeration = "LinkKind", tag = "1")]
+    pub kind: i32,
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Node {
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(enumeration = "NodeState", tag = "3")]
+    pub state: i32,
+    #[prost(uint64, tag = "4")]
+    pub incarnation: u64,
+    #[prost(message, repeated, tag = "5")]
+    pub links: ::prost::alloc::vec::Vec<Link>,
+    #[prost(message, repeated, tag = "6")]
+    pub devices: ::prost::alloc::vec::Vec<Device>,
+    #[prost(message, optional, tag = "7")]
+    pub hardware: ::core::option::Option<Hardware>,
+    /// Age of the last heartbeat.
+    #[prost(uint64, tag = "8")]
+    pub heard_ms_ago: u64,
+    /// Absent until it has measured.
+    #[prost(message, optional, tag = "9")]
+    pub figures: ::core::option::Option<NodeFigures>,
+    #[prost(message, optional, tag = "10")]
+    pub kernel_limits: ::core::option::Option<KernelLimits>,
+    #[prost(message, repeated, tag = "11")]
+    pub labels: ::prost::alloc::vec::Vec<Label>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Session {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(string, tag = "2")]
+    pub program: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub node_name: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "4")]
+    pub pid: u32,
+    #[prost(message, optional, tag = "5")]
+    pub rank: ::core::option::Option<Rank>,
+    #[prost(enumeration = "OrderPolicy", tag = "6")]
+    pub order: i32,
+    /// Nodes with an executor of it.
+    #[prost(uint32, repeated, tag = "8")]
+    pub executors: ::prost::alloc::vec::Vec<u32>,
+    /// Nodes that it has lost.
+    #[prost(uint32, repeated, tag = "9")]
+    pub lost: ::prost::alloc::vec::Vec<u32>,
+    /// Its program's connection is known to this coordinator; false after a coordinator's restart.
+    #[prost(bool, tag = "10")]
+    pub attached: bool,
+    #[prost(uint64, tag = "11")]
+    pub age_ms: u64,
+    /// Devices of its lease.
+    #[prost(uint32, tag = "12")]
+    pub device_count: u32,
+    /// Its use of devices, as reported.
+    #[prost(message, repeated, tag = "13")]
+    pub uses: ::prost::alloc::vec::Vec<SessionUse>,
+    /// Its user.
+    #[prost(string, tag = "14")]
+    pub user: ::prost::alloc::string::String,
+}
+/// The use of a device by a session so far.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionUse {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(uint32, tag = "2")]
+    pub ordinal: u32,
+    /// Its queues were not empty, as samples show; absent: unknown.
+    #[prost(uint64, optional, tag = "3")]
+    pub busy_ms: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "4")]
+    pub bytes_in: u64,
+    #[prost(uint64, tag = "5")]
+    pub bytes_out: u64,
+    /// Bytes of the device's memory that it holds now.
+    #[prost(uint64, tag = "6")]
+    pub held: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PageList {
+    Unspecified = 0,
+    Nodes = 1,
+    Sessions = 2,
+    Numbering = 3,
+    Paths = 4,
+}
+impl PageList {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PAGE_LIST_UNSPECIFIED",
+            Self::Nodes => "PAGE_LIST_NODES",
+            Self::Sessions => "PAGE_LIST_SESSIONS",
+            Self::Numbering => "PAGE_LIST_NUMBERING",
+            Self::Paths => "PAGE_LIST_PATHS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PAGE_LIST_UNSPECIFIED" => Some(Self::Unspecified),
+            "PAGE_LIST_NODES" => Some(Self::Nodes),
+            "PAGE_LIST_SESSIONS" => Some(Self::Sessions),
+            "PAGE_LIST_NUMBERING" => Some(Self::Numbering),
+            "PAGE_LIST_PATHS" => Some(Self::Paths),
+            _ => None,
+        }
+    }
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FigureSource {
+    Unspecified = 0,
+    Measured = 1,
+    /// From paths of the same kind.
+    Estimated = 2,
+}
+impl FigureSource {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FIGURE_SOURCE_UNSPECIFIED",
+            Self::Measured => "FIGURE_SOURCE_MEASURED",
+            Self::Estimated => "FIGURE_SOURCE_ESTIMATED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FIGURE_SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
+            "FIGURE_SOURCE_MEASURED" => Some(Self::Measured),
+            "FIGURE_SOURCE_ESTIMATED" => Some(Self::Estimated),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod cluster_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// The cluster as it is, for people and tools.
+    #[derive(Debug, Clone)]
+    pub struct ClusterClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl ClusterClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> ClusterClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ClusterClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            ClusterClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        pub async fn describe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ClusterView>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Cluster/Describe",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Cluster", "Describe"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Some rows of one table as they are now, and then their changes, at most once a second. A further request, for other
+        /// rows or another table, is answered at once.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchReply>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Cluster/Watch");
+            let mut req = request.into_streaming_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Cluster", "Watch"));
+            self.inner.streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod cluster_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with ClusterServer.
+    #[async_trait]
+    pub trait Cluster: std::marker::Send + std::marker::Sync + 'static {
+        async fn describe(
+            &self,
+            request: tonic::Request<super::DescribeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ClusterView>, tonic::Status>;
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchReply, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Some rows of one table as they are now, and then their changes, at most once a second. A further request, for other
+        /// rows or another table, is answered at once.
+        async fn watch(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::WatchRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+    }
+    /// The cluster as it is, for people and tools.
+    #[derive(Debug)]
+    pub struct ClusterServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> ClusterServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for ClusterServer<T>
+    where
+        T: Cluster,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/accord.v1.Cluster/Describe" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::DescribeRequest>
+                    for DescribeSvc<T> {
+                        type Response = super::ClusterView;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::describe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Cluster/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::StreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchReply;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::WatchRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for ClusterServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "accord.v1.Cluster";
+    impl<T> tonic::server::NamedService for ClusterServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

@@ -186,6 +186,13 @@ impl Scheduler {
         })
     }
 
+    /// Returns why a job waits, without its position.
+    #[must_use]
+    pub fn reason(&self, id: JobId) -> Option<WaitReason> {
+        let job = self.jobs.get(&id).filter(|job| job.phase == Phase::Waiting)?;
+        Some(self.wait_reason(job))
+    }
+
     fn wait_reason(&self, job: &Job) -> WaitReason {
         if job.on_hold {
             return WaitReason::OnHold;

@@ -5,6 +5,7 @@ use crate::charge::Rate;
 use crate::class::DeviceClass;
 use crate::effect::{DevicesOnNode, LeasedDevice};
 use crate::ids::{AccountId, JobId};
+use crate::input::DrainTarget;
 use crate::path_class::ChosenPaths;
 use crate::phase::{Hold, Phase};
 use crate::request::Request;
@@ -85,6 +86,16 @@ impl Scheduler {
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.paused
+    }
+
+    /// Returns the drained nodes and devices, and why each is drained.
+    pub fn drains(&self) -> impl Iterator<Item = (DrainTarget, &str)> {
+        self.drains.iter().map(|(target, drain)| (*target, drain.reason.as_str()))
+    }
+
+    /// Returns the devices in quarantine, and the fault of each.
+    pub fn faults(&self) -> impl Iterator<Item = (DeviceId, &str)> {
+        self.quarantined.iter().map(|(device, reason)| (*device, reason.as_str()))
     }
 
     /// Returns how many jobs wait, those on hold included.

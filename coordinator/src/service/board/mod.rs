@@ -1,0 +1,158 @@
+//! What people watch: nodes, devices, users and jobs at one moment, as Cluster.Watch shows them. Boards are made at most about once a second,
+//! and only while there are watchers, which share them.
+
+mod boards;
+mod lines;
+mod observe;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod watcher;
+
+pub(super) use boards::Boards;
+pub(super) use tables::Eyes;
+pub(super) use watcher::Watcher;
+
+use accord_proto::v1;
+use accord_scheduler::policy::OthersJobs;
+use accord_scheduler::{JobId, Phase};
+use accord_types::NodeId;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// The cluster at one moment. Times are by the wall clock.
+#[derive(Debug)]
+pub(super) struct Board {
+    pub(super) unix_ms: u64,
+    started_unix_ms: u64,
+    paused: bool,
+    pub(super) others_jobs: OthersJobs,
+    users: Vec<UserSeen>,
+    by_name: HashMap<String, u32>,
+    nodes: Vec<NodeSeen>,
+    devices: Vec<DeviceSeen>,
+    sessions: Vec<SessionSeen>,
+    /// As the queue lists them.
+    jobs: Vec<JobSeen>,
+    /// Nodes in the order of their names.
+    by_node_name: Arc<Vec<u32>>,
+    orders: Orders,
+}
+
+/// Rows in the order of a request, once one has asked for it.
+#[derive(Debug, Default)]
+struct Orders {
+    devices: [OnceLock<Vec<u32>>; 3],
+    nodes: [OnceLock<Vec<u32>>; 2],
+    jobs: [OnceLock<Vec<u32>>; 3],
+}
+
+#[derive(Debug, Default)]
+struct UserSeen {
+    name: String,
+    running: u32,
+    waiting: u32,
+    sessions: u32,
+    devices: u32,
+    /// Devices whose busy part is known, and the sum of it in percent.
+    known: u32,
+    percent: u32,
+    unknown: u32,
+    idle: u32,
+    held: u64,
+}
+
+#[derive(Debug)]
+struct NodeSeen {
+    id: NodeId,
+    name: String,
+    state: v1::NodeState,
+    reason: String,
+    heard_unix_ms: u64,
+    /// Its devices.
+    devices: Range<u32>,
+    sessions: u32,
+}
+
+#[derive(Debug)]
+struct DeviceSeen {
+    node: u32,
+    ordinal: u32,
+    name: String,
+    memory: u64,
+    condition: v1::DeviceCondition,
+    reason: String,
+    held: u64,
+    /// `None`: unknown.
+    percent: Option<u32>,
+    /// Set if a job holds it alone and has left it idle.
+    idle_since_unix_ms: Option<u64>,
+    uses: Vec<UseSeen>,
+    /// Jobs that hold it, by their places.
+    jobs: Vec<u32>,
+    /// Users of its jobs and sessions, each once.
+    users: Vec<u32>,
+}
+
+/// The use of a device by a session.
+#[derive(Debug)]
+struct UseSeen {
+    session: u32,
+    percent: Option<u32>,
+    held: u64,
+    idle_since_unix_ms: u64,
+}
+
+#[derive(Debug)]
+struct SessionSeen {
+    user: u32,
+    job: Option<JobId>,
+    program: String,
+}
+
+#[derive(Debug)]
+struct JobSeen {
+    id: JobId,
+    user: u32,
+    phase: Phase,
+    is_exclusive: bool,
+    /// Time of its start, as far as it is known.
+    started_unix_ms: Option<u64>,
+    /// The last time at which it used its devices.
+    active_unix_ms: u64,
+    devices: Vec<u32>,
+    /// In words, once a watcher has it among its rows.
+    words: OnceLock<v1::Job>,
+}
+
+impl JobSeen {
+    fn is_waiting(&self) -> bool {
+        self.phase == Phase::Waiting
+    }
+}
+
+impl DeviceSeen {
+    fn is_out(&self) -> bool {
+        use v1::DeviceCondition::{Drained, Lost, Quarantined};
+        matches!(self.condition, Drained | Lost | Quarantined)
+    }
+}
+
+impl Board {
+    /// Returns the number of a user.
+    fn user(&mut self, name: &str) -> u32 {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        let number = index(self.users.len());
+        self.users.push(UserSeen { name: name.to_owned(), ..UserSeen::default() });
+        self.by_name.insert(name.to_owned(), number);
+        number
+    }
+}
+
+/// A place in a list; there are fewer than 2^32 of anything.
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}

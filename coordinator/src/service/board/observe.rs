@@ -1,0 +1,293 @@
+//! Makes a board of the core's state, a few nodes, sessions and jobs at a time: the core is kept from its work for short moments only.
+
+use super::super::driver::Driver;
+use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
+use crate::cluster::{Cluster, Millis, Node, NodeState, Session};
+use accord_proto::v1;
+use accord_scheduler::{DrainTarget, JobId, JobView, Phase};
+use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
+use accord_types::{DeviceId, NodeId, SessionId, natural_order};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+/// Nodes, sessions or jobs that are looked at in one go.
+const AT_ONCE: usize = 128;
+/// A device that is idle for a shorter time may have paused between two regions, in milliseconds.
+const IDLE_AFTER_MS: u64 = 5_000;
+
+/// A board in the making.
+struct Observer {
+    board: Board,
+    now: Millis,
+    started_unix_ms: u64,
+    drains: BTreeMap<DrainTarget, String>,
+    faults: BTreeMap<DeviceId, String>,
+    places: HashMap<DeviceId, u32>,
+    jobs: HashMap<JobId, u32>,
+}
+
+/// Lets the core's state be looked at, for a short moment each time.
+pub(crate) trait Look {
+    fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T;
+}
+
+impl Look for Driver {
+    fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+        self.with_cluster(look)
+    }
+}
+
+impl Board {
+    /// Observes the cluster at a time by both clocks.
+    pub(super) fn observe(core: &impl Look, (now, unix_ms): (Millis, u64), before: Option<&Self>) -> Self {
+        let mut observer = core.look(|cluster| Observer::begin(cluster, now, unix_ms));
+        let mut next = Some(NodeId(0));
+        while let Some(from) = next {
+            next = core.look(|cluster| observer.nodes(cluster, from));
+        }
+        let mut after = Some(None);
+        while let Some(last) = after {
+            after = core.look(|cluster| observer.jobs(cluster, last)).map(Some);
+        }
+        let order = core.look(|cluster| cluster.scheduler().order_of_waiting());
+        observer.order_jobs(&order);
+        let mut next = Some(SessionId(0));
+        while let Some(from) = next {
+            next = core.look(|cluster| observer.sessions(cluster, from));
+        }
+        observer.finish(before)
+    }
+}
+
+impl Observer {
+    fn begin(cluster: &Cluster, now: Millis, unix_ms: u64) -> Self {
+        let scheduler = cluster.scheduler();
+        let started_unix_ms = cluster.started_unix_ms();
+        Self {
+            board: Board {
+                unix_ms,
+                started_unix_ms,
+                paused: scheduler.is_paused(),
+                others_jobs: cluster.others_jobs(),
+                users: Vec::new(),
+                by_name: HashMap::new(),
+                nodes: Vec::new(),
+                devices: Vec::new(),
+                sessions: Vec::new(),
+                jobs: Vec::new(),
+                by_node_name: Arc::default(),
+                orders: Orders::default(),
+            },
+            now,
+            started_unix_ms,
+            drains: scheduler.drains().map(|(target, reason)| (target, cut(reason, WORDS_MAX).to_owned())).collect(),
+            faults: scheduler.faults().map(|(device, fault)| (device, cut(fault, WORDS_MAX).to_owned())).collect(),
+            places: HashMap::new(),
+            jobs: HashMap::new(),
+        }
+    }
+
+    fn unix_ms(&self, at: Millis) -> u64 {
+        self.started_unix_ms.saturating_add(at.0)
+    }
+
+    /// Takes some nodes, and returns where the next ones begin.
+    fn nodes(&mut self, cluster: &Cluster, from: NodeId) -> Option<NodeId> {
+        let mut last = None;
+        for node in cluster.nodes_from(from).take(AT_ONCE) {
+            self.node(node);
+            last = Some(node.id);
+        }
+        last.and_then(|last| last.0.checked_add(1)).map(NodeId)
+    }
+
+    fn node(&mut self, node: &Node) {
+        let drain = self.drains.get(&DrainTarget::Node(node.id)).cloned();
+        let state = match node.state {
+            NodeState::Up { .. } if node.draining || drain.is_some() => v1::NodeState::Draining,
+            NodeState::Up { .. } => v1::NodeState::Up,
+            NodeState::Lost => v1::NodeState::Lost,
+            NodeState::Gone => v1::NodeState::Gone,
+        };
+        let (place, first) = (index(self.board.nodes.len()), index(self.board.devices.len()));
+        let reason = drain.unwrap_or_default();
+        for info in &node.devices {
+            let own = self.drains.get(&DrainTarget::Device(info.id));
+            let (condition, why) = match self.faults.get(&info.id) {
+                _ if !node.is_up() => (v1::DeviceCondition::Lost, ""),
+                Some(fault) => (v1::DeviceCondition::Quarantined, fault.as_str()),
+                None => match own {
+                    Some(own) => (v1::DeviceCondition::Drained, own.as_str()),
+                    None if state == v1::NodeState::Draining => (v1::DeviceCondition::Drained, reason.as_str()),
+                    None => (v1::DeviceCondition::Free, ""),
+                },
+            };
+            self.places.insert(info.id, index(self.board.devices.len()));
+            self.board.devices.push(DeviceSeen {
+                node: place,
+                ordinal: info.id.ordinal,
+                name: cut(&info.name, NAME_MAX).to_owned(),
+                memory: info.memory,
+                condition,
+                reason: why.to_owned(),
+                held: 0,
+                percent: Some(0),
+                idle_since_unix_ms: None,
+                uses: Vec::new(),
+                jobs: Vec::new(),
+                users: Vec::new(),
+            });
+        }
+        self.board.nodes.push(NodeSeen {
+            id: node.id,
+            name: node.name.clone(),
+            state,
+            reason,
+            heard_unix_ms: self.unix_ms(node.heard),
+            devices: first..index(self.board.devices.len()),
+            sessions: 0,
+        });
+    }
+
+    /// Takes some jobs, and returns the last of them.
+    fn jobs(&mut self, cluster: &Cluster, after: Option<JobId>) -> Option<JobId> {
+        let mut last = None;
+        for job in cluster.scheduler().jobs(after).take(AT_ONCE) {
+            last = Some(job.job);
+            self.job(cluster, &job);
+        }
+        last
+    }
+
+    fn job(&mut self, cluster: &Cluster, job: &JobView) {
+        let user = self.board.user(cut(&job.user, NAME_MAX));
+        let active = cluster.last_use_by(job.job).unwrap_or(self.now);
+        let devices = job.devices.iter().filter_map(|leased| self.places.get(&leased.device).copied());
+        let is_exclusive = !job.devices.is_empty() && job.devices.iter().all(|leased| leased.exclusive);
+        let seen = JobSeen {
+            id: job.job,
+            user,
+            phase: job.phase,
+            is_exclusive,
+            started_unix_ms: job.started.map(|at| self.unix_ms(Millis(at.0))),
+            active_unix_ms: self.unix_ms(active),
+            devices: devices.collect(),
+            words: OnceLock::new(),
+        };
+        let counts = &mut self.board.users[user as usize];
+        *(if seen.is_waiting() { &mut counts.waiting } else { &mut counts.running }) += 1;
+        self.board.jobs.push(seen);
+    }
+
+    /// Orders the jobs as the queue does: running ones by number, waiting ones in their order, those on hold.
+    fn order_jobs(&mut self, waiting: &[JobId]) {
+        let places: HashMap<JobId, usize> = waiting.iter().copied().zip(0..).collect();
+        self.board.jobs.sort_by_key(|job| match (job.is_waiting(), places.get(&job.id)) {
+            (false, _) => (0, 0, job.id),
+            (true, Some(place)) => (1, *place, job.id),
+            (true, None) => (2, 0, job.id),
+        });
+        for (at, job) in (0..).zip(&self.board.jobs) {
+            self.jobs.insert(job.id, at);
+            for device in &job.devices {
+                let device = &mut self.board.devices[*device as usize];
+                device.jobs.push(at);
+                device.users.push(job.user);
+                if device.condition == v1::DeviceCondition::Free {
+                    device.condition = v1::DeviceCondition::Held;
+                }
+            }
+        }
+    }
+
+    /// Takes some sessions, and returns where the next ones begin.
+    fn sessions(&mut self, cluster: &Cluster, from: SessionId) -> Option<SessionId> {
+        let mut last = None;
+        for session in cluster.sessions_from(from).take(AT_ONCE) {
+            self.session(cluster, session);
+            last = Some(session.id);
+        }
+        last.and_then(|last| last.0.checked_add(1)).map(SessionId)
+    }
+
+    fn session(&mut self, cluster: &Cluster, session: &Session) {
+        let (number, user) = (index(self.board.sessions.len()), self.board.user(cut(&session.owner.user, NAME_MAX)));
+        self.board.users[user as usize].sessions += 1;
+        let mut nodes = Vec::new();
+        for (device, used) in cluster.uses_now(self.now, session) {
+            let Some(place) = self.places.get(&device) else { continue };
+            let idle_since_unix_ms = self.unix_ms(used.idle_since);
+            let device = &mut self.board.devices[*place as usize];
+            device.held = device.held.saturating_add(used.held);
+            device.percent = device.percent.zip(used.busy_percent).map(|(one, two)| (one + two).min(100));
+            device.users.push(user);
+            if device.condition == v1::DeviceCondition::Free {
+                device.condition = v1::DeviceCondition::Used;
+            }
+            let (percent, held) = (used.busy_percent, used.held);
+            device.uses.push(UseSeen { session: number, percent, held, idle_since_unix_ms });
+            nodes.push(device.node);
+        }
+        nodes.sort_unstable();
+        nodes.dedup();
+        for node in nodes {
+            self.board.nodes[node as usize].sessions += 1;
+        }
+        let program = cut(&session.program, NAME_MAX).to_owned();
+        self.board.sessions.push(SessionSeen { user, job: cluster.job_of(session.id), program });
+    }
+
+    /// Finds idle devices, and sums up by user.
+    fn finish(self, before: Option<&Board>) -> Board {
+        let mut board = self.board;
+        for at in 0..board.devices.len() {
+            board.devices[at].idle_since_unix_ms = board.idle_since(&board.devices[at]);
+            let device = &mut board.devices[at];
+            device.users.sort_unstable();
+            device.users.dedup();
+            let device = &board.devices[at];
+            for user in &device.users {
+                let of_user = |used: &&UseSeen| board.sessions[used.session as usize].user == *user;
+                let uses = || device.uses.iter().filter(of_user);
+                let percent = uses().map(|used| used.percent).sum::<Option<u32>>();
+                let seen = &mut board.users[*user as usize];
+                seen.devices += 1;
+                seen.held = uses().fold(seen.held, |sum, used| sum.saturating_add(used.held));
+                seen.idle += u32::from(device.idle_since_unix_ms.is_some());
+                match percent {
+                    Some(percent) => (seen.known, seen.percent) = (seen.known + 1, seen.percent + percent.min(100)),
+                    None => seen.unknown += 1,
+                }
+            }
+        }
+        board.by_node_name = board.order_of_nodes(before);
+        board
+    }
+}
+
+impl Board {
+    /// Returns since when a device is idle that a job holds alone.
+    fn idle_since(&self, device: &DeviceSeen) -> Option<u64> {
+        let [job] = device.jobs[..] else { return None };
+        let job = &self.jobs[job as usize];
+        if device.percent != Some(0) || !job.is_exclusive || job.phase != Phase::Running {
+            return None;
+        }
+        let last = device.uses.iter().map(|used| used.idle_since_unix_ms).max();
+        // No session of the job has used it yet.
+        last.or(job.started_unix_ms).or(Some(job.active_unix_ms)).filter(|since| since + IDLE_AFTER_MS <= self.unix_ms)
+    }
+
+    /// Returns the nodes in the order of their names, which is that of the board before while there are the same nodes.
+    fn order_of_nodes(&self, before: Option<&Self>) -> Arc<Vec<u32>> {
+        let ids = |board: &Self| board.nodes.iter().map(|node| node.id).collect::<Vec<_>>();
+        if let Some(before) = before
+            && ids(before) == ids(self)
+        {
+            return before.by_node_name.clone();
+        }
+        let mut order: Vec<u32> = (0..index(self.nodes.len())).collect();
+        order.sort_by(|a, b| natural_order(&self.nodes[*a as usize].name, &self.nodes[*b as usize].name));
+        Arc::new(order)
+    }
+}

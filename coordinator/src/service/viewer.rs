@@ -1,0 +1,47 @@
+//! Whose jobs and sessions a caller sees and changes.
+
+use super::caller::Caller;
+use accord_scheduler::JobView;
+use accord_scheduler::policy::OthersJobs;
+use accord_trust::Role;
+use accord_trust::access::{Act, may};
+
+/// The view of a caller.
+#[derive(Clone, Debug)]
+pub(super) struct Viewer {
+    /// The caller's name in messages and in the audit log.
+    pub(super) called: String,
+    /// The user; `None` for an administrator who is no user.
+    pub(super) user: Option<String>,
+    pub(super) is_admin: bool,
+}
+
+impl Viewer {
+    pub(super) fn of(caller: &Caller) -> Self {
+        let user = caller.roles.iter().find_map(|role| match role {
+            Role::Tenant(user) => Some(user.clone()),
+            _ => None,
+        });
+        let is_admin = caller.roles.iter().any(|role| may(role, Act::ChangeAllJobs));
+        Self { called: caller.called(), user, is_admin }
+    }
+
+    pub(super) fn owns(&self, job: &JobView) -> bool {
+        self.user.as_deref() == Some(job.user.as_str())
+    }
+
+    /// Returns the only user whose jobs and sessions it sees; `None`: it sees all.
+    pub(super) fn only(&self, others: OthersJobs) -> Option<&str> {
+        let sees_all = self.is_admin || others == OthersJobs::All;
+        if sees_all { None } else { Some(self.user.as_deref().unwrap_or_default()) }
+    }
+
+    /// Whether it sees the jobs and sessions of a user.
+    pub(super) fn sees_user(&self, user: &str, others: OthersJobs) -> bool {
+        self.only(others).is_none_or(|only| only == user)
+    }
+
+    pub(super) fn sees(&self, job: &JobView, others: OthersJobs) -> bool {
+        self.sees_user(&job.user, others)
+    }
+}
