@@ -22,6 +22,8 @@ pub(crate) struct Cluster {
     /// Devices by number; devices that the process would not get come last.
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) sessions: Vec<SessionRow>,
+    /// Sessions of other users, which the caller does not see.
+    pub(crate) other_sessions: u32,
     /// Times of paths between nodes, as far as they were asked for and are known.
     pub(crate) paths: Vec<PathRow>,
     /// Measurements that were asked for and have not come.
@@ -80,6 +82,7 @@ pub(crate) struct PathRow {
 
 pub(crate) struct SessionRow {
     pub(crate) id: u64,
+    pub(crate) user: String,
     pub(crate) program: String,
     pub(crate) node_name: String,
     pub(crate) pid: u32,
@@ -145,6 +148,7 @@ impl Cluster {
             .into_iter()
             .map(|session| SessionRow {
                 id: session.id,
+                user: session.user,
                 program: session.program,
                 node_name: session.node_name,
                 pid: session.pid,
@@ -163,8 +167,9 @@ impl Cluster {
             limits: view.limits.unwrap_or_default(),
         };
         let paths = view.paths.into_iter().filter_map(path).collect();
-        let measuring = view.measuring;
-        Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions, paths, measuring, note: None })
+        let (measuring, other_sessions) = (view.measuring, view.other_sessions);
+        let coordinator = Some(coordinator);
+        Ok(Self { coordinator, nodes, devices, sessions, other_sessions, paths, measuring, note: None })
     }
 
     /// Looks how a program that starts on the node called `own` would reach the others.
@@ -222,7 +227,8 @@ impl Cluster {
         };
         let devices = number(infos);
         let (sessions, paths) = (Vec::new(), Vec::new());
-        Ok(Self { coordinator: None, nodes: vec![node], devices, sessions, paths, measuring: 0, note })
+        let nodes = vec![node];
+        Ok(Self { coordinator: None, nodes, devices, sessions, other_sessions: 0, paths, measuring: 0, note })
     }
 
     /// Returns everything as JSON.
@@ -244,8 +250,10 @@ impl Cluster {
             "note": self.note,
             "nodes": self.nodes.iter().map(NodeRow::json).collect::<Vec<_>>(),
             "devices": self.devices.iter().map(DeviceRow::json).collect::<Vec<_>>(),
+            "other_sessions": self.other_sessions,
             "sessions": self.sessions.iter().map(|session| json!({
                 "id": session.id,
+                "user": session.user,
                 "program": session.program,
                 "node": session.node_name,
                 "pid": session.pid,
@@ -373,7 +381,8 @@ pub(crate) fn type_of(kind: DeviceKind) -> DeviceType {
     }
 }
 
-fn state_name(state: v1::NodeState) -> &'static str {
+/// Returns the word for a node's state.
+pub(crate) fn state_name(state: v1::NodeState) -> &'static str {
     match state {
         v1::NodeState::Unspecified => "unknown",
         v1::NodeState::Up => "up",

@@ -368,6 +368,14 @@ impl Cluster {
         }
     }
 
+    /// The same of an administrator, who sees the sessions of all users.
+    fn shown_by_admin(&self) -> Vec<(String, OsString)> {
+        match &self.size.known_by {
+            KnownBy::Certificates => vec![("ACCORD_TLS".to_owned(), self.tls_of("admin").into_os_string())],
+            KnownBy::System | KnownBy::Munge(_) => self.shown(),
+        }
+    }
+
     /// Name of a host.
     pub fn host(&self, host: usize) -> String {
         format!("h{host}")
@@ -604,7 +612,7 @@ impl Cluster {
         let finished: Finished = job
             .args(["info", "--json"])
             .env("ACCORD_COORDINATOR", &self.address)
-            .envs(self.shown())
+            .envs(self.shown_by_admin())
             .env("ACCORD_NODE", self.host(0))
             .run()?
             .success()?;

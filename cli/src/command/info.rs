@@ -152,13 +152,14 @@ fn tables(cluster: &Cluster) -> String {
         text.push_str(&format!("\n{note}\n"));
     }
     let mut sessions = Table::new(&[
-        ">SESSION", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", "AGE", ">BUSY", ">IN", ">OUT", ">HELD",
+        ">SESSION", "USER", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", "AGE", ">BUSY", ">IN", ">OUT", ">HELD",
     ]);
     for session in &cluster.sessions {
         let used = session.all_uses();
         let of = |amount: fn(DeviceUse) -> u64| used.map_or_else(|| "-".to_owned(), |used| bytes(amount(used)));
         sessions.row([
             session.id.to_string(),
+            session.user.clone(),
             session.program.clone(),
             session.node_name.clone(),
             session.pid.to_string(),
@@ -173,6 +174,9 @@ fn tables(cluster: &Cluster) -> String {
     }
     if !sessions.is_empty() {
         text.push_str(&format!("\n{sessions}"));
+    }
+    if cluster.other_sessions > 0 {
+        text.push_str(&format!("\n{} of other users\n", count(cluster.other_sessions.into(), "session")));
     }
     text
 }

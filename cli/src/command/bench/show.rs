@@ -29,7 +29,7 @@ pub(super) fn tables(args: &BenchArgs, figures: &[Figure], routes: &Routes<'_>) 
             args.seconds
         );
     }
-    let sessions = routes.cluster.sessions.len();
+    let sessions = other_sessions(routes);
     if sessions > 0 {
         let _ = writeln!(
             text,
@@ -133,6 +133,12 @@ fn by_route(figures: &[Figure]) -> Table {
     table
 }
 
+/// Returns the number of sessions that there were at the beginning.
+fn other_sessions(routes: &Routes<'_>) -> usize {
+    let hidden = usize::try_from(routes.cluster.other_sessions).unwrap_or(usize::MAX);
+    routes.cluster.sessions.len().saturating_add(hidden)
+}
+
 /// Returns the figures as JSON.
 pub(super) fn json(args: &BenchArgs, figures: &[Figure], routes: &Routes<'_>) -> String {
     let rows: Vec<Value> = figures.iter().map(figure_json).collect();
@@ -143,7 +149,7 @@ pub(super) fn json(args: &BenchArgs, figures: &[Figure], routes: &Routes<'_>) ->
     let all = json!({
         "bench": args.what.name(),
         "devices": devices,
-        "other_sessions": routes.cluster.sessions.len(),
+        "other_sessions": other_sessions(routes),
         "figures": rows,
     });
     format!("{all:#}\n")
