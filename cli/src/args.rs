@@ -10,6 +10,7 @@ use crate::policy_args::PolicyArgs;
 use crate::request_args::RequestArgs;
 use crate::reservation_args::ReservationArgs;
 use crate::setup_args::SetupArgs;
+use crate::top_args::TopArgs;
 use accord_types::nearest::nearest;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -66,6 +67,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show nodes, devices and their numbers, coordinator and sessions; or the settings.
     Info(InfoArgs),
+    /// Watch nodes, devices, users and jobs: who uses what, what is idle, what waits.
+    Top(TopArgs),
     /// Look at what this machine has for Accord, and say for each thing that is wrong the one to do.
     Doctor(DoctorArgs),
     /// Measure copies, launches and copies between devices, as a program gets them here.

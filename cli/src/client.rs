@@ -2,8 +2,10 @@
 
 mod jobs;
 mod reservations;
+mod watch;
 
 pub(crate) use jobs::JobAct;
+pub(crate) use watch::{Watching, WholeTable};
 
 use crate::failure::{Failure, Result};
 use accord_proto::channel;

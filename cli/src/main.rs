@@ -21,6 +21,7 @@ mod policy_args;
 mod request_args;
 mod reservation_args;
 mod setup_args;
+mod top_args;
 mod viewpoint;
 mod ways;
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Cuf(args) => command::cuf::compile(&args.arguments),
         Command::Lint(args) => command::lint::lint(&args),
         Command::Run(args) => command::run::run(&args),
+        Command::Top(args) => command::top::top(&args),
         Command::Doctor(args) => command::doctor::doctor(&args),
         Command::Info(args) => command::info::info(&args),
         Command::Reservation(args) => command::reservation::reservation(&args),

@@ -20,5 +20,6 @@ pub(crate) mod policy;
 pub(crate) mod reservation;
 pub(crate) mod run;
 pub(crate) mod setup;
+pub(crate) mod top;
 pub(crate) mod trace;
 mod unopened;

@@ -1,6 +1,6 @@
 //! `accord queue`: running and waiting jobs.
 
-use super::words::{ago, ahead, busy_part, devices, devices_json};
+use super::words::{ago, ahead, busy_part, devices, devices_json, state_name};
 use super::{paged, start_text};
 use crate::client::Coordinator;
 use crate::command::reservation;
@@ -114,16 +114,6 @@ pub(super) fn job_json(job: &Job) -> Value {
         "bytes_in": (!waits).then_some(job.bytes_in),
         "bytes_out": (!waits).then_some(job.bytes_out),
     })
-}
-
-fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Waiting => "waiting",
-        JobState::OnHold => "on hold",
-        JobState::Running => "running",
-        JobState::Releasing => "releasing",
-        JobState::Unspecified => "unknown",
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Devices and times of jobs, as tables and JSON have them.
 
 use crate::output::{age, bytes, runs};
-use accord_proto::v1::JobDevices;
+use accord_proto::v1::{JobDevices, JobState};
 use serde_json::{Value, json};
 
 /// `gpu01/0-3 gpu02/0:50%`: nodes with the ordinals of their devices, and how much of each unless it is all.
-pub(super) fn devices(devices: &[JobDevices]) -> String {
+pub(crate) fn devices(devices: &[JobDevices]) -> String {
     let words = devices.iter().map(|on| {
         let memory = (on.memory > 0).then(|| bytes(on.memory).replace(' ', ""));
         let share = (!on.exclusive && on.share_milli > 0).then(|| format!("{}%", f64::from(on.share_milli) / 10.0));
@@ -17,7 +17,7 @@ pub(super) fn devices(devices: &[JobDevices]) -> String {
 }
 
 /// The same as JSON.
-pub(super) fn devices_json(devices: &[JobDevices]) -> Value {
+pub(crate) fn devices_json(devices: &[JobDevices]) -> Value {
     let rows = devices.iter().map(|on| {
         json!({
             "node": on.node_name,
@@ -45,8 +45,19 @@ pub(super) fn ahead(at_unix_ms: u64, unix_ms: u64) -> String {
 }
 
 /// A time that is over: `12 min ago`.
-pub(super) fn ago(at_unix_ms: u64, unix_ms: u64) -> String {
+pub(crate) fn ago(at_unix_ms: u64, unix_ms: u64) -> String {
     format!("{} ago", age(unix_ms.saturating_sub(at_unix_ms)))
+}
+
+/// Returns the word for a job's state.
+pub(crate) fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Waiting => "waiting",
+        JobState::OnHold => "on hold",
+        JobState::Running => "running",
+        JobState::Releasing => "releasing",
+        JobState::Unspecified => "unknown",
+    }
 }
 
 /// Device time in hours, with three decimals.
