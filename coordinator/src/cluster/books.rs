@@ -1,6 +1,7 @@
 //! The scheduler, and the ledger that is shown each of its inputs.
 
 use super::time::Millis;
+use accord_scheduler::follower::{InputLog, Missing};
 use accord_scheduler::ledger::{Clock, Ledger, Touched, month_of};
 use accord_scheduler::{Effect, Input, Policy, Scheduler};
 
@@ -8,6 +9,8 @@ use accord_scheduler::{Effect, Input, Policy, Scheduler};
 #[derive(Debug)]
 pub(super) struct Books {
     scheduler: Scheduler,
+    /// Inputs that the copy for questions lacks.
+    log: InputLog,
     ledger: Ledger,
     clock: Clock,
     month: u64,
@@ -18,12 +21,12 @@ impl Books {
     /// A scheduler without nodes.
     pub(super) fn new(policy: Policy) -> Self {
         let clock = Clock::default();
-        Self { scheduler: Scheduler::new(policy), ledger: Ledger::new(clock), clock, month: 0, stamp: 0 }
+        Self::restored(Scheduler::new(policy), Ledger::new(clock), clock, 0)
     }
 
     /// A scheduler and a ledger that go on, and the month of their budgets.
     pub(super) fn restored(scheduler: Scheduler, ledger: Ledger, clock: Clock, month: u64) -> Self {
-        Self { scheduler, ledger, clock, month, stamp: 0 }
+        Self { scheduler, log: InputLog::default(), ledger, clock, month, stamp: 0 }
     }
 
     /// The month of monthly budgets.
@@ -54,6 +57,7 @@ impl Books {
         let (touched, is_tick, before) = (Touched::by(&input), input == Input::Tick, decided.len());
         let now = accord_scheduler::Millis(now.0);
         let unix_ms = self.clock.unix_ms + now.since(self.clock.now);
+        self.log.note(now, &input);
         self.scheduler.apply(now, input, decided);
         let decided = &decided[before..];
         self.ledger.observe(Clock { now, unix_ms }, touched, decided, &self.scheduler);
@@ -64,6 +68,16 @@ impl Books {
 
     pub(super) fn scheduler(&self) -> &Scheduler {
         &self.scheduler
+    }
+
+    /// Returns the inputs since the last call for the copy of the scheduler, or the whole scheduler if there is no copy.
+    pub(super) fn missing(&mut self, has_copy: bool) -> Missing {
+        self.log.take(&self.scheduler, has_copy)
+    }
+
+    /// Returns how many inputs the copy lacks.
+    pub(super) fn lacking(&self) -> usize {
+        self.log.lacking()
     }
 
     pub(super) fn ledger(&self) -> &Ledger {

@@ -2,19 +2,20 @@
 
 use super::state::Cluster;
 use super::time::Millis;
+use accord_scheduler::follower::Missing;
 use accord_scheduler::ledger::{Clock, HistoryPage, JobUse, Totals, UsageView};
 use accord_scheduler::policy::{Account, NoAccount, OthersJobs};
 use accord_scheduler::{JobId, Scheduler, Usage};
 
-/// A copy of the cluster's jobs and history. Later inputs don't change it.
+/// Jobs at one moment, for questions.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Differs from that of an earlier one if anything has changed.
     pub stamp: u64,
     /// Both clocks when it was made.
     pub clock: Clock,
-    /// The scheduler.
-    pub scheduler: Scheduler,
+    /// Inputs that the copy of the scheduler lacks, or the whole scheduler.
+    pub missing: Missing,
     /// The part of others' jobs that users see.
     pub others_jobs: OthersJobs,
 }
@@ -30,11 +31,16 @@ impl Cluster {
         self.allocations.books().stamp()
     }
 
-    /// Jobs and devices as they are now.
-    pub fn snapshot(&self, now: Millis) -> Snapshot {
-        let books = self.allocations.books();
+    /// Returns how many inputs the scheduler's copy for questions lacks.
+    pub fn lacking(&self) -> usize {
+        self.allocations.books().lacking()
+    }
+
+    /// Returns jobs and devices as they are now: the inputs that the one copy of the scheduler lacks, or everything without a copy.
+    pub fn snapshot(&mut self, now: Millis, has_copy: bool) -> Snapshot {
         let others_jobs = self.others_jobs();
-        Snapshot { stamp: books.stamp(), clock: books.clock(now), scheduler: books.scheduler().clone(), others_jobs }
+        let books = self.allocations.books_mut();
+        Snapshot { stamp: books.stamp(), clock: books.clock(now), missing: books.missing(has_copy), others_jobs }
     }
 
     /// Returns the usage until now.

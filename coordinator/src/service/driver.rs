@@ -3,7 +3,9 @@
 
 use super::journal::Journal;
 use super::outbound;
-use crate::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder};
+use crate::cluster::{
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder, Snapshot,
+};
 use crate::metrics::Metrics;
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
@@ -284,6 +286,12 @@ impl Driver {
     /// Looks at the cluster.
     pub(super) fn with_cluster<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
         look(&self.lock().cluster)
+    }
+
+    /// Returns jobs and devices as they are now, for questions. See [`Cluster::snapshot`].
+    pub(super) fn snapshot(&self, has_copy: bool) -> Snapshot {
+        let now = self.now();
+        self.lock().cluster.snapshot(now, has_copy)
     }
 
     /// Returns the usage until now.

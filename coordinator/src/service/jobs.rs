@@ -100,14 +100,10 @@ impl v1::jobs_server::Jobs for Jobs {
         let caller = Caller::check(&request, Act::SeeJobs)?.clone();
         let request = request.into_inner();
         check_version(request.version)?;
-        let view = match self.questions.view_numbered(request.view) {
-            Some(view) => view,
-            None => self.questions.view(&self.driver).await,
-        };
         let viewer = Viewer::of(&caller);
         let driver = self.driver.clone();
         let page = move |view: &View| queue_page(&driver, view, &viewer, request.from);
-        Ok(Response::new(self.questions.ask(&caller, &view, page).await?))
+        Ok(Response::new(self.questions.ask(&caller, &self.driver, Some(request.view), page).await?))
     }
 
     async fn cancel_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
@@ -135,7 +131,6 @@ impl v1::jobs_server::Jobs for Jobs {
         let caller = Caller::check(&request, Act::SeeJobs)?.clone();
         let request = request.into_inner();
         check_version(request.version)?;
-        let view = self.questions.view(&self.driver).await;
         let (viewer, driver) = (Viewer::of(&caller), self.driver.clone());
         let question = move |view: &View| -> Result<v1::ExplainReply, Status> {
             let (scheduler, others) = (view.scheduler(), view.others_jobs());
@@ -146,25 +141,25 @@ impl v1::jobs_server::Jobs for Jobs {
                     "job {id} is another user's, and the policy shows only how many others have; its user or an administrator sees more"
                 )));
             }
-            let mut lines = explain(&scheduler, &found, &|other| viewer.sees(other, others));
-            if let Some(name) = reservation_of(&scheduler, &found) {
+            let mut lines = explain(scheduler, &found, &|other| viewer.sees(other, others));
+            if let Some(name) = reservation_of(scheduler, &found) {
                 let of =
                     driver.with_cluster(|cluster| cluster.reservations(driver.now(), "").find(|of| of.name == name));
                 lines.extend(of.map(|of| format!("the reservation {name} is from {} until {}", of.starts, of.ends)));
                 lines.truncate(EXPLANATION_LINES_MAX);
             }
-            let mut shown = driver.with_cluster(|cluster| job(view, &scheduler, &found, cluster.program_of(found.job)));
+            let mut shown = driver.with_cluster(|cluster| job(view, scheduler, &found, cluster.program_of(found.job)));
             if found.phase == Phase::Waiting {
                 let position = scheduler.explain(found.job).map_or(0, |explained| explained.position);
                 let starts = scheduler.clone().start_of(found.job).map(|(at, _)| at);
                 let position = u32::try_from(position).unwrap_or(u32::MAX);
-                add_wait(&mut shown, view, &scheduler, position, starts);
+                add_wait(&mut shown, view, scheduler, position, starts);
             } else if let Some(used) = driver.job_use(found.job) {
                 add_use(&mut shown, used);
             }
             Ok(v1::ExplainReply { job: Some(shown), lines, unix_ms: unix_ms() })
         };
-        Ok(Response::new(self.questions.ask(&caller, &view, question).await??))
+        Ok(Response::new(self.questions.ask(&caller, &self.driver, None, question).await??))
     }
 
     async fn what_if(&self, request: Request<v1::WhatIfRequest>) -> Result<Response<v1::WhatIfReply>, Status> {
@@ -194,17 +189,15 @@ impl v1::jobs_server::Jobs for Jobs {
             }
         };
         wanted.limit_ms = wanted.limit_ms.or(limit);
-        let view = self.questions.view(&self.driver).await;
         let question = move |view: &View| {
-            let mut scheduler = view.scheduler();
-            let names = scheduler.clone();
+            let (names, mut scheduler) = (view.scheduler(), view.scheduler().clone());
             let name = leaf.name.clone();
             scheduler.apply(view.now(), Scheduled::AccountAdded(Box::new(leaf)), &mut Vec::new());
             let account = name.strip_suffix(&format!("/{user}")).unwrap_or(&name).to_owned();
             let forecast = scheduler.what_if(&user, &name, origin, wanted);
-            what_if_reply(view, &names, account, forecast)
+            what_if_reply(view, names, account, forecast)
         };
-        Ok(Response::new(self.questions.ask(&caller, &view, question).await?))
+        Ok(Response::new(self.questions.ask(&caller, &self.driver, None, question).await?))
     }
 
     async fn history(&self, request: Request<v1::HistoryRequest>) -> Result<Response<v1::HistoryReply>, Status> {
@@ -233,10 +226,10 @@ impl v1::jobs_server::Jobs for Jobs {
             v1::UsageBy::Day => UsageBy::Day,
             v1::UsageBy::Unspecified => return Err(Malformed("usage by nothing").into()),
         };
-        let (viewer, usage) = (Viewer::of(&caller), self.driver.usage());
-        let view = self.questions.view(&self.driver).await;
-        let question = move |view: &View| {
-            let rows = usage.by(by, viewer.only(view.others_jobs())).into_iter().map(|line| {
+        let (viewer, driver) = (Viewer::of(&caller), self.driver.clone());
+        let question = move || {
+            let (usage, others) = (driver.usage(), driver.with_cluster(crate::cluster::Cluster::others_jobs));
+            let rows = usage.by(by, viewer.only(others)).into_iter().map(|line| {
                 let ms = |of: u128, part: u128| u64::try_from(of / part).unwrap_or(u64::MAX);
                 v1::UsageRow {
                     name: line.name,
@@ -253,7 +246,7 @@ impl v1::jobs_server::Jobs for Jobs {
             let next = room.fill(&mut page, (0..).zip(rows).skip(usize::try_from(request.from).unwrap_or(usize::MAX)));
             v1::UsageReply { rows: page, next, since_unix_ms: usage.since_unix_ms, unix_ms: unix_ms() }
         };
-        Ok(Response::new(self.questions.ask(&caller, &view, question).await?))
+        Ok(Response::new(self.questions.work(&caller, question).await?))
     }
 
     async fn change_job(&self, request: Request<v1::ChangeJobRequest>) -> Result<Response<v1::JobReply>, Status> {
@@ -317,9 +310,9 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
         }
     }
     let messages = (0..).zip(&seen).skip(usize::try_from(from).unwrap_or(usize::MAX)).map(|(at, (found, position))| {
-        let mut shown = driver.with_cluster(|cluster| job(view, &scheduler, found, cluster.program_of(found.job)));
+        let mut shown = driver.with_cluster(|cluster| job(view, scheduler, found, cluster.program_of(found.job)));
         if found.phase == Phase::Waiting {
-            add_wait(&mut shown, view, &scheduler, *position, listed.starts.get(&found.job).copied());
+            add_wait(&mut shown, view, scheduler, *position, listed.starts.get(&found.job).copied());
         } else if let Some(used) = driver.job_use(found.job) {
             add_use(&mut shown, used);
         }

@@ -36,6 +36,7 @@ pub use witness::Attestation;
 use session_endpoint::SessionEndpoint;
 use tenants::Tenants;
 
+use crate::cluster::Cluster;
 use accord_proto::bounds::{AGENT_MESSAGE_MAX, POLICY_REQUEST_MAX, REQUEST_MAX};
 use accord_proto::v1::admin_server::AdminServer;
 use accord_proto::v1::cluster_server::ClusterServer;
@@ -55,8 +56,10 @@ use tonic::transport::Server;
 const HTTP2_PROBE: Duration = Duration::from_secs(5);
 /// Connections that have been told apart and wait to be taken by gRPC.
 const GRPC_WAITING_MAX: usize = 64;
-/// Time between two counts of devices for metrics.
-const DEVICES_COUNTED_EVERY: Duration = Duration::from_secs(2);
+/// Time between two looks at the scheduler's copy, and between two counts of devices for metrics.
+const COPY_FOLLOWS_EVERY: Duration = Duration::from_secs(2);
+/// Inputs from which on the copy takes them without a question: far fewer than those that make it useless.
+const LACKING_SOME: usize = 1 << 10;
 /// Calls of one connection at one time.
 const CALLS_MAX: u32 = 8;
 
@@ -77,7 +80,7 @@ pub async fn serve(
     let registry = RegistryServer::new(registry::Registry::new(driver.clone()));
     let cluster = ClusterServer::new(describe::Describer::new(driver.clone(), tenants.clone()));
     let admin = AdminServer::new(admin::Administrator::new(driver.clone(), tenants.clone()));
-    let (questions, groups) = (Questions::new(), Groups::new());
+    let (questions, groups) = (Questions::new(&driver), Groups::new());
     let jobs = JobsServer::new(jobs::Jobs::new(driver.clone(), questions.clone(), groups.clone()));
     let reservations = ReservationsServer::new(reservations::Reservations::new(driver.clone()));
     let policies = PoliciesServer::new(policies::Policies::new(driver.clone()));
@@ -100,19 +103,19 @@ pub async fn serve(
         result = server => result,
         () = listener::accept(listeners, witnesses, tenants, endpoint, grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
-        () = count_devices(&driver, &questions) => Ok(()),
+        () = keep_copy(&driver, &questions) => Ok(()),
         () = driver.stopped() => Ok(()),
         () = stop => Ok(()),
     }
 }
 
-/// Shows devices by class and state, which takes a look at each of them. Never returns.
-async fn count_devices(driver: &Driver, questions: &Questions) -> ! {
-    if !driver.counts_devices() {
-        std::future::pending::<()>().await;
-    }
+/// Counts devices by class and state for metrics, and bounds what the copy of the scheduler lacks without them. Never returns.
+async fn keep_copy(driver: &Arc<Driver>, questions: &Arc<Questions>) -> ! {
+    let counts = driver.counts_devices();
     loop {
-        questions.view(driver).await.count_devices();
-        tokio::time::sleep(DEVICES_COUNTED_EVERY).await;
+        if counts || driver.with_cluster(Cluster::lacking) >= LACKING_SOME {
+            questions.follow(driver, counts).await;
+        }
+        tokio::time::sleep(COPY_FOLLOWS_EVERY).await;
     }
 }

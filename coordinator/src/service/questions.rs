@@ -1,13 +1,16 @@
-//! Questions about jobs: on a copy of the scheduler, outside of the core's lock, on threads of their own, few at a time.
+//! Questions about jobs. They run on a copy of the scheduler outside of the core's lock, on threads of their own, few at a time. The copy
+//! takes the scheduler's inputs later, so that a question holds the core's lock no longer than it takes to hand these over.
 
 use super::caller::{Caller, over_quota};
 use super::driver::Driver;
 use crate::cluster::Snapshot;
 use accord_proto::threads::on_thread;
+use accord_scheduler::follower::Follower;
 use accord_scheduler::ledger::Clock;
 use accord_scheduler::policy::OthersJobs;
 use accord_scheduler::{JobId, Millis, Phase, Scheduler};
 use accord_types::short_lock::ShortLock;
+use accord_types::turn_lock::TurnLock;
 use accord_types::{Count, Error, ErrorCode};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -19,10 +22,8 @@ use tonic::Status;
 const QUESTIONS_MAX: usize = 2;
 /// Questions of one user that are worked on or wait.
 const QUESTIONS_OF_ONE_USER_MAX: usize = 4;
-/// A copy is made at most so often that making copies takes this part of the core's time.
-const PART_FOR_COPIES: u32 = 20;
-/// A copy in which nothing has changed is as good as a new one for so long: times in it count from when it was made.
-const COPY_AGE_MAX: Duration = Duration::from_secs(1);
+/// Age up to which a view serves while no job and no device has changed: times in it count from when it was made.
+const VIEW_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Jobs at one moment, with what questions have found out about it.
 pub(super) struct View {
@@ -31,10 +32,8 @@ pub(super) struct View {
     stamp: u64,
     clock: Clock,
     others_jobs: OthersJobs,
-    /// The scheduler is behind a lock as it counts its steps.
-    scheduler: ShortLock<Scheduler>,
+    scheduler: Scheduler,
     made: Instant,
-    cost: Duration,
     listed: OnceLock<Listed>,
 }
 
@@ -48,9 +47,9 @@ pub(super) struct Listed {
 }
 
 impl View {
-    /// A copy of the scheduler to run on.
-    pub(super) fn scheduler(&self) -> Scheduler {
-        self.scheduler.lock().clone()
+    /// Returns the scheduler. A question that changes it clones it.
+    pub(super) fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
     }
 
     /// A time of the scheduler's clock by the wall clock.
@@ -69,11 +68,6 @@ impl View {
         self.others_jobs
     }
 
-    /// Shows the metrics of devices.
-    pub(super) fn count_devices(&self) {
-        crate::metrics::Metrics::devices(&self.scheduler.lock());
-    }
-
     /// The order of jobs and their starts. Takes long at the first call.
     pub(super) fn listed(&self) -> &Listed {
         self.listed.get_or_init(|| {
@@ -84,7 +78,7 @@ impl View {
             let ordered = scheduler.order_of_waiting();
             let places = ordered.into_iter().zip(0..);
             let jobs = others.iter().map(|view| (view.job, 0)).chain(places).chain(held).collect();
-            Listed { jobs, starts: scheduler.starts() }
+            Listed { jobs, starts: scheduler.clone().starts() }
         })
     }
 }
@@ -94,7 +88,15 @@ pub(super) struct Questions {
     turns: Arc<Semaphore>,
     by_user: ShortLock<HashMap<String, usize>>,
     last: ShortLock<Option<Arc<View>>>,
-    made: ShortLock<u64>,
+    maker: TurnLock<ViewMaker>,
+}
+
+/// The copy of the scheduler of which views are made.
+#[derive(Default)]
+struct ViewMaker {
+    follower: Follower,
+    /// Views so far.
+    made: u64,
 }
 
 /// A user's place among the questions. Dropping it gives it back.
@@ -104,73 +106,89 @@ struct QuestionSlot {
 }
 
 impl Questions {
-    pub(super) fn new() -> Arc<Self> {
+    /// Copies the driver's scheduler while it is small or nothing else needs it: before programs and agents are served.
+    pub(super) fn new(driver: &Driver) -> Arc<Self> {
+        let mut maker = ViewMaker::default();
+        maker.follow(driver, |_, _| ());
         Arc::new(Self {
             turns: Arc::new(Semaphore::new(QUESTIONS_MAX)),
             by_user: ShortLock::default(),
             last: ShortLock::default(),
-            made: ShortLock::default(),
+            maker: TurnLock::new(maker),
         })
     }
 
-    /// Answers a question about a view on a thread of its own.
+    /// Answers a question about jobs as they are now, or as in the view with a number if that is the last one, on a thread of its own.
     ///
     /// # Errors
-    /// Returns `resource_exhausted` if the caller has as many questions as it may, and `internal` where the system has no more threads.
+    /// Returns the errors of [`Questions::work`].
     pub(super) async fn ask<R: Send + 'static>(
         self: &Arc<Self>,
         caller: &Caller,
-        view: &Arc<View>,
+        driver: &Arc<Driver>,
+        number: Option<u64>,
         question: impl FnOnce(&View) -> R + Send + 'static,
     ) -> Result<R, Status> {
+        let (questions, driver, asked) = (self.clone(), driver.clone(), Instant::now());
+        // Freeing a view takes long, too: no view leaves the question's thread.
+        self.work(caller, move || question(&questions.view(&driver, number, asked))).await
+    }
+
+    /// Answers a question that needs no view, on a thread of its own.
+    ///
+    /// # Errors
+    /// Returns `resource_exhausted` if the caller has as many questions as it may, and `internal` where the system has no more threads.
+    pub(super) async fn work<R: Send + 'static>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        question: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Status> {
         let place = self.enter(caller.called())?;
+        self.take_turn(place, question).await
+    }
+
+    /// Brings the copy of the scheduler up to date, and sets the metrics of devices by it if they are wanted.
+    pub(super) async fn follow(self: &Arc<Self>, driver: &Arc<Driver>, counts_devices: bool) {
+        let (questions, driver) = (self.clone(), driver.clone());
+        let follow = move || {
+            questions.maker.take().follow(&driver, |_, scheduler| {
+                if counts_devices {
+                    crate::metrics::Metrics::devices(scheduler);
+                }
+            });
+        };
+        // Without a thread the copy follows next time.
+        let _ = self.take_turn((), follow).await;
+    }
+
+    /// Runs `work` on a thread once fewer than [`QUESTIONS_MAX`] questions run.
+    async fn take_turn<R: Send + 'static>(
+        &self,
+        place: impl Send + 'static,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Status> {
         let turn = self.turns.clone().acquire_owned().await;
         let turn = turn.map_err(|_| Status::unavailable("the coordinator stops"))?;
-        let view = view.clone();
-        let answer = on_thread("accord-question", (turn, place), move || question(&view)).await;
-        answer.map_err(|error| Status::internal(error.to_string()))
+        on_thread("accord-question", (turn, place), work).await.map_err(|error| Status::internal(error.to_string()))
     }
 
-    /// Jobs as they are now.
-    pub(super) async fn view(&self, driver: &Driver) -> Arc<View> {
-        let asked = Instant::now();
-        loop {
-            let last = self.last.lock().clone();
-            if let Some(last) = last {
-                let unchanged =
-                    last.made.elapsed() < COPY_AGE_MAX && driver.with_cluster(|of| of.stamp()) == last.stamp;
-                if last.made >= asked || unchanged {
-                    return last;
-                }
-                let pause = (last.cost * PART_FOR_COPIES).saturating_sub(last.made.elapsed());
-                if !pause.is_zero() {
-                    tokio::time::sleep(pause).await;
-                    continue;
-                }
-            }
-            let view = Arc::new(self.copy(driver));
-            *self.last.lock() = Some(view.clone());
-            return view;
-        }
-    }
-
-    /// The view with a number, if it is the last one.
-    pub(super) fn view_numbered(&self, number: u64) -> Option<Arc<View>> {
-        self.last.lock().clone().filter(|view| view.number == number)
-    }
-
-    fn copy(&self, driver: &Driver) -> View {
-        let now = driver.now();
-        let (begun, snapshot) = driver.with_cluster(|cluster| (Instant::now(), cluster.snapshot(now)));
-        let cost = begun.elapsed();
-        let number = {
-            let mut made = self.made.lock();
-            *made += 1;
-            *made
+    /// Returns the view with a number if it is the last one, or else a view that shows no less than what was so at `asked`.
+    fn view(&self, driver: &Driver, number: Option<u64>, asked: Instant) -> Arc<View> {
+        let is_good = |last: &View| {
+            let is_unchanged = || driver.with_cluster(|of| of.stamp()) == last.stamp;
+            number == Some(last.number) || last.made >= asked || last.made.elapsed() < VIEW_AGE_MAX && is_unchanged()
         };
-        let Snapshot { stamp, clock, scheduler, others_jobs } = snapshot;
-        let scheduler = ShortLock::new(scheduler);
-        View { number, stamp, clock, others_jobs, scheduler, made: begun, cost, listed: OnceLock::new() }
+        let last = || self.last.lock().clone().filter(|last| is_good(last));
+        if let Some(last) = last() {
+            return last;
+        }
+        let mut maker = self.maker.take();
+        if let Some(last) = last() {
+            return last;
+        }
+        let view = Arc::new(maker.make(driver));
+        let _before = self.last.lock().replace(view.clone());
+        view
     }
 
     fn enter(self: &Arc<Self>, user: String) -> Result<QuestionSlot, Status> {
@@ -184,6 +202,30 @@ impl Questions {
         }
         *count += 1;
         Ok(QuestionSlot { questions: self.clone(), user })
+    }
+}
+
+impl ViewMaker {
+    fn make(&mut self, driver: &Driver) -> View {
+        self.made += 1;
+        let (number, made) = (self.made, Instant::now());
+        self.follow(driver, |snapshot, scheduler| {
+            let (scheduler, listed) = (scheduler.clone(), OnceLock::new());
+            let Snapshot { stamp, clock, others_jobs, .. } = *snapshot;
+            View { number, stamp, clock, others_jobs, scheduler, made, listed }
+        })
+    }
+
+    /// Brings the copy up to date and calls `look` with it.
+    fn follow<R>(&mut self, driver: &Driver, look: impl FnOnce(&Snapshot, &Scheduler) -> R) -> R {
+        loop {
+            let mut snapshot = driver.snapshot(self.follower.has_copy());
+            let missing = std::mem::take(&mut snapshot.missing);
+            // A copy that lacks earlier inputs is made anew.
+            if let Some(scheduler) = self.follower.follow(missing) {
+                return look(&snapshot, scheduler);
+            }
+        }
     }
 }
 
@@ -202,6 +244,7 @@ impl Drop for QuestionSlot {
 mod tests {
     use super::*;
     use crate::service::DriverSettings;
+    use accord_scheduler::follower::Missing;
     use accord_trust::Role;
 
     fn caller(user: &str) -> Caller {
@@ -210,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_user_has_few_questions_and_leaves_room_for_others() {
-        let questions = Questions::new();
+        let questions = Questions::new(&Driver::new(DriverSettings::default()));
         let places: Vec<QuestionSlot> = std::iter::from_fn(|| questions.enter("tenant eva".to_owned()).ok()).collect();
         assert_eq!(places.len(), QUESTIONS_OF_ONE_USER_MAX);
         let error = questions.enter("tenant eva".to_owned()).err().unwrap();
@@ -222,17 +265,44 @@ mod tests {
 
     #[test]
     fn a_view_is_made_anew_only_if_something_has_changed() {
-        let runtime = accord_proto::runtime::one_threaded().unwrap();
-        runtime.block_on(async {
-            let (questions, driver) = (Questions::new(), Driver::new(DriverSettings::default()));
-            let first = questions.view(&driver).await;
-            let changed = accord_scheduler::Input::Pause { paused: true, by: "admin root".to_owned() };
+        let driver = Arc::new(Driver::new(DriverSettings::default()));
+        let questions = Questions::new(&driver);
+        let view = || questions.view(&driver, None, Instant::now());
+        let change = |paused| {
+            let changed = accord_scheduler::Input::Pause { paused, by: "admin root".to_owned() };
             driver.input(crate::cluster::Input::Schedule(changed));
-            let second = questions.view(&driver).await;
-            assert!(first.number != second.number && second.scheduler().is_paused() && !first.scheduler().is_paused());
-            assert!(questions.view_numbered(first.number).is_none());
-            let jobs = questions.ask(&caller("eva"), &second, |view| view.listed().jobs.len()).await;
-            assert_eq!(jobs.unwrap(), 0);
-        });
+        };
+        let (first, again) = (view(), view());
+        assert!(Arc::ptr_eq(&first, &again));
+        change(true);
+        let second = view();
+        assert!(first.number != second.number && second.scheduler().is_paused() && !first.scheduler().is_paused());
+        assert!(Arc::ptr_eq(&second, &questions.view(&driver, Some(second.number), Instant::now())));
+        assert!(questions.view(&driver, Some(first.number), Instant::now()).number != first.number);
+        change(false);
+        assert!(!view().scheduler().is_paused());
+        let runtime = accord_proto::runtime::one_threaded().unwrap();
+        let jobs = runtime.block_on(questions.ask(&caller("eva"), &driver, None, |view| view.listed().jobs.len()));
+        assert_eq!(jobs.unwrap(), 0);
+    }
+
+    #[test]
+    fn the_scheduler_is_copied_before_the_first_question_and_follows_without_questions() {
+        let driver = Arc::new(Driver::new(DriverSettings::default()));
+        let pause = |paused| {
+            let changed = accord_scheduler::Input::Pause { paused, by: "admin root".to_owned() };
+            driver.input(crate::cluster::Input::Schedule(changed));
+        };
+        let lacking = || driver.with_cluster(crate::cluster::Cluster::lacking);
+        pause(true);
+        assert_eq!(lacking(), 0, "nothing is recorded for a copy that does not exist");
+        let questions = Questions::new(&driver);
+        pause(false);
+        pause(true);
+        assert_eq!(lacking(), 2);
+        accord_proto::runtime::one_threaded().unwrap().block_on(questions.follow(&driver, false));
+        assert_eq!(lacking(), 0);
+        pause(false);
+        assert!(matches!(driver.snapshot(true).missing, Missing::Inputs(inputs) if inputs.len() == 1));
     }
 }

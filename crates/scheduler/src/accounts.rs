@@ -217,6 +217,11 @@ impl Accounts {
         self.note_all();
     }
 
+    /// Notes no changes from now on.
+    pub(crate) fn forget_changes(&mut self) {
+        self.changed = None;
+    }
+
     /// Returns the accounts that have used something since the last call.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<u32> {
         self.changed.as_mut().map(std::mem::take).unwrap_or_default()

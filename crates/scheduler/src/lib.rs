@@ -20,8 +20,8 @@
 //!   devices are *releasing*, charged and not granted again, until the agent confirms: [`Input::Released`].
 //! * What a job holds for its sessions is in [`Effect::Started`] and [`Scheduler::job`]; [`Effect::LeaseEnds`] moves its end,
 //!   [`Effect::Warning`] precedes it by the policy's grace.
-//! * Seeing: [`Scheduler::jobs`] and [`Scheduler::explain`] in place; [`Scheduler::forecast`] and [`Scheduler::what_if`] consume a clone that
-//!   the driver makes, so that they run outside of its lock; [`Scheduler::usage`] by account, [`Scheduler::device_states`].
+//! * Seeing: [`Scheduler::jobs`] and [`Scheduler::explain`] in place; [`Scheduler::forecast`] and [`Scheduler::what_if`] consume a clone of
+//!   a [`follower`], so that they run outside of the driver's lock; [`Scheduler::usage`] by account, [`Scheduler::device_states`].
 //! * History and usage by user and day are in the [`ledger`], which takes the same inputs and effects. The scheduler forgets a job when its
 //!   devices are free.
 //!
@@ -46,6 +46,7 @@
 //! | [`input`], [`effect`] | the interface to the driver |
 //! | [`placement`] | the node and devices of a task by what it would fragment, and nodes of a gang by racks and switches |
 //! | [`ledger`] | ended jobs, and what users and accounts used |
+//! | [`follower`] | a copy of the scheduler for questions, which takes its inputs later |
 //! | [`saved`] | what the scheduler and its ledger keep over a restart |
 //! | `scheduler` | the state and the one way in |
 #![forbid(unsafe_code)]
@@ -58,6 +59,7 @@ mod charge;
 pub mod class;
 mod demand;
 pub mod effect;
+pub mod follower;
 mod guarantees;
 pub mod ids;
 pub mod input;

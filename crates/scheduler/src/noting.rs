@@ -22,6 +22,11 @@ impl<K: Copy + Ord, V> NotingMap<K, V> {
         self.changed.get_or_insert_default();
     }
 
+    /// Notes no changes from now on.
+    pub fn forget_changes(&mut self) {
+        self.changed = None;
+    }
+
     /// Returns the keys of the entries that were inserted, removed or borrowed for a change since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<K> {
         self.changed.as_mut().map(std::mem::take).unwrap_or_default()

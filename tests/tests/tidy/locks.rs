@@ -106,6 +106,11 @@ const TURNS: &[(&str, &str, &str)] = &[
         "written",
         "a file is written; the agent's connections wait for it, as a grant is to be kept first",
     ),
+    (
+        "coordinator/src/service/questions.rs",
+        "maker",
+        "a copy of the scheduler takes inputs, and is copied; only questions wait, which have threads of their own",
+    ),
     ("node-agent/src/memory_service.rs", "channel", "the same in an executor, for 30 s at most"),
     (
         "node-agent/src/process.rs",

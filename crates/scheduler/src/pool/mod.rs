@@ -18,6 +18,7 @@ pub(crate) use class_index::ClassIndex;
 use device::Use;
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Classes at one time: sets of classes are one word.
 pub(crate) const CLASSES_MAX: usize = 128;
@@ -101,12 +102,33 @@ pub(crate) struct Pool {
     /// the devices may have changed.
     pub(crate) touched: Vec<(JobId, Option<u32>)>,
     /// Steps of loops, for tests that count them.
-    pub(crate) steps: std::cell::Cell<u64>,
+    pub(crate) steps: Steps,
+}
+
+/// A counter that may be read where the pool is shared: questions of several threads have one copy.
+#[derive(Debug, Default)]
+pub(crate) struct Steps(AtomicU64);
+
+impl Steps {
+    /// Counts a step. Of two at one time one may be lost, which is cheaper.
+    fn count(&self) {
+        self.0.store(self.get() + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Clone for Steps {
+    fn clone(&self) -> Self {
+        Self(self.get().into())
+    }
 }
 
 impl Pool {
     pub(crate) fn step(&self) {
-        self.steps.set(self.steps.get() + 1);
+        self.steps.count();
     }
 
     pub(crate) fn node_at(&self, id: NodeId) -> Option<u32> {
@@ -258,7 +280,7 @@ impl Pool {
                 if device.class != on.class {
                     continue;
                 }
-                self.steps.set(self.steps.get() + 1);
+                self.steps.count();
                 let vacancy = if up { device.vacancy(now, drained) } else { Vacancy::None };
                 let from = if up { device.available(drained) } else { Millis::NEVER };
                 match vacancy {

@@ -27,6 +27,13 @@ impl Scheduler {
         self.accounts.note_changes();
     }
 
+    /// Notes no changes from now on: this is a copy that is not saved.
+    pub(crate) fn forget_changes(&mut self) {
+        self.jobs.forget_changes();
+        self.changed_holds = None;
+        self.accounts.forget_changes();
+    }
+
     /// Returns the jobs that may have changed since the last call.
     pub fn take_changed_jobs(&mut self) -> BTreeSet<JobId> {
         self.jobs.take_changed()

@@ -8,6 +8,7 @@ mod naive_place;
 #[path = "../random/mod.rs"]
 mod random;
 
+use accord_scheduler::follower::{Follower, InputLog};
 use accord_scheduler::{Effect, Scheduler};
 use history::History;
 use naive::Naive;
@@ -18,6 +19,8 @@ const LONG: u64 = 10_000;
 
 /// Inputs of a history.
 const STEPS: usize = 120;
+/// A copy takes so many of them at once.
+const FOLLOWS_EVERY: usize = 30;
 
 fn decisions(effects: &[Effect]) -> Vec<&Effect> {
     effects.iter().filter(|effect| !matches!(effect, Effect::Audit(_) | Effect::Changed { .. })).collect()
@@ -29,6 +32,7 @@ fn run(seed: u64, print: bool) -> Result<usize, String> {
     let mut names: Vec<String> = policy.accounts.iter().map(|account| account.name.clone()).collect();
     let (mut fast, mut again, mut naive) =
         (Scheduler::new(policy.clone()), Scheduler::new(policy.clone()), Naive::new(policy));
+    let (mut log, mut follower, mut copy) = (InputLog::default(), Follower::default(), None::<Scheduler>);
     let mut started = 0;
     for step in 0..STEPS {
         let (now, input) = history.next();
@@ -44,6 +48,7 @@ fn run(seed: u64, print: bool) -> Result<usize, String> {
         if print {
             println!("{step} {now:?}: {input:?}");
         }
+        log.note(now, &input);
         fast.apply(now, input.clone(), &mut effects.0);
         again.apply(now, input.clone(), &mut effects.1);
         naive.apply(now, input.clone(), &mut effects.2);
@@ -56,6 +61,16 @@ fn run(seed: u64, print: bool) -> Result<usize, String> {
         }
         if effects.0 != effects.1 {
             return Err(format!("{}: equal inputs, other effects", place()));
+        }
+        if let Some(copy) = &mut copy {
+            let mut decided = Vec::new();
+            copy.apply(now, input.clone(), &mut decided);
+            if effects.0 != decided {
+                return Err(format!("{}: a copy that has taken the earlier inputs decides otherwise", place()));
+            }
+        }
+        if step % FOLLOWS_EVERY == 0 {
+            copy = follower.follow(log.take(&fast, follower.has_copy())).cloned();
         }
         fast.check_invariants().map_err(|why| format!("{}: {why}", place()))?;
         for name in &names {
