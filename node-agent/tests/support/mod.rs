@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// More than anything here takes.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
+/// Between two views that are asked for.
+const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
 /// How long certificates count.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -109,20 +111,20 @@ impl Cluster {
         })
     }
 
-    /// Waits for the view that is wanted.
+    /// Asks for views until one is as wanted.
     pub(crate) fn until(&self, wanted: impl Fn(&v1::ClusterView) -> bool) -> v1::ClusterView {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut client = ClusterClient::new(self.reach().connect(|endpoint| endpoint).await.unwrap());
-            let request = v1::DescribeRequest { version: VERSION, ..v1::DescribeRequest::default() };
-            let mut views = client.watch(request).await.unwrap().into_inner();
             let mut last = v1::ClusterView::default();
             let found = tokio::time::timeout(SOON, async {
                 loop {
-                    last = views.message().await.unwrap().expect("a view");
+                    let request = v1::DescribeRequest { version: VERSION, ..v1::DescribeRequest::default() };
+                    last = client.describe(request).await.unwrap().into_inner();
                     if wanted(&last) {
                         return;
                     }
+                    tokio::time::sleep(LOOKS_EVERY).await;
                 }
             });
             let found = found.await;
