@@ -1,5 +1,6 @@
 //! The command line's words about setting up a cluster.
 
+use accord_types::settings;
 use accord_types::unknown_settings::unknown_settings;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -78,7 +79,8 @@ pub(crate) struct AdmitArgs {
 /// `accord setup node`.
 #[derive(Args, Debug)]
 pub(crate) struct NodeArgs {
-    /// HOST:PORT/node/NAME/CODE, as the server has printed it; - reads it from standard input, where no other user sees it.
+    /// HOST:PORT/node/NAME, as the server has printed it; the code is asked for, or read from standard input. With /CODE after it, other users
+    /// of this machine see the code. - reads all of it from standard input.
     #[arg(value_name = "INVITATION")]
     pub(crate) invitation: String,
     /// A further setting of the agent, such as ACCORD_LABELS=rack=r1.
@@ -95,8 +97,8 @@ pub(crate) struct NodeArgs {
 /// `accord setup user`.
 #[derive(Args, Debug)]
 pub(crate) struct UserArgs {
-    /// HOST:PORT/user/NAME/CODE or HOST:PORT/admin/NAME/CODE, as the server has printed it; - reads it from standard input, where no other user
-    /// sees it.
+    /// HOST:PORT/user/NAME or HOST:PORT/admin/NAME, as the server has printed it; the code is asked for, or read from standard input. With /CODE
+    /// after it, other users of this machine see the code. - reads all of it from standard input.
     #[arg(value_name = "INVITATION")]
     pub(crate) invitation: String,
     /// The certificate's folder [default: ~/.config/accord/tls, and for administrators other than root ~/.config/accord/admin].
@@ -113,8 +115,15 @@ pub(crate) struct UserArgs {
 /// Reads a setting for a service's file.
 fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=VALUE is needed")?;
-    if !name.starts_with("ACCORD_") || value.chars().any(char::is_control) {
+    if !name.starts_with("ACCORD_") {
         return Err(format!("{name} is no setting of Accord's (accord info --settings lists them)"));
+    }
+    if [settings::TLS.name, settings::COORDINATOR.name].contains(&name) {
+        return Err(format!("accord setup sets {name} itself"));
+    }
+    // systemd reads these in another way than they are written.
+    if value.chars().any(|c| c.is_control() || "\\\"'`".contains(c)) {
+        return Err(format!("the value of {name} has a quote, a backslash or a control character"));
     }
     match unknown_settings([name.into()]).into_iter().next() {
         Some(unknown) => Err(unknown),
@@ -129,7 +138,17 @@ mod tests {
     #[test]
     fn settings_of_services_are_known_ones() {
         assert_eq!(setting("ACCORD_LABELS=rack=r1"), Ok(("ACCORD_LABELS".to_owned(), "rack=r1".to_owned())));
-        for bad in ["ACCORD_LABELS", "PATH=/bin", "ACCORD_LABLES=rack=r1", "ACCORD_LOG=info\nX=1"] {
+        for bad in [
+            "ACCORD_LABELS",
+            "PATH=/bin",
+            "ACCORD_LABLES=rack=r1",
+            "ACCORD_LOG=info\nX=1",
+            "ACCORD_LABELS=a\\",
+            "ACCORD_LABELS=\"a",
+            "ACCORD_LABELS='a'",
+            "ACCORD_TLS=/own",
+            "ACCORD_COORDINATOR=h:7447",
+        ] {
             assert!(setting(bad).is_err(), "{bad}");
         }
     }

@@ -1,6 +1,8 @@
 //! Makes certificates, for sites without an authority of their own and for clusters that last as long as a job.
 
-use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, check_drawn, check_private, name_of};
+pub use crate::certificate_files::{CA_KEY_FILE, Issued, write_folder};
+use crate::certificate_files::{files_of, new_files};
+use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, check_drawn, check_private, name_of};
 use crate::name::{PeerName, Role, word};
 use crate::register;
 use crate::validity::expiry;
@@ -11,14 +13,9 @@ use rcgen::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::fs::Permissions;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The authority's key, beside its certificate in its folder.
-pub const CA_KEY_FILE: &str = "ca.key";
 /// Clocks may differ by so much, or be set back: a certificate that does not count yet locks its holder out.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(24 * 3600);
 
@@ -35,12 +32,12 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A certificate and its key, as text.
-pub struct Issued {
+/// A certificate that was signed. The register gets it once its holder has it.
+pub struct Signed {
     /// PEM.
     pub certificate: String,
-    /// PEM.
-    pub key: String,
+    name: PeerName,
+    expiry: Duration,
 }
 
 impl Authority {
@@ -96,9 +93,7 @@ impl Authority {
     /// # Errors
     /// Returns `acc_error_invalid_argument` if something is there already, `acc_error_system` if the system refuses.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        private_folder(folder)?;
-        write_new(&folder.join(CA_KEY_FILE), &self.key)?;
-        write_new(&folder.join(CA_FILE), &self.certificate)
+        new_files(folder, &[(CA_KEY_FILE, &self.key), (CA_FILE, &self.certificate)])
     }
 
     /// The cluster that it is for.
@@ -111,25 +106,44 @@ impl Authority {
         &self.certificate
     }
 
-    /// A certificate for a role, from now for so long.
+    /// A certificate for a role, from now for so long. It is not registered.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_argument` if the role's name is none; `acc_error_system` without random numbers.
     pub fn issue(&self, role: Role, lifetime: Duration) -> Result<Issued> {
         let pair = KeyPair::generate().map_err(failed)?;
-        let certificate = self.certify(role, lifetime, &pair)?;
+        let certificate = self.certify(role, lifetime, &pair)?.certificate;
         Ok(Issued { certificate, key: pair.serialize_pem() })
     }
 
-    /// Returns a certificate, PEM, for the holder of the private key to this public key.
+    /// Issues a certificate for a role, has `keep` keep it, and registers it then.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Authority::issue`], [`Authority::register`] and `keep`.
+    pub fn issue_kept(&self, role: Role, lifetime: Duration, keep: impl FnOnce(&Issued) -> Result<()>) -> Result<()> {
+        let pair = KeyPair::generate().map_err(failed)?;
+        let signed = self.certify(role, lifetime, &pair)?;
+        keep(&Issued { certificate: signed.certificate.clone(), key: pair.serialize_pem() })?;
+        self.register(&signed)
+    }
+
+    /// Returns a certificate for the holder of the private key to this public key.
     ///
     /// # Errors
     /// Returns the errors of [`Authority::issue`].
-    pub fn sign(&self, role: Role, lifetime: Duration, key: [u8; PUBLIC_KEY_LEN]) -> Result<String> {
+    pub fn sign(&self, role: Role, lifetime: Duration, key: [u8; PUBLIC_KEY_LEN]) -> Result<Signed> {
         self.certify(role, lifetime, &Point(key))
     }
 
-    fn certify(&self, role: Role, lifetime: Duration, key: &impl PublicKeyData) -> Result<String> {
+    /// Registers a certificate that its holder has; an authority that was never written has no register.
+    ///
+    /// # Errors
+    /// Returns `acc_error_system` if the register can't be written.
+    pub fn register(&self, signed: &Signed) -> Result<()> {
+        self.folder.as_ref().map_or(Ok(()), |folder| register::add(folder, &signed.name, signed.expiry))
+    }
+
+    fn certify(&self, role: Role, lifetime: Duration, key: &impl PublicKeyData) -> Result<Signed> {
         let name = PeerName { cluster: self.cluster.clone(), role };
         if name.role == Role::Authority || name.to_string().parse::<PeerName>().as_ref() != Ok(&name) {
             return Err(invalid(format!("{name} can't be a certificate's name"))
@@ -140,11 +154,8 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(key, &self.issuer).map_err(failed)?;
-        if let Some(folder) = &self.folder {
-            let expiry = expiry(certificate.der()).unwrap_or_default();
-            register::add(folder, &name, expiry)?;
-        }
-        Ok(certificate.pem())
+        let expiry = expiry(certificate.der()).unwrap_or_default();
+        Ok(Signed { certificate: certificate.pem(), name, expiry })
     }
 
     /// The same, to be used in this process.
@@ -161,11 +172,7 @@ impl Authority {
     /// # Errors
     /// Returns the errors of [`Authority::issue`] and [`Authority::write`].
     pub fn issue_into(&self, folder: &Path, role: Role, lifetime: Duration) -> Result<()> {
-        let issued = self.issue(role, lifetime)?;
-        private_folder(folder)?;
-        write_new(&folder.join(KEY_FILE), &issued.key)?;
-        write_new(&folder.join(CERTIFICATE_FILE), &issued.certificate)?;
-        write_new(&folder.join(CA_FILE), &self.certificate)
+        self.issue_kept(role, lifetime, |issued| new_files(folder, &files_of(&self.certificate, issued)))
     }
 
     /// Issues a new certificate with a new key, for the holder of the folder's certificate. Processes that use it read
@@ -184,9 +191,8 @@ impl Authority {
         if name.cluster != self.cluster {
             return Err(unusable(format!("it is of the cluster {}, not {}", name.cluster, self.cluster)));
         }
-        let issued = self.issue(name.role.clone(), lifetime)?;
         // A process that reads in between finds that the key does not fit, and keeps what it has.
-        write_folder(folder, &self.certificate, &issued)?;
+        self.issue_kept(name.role.clone(), lifetime, |issued| write_folder(folder, &self.certificate, issued))?;
         Ok(name)
     }
 }
@@ -227,61 +233,6 @@ fn params(name: &PeerName, lifetime: Duration) -> Result<CertificateParams> {
     let serial = now.as_nanos().to_be_bytes();
     params.serial_number = Some(SerialNumber::from_slice(&serial[4..]));
     Ok(params)
-}
-
-/// Writes the folder of a certificate that was issued elsewhere, as [`Authority::issue_into`] does; files that are there are replaced.
-///
-/// # Errors
-/// Returns `acc_error_system` if the system refuses.
-pub fn write_folder(folder: &Path, authority: &str, issued: &Issued) -> Result<()> {
-    private_folder(folder)?;
-    replace(&folder.join(KEY_FILE), &issued.key)?;
-    replace(&folder.join(CERTIFICATE_FILE), &issued.certificate)?;
-    replace(&folder.join(CA_FILE), authority)
-}
-
-/// Makes a folder that only its user may enter; one that is there stays as it is.
-fn private_folder(folder: &Path) -> Result<()> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| cannot_write(folder, &error))
-}
-
-fn write_new(file: &Path, text: &str) -> Result<()> {
-    let open = std::fs::File::options().write(true).create_new(true).mode(0o600).open(file);
-    match open.and_then(|mut open| open.write_all(text.as_bytes())) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(invalid(format!("{} is there already", file.display()))
-                .remedy("nothing was overwritten; name another folder, or renew it (accord pki renew)"))
-        }
-        Err(error) => Err(cannot_write(file, &error)),
-    }
-}
-
-/// Atomically replaces a file by a new one of the same user, group and mode.
-fn replace(file: &Path, text: &str) -> Result<()> {
-    let fresh = file.with_extension("new");
-    let _ = std::fs::remove_file(&fresh);
-    write_new(&fresh, text)?;
-    let replaced =
-        be_as(&fresh, file).and_then(|()| std::fs::rename(&fresh, file).map_err(|error| cannot_write(file, &error)));
-    replaced.inspect_err(|_| {
-        let _ = std::fs::remove_file(&fresh);
-    })
-}
-
-/// Gives `fresh` the owner, group and rights of `old`, if that is there.
-fn be_as(fresh: &Path, old: &Path) -> Result<()> {
-    let (Ok(old), Ok(own)) = (std::fs::metadata(old), std::fs::metadata(fresh)) else { return Ok(()) };
-    let changed = |new: u32, now: u32| (new != now).then_some(new);
-    let given = std::os::unix::fs::chown(fresh, changed(old.uid(), own.uid()), changed(old.gid(), own.gid()));
-    given
-        .and_then(|()| std::fs::set_permissions(fresh, Permissions::from_mode(old.mode() & 0o777)))
-        .map_err(|error| cannot_write(fresh, &error).remedy("renew as the user whose files these are, or as root"))
-}
-
-fn cannot_write(file: &Path, error: &std::io::Error) -> Error {
-    Error::new(ErrorCode::System, format!("cannot write {}: {error}", file.display()))
 }
 
 fn invalid(cause: impl Into<String>) -> Error {

@@ -11,6 +11,8 @@
 
 pub mod access;
 pub mod attest;
+#[cfg(feature = "issue")]
+mod certificate_files;
 mod config;
 mod der;
 pub mod explain;

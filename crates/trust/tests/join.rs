@@ -3,13 +3,14 @@
 #![forbid(unsafe_code)]
 
 use accord_trust::issue::Authority;
-use accord_trust::join::{Code, Invitation, Open, accept, join};
+use accord_trust::join::{Code, Invitation, Issuer, Open, accept, join};
 use accord_trust::register::issued;
 use accord_trust::{Identity, Role};
 use accord_types::Result;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -23,22 +24,28 @@ fn invitation(role: Role) -> Invitation {
     Invitation { server: "server.site:7449".to_owned(), role, code: Code::random().unwrap() }
 }
 
+fn issuer(authority: Authority) -> Issuer {
+    Issuer { authority, lifetime: HOUR, coordinator: COORDINATOR.to_owned() }
+}
+
 /// What both ends come to; the client's certificate and its coordinator, if it got one.
 struct Met {
-    accepted: Result<(Role, bool)>,
+    accepted: Result<Role>,
+    has_code: bool,
     joined: Result<(Role, String)>,
 }
 
-fn meet(authority: &Authority, open: &Open, by: &Invitation) -> Met {
+fn meet(issuer: &Issuer, open: &Open, by: &Invitation) -> Met {
     let (ours, theirs) = UnixStream::pair().unwrap();
     for end in [&ours, &theirs] {
         end.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     }
     std::thread::scope(|scope| {
         let server = scope.spawn(move || {
-            let accepted = accept(&ours, open, authority, HOUR, COORDINATOR);
+            let has_code = AtomicBool::new(false);
+            let accepted = accept(&ours, open, issuer, &has_code);
             let _ = ours.shutdown(Shutdown::Both);
-            accepted.map(|accepted| (accepted.role, accepted.is_kept))
+            (accepted, has_code.into_inner())
         });
         let mut got = None;
         let joined = join(&theirs, by, |joined| {
@@ -49,7 +56,8 @@ fn meet(authority: &Authority, open: &Open, by: &Invitation) -> Met {
             Ok(())
         });
         let _ = theirs.shutdown(Shutdown::Both);
-        Met { accepted: server.join().unwrap(), joined: joined.map(|()| got.unwrap()) }
+        let (accepted, has_code) = server.join().unwrap();
+        Met { accepted, has_code, joined: joined.map(|()| got.unwrap()) }
     })
 }
 
@@ -57,12 +65,12 @@ fn meet(authority: &Authority, open: &Open, by: &Invitation) -> Met {
 fn an_invitation_gives_one_certificate_once() {
     let folder = tempfile::tempdir().unwrap();
     Authority::new("site", HOUR).unwrap().write(folder.path()).unwrap();
-    let authority = Authority::read(folder.path()).unwrap();
+    let authority = issuer(Authority::read(folder.path()).unwrap());
     let invitations = [node("n1"), Role::Tenant("eva".into())].map(invitation);
     let open = Open::new(invitations.to_vec());
     let met = meet(&authority, &open, &invitations[0]);
     assert_eq!(met.joined.unwrap(), (node("n1"), COORDINATOR.to_owned()));
-    assert_eq!(met.accepted.unwrap(), (node("n1"), true));
+    assert_eq!(met.accepted.unwrap(), node("n1"));
     assert_eq!(open.roles(), [Role::Tenant("eva".into())]);
     let again = meet(&authority, &open, &invitations[0]);
     assert!(again.accepted.is_err());
@@ -74,7 +82,7 @@ fn an_invitation_gives_one_certificate_once() {
 
 #[test]
 fn another_code_or_name_gets_nothing_and_closes_nothing() {
-    let authority = Authority::new("site", HOUR).unwrap();
+    let authority = issuer(Authority::new("site", HOUR).unwrap());
     let right = invitation(node("n1"));
     let open = Open::new(vec![right.clone()]);
     let other_code = invitation(node("n1"));
@@ -82,7 +90,7 @@ fn another_code_or_name_gets_nothing_and_closes_nothing() {
     let other_role = Invitation { role: Role::Admin("n1".into()), ..right.clone() };
     for wrong in [other_code, other_name, other_role] {
         let met = meet(&authority, &open, &wrong);
-        assert!(met.accepted.is_err() && met.joined.is_err(), "{wrong:?}");
+        assert!(met.accepted.is_err() && met.joined.is_err() && !met.has_code, "{wrong:?}");
     }
     assert!(meet(&authority, &open, &right).joined.is_ok());
 }
@@ -92,14 +100,14 @@ fn another_code_or_name_gets_nothing_and_closes_nothing() {
 fn a_server_without_the_code_is_not_believed() {
     let real = invitation(node("n1"));
     let imposter = Open::new(vec![invitation(node("n1"))]);
-    let met = meet(&Authority::new("evil", HOUR).unwrap(), &imposter, &real);
+    let met = meet(&issuer(Authority::new("evil", HOUR).unwrap()), &imposter, &real);
     assert!(met.joined.unwrap_err().to_string().contains("different codes"));
     assert_eq!(imposter.roles(), [node("n1")]);
 }
 
 #[test]
 fn what_a_stranger_sends_ends_its_connection_alone() {
-    let authority = Authority::new("site", HOUR).unwrap();
+    let authority = issuer(Authority::new("site", HOUR).unwrap());
     let right = invitation(node("n1"));
     let open = Open::new(vec![right.clone()]);
     let long = vec![b'x'; 400];
@@ -108,7 +116,7 @@ fn what_a_stranger_sends_ends_its_connection_alone() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(sent).unwrap();
         theirs.shutdown(Shutdown::Write).unwrap();
-        assert!(accept(&ours, &open, &authority, HOUR, COORDINATOR).is_err(), "{sent:?}");
+        assert!(accept(&ours, &open, &authority, &AtomicBool::new(false)).is_err(), "{sent:?}");
         drop(ours);
         let mut answer = Vec::new();
         let _ = theirs.read_to_end(&mut answer);
@@ -116,21 +124,73 @@ fn what_a_stranger_sends_ends_its_connection_alone() {
     assert!(meet(&authority, &open, &right).joined.is_ok());
 }
 
-/// The connection breaks after the certificate was issued: the invitation is used, and the server knows that nothing may have been kept.
+/// The connection breaks after the certificate was issued: the register has none, and the invitation counts again.
 #[test]
-fn a_client_that_can_not_keep_its_certificate_is_reported() {
-    let authority = Authority::new("site", HOUR).unwrap();
+fn a_client_that_can_not_keep_its_certificate_may_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new("site", HOUR).unwrap().write(folder.path()).unwrap();
+    let authority = issuer(Authority::read(folder.path()).unwrap());
     let right = invitation(node("n1"));
     let open = Open::new(vec![right.clone()]);
     let (ours, theirs) = UnixStream::pair().unwrap();
     std::thread::scope(|scope| {
-        let server = scope.spawn(|| accept(&ours, &open, &authority, HOUR, COORDINATOR));
+        let server = scope.spawn(|| {
+            let has_code = AtomicBool::new(false);
+            (accept(&ours, &open, &authority, &has_code), has_code.into_inner())
+        });
         let full = || accord_types::Error::new(accord_types::ErrorCode::System, "the disk is full");
         let joined = join(&theirs, &right, |_| Err(full()));
         assert!(joined.unwrap_err().to_string().contains("the disk is full"));
         let _ = theirs.shutdown(Shutdown::Both);
-        let accepted = server.join().unwrap().unwrap();
-        assert_eq!((accepted.role, accepted.is_kept), (node("n1"), false));
+        let (accepted, has_code) = server.join().unwrap();
+        assert!(has_code && accepted.unwrap_err().to_string().contains("its line counts again"));
     });
+    assert_eq!(open.roles(), [node("n1")]);
+    assert!(issued(folder.path()).unwrap().is_empty());
+    assert!(meet(&authority, &open, &right).joined.is_ok());
     assert!(open.roles().is_empty());
+    assert_eq!(issued(folder.path()).unwrap().len(), 1);
+}
+
+/// An authority that can't sign has handed out nothing.
+#[test]
+fn a_failed_signature_leaves_the_invitation() {
+    let mut authority = issuer(Authority::new("site", HOUR).unwrap());
+    authority.lifetime = Duration::from_secs(1 << 60);
+    let right = invitation(node("n1"));
+    let open = Open::new(vec![right.clone()]);
+    let met = meet(&authority, &open, &right);
+    assert!(met.accepted.is_err() && met.joined.is_err() && met.has_code);
+    assert_eq!(open.roles(), [node("n1")]);
+}
+
+#[test]
+fn no_code_counts_after_the_end() {
+    let authority = issuer(Authority::new("site", HOUR).unwrap());
+    let right = invitation(node("n1"));
+    let open = Open::new(vec![right.clone()]);
+    open.end();
+    let said = meet(&authority, &open, &right).joined.unwrap_err().to_string();
+    assert!(said.contains("has no open invitation for agent n1"), "{said}");
+    assert_eq!(open.roles(), [node("n1")]);
+}
+
+#[test]
+fn a_server_that_does_not_answer_has_not_refused() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(ours);
+    let said = join(&theirs, &invitation(node("n1")), |_| Ok(())).unwrap_err().to_string();
+    assert!(said.contains("does not answer") && !said.contains("no open invitation"), "{said}");
+}
+
+/// The address becomes a line of root's settings.
+#[test]
+fn an_address_of_the_coordinator_that_is_none_is_not_kept() {
+    for address in ["server:7447\nLD_PRELOAD=/tmp/x", "$(id):7447", "server"] {
+        let mut authority = issuer(Authority::new("site", HOUR).unwrap());
+        authority.coordinator = address.to_owned();
+        let right = invitation(node("n1"));
+        let said = meet(&authority, &Open::new(vec![right.clone()]), &right).joined.unwrap_err().to_string();
+        assert!(said.contains("is no address"), "{said}");
+    }
 }

@@ -1,71 +1,55 @@
 //! Handing out certificates, for as long as `accord setup server` or `admit` runs.
 
-use super::site::{check_root, host_name};
+use super::member::{Source, check_node, make_node, make_user};
+use super::site::{FOLDER, check_root, host_name, lock};
 use super::steps::Steps;
+use super::{files, serve::JoinServer};
 use crate::command::pki::days_left;
 use crate::failure::{Failure, Result};
 use crate::output::show;
 use crate::setup_args::{AdmitArgs, COORDINATOR_PORT};
 use accord_trust::Role;
 use accord_trust::issue::Authority;
-use accord_trust::join::{Accepted, Code, Invitation, Open, accept};
+use accord_trust::join::{Code, Invitation, Issuer, Open, is_address};
 use accord_trust::register::issued;
-use accord_types::threads;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::User;
-use std::collections::{HashMap, HashSet};
-use std::io::Write;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use nix::unistd::{Uid, User};
+use std::collections::HashSet;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Clients that are served at one time.
-const CLIENTS_MAX: usize = 32;
-/// How long a client may take.
-const CLIENT_LIMIT: Duration = Duration::from_secs(20);
-/// How long it may take until a client's result is looked at.
-const LOOK: u16 = 200;
 /// Some invitations were not used.
 const LEFT: u8 = 1;
 
-/// What a client came to, and its address.
-type Served = (SocketAddr, accord_types::Result<Accepted>);
+/// Holders of certificates to issue, checked before anything is changed.
+pub(super) struct Admission {
+    /// This machine's node and root, who need no invitation.
+    here: Vec<Role>,
+    invitations: Vec<Invitation>,
+    /// There is one if there are invitations.
+    listener: Option<TcpListener>,
+    coordinator: String,
+    /// Those who have a certificate, in words.
+    had: Vec<String>,
+}
 
 /// Runs `accord setup admit`.
 pub(super) fn command(args: &AdmitArgs) -> Result<u8> {
     check_root("accord setup admit", false)?;
-    let roles = roles(args);
-    if roles.is_empty() {
+    if roles(args).is_empty() {
         return Err(Failure::usage("name whom to admit: --node, --user or --admin"));
     }
-    admit(&roles, args)
-}
-
-/// Hands out certificates to those of the arguments who have none that is valid.
-pub(super) fn missing(steps: &mut Steps, args: &AdmitArgs) -> Result<u8> {
-    let known = issued(&args.authority)?;
-    let mut left = Vec::new();
-    for role in roles(args) {
-        let found = known.iter().find(|(name, expiry)| name.role == role && days_left(*expiry) >= 0);
-        match found {
-            Some((_, expiry)) => {
-                let what = format!(
-                    "certificate of {role}: {} days left (accord setup admit gives another)",
-                    days_left(*expiry)
-                );
-                steps.step(what, true, || Ok(()))?;
-            }
-            None if steps.is_dry() => {
-                steps.step(format!("an invitation for {role}"), false, || Ok(()))?;
-            }
-            None => left.push(role),
-        }
+    let authority = Authority::read(&args.authority)?;
+    let admission = Admission::new(args, true, false)?;
+    let issuer = admission.issuer(authority, args);
+    if !admission.here.is_empty() {
+        let mut steps = Steps::new(false);
+        files::folder(&mut steps, Path::new(FOLDER), 0o755, None)?;
+        let _lock = lock()?;
+        admission.make_here(&mut steps, Some(&issuer), true)?;
     }
-    if left.is_empty() { Ok(0) } else { admit(&left, args) }
+    admission.serve(issuer, args)
 }
 
 /// Returns the lifetime of a certificate of so many days.
@@ -82,180 +66,150 @@ fn roles(args: &AdmitArgs) -> Vec<Role> {
     roles
 }
 
-/// Prints an invitation for each, and serves them until all have come or the time is over.
-fn admit(roles: &[Role], args: &AdmitArgs) -> Result<u8> {
-    let authority = Arc::new(Authority::read(&args.authority)?);
-    let address = args.address.clone().map_or_else(host_name, Ok)?;
-    let (host, coordinator) = match address.rsplit_once(':') {
-        Some((host, _)) => (host.to_owned(), address.clone()),
-        None => (address.clone(), format!("{address}:{COORDINATOR_PORT}")),
+/// Returns the host and the coordinator's address that an `--address` means.
+fn addresses(address: &str) -> Option<(String, String)> {
+    let with_port = |host: String| {
+        let coordinator = format!("{host}:{COORDINATOR_PORT}");
+        is_address(&coordinator).then_some((host, coordinator))
     };
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.join_port)).map_err(|error| {
-        Failure::new(format!("can't listen on port {}: {error}; choose another --join-port", args.join_port))
-    })?;
+    if address.parse::<Ipv6Addr>().is_ok() {
+        return with_port(format!("[{address}]"));
+    }
+    match address.rsplit_once(':').filter(|_| is_address(address)) {
+        Some((host, _)) => Some((host.to_owned(), address.to_owned())),
+        None => with_port(address.to_owned()),
+    }
+}
+
+impl Admission {
+    /// Checks those of the arguments: all of them with `again`, or else those without a certificate that is valid.
+    pub(super) fn new(args: &AdmitArgs, again: bool, is_dry: bool) -> Result<Self> {
+        let address = args.address.clone().map_or_else(host_name, Ok)?;
+        let (host, coordinator) = addresses(&address).ok_or_else(|| {
+            Failure::usage(format!("{address:?} is no HOST or HOST:PORT; name this machine with --address"))
+        })?;
+        let known = if again { Vec::new() } else { issued(&args.authority)? };
+        let name = host_name()?;
+        let mut admission =
+            Self { here: Vec::new(), invitations: Vec::new(), listener: None, coordinator, had: Vec::new() };
+        for role in roles(args) {
+            let invitation =
+                Invitation { server: format!("{host}:{}", args.join_port), role: role.clone(), code: Code::random()? };
+            // Its text is read again by the invited.
+            invitation.to_string().parse::<Invitation>().map_err(|_| {
+                Failure::usage(format!("{role} can't be named in a certificate: use letters, digits and . _ - @"))
+            })?;
+            let days = known.iter().find(|(name, _)| name.role == role).map(|(_, expiry)| days_left(*expiry));
+            match (&role, days) {
+                (Role::Agent(node), _) if *node == name => {
+                    check_node()?;
+                    admission.here.push(role);
+                }
+                (Role::Tenant(user) | Role::Admin(user), _) if user == "root" => admission.here.push(role),
+                (_, Some(days @ 0..)) => admission
+                    .had
+                    .push(format!("certificate of {role}: {days} days left (accord setup admit gives another)")),
+                _ => admission.invitations.push(invitation),
+            }
+        }
+        if !admission.invitations.is_empty() && !is_dry {
+            admission.listener = Some(listen(args.join_port)?);
+        }
+        Ok(admission)
+    }
+
+    pub(super) fn has_invitations(&self) -> bool {
+        !self.invitations.is_empty()
+    }
+
+    /// Returns what signs the certificates.
+    pub(super) fn issuer(&self, authority: Authority, args: &AdmitArgs) -> Issuer {
+        Issuer { authority, lifetime: lifetime(args.days), coordinator: self.coordinator.clone() }
+    }
+
+    /// Gives certificates to this machine's node and to root. `issuer` is `None` in a dry run that would make the authority.
+    pub(super) fn make_here(&self, steps: &mut Steps, issuer: Option<&Issuer>, renew: bool) -> Result<()> {
+        for role in &self.here {
+            if matches!(role, Role::Agent(_)) {
+                make_node(steps, role, Source::Here(issuer), &[], renew)?;
+            } else {
+                // HOME may be that of the user who became root.
+                let root = User::from_uid(Uid::from_raw(0)).ok().flatten();
+                let home = root.ok_or_else(|| Failure::new("root has no account on this machine"))?.dir;
+                make_user(steps, role, Source::Here(issuer), &home.join(".config/accord/tls"), false, renew)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints who has a certificate, and in a dry run who would get an invitation.
+    pub(super) fn print(&self, steps: &mut Steps) -> Result<()> {
+        for had in &self.had {
+            steps.step(had, true, || Ok(()))?;
+        }
+        if steps.is_dry() {
+            for invitation in &self.invitations {
+                steps.step(format!("an invitation for {}", invitation.role), false, || Ok(()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the invitations, and serves them until all have come or the time is over.
+    pub(super) fn serve(self, issuer: Issuer, args: &AdmitArgs) -> Result<u8> {
+        let Some(listener) = self.listener else { return Ok(0) };
+        show(&format!("Each line counts once, within {} minutes, while this command runs:\n", args.minutes));
+        for invitation in &self.invitations {
+            show(&line(invitation));
+        }
+        let server = JoinServer { listener, open: Arc::new(Open::new(self.invitations)), issuer: Arc::new(issuer) };
+        let left = server.serve(Instant::now() + Duration::from_secs(60 * u64::from(args.minutes)));
+        if left.is_empty() {
+            return Ok(0);
+        }
+        let names: Vec<String> = left.iter().map(ToString::to_string).collect();
+        show(&format!("the time is over; not used: {}; accord setup admit prints new lines\n", names.join(", ")));
+        Ok(LEFT)
+    }
+}
+
+fn listen(port: u16) -> Result<TcpListener> {
+    // Both families, where the machine has both.
+    let bound =
+        TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)));
+    let listener = bound
+        .map_err(|error| Failure::new(format!("can't listen on port {port}: {error}; choose another --join-port")))?;
     listener.set_nonblocking(true).map_err(|error| Failure::system("can't listen", error))?;
-    let mut invitations = Vec::new();
-    for role in roles {
-        let server = format!("{host}:{}", args.join_port);
-        let invitation = Invitation { server, role: role.clone(), code: Code::random()? };
-        // Its text is read again by the invited.
-        invitation.to_string().parse::<Invitation>().map_err(Failure::usage)?;
-        invitations.push(invitation);
-    }
-    show(&format!("Each line counts once, within {} minutes, while this command runs:\n", args.minutes));
-    let here: Vec<(Invitation, LocalHolder)> = invitations
-        .iter()
-        .filter_map(|invitation| Some((invitation.clone(), LocalHolder::of(&invitation.role)?)))
-        .collect();
-    for invitation in &invitations {
-        let is_here = here.iter().any(|(local, _)| local == invitation);
-        show(&format!(
-            "  {}\n",
-            if is_here { format!("{}: on this machine, by this command", invitation.role) } else { line(invitation) }
-        ));
-    }
-    let open = Arc::new(Open::new(invitations));
-    let server = JoinServer { listener, open, authority, lifetime: lifetime(args.days), coordinator };
-    let (ended, ends) = channel();
-    for (invitation, holder) in here {
-        let invitation = Invitation { server: format!("127.0.0.1:{}", args.join_port), ..invitation };
-        let ended = ended.clone();
-        let run = move || {
-            let _ = ended.send((invitation.role.clone(), holder.join(&invitation)));
-        };
-        threads::spawn("accord setup holder", run).map_err(|error| Failure::system("no thread", error))?;
-    }
-    drop(ended);
-    let deadline = Instant::now() + Duration::from_secs(60 * u64::from(args.minutes));
-    let left = server.serve(deadline)?;
-    // Those of this machine go on after they have their certificate.
-    let failed: Vec<Failure> = ends.into_iter().filter_map(|(_, end)| end.err()).collect();
-    if let Some(failure) = failed.into_iter().next() {
-        return Err(failure);
-    }
-    if left.is_empty() {
-        return Ok(0);
-    }
-    let names: Vec<String> = left.iter().map(ToString::to_string).collect();
-    show(&format!("the time is over; not used: {}; accord setup admit prints new lines\n", names.join(", ")));
-    Ok(LEFT)
+    Ok(listener)
 }
 
-/// Returns what the invited enters.
+/// Returns what the invited enters. The code comes apart, as other users see the arguments of a program.
 fn line(invitation: &Invitation) -> String {
-    match &invitation.role {
-        Role::Agent(name) => format!("on {name}, as root:  accord setup node {invitation}"),
-        role => format!("as {role}:  accord setup user {invitation}"),
-    }
+    let (holder, command) = match &invitation.role {
+        Role::Agent(name) => (format!("on {name}, as root"), "node"),
+        role => (format!("as {role}"), "user"),
+    };
+    format!(
+        "  {holder}:  accord setup {command} {}\n      it asks for the code {}\n",
+        invitation.open_part(),
+        invitation.code
+    )
 }
 
-/// One of the invited who is on this machine: the node, or an account with a home.
-struct LocalHolder {
-    words: [&'static str; 2],
-    account: Option<User>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl LocalHolder {
-    fn of(role: &Role) -> Option<Self> {
-        match role {
-            Role::Agent(name) => {
-                (host_name().ok()? == *name).then_some(Self { words: ["setup", "node"], account: None })
-            }
-            Role::Tenant(name) | Role::Admin(name) => {
-                let account = User::from_name(name).ok().flatten().filter(|user| user.dir.is_dir())?;
-                Some(Self { words: ["setup", "user"], account: Some(account) })
-            }
-            Role::Authority | Role::Coordinator => None,
+    #[test]
+    fn an_address_is_a_host_with_or_without_a_port() {
+        let of = |address| addresses(address).map(|(host, coordinator)| format!("{host} {coordinator}"));
+        assert_eq!(of("server").as_deref(), Some("server server:7447"));
+        assert_eq!(of("server:7500").as_deref(), Some("server server:7500"));
+        assert_eq!(of("::1").as_deref(), Some("[::1] [::1]:7447"));
+        assert_eq!(of("[::1]").as_deref(), Some("[::1] [::1]:7447"));
+        assert_eq!(of("[::1]:7500").as_deref(), Some("[::1] [::1]:7500"));
+        for bad in ["", ":7500", "server:x", "a b", "server/x", "http://server"] {
+            assert_eq!(of(bad), None, "{bad}");
         }
     }
-
-    /// Enters the line of the invited, as the invited: a user's files are written with the user's rights.
-    fn join(&self, invitation: &Invitation) -> Result<()> {
-        let program = std::env::current_exe().map_err(|error| Failure::system("can't find this program", error))?;
-        let mut command = Command::new(program);
-        // In its arguments other users would see the code.
-        command.args(self.words).arg("-").stdin(Stdio::piped());
-        if let Some(user) = &self.account {
-            command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).env("HOME", &user.dir).current_dir("/");
-        }
-        let failed = |error| Failure::system("can't start this program again", error);
-        let mut child = command.spawn().map_err(failed)?;
-        if let Some(mut input) = child.stdin.take() {
-            // A child that has ended says why.
-            let _ = writeln!(input, "{invitation}");
-        }
-        let status = child.wait().map_err(failed)?;
-        let role = &invitation.role;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(Failure::new(format!("the setup of {role} on this machine has failed; its message is above")))
-        }
-    }
-}
-
-/// The listener of a setup, with what it hands out.
-struct JoinServer {
-    listener: TcpListener,
-    open: Arc<Open>,
-    authority: Arc<Authority>,
-    lifetime: Duration,
-    coordinator: String,
-}
-
-impl JoinServer {
-    /// Serves clients until no invitation is open, or the time is over. Returns those that are left.
-    fn serve(&self, deadline: Instant) -> Result<Vec<Role>> {
-        let (sender, results) = channel();
-        let mut clients: HashMap<SocketAddr, (Instant, TcpStream)> = HashMap::new();
-        while (!self.open.roles().is_empty() || !clients.is_empty()) && Instant::now() < deadline {
-            for from in told(&results) {
-                clients.remove(&from);
-            }
-            for (_, stream) in clients.values().filter(|(begun, _)| begun.elapsed() > CLIENT_LIMIT) {
-                // Its thread gives up.
-                let _ = stream.shutdown(Shutdown::Both);
-            }
-            let mut wait = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-            if clients.len() >= CLIENTS_MAX {
-                std::thread::sleep(Duration::from_millis(u64::from(LOOK)));
-            } else if matches!(poll(&mut wait, PollTimeout::from(LOOK)), Ok(1..))
-                && let Ok((stream, from)) = self.listener.accept()
-                && let Ok(kept) = stream.try_clone()
-                && self.receive(stream, from, sender.clone())
-            {
-                clients.insert(from, (Instant::now(), kept));
-            }
-        }
-        told(&results);
-        Ok(self.open.roles())
-    }
-
-    /// Has a thread serve a client; whether it does.
-    fn receive(&self, stream: TcpStream, from: SocketAddr, sender: Sender<Served>) -> bool {
-        let (open, authority) = (self.open.clone(), self.authority.clone());
-        let (lifetime, coordinator) = (self.lifetime, self.coordinator.clone());
-        let blocks = stream.set_nonblocking(false);
-        let serve = move || {
-            let _ = sender.send((from, accept(&stream, &open, &authority, lifetime, &coordinator)));
-        };
-        blocks.and_then(|()| threads::spawn("accord setup client", serve)).is_ok()
-    }
-}
-
-/// Prints what clients came to; returns their addresses.
-fn told(results: &Receiver<Served>) -> Vec<SocketAddr> {
-    let mut served = Vec::new();
-    for (client, result) in results.try_iter() {
-        served.push(client);
-        let from = client.ip();
-        match result {
-            Ok(Accepted { role, is_kept: true }) => show(&format!("done       certificate of {role}, at {from}\n")),
-            Ok(Accepted { role, .. }) => show(&format!(
-                "!!         {role} at {from} got its certificate and did not say that it keeps it: accord setup admit gives another\n"
-            )),
-            Err(error) => show(&format!("!!         a client at {from} is refused: {}\n", error.cause())),
-        }
-    }
-    served
 }

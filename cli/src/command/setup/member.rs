@@ -1,18 +1,18 @@
 //! `accord setup node` and `accord setup user`: a certificate by invitation, and what its holder needs beside it.
 
-use super::site::{FOLDER, TLS, check_root, host_name, shown};
+use super::site::{FOLDER, Shown, TLS, check_root, host_name, lock, shown};
 use super::steps::{Steps, note};
 use super::{files, service};
 use crate::failure::{Failure, Result};
 use crate::output::show;
 use crate::setup_args::{NodeArgs, UserArgs};
-use accord_trust::identity::{CERTIFICATE_FILE, Identity};
-use accord_trust::issue::write_folder;
-use accord_trust::join::{Invitation, join};
-use accord_trust::{PeerName, Role};
-use accord_types::Error;
+use accord_trust::Role;
+use accord_trust::identity::{CA_FILE, CERTIFICATE_FILE, Identity};
+use accord_trust::issue::{Issued, write_folder};
+use accord_trust::join::{Invitation, Issuer, join};
+use accord_types::{Error, ErrorCode, settings};
 use nix::unistd::geteuid;
-use std::io::{BufRead, Read};
+use std::io::{BufRead, IsTerminal, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +22,14 @@ const INVITATION_MAX: u64 = 1_024;
 const SERVICE: &str = "accord-node-agent";
 /// How long the server may take for each thing that it sends, and the coordinator for a connection.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+
+/// Source of a certificate.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    Invitation(&'a Invitation),
+    /// The authority on this machine; `None` in a dry run that would make it.
+    Here(Option<&'a Issuer>),
+}
 
 /// Runs `accord setup node`.
 pub(super) fn node(args: &NodeArgs) -> Result<u8> {
@@ -37,26 +45,55 @@ pub(super) fn node(args: &NodeArgs) -> Result<u8> {
         }
         role => return Err(Failure::usage(format!("the invitation is for {role}: accord setup user takes it"))),
     }
+    check_node()?;
     let mut steps = Steps::new(args.dry_run);
-    files::folder(&mut steps, Path::new(FOLDER), 0o755, 0)?;
-    files::folder(&mut steps, Path::new(TLS), 0o750, 0)?;
-    let folder = Path::new(TLS).join("agent");
-    let settings = Path::new(FOLDER).join("node-agent.env");
-    let tls = folder.display().to_string();
-    let mut further: Vec<(&str, &str)> = vec![("ACCORD_TLS", &tls)];
-    further.extend(args.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    // What may fail goes before the certificate, which comes once.
-    let mut changed = files::settings(&mut steps, &settings, &further)?;
-    certificate(&mut steps, &invitation, &folder, args.renew, |steps, coordinator| {
-        changed |= files::settings(steps, &settings, &[("ACCORD_COORDINATOR", coordinator)])?;
-        Ok(())
-    })?;
-    if !args.dry_run {
-        reach(&settings)?;
-    }
-    service::start(&mut steps, SERVICE, changed, &settings)?;
+    files::folder(&mut steps, Path::new(FOLDER), 0o755, None)?;
+    let _lock = if args.dry_run { None } else { Some(lock()?) };
+    make_node(&mut steps, &invitation.role, Source::Invitation(&invitation), &args.settings, args.renew)?;
     steps.end();
     Ok(0)
+}
+
+fn node_files() -> (PathBuf, PathBuf) {
+    (Path::new(TLS).join("agent"), Path::new(FOLDER).join("node-agent.env"))
+}
+
+/// Refuses settings of an agent that the site has made by hand.
+pub(super) fn check_node() -> Result<()> {
+    let (folder, settings) = node_files();
+    files::check_own(&settings, settings::TLS.name, &folder.display().to_string())
+}
+
+/// Gives this machine what an agent needs: certificate, settings, service.
+pub(super) fn make_node(
+    steps: &mut Steps,
+    role: &Role,
+    source: Source<'_>,
+    further: &[(String, String)],
+    renew: bool,
+) -> Result<()> {
+    let (folder, settings) = node_files();
+    files::folder(steps, Path::new(TLS), 0o750, None)?;
+    let tls = folder.display().to_string();
+    let mut wanted: Vec<(&str, &str)> = vec![(settings::TLS.name, &tls)];
+    wanted.extend(further.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    let mut changed = false;
+    // A run that has stopped in between has the certificate, and not the address.
+    let has_address = files::setting(&settings, settings::COORDINATOR.name)?.is_some();
+    let keep = |steps: &mut Steps, coordinator: &str| {
+        let mut all = wanted.clone();
+        all.push((settings::COORDINATOR.name, coordinator));
+        changed |= files::settings(steps, &settings, &all)?;
+        Ok(())
+    };
+    let is_kept = certificate(steps, role, source, &folder, renew || !has_address, keep)?;
+    if !is_kept {
+        changed |= files::settings(steps, &settings, &wanted)?;
+    }
+    if !steps.is_dry() {
+        reach(&settings)?;
+    }
+    service::start(steps, SERVICE, changed, &settings)
 }
 
 /// Runs `accord setup user`.
@@ -66,87 +103,157 @@ pub(super) fn user(args: &UserArgs) -> Result<u8> {
     if matches!(role, Role::Agent(_)) {
         return Err(Failure::usage(format!("the invitation is for {role}: accord setup node takes it")));
     }
-    let usual = !matches!(role, Role::Admin(_)) || geteuid().is_root();
+    let is_usual = !matches!(role, Role::Admin(_)) || geteuid().is_root();
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => {
             let home =
                 std::env::var_os("HOME").ok_or_else(|| Failure::usage("HOME is not set; name a folder with --out"))?;
-            PathBuf::from(home).join(".config/accord").join(if usual { "tls" } else { "admin" })
+            PathBuf::from(home).join(".config/accord").join(if is_usual { "tls" } else { "admin" })
         }
     };
     let mut steps = Steps::new(args.dry_run);
-    let mut address = None;
-    certificate(&mut steps, &invitation, &folder, args.renew, |_, coordinator| {
-        address = Some(coordinator.to_owned());
-        Ok(())
-    })?;
-    if let Some(address) = address {
-        let tls = if usual && args.out.is_none() { String::new() } else { format!(" ACCORD_TLS={}", folder.display()) };
-        show(&format!("To use it:  export ACCORD_COORDINATOR={address}{tls}\n"));
-    }
+    let is_named = !is_usual || args.out.is_some();
+    make_user(&mut steps, role, Source::Invitation(&invitation), &folder, is_named, args.renew)?;
     steps.end();
     Ok(0)
 }
 
-/// Gets the certificate of an invitation, unless the folder holds one. `tell` is called with the coordinator's address before it is written.
-fn certificate(
+/// Gives a user a certificate in a folder. `is_named`: programs find it by `ACCORD_TLS` only.
+pub(super) fn make_user(
     steps: &mut Steps,
-    invitation: &Invitation,
+    role: &Role,
+    source: Source<'_>,
     folder: &Path,
+    is_named: bool,
     renew: bool,
-    tell: impl FnOnce(&mut Steps, &str) -> Result<()>,
 ) -> Result<()> {
-    let role = &invitation.role;
-    let there = shown(&folder.join(CERTIFICATE_FILE));
-    let place = folder.display();
-    let what = match &there {
-        Some((PeerName { role: other, .. }, shown)) if other != role && !renew => {
-            return Err(Failure::new(format!(
-                "{place} holds the certificate of {shown}, and the invitation is for {role}; move the folder away, or replace it with --renew"
-            )));
-        }
-        Some((_, shown)) if !renew => {
-            // Else the invitation would be used for nothing.
-            Identity::read(folder)?;
-            return steps
-                .step(format!("certificate in {place}: {shown} (--renew gets another)"), true, || Ok(()))
-                .map(|_| ());
-        }
-        _ => format!("certificate of {role} in {place}, from {}", invitation.server),
-    };
-    if steps.is_dry() {
-        return steps.step(what, false, || Ok(())).map(|_| ());
+    let mut address = None;
+    certificate(steps, role, source, folder, renew, |_, coordinator| {
+        address = Some(coordinator.to_owned());
+        Ok(())
+    })?;
+    if let Some(address) = address {
+        let tls = if is_named { format!(" ACCORD_TLS={}", folder.display()) } else { String::new() };
+        show(&format!("To use it:  export ACCORD_COORDINATOR={address}{tls}\n"));
     }
-    let stream = connect(
-        &invitation.server,
-        "the server that hands out certificates",
-        "accord setup server or admit has to run there, and its port to be open",
-    )?;
-    let mut told = Ok(());
-    let joined = join(&stream, invitation, |joined| {
-        told = tell(steps, &joined.coordinator);
-        let kept = if told.is_ok() { write_folder(folder, &joined.authority, &joined.issued) } else { Ok(()) };
-        kept.map_err(|error| {
-            let cause = format!("the certificate was issued and can't be kept: {}", error.cause());
-            Error::new(error.code(), cause).remedy("mend that, and have another invitation printed: accord setup admit")
-        })
-    });
-    told?;
-    joined?;
-    steps.did(what);
     Ok(())
 }
 
-/// Reads an invitation: the argument, or a line of standard input.
-fn invitation(argument: &str) -> Result<Invitation> {
-    let mut line = argument.to_owned();
-    if argument == "-" {
-        line.clear();
-        let read = std::io::stdin().lock().take(INVITATION_MAX).read_line(&mut line);
-        read.map_err(|error| Failure::system("can't read the invitation from standard input", error))?;
+/// Gets a certificate, unless the folder holds one that counts. `keep` is called with the coordinator's address once it is written. Returns
+/// whether it was called.
+fn certificate(
+    steps: &mut Steps,
+    role: &Role,
+    source: Source<'_>,
+    folder: &Path,
+    renew: bool,
+    mut keep: impl FnMut(&mut Steps, &str) -> Result<()>,
+) -> Result<bool> {
+    let place = folder.display();
+    if let Some(there) = shown(&folder.join(CERTIFICATE_FILE)).filter(|_| !renew) {
+        if there.name.role != *role {
+            return Err(Failure::new(format!(
+                "{place} holds the certificate of {}, and the new one is for {role}; move the folder away, or replace it: accord setup admit, and its line with --renew",
+                there.text
+            )));
+        }
+        check_cluster(folder, source)?;
+        match unusable(folder, &there) {
+            Some(why) => note(format!("the certificate in {place} does not count: {why}")),
+            None => {
+                let what = format!("certificate in {place}: {} (--renew gets another)", there.text);
+                steps.step(what, true, || Ok(()))?;
+                return Ok(false);
+            }
+        }
     }
-    line.trim().parse().map_err(Failure::usage)
+    let from: &str = match source {
+        Source::Invitation(invitation) => &invitation.server,
+        Source::Here(_) => "the authority on this machine",
+    };
+    let what = format!("certificate of {role} in {place}, from {from}");
+    if steps.is_dry() {
+        steps.step(what, false, || Ok(()))?;
+        return Ok(false);
+    }
+    let mut failure = None;
+    let mut kept = |authority: &str, issued: &Issued, coordinator: &str| {
+        let written = write_folder(folder, authority, issued).and_then(|()| Identity::read(folder).map(drop));
+        written.map_err(|error| {
+            let cause = format!("the certificate was issued and can't be kept: {}", error.cause());
+            Error::new(error.code(), cause).remedy("mend that, and enter the same line again")
+        })?;
+        keep(steps, coordinator).map_err(|error| {
+            failure = Some(error);
+            Error::new(ErrorCode::System, "what belongs to the certificate can't be kept")
+        })
+    };
+    let done = match source {
+        Source::Invitation(invitation) => {
+            let stream = connect(
+                &invitation.server,
+                "the server that hands out certificates",
+                "accord setup server or admit has to run there, and its port to be open",
+            )?;
+            join(&stream, invitation, |joined| kept(&joined.authority, &joined.issued, &joined.coordinator))
+        }
+        Source::Here(Some(Issuer { authority, lifetime, coordinator })) => {
+            authority.issue_kept(role.clone(), *lifetime, |issued| kept(authority.certificate(), issued, coordinator))
+        }
+        // Only dry runs have none.
+        Source::Here(None) => return Ok(false),
+    };
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    done?;
+    steps.did(what);
+    Ok(true)
+}
+
+/// Refuses a folder of another cluster than that of the authority on this machine.
+fn check_cluster(folder: &Path, source: Source<'_>) -> Result<()> {
+    let Source::Here(Some(issuer)) = source else { return Ok(()) };
+    let believed = std::fs::read_to_string(folder.join(CA_FILE)).unwrap_or_default();
+    if believed.contains(issuer.authority.certificate().trim()) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{} holds a certificate of another cluster's authority; move the folder away, or name that authority with --authority",
+        folder.display()
+    )))
+}
+
+/// Returns why the certificate of a folder has to be replaced.
+fn unusable(folder: &Path, there: &Shown) -> Option<String> {
+    if there.days < 0 {
+        return Some("it has expired".to_owned());
+    }
+    Identity::read(folder).err().map(|error| error.cause().to_owned())
+}
+
+/// Reads an invitation: the argument, or a line of standard input; its code, if the argument lacks it.
+fn invitation(argument: &str) -> Result<Invitation> {
+    let text = match argument {
+        "-" => line_of_input()?,
+        _ if argument.split('/').count() == 3 => {
+            if std::io::stdin().is_terminal() {
+                // Not to standard output, which may be a file.
+                let _ = write!(std::io::stderr(), "Code that the server has printed: ");
+            }
+            format!("{argument}/{}", line_of_input()?.trim())
+        }
+        _ => argument.to_owned(),
+    };
+    text.trim().parse().map_err(Failure::usage)
+}
+
+fn line_of_input() -> Result<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().lock().take(INVITATION_MAX).read_line(&mut line);
+    read.map_err(|error| Failure::system("can't read the invitation from standard input", error))?;
+    Ok(line)
 }
 
 /// Connects to `host:port`, or says why that can't be.
@@ -170,18 +277,46 @@ fn connect(address: &str, whose: &str, remedy: &str) -> Result<TcpStream> {
 }
 
 /// Whether the coordinator of the settings can be reached from here.
-fn reach(settings: &Path) -> Result<()> {
-    let text = std::fs::read_to_string(settings).unwrap_or_default();
-    let coordinator = text.lines().rev().find_map(|line| line.strip_prefix("ACCORD_COORDINATOR="));
-    let Some(address) = coordinator else {
-        return Err(Failure::new(format!(
-            "{} has no ACCORD_COORDINATOR; add it, or get the certificate again: accord setup node INVITATION --renew",
-            settings.display()
-        )));
-    };
-    match connect(address, "the coordinator", "check that it runs there, and that the port is open") {
+fn reach(file: &Path) -> Result<()> {
+    let Some(address) = files::setting(file, settings::COORDINATOR.name)? else { return Ok(()) };
+    match connect(&address, "the coordinator", "check that it runs there, and that the port is open") {
         Ok(_) => note(format!("the coordinator at {address} can be reached")),
         Err(failure) => note(format!("{failure}. The agent tries again until it can")),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_trust::issue::Authority;
+
+    #[test]
+    fn an_expired_certificate_and_one_without_its_key_do_not_count() {
+        let place = tempfile::tempdir().unwrap();
+        let authority = Authority::new("site", Duration::from_secs(3600)).unwrap();
+        let folder = |name: &str, seconds| {
+            let folder = place.path().join(name);
+            authority.issue_into(&folder, Role::Agent("n1".to_owned()), Duration::from_secs(seconds)).unwrap();
+            folder
+        };
+        let why = |folder: &Path| unusable(folder, &shown(&folder.join(CERTIFICATE_FILE)).unwrap());
+        let (expired, valid, other) = (folder("expired", 0), folder("valid", 3600), folder("other", 3600));
+        assert_eq!(why(&expired).as_deref(), Some("it has expired"));
+        assert_eq!(why(&valid), None);
+        std::fs::copy(other.join("tls.key"), valid.join("tls.key")).unwrap();
+        assert!(why(&valid).is_some());
+    }
+
+    #[test]
+    fn a_folder_of_another_authority_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let hour = Duration::from_secs(3600);
+        let issuer = |authority| Issuer { authority, lifetime: hour, coordinator: "server:7447".to_owned() };
+        let [own, other] = ["site", "site"].map(|cluster| issuer(Authority::new(cluster, hour).unwrap()));
+        let folder = place.path().join("tls");
+        own.authority.issue_into(&folder, Role::Agent("n1".to_owned()), hour).unwrap();
+        check_cluster(&folder, Source::Here(Some(&own))).unwrap();
+        assert!(check_cluster(&folder, Source::Here(Some(&other))).is_err());
+    }
 }

@@ -3,6 +3,7 @@
 mod admit;
 mod files;
 mod member;
+mod serve;
 mod server;
 mod service;
 mod site;

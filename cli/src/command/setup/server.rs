@@ -1,14 +1,17 @@
 //! `accord setup server`.
 
-use super::site::{FOLDER, TLS, check_root, host_name, shown};
+use super::admit::{self, Admission};
+use super::site::{FOLDER, Shown, TLS, check_root, host_name, lock, shown};
 use super::steps::{Steps, note};
-use super::{admit, files, service};
+use super::{files, service};
 use crate::failure::{Failure, Result};
 use crate::setup_args::ServerArgs;
 use accord_scheduler::policy::SitePolicy;
 use accord_trust::Role;
 use accord_trust::identity::{CA_FILE, CERTIFICATE_FILE};
 use accord_trust::issue::{Authority, CA_KEY_FILE};
+use accord_trust::name::word;
+use accord_types::settings;
 use nix::unistd::{Group, User};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,27 +30,67 @@ pub(super) fn server(args: &ServerArgs) -> Result<u8> {
     check_root("accord setup server", args.dry_run)?;
     // Before anything is changed.
     let policy = args.policy.as_deref().map(checked).transpose()?;
+    let cluster = args.cluster.clone().map_or_else(host_name, Ok)?;
+    word(&cluster).map_err(|why| Failure::usage(format!("the cluster's name: {why}; choose one with --cluster")))?;
+    let (certificate_folder, settings) = (coordinator_folder(), Path::new(FOLDER).join("coordinator.env"));
+    files::check_own(&settings, settings::TLS.name, &certificate_folder.display().to_string())?;
+    check_authority(&args.admit.authority, &certificate_folder)?;
+    let admission = Admission::new(&args.admit, false, args.dry_run)?;
     let mut steps = Steps::new(args.dry_run);
+    files::folder(&mut steps, Path::new(FOLDER), 0o755, None)?;
+    let locked = if args.dry_run { None } else { Some(lock()?) };
     steps.step(format!("account {ACCOUNT}, of the coordinator"), group().is_some() && has_account(), make_account)?;
-    let folder = Path::new(FOLDER);
+    let mut authority = None;
     let changed = match group() {
         Some(group) => {
-            files::folder(&mut steps, folder, 0o755, 0)?;
-            files::folder(&mut steps, Path::new(TLS), OF_GROUP, group)?;
-            let authority = authority(&mut steps, args)?;
+            files::folder(&mut steps, Path::new(TLS), OF_GROUP, Some(group))?;
+            authority = self::authority(&mut steps, args, &cluster)?;
             certificate(&mut steps, authority.as_ref(), args.admit.days, group)?;
             policy_and_settings(&mut steps, policy.as_deref(), args)?
         }
         // A dry run on a machine without the account.
         None => {
-            note(format!("then: folders, authority, the coordinator's certificate and settings in {FOLDER}"));
+            note(format!("then: authority, the coordinator's certificate and settings in {FOLDER}"));
             true
         }
     };
-    service::start(&mut steps, SERVICE, changed, &folder.join("coordinator.env"))?;
-    let code = admit::missing(&mut steps, &args.admit)?;
-    steps.end();
-    Ok(code)
+    service::start(&mut steps, SERVICE, changed, &settings)?;
+    let issuer = authority.map(|authority| admission.issuer(authority, &args.admit));
+    admission.make_here(&mut steps, issuer.as_ref(), false)?;
+    admission.print(&mut steps)?;
+    if args.dry_run || !admission.has_invitations() {
+        steps.end();
+    }
+    drop(locked);
+    match issuer {
+        Some(issuer) => admission.serve(issuer, &args.admit),
+        None => Ok(0),
+    }
+}
+
+fn coordinator_folder() -> PathBuf {
+    Path::new(TLS).join("coordinator")
+}
+
+/// Refuses half an authority, and a second one for a cluster that has one elsewhere.
+fn check_authority(folder: &Path, coordinator: &Path) -> Result<()> {
+    let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
+    match (is_there(folder.join(CA_KEY_FILE)), is_there(folder.join(CA_FILE))) {
+        (true, true) => Ok(()),
+        (false, false) if is_there(coordinator.to_owned()) => Err(Failure::new(format!(
+            "{} is of a cluster whose authority is not in {}; name it with --authority",
+            coordinator.display(),
+            folder.display()
+        ))),
+        (false, false) => Ok(()),
+        (has_key, _) => {
+            let (there, lacks) = if has_key { (CA_KEY_FILE, CA_FILE) } else { (CA_FILE, CA_KEY_FILE) };
+            Err(Failure::new(format!(
+                "the authority in {} has {there} and no {lacks}; put that back, or move the folder away",
+                folder.display()
+            )))
+        }
+    }
 }
 
 fn group() -> Option<u32> {
@@ -79,18 +122,17 @@ fn make_account() -> Result<()> {
 }
 
 /// Returns the authority; `None` in a dry run that would make it.
-fn authority(steps: &mut Steps, args: &ServerArgs) -> Result<Option<Authority>> {
+fn authority(steps: &mut Steps, args: &ServerArgs, name: &str) -> Result<Option<Authority>> {
     let folder = &args.admit.authority;
     let is_there = folder.join(CA_KEY_FILE).exists();
-    let name = args.cluster.clone().map_or_else(host_name, Ok)?;
     let what = match shown(&folder.join(CA_FILE)) {
-        Some((_, shown)) if is_there => format!("authority in {}: {shown}", folder.display()),
+        Some(shown) if is_there => format!("authority in {}: {}", folder.display(), shown.text),
         _ => format!(
             "authority of cluster {name} in {}; its ca.key signs every certificate: keep it to root",
             folder.display()
         ),
     };
-    steps.step(what, is_there, || Ok(Authority::new(&name, AUTHORITY_LIFETIME)?.write(folder)?))?;
+    steps.step(what, is_there, || Ok(Authority::new(name, AUTHORITY_LIFETIME)?.write(folder)?))?;
     if steps.is_dry() && !is_there {
         return Ok(None);
     }
@@ -107,21 +149,26 @@ fn authority(steps: &mut Steps, args: &ServerArgs) -> Result<Option<Authority>> 
 
 /// The coordinator's certificate, which its group may read.
 fn certificate(steps: &mut Steps, authority: Option<&Authority>, days: u32, group: u32) -> Result<()> {
-    let folder = Path::new(TLS).join("coordinator");
-    let certificate = folder.join(CERTIFICATE_FILE);
-    let there = shown(&certificate);
-    if let (Some((name, shown)), Some(authority)) = (&there, authority)
-        && (name.cluster != authority.cluster() || name.role != Role::Coordinator)
-    {
-        let cause = format!("{} holds the certificate of {shown}, not of this cluster's coordinator", folder.display());
-        return Err(Failure::new(format!("{cause}; move the folder away")));
+    let folder = coordinator_folder();
+    let place = folder.display();
+    let there = shown(&folder.join(CERTIFICATE_FILE));
+    if let (Some(Shown { name, text, .. }), Some(authority)) = (&there, authority) {
+        let believed = std::fs::read_to_string(folder.join(CA_FILE)).unwrap_or_default();
+        let is_ours = name.cluster == authority.cluster() && believed.contains(authority.certificate().trim());
+        if !is_ours || name.role != Role::Coordinator {
+            return Err(Failure::new(format!(
+                "{place} holds the certificate of {text}, not one of this cluster's coordinator and authority; name its authority with --authority, or move the folder away"
+            )));
+        }
     }
-    let what = format!(
-        "certificate in {}: {}",
-        folder.display(),
-        there.as_ref().map_or_else(|| format!("coordinator, for {days} days"), |(_, shown)| shown.clone())
-    );
-    steps.step(what, there.is_some(), || match authority {
+    let is_valid = there.as_ref().is_some_and(|there| there.days >= 0);
+    let what = match &there {
+        Some(there) if is_valid => format!("certificate in {place}: {}", there.text),
+        Some(_) => format!("certificate in {place}: expired, renewed for {days} days"),
+        None => format!("certificate in {place}: coordinator, for {days} days"),
+    };
+    steps.step(what, is_valid, || match authority {
+        Some(authority) if there.is_some() => Ok(authority.renew(&folder, admit::lifetime(days)).map(drop)?),
         Some(authority) => Ok(authority.issue_into(&folder, Role::Coordinator, admit::lifetime(days))?),
         None => Ok(()),
     })?;
@@ -129,8 +176,8 @@ fn certificate(steps: &mut Steps, authority: Option<&Authority>, days: u32, grou
     let is_given = files::is_given(&folder, OF_GROUP, group)
         && files.iter().all(|file| files::is_given(file, FILE_OF_GROUP, group));
     steps.step(format!("access of group {ACCOUNT} to {}", folder.display()), is_given, || {
-        files.iter().try_for_each(|file| files::give(file, FILE_OF_GROUP, group))?;
-        files::give(&folder, OF_GROUP, group)
+        files.iter().try_for_each(|file| files::give(file, FILE_OF_GROUP, Some(group)))?;
+        files::give(&folder, OF_GROUP, Some(group))
     })?;
     Ok(())
 }
@@ -155,7 +202,7 @@ fn checked(file: &Path) -> Result<String> {
 fn policy_and_settings(steps: &mut Steps, policy: Option<&str>, args: &ServerArgs) -> Result<bool> {
     let folder = Path::new(FOLDER);
     let tls = format!("{TLS}/coordinator");
-    let mut wanted = vec![("ACCORD_TLS", tls.as_str())];
+    let mut wanted = vec![(settings::TLS.name, tls.as_str())];
     let place = folder.join("policy.toml");
     let policy_file = place.display().to_string();
     let mut changed = false;
@@ -169,4 +216,30 @@ fn policy_and_settings(steps: &mut Steps, policy: Option<&str>, args: &ServerArg
     wanted.extend(args.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     changed |= files::settings(steps, &folder.join("coordinator.env"), &wanted)?;
     Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_gets_no_second_authority_and_no_half_of_one() {
+        let place = tempfile::tempdir().unwrap();
+        let (authority, coordinator) = (place.path().join("authority"), place.path().join("coordinator"));
+        check_authority(&authority, &coordinator).unwrap();
+        std::fs::create_dir(&coordinator).unwrap();
+        let said = check_authority(&authority, &coordinator).unwrap_err().to_string();
+        assert!(said.contains("name it with --authority"), "{said}");
+        std::fs::create_dir(&authority).unwrap();
+        for (file, lacks) in [(CA_KEY_FILE, CA_FILE), (CA_FILE, CA_KEY_FILE)] {
+            std::fs::write(authority.join(file), "").unwrap();
+            let said = check_authority(&authority, &coordinator).unwrap_err().to_string();
+            assert!(said.contains(&format!("and no {lacks}")), "{said}");
+            std::fs::remove_file(authority.join(file)).unwrap();
+        }
+        for file in [CA_KEY_FILE, CA_FILE] {
+            std::fs::write(authority.join(file), "").unwrap();
+        }
+        check_authority(&authority, &coordinator).unwrap();
+    }
 }

@@ -4,7 +4,10 @@ use crate::command::pki::days_left;
 use crate::failure::{Failure, Result};
 use accord_trust::PeerName;
 use accord_trust::identity::holder_of;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
+use std::fs::File;
 use std::path::Path;
 
 /// The folder of settings, policy and authority.
@@ -26,9 +29,30 @@ pub(super) fn host_name() -> Result<String> {
     Ok(name.to_string_lossy().into_owned())
 }
 
-/// Returns the name in a folder's certificate, and the days that are left of it, in words.
-pub(super) fn shown(certificate: &Path) -> Option<(PeerName, String)> {
+/// Keeps a second setup from changing this machine while the lock lives.
+pub(super) fn lock() -> Result<Flock<File>> {
+    let folder = File::open(FOLDER).map_err(|error| Failure::system(format!("can't open {FOLDER}"), error))?;
+    Flock::lock(folder, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
+        Errno::EWOULDBLOCK => {
+            Failure::new("another accord setup changes this machine; enter this command again when it has ended")
+        }
+        error => Failure::system(format!("can't lock {FOLDER}"), error),
+    })
+}
+
+/// The certificate of a folder.
+pub(super) struct Shown {
+    pub(super) name: PeerName,
+    pub(super) days: i64,
+    /// Both, in words.
+    pub(super) text: String,
+}
+
+/// Returns the name in a certificate, and the days that are left of it.
+pub(super) fn shown(certificate: &Path) -> Option<Shown> {
     let (name, expiry) = holder_of(certificate).ok()?;
-    let shown = format!("{} of cluster {}, {} days left", name.role, name.cluster, days_left(expiry));
-    Some((name, shown))
+    let days = days_left(expiry);
+    let left = if days < 0 { "expired".to_owned() } else { format!("{days} days left") };
+    let text = format!("{} of cluster {}, {left}", name.role, name.cluster);
+    Some(Shown { name, days, text })
 }

@@ -14,6 +14,8 @@ const CODE_LEN: usize = 16;
 /// Letters of a code, of which none looks like another.
 const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const BITS_A_LETTER: u32 = 5;
+/// Longest name of a host.
+const HOST_MAX: usize = 253;
 /// Letters of 128 bits.
 const CODE_LETTERS: usize = 26;
 
@@ -109,10 +111,17 @@ fn words(role: &Role) -> Option<(&'static str, &str)> {
     }
 }
 
+impl Invitation {
+    /// Returns the invitation's text without the code, of which other users of the machine may know.
+    pub fn open_part(&self) -> String {
+        let (kind, name) = words(&self.role).unwrap_or_default();
+        format!("{}/{kind}/{name}", self.server)
+    }
+}
+
 impl fmt::Display for Invitation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, name) = words(&self.role).ok_or(fmt::Error)?;
-        write!(f, "{}/{kind}/{name}/{}", self.server, self.code)
+        write!(f, "{}/{}", self.open_part(), self.code)
     }
 }
 
@@ -123,11 +132,25 @@ impl FromStr for Invitation {
         let none =
             || "an invitation is HOST:PORT/node/NAME/CODE; copy the whole line that the server has printed".to_owned();
         let [server, kind, name, code] = text.split('/').collect::<Vec<_>>()[..] else { return Err(none()) };
-        let is_address =
-            server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-        let role = role_of(kind, name).filter(|_| is_address).ok_or_else(none)?;
+        let role = role_of(kind, name).filter(|_| is_address(server)).ok_or_else(none)?;
         Ok(Self { server: server.to_owned(), role, code: code.parse()? })
     }
+}
+
+/// Whether a text is `host:port`, with an IPv6 address in brackets: letters that files of settings and shells take as they are.
+pub fn is_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(host) => {
+            let fine = |byte: u8| byte.is_ascii_hexdigit() || b":.".contains(&byte);
+            host.contains(':') && host.len() <= HOST_MAX && host.bytes().all(fine)
+        }
+        None => {
+            let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+            (1..=HOST_MAX).contains(&host.len()) && !host.starts_with('-') && host.bytes().all(fine)
+        }
+    };
+    is_host && port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// Returns the role with these words.
@@ -175,6 +198,34 @@ mod tests {
         let all_set = Code([0xff; CODE_LEN]);
         assert_eq!(all_set.to_string().parse(), Ok(all_set.clone()));
         assert_eq!(all_set.to_string().to_uppercase().parse(), Ok(all_set));
+    }
+
+    #[test]
+    fn addresses_have_no_letter_that_a_shell_or_a_file_of_settings_reads() {
+        for text in ["server:7447", "a.b_c-d:1", "10.0.0.1:65535", "[::1]:7447", "[fe80::1]:7447"] {
+            assert!(is_address(text), "{text}");
+        }
+        for text in [
+            "server",
+            ":7447",
+            "server:",
+            "server:0",
+            "server:+1",
+            "server:65536",
+            "::1:7447",
+            "[]:1",
+            "[x]:1",
+            "-x:1",
+            "a b:1",
+            "a:1\nLD_PRELOAD=/x",
+            "a\nB=c:1",
+            "$(id):1",
+            "a;b:1",
+            "a'b:1",
+            "a\\:1",
+        ] {
+            assert!(!is_address(text), "{text:?}");
+        }
     }
 
     #[test]

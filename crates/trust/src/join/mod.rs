@@ -3,19 +3,21 @@
 //! ```text
 //! client                                server, with the authority
 //!   accord join 1 node n1 ------------>   is an invitation for node n1 open?
-//!   <---------------------------- "go"
+//!   <-------------------- "go", or "no"
 //!   TLS 1.3, both sides by keys made of the invitation's code and the first line
-//!   public key ----------------------->   closes the invitation, signs
+//!   public key ----------------------->   takes the invitation, signs
 //!   <--- authority's certificate, own certificate, coordinator's address
-//!   one byte, once they are kept ----->
+//!   one byte, once they are kept ----->   registers the certificate, closes the invitation
 //! ```
+//!
+//! An invitation whose client breaks off after it was taken is open again.
 //!
 //! The client makes its private key, which does not leave it. Neither end believes the other without the code: a stranger neither gets
 //! a certificate nor has a node obey another authority.
 
 mod invitation;
 
-pub use invitation::{Code, Invitation};
+pub use invitation::{Code, Invitation, is_address};
 
 use crate::explain;
 use crate::identity::{Identity, name_of};
@@ -29,6 +31,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConnection, ServerConnection, Stream};
 use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What both ends speak within TLS.
@@ -37,35 +40,75 @@ const PROTOCOL: &[u8] = b"accord-join";
 const HELLO_MAX: usize = 300;
 /// An invitation for this role is open.
 const GO: &[u8; 2] = b"go";
+/// None is.
+const NO: &[u8; 2] = b"no";
 /// Longest certificate or address of an answer.
 const PART_MAX: usize = 64 << 10;
 const KEPT: u8 = 1;
 
 /// Invitations that are open.
 #[derive(Debug, Default)]
-pub struct Open(ShortLock<Vec<Invitation>>);
+pub struct Open(ShortLock<OpenState>);
+
+#[derive(Debug, Default)]
+struct OpenState {
+    /// Each with whether a client that has its code is being served.
+    invitations: Vec<(Invitation, bool)>,
+    has_ended: bool,
+}
 
 impl Open {
     /// Opens these invitations.
     pub fn new(invitations: Vec<Invitation>) -> Self {
-        Self(ShortLock::new(invitations))
+        let invitations = invitations.into_iter().map(|invitation| (invitation, false)).collect();
+        Self(ShortLock::new(OpenState { invitations, has_ended: false }))
     }
 
-    /// Returns the roles whose invitations are open.
+    /// Returns the roles whose certificates are not kept yet.
     pub fn roles(&self) -> Vec<Role> {
-        self.0.lock().iter().map(|invitation| invitation.role.clone()).collect()
+        self.0.lock().invitations.iter().map(|(invitation, _)| invitation.role.clone()).collect()
+    }
+
+    /// Has no further client take an invitation.
+    pub fn end(&self) {
+        self.0.lock().has_ended = true;
     }
 
     fn code_of(&self, role: &Role) -> Option<Code> {
-        self.0.lock().iter().find(|invitation| invitation.role == *role).map(|invitation| invitation.code.clone())
+        let state = self.0.lock();
+        let mut open = state.invitations.iter().filter(|(_, is_taken)| !is_taken && !state.has_ended);
+        open.find(|(invitation, _)| invitation.role == *role).map(|(invitation, _)| invitation.code.clone())
     }
 
-    /// Closes an invitation; whether it was open.
-    fn close(&self, role: &Role) -> bool {
-        let mut open = self.0.lock();
-        let before = open.len();
-        open.retain(|invitation| invitation.role != *role);
-        open.len() < before
+    /// Takes an invitation for a client that has its code; `None` if it is not open.
+    fn take(&self, role: &Role) -> Option<Taken<'_>> {
+        let mut state = self.0.lock();
+        if state.has_ended {
+            return None;
+        }
+        let (_, is_taken) = state.invitations.iter_mut().find(|(invitation, _)| invitation.role == *role)?;
+        (!std::mem::replace(is_taken, true)).then(|| Taken { open: self, role: role.clone() })
+    }
+}
+
+/// An invitation while its client is served. Dropped, it is open again.
+struct Taken<'a> {
+    open: &'a Open,
+    role: Role,
+}
+
+impl Taken<'_> {
+    fn close(self) {
+        self.open.0.lock().invitations.retain(|(invitation, _)| invitation.role != self.role);
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut state = self.open.0.lock();
+        if let Some((_, is_taken)) = state.invitations.iter_mut().find(|(at, _)| at.role == self.role) {
+            *is_taken = false;
+        }
     }
 }
 
@@ -79,53 +122,62 @@ pub struct Joined {
     pub coordinator: String,
 }
 
-/// A certificate that was issued by invitation.
-pub struct Accepted {
-    /// The role in its certificate.
-    pub role: Role,
-    /// Whether the client has said that it keeps the certificate.
-    pub is_kept: bool,
+/// What a server hands out.
+pub struct Issuer {
+    /// Signs the certificates.
+    pub authority: Authority,
+    /// The lifetime of each.
+    pub lifetime: Duration,
+    /// `host:port` of the cluster's coordinator.
+    pub coordinator: String,
 }
 
-/// Serves one client: issues the certificate for which it has an invitation. `stream` has to give up by itself.
+/// Serves one client: issues the certificate for which it has an invitation, and registers it once the client keeps it. Returns its role.
+/// `has_code` is set once the client has shown that it has the code. `stream` has to give up by itself.
 ///
 /// # Errors
 /// Returns `acc_error_invalid_argument` if no invitation for its role is open, `acc_error_device_unavailable` if it does not have the code
-/// or breaks off before the certificate was issued; the errors of [`Authority::sign`].
-pub fn accept(
-    mut stream: impl Read + Write,
-    open: &Open,
-    authority: &Authority,
-    lifetime: Duration,
-    coordinator: &str,
-) -> Result<Accepted> {
-    let line = read_line(&mut stream).map_err(|error| broken(&error))?;
+/// or breaks off before it keeps the certificate; the errors of [`Authority::sign`] and [`Authority::register`].
+pub fn accept(mut stream: impl Read + Write, open: &Open, issuer: &Issuer, has_code: &AtomicBool) -> Result<Role> {
+    let Issuer { authority, lifetime, coordinator } = issuer;
+    let line = read_line(&mut stream).map_err(|error| broken("it does not say what it asks for", &error))?;
     let role = asked(&line).ok_or_else(|| invalid("it does not ask for a certificate"))?;
-    let code = open.code_of(&role).ok_or_else(|| invalid(format!("no invitation for {role} is open")))?;
-    stream.write_all(GO).map_err(|error| broken(&error))?;
+    let Some(code) = open.code_of(&role) else {
+        let _ = stream.write_all(NO).and_then(|()| stream.flush());
+        return Err(invalid(format!("no invitation for {role} is open")));
+    };
+    let other = |error: io::Error| broken(&format!("it has another code for {role}, or broke off"), &error);
+    stream.write_all(GO).map_err(other)?;
     let config = code.seeds(line.as_bytes()).to_accept(PROTOCOL)?;
     let mut tls = ServerConnection::new(config).map_err(|error| explain::handshake(&error, "the client"))?;
     let mut stream = Stream::new(&mut tls, &mut stream);
     let mut key = [0; PUBLIC_KEY_LEN];
-    stream.read_exact(&mut key).map_err(|error| broken(&error))?;
-    if !open.close(&role) {
-        return Err(invalid(format!("the invitation for {role} has just been used")));
-    }
-    let certificate = authority.sign(role.clone(), lifetime, key)?;
+    stream.read_exact(&mut key).map_err(other)?;
+    has_code.store(true, Ordering::Relaxed);
+    let taken = open.take(&role).ok_or_else(|| invalid(format!("the invitation for {role} is no longer open")))?;
+    let signed = authority.sign(role.clone(), *lifetime, key)?;
     let mut written = Ok(());
-    for part in [authority.certificate(), &certificate, coordinator] {
+    for part in [authority.certificate(), &signed.certificate, coordinator] {
         written = written.and_then(|()| write_part(&mut stream, part));
     }
     let mut answer = [0];
-    let is_kept = written.and_then(|()| stream.flush()).and_then(|()| stream.read_exact(&mut answer)).is_ok();
-    Ok(Accepted { role, is_kept: is_kept && answer == [KEPT] })
+    let lost = |error: io::Error| {
+        broken(&format!("{role} has not said that it keeps its certificate; its line counts again"), &error)
+    };
+    written.and_then(|()| stream.flush()).and_then(|()| stream.read_exact(&mut answer)).map_err(lost)?;
+    if answer != [KEPT] {
+        return Err(lost(io::ErrorKind::InvalidData.into()));
+    }
+    authority.register(&signed)?;
+    taken.close();
+    Ok(role)
 }
 
 /// Gets the certificate of an invitation over a connection to its server, has `keep` keep it, and says so. `stream` has to give up by itself.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if the invitation is not open there, `acc_error_device_unavailable` if the server does not have the
-/// code or answers with another certificate; the error of `keep`.
+/// Returns `acc_error_invalid_argument` if the invitation is not open there, `acc_error_device_unavailable` if the server does not answer, does
+/// not have the code or answers with another certificate; the error of `keep`.
 pub fn join(
     mut stream: impl Read + Write,
     invitation: &Invitation,
@@ -136,7 +188,12 @@ pub fn join(
     let hello = hello(role).ok_or_else(|| invalid(format!("no certificate of {role} is given by invitation")))?;
     let mut go = [0; GO.len()];
     let greeted = stream.write_all(hello.as_bytes()).and_then(|()| stream.flush());
-    if greeted.and_then(|()| stream.read_exact(&mut go)).is_err() || go != *GO {
+    greeted.and_then(|()| stream.read_exact(&mut go)).map_err(|error| {
+        broken(&format!("{server} does not answer"), &error).remedy(
+            "check that accord setup server or admit runs there, and enter the line again: too many clients may have come at once",
+        )
+    })?;
+    if go != *GO {
         let cause = format!("{server} has no open invitation for {role}: it was used, or its time is over");
         return Err(invalid(cause).remedy(AGAIN));
     }
@@ -161,15 +218,19 @@ pub fn join(
     Ok(())
 }
 
-/// Whether the certificate is of the own key and role.
+/// Whether the certificate is of the own key and role, and the coordinator has an address.
 fn check(joined: &Joined, role: &Role) -> Result<()> {
-    let Joined { authority, issued: Issued { certificate, key }, .. } = joined;
+    let Joined { authority, issued: Issued { certificate, key }, coordinator } = joined;
     let other = |why: String| Error::new(ErrorCode::DeviceUnavailable, format!("the server's answer: {why}"));
     Identity::from_pem(authority.as_bytes(), certificate.as_bytes(), key.as_bytes())
         .map_err(|error| other(error.cause().to_owned()))?;
     let der = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|error| other(error.to_string()))?;
     let name = name_of(&der)?;
-    if name.role == *role { Ok(()) } else { Err(other(format!("it is a certificate of {}", name.role))) }
+    if name.role != *role {
+        return Err(other(format!("it is a certificate of {}", name.role)));
+    }
+    // Root's settings get the coordinator's address, and a user's shell.
+    if is_address(coordinator) { Ok(()) } else { Err(other(format!("{coordinator:?} is no address HOST:PORT"))) }
 }
 
 fn read_line(stream: &mut impl Read) -> io::Result<String> {
@@ -204,6 +265,11 @@ fn invalid(cause: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidArgument, cause)
 }
 
-fn broken(error: &io::Error) -> Error {
-    Error::new(ErrorCode::DeviceUnavailable, format!("it has another code, or broke off: {error}"))
+fn broken(what: &str, error: &io::Error) -> Error {
+    let why = match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the connection was closed".to_owned(),
+        _ => error.to_string(),
+    };
+    Error::new(ErrorCode::DeviceUnavailable, format!("{what}: {why}"))
 }
