@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Clocks may differ by so much, or be set back: a certificate that does not count yet locks its holder out.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(24 * 3600);
 
-/// Bytes of a public key: a point of the curve P-256 (SEC 1, 2.3.3).
+/// Bytes of a public key: a point of the curve P-256 (SEC 1, uncompressed).
 pub const PUBLIC_KEY_LEN: usize = 65;
 
 /// Signs certificates.
