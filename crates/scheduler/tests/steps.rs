@@ -286,3 +286,70 @@ fn one_waiting_request_too_many_is_refused_by_name() {
     let (_, effects) = cluster.apply(ask(1, None));
     assert!(matches!(&effects[..], [Effect::Queued { .. }]), "{effects:?}");
 }
+
+/// A reservation of node 0 for a user and an account, which has begun.
+fn course(cluster: &mut Cluster, users: &[&str], accounts: &[&str]) {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let reservation = Reservation {
+        id: ReservationId(1),
+        name: "course".to_owned(),
+        devices: ReservedDevices::Listed(vec![DrainTarget::Node(NodeId(0))]),
+        starts: Millis(0),
+        ends: Millis(100_000_000),
+        members: Members { accounts: names(accounts), users: names(users) },
+        end_jobs: false,
+    };
+    cluster.apply(Input::Reserve(Box::new(reservation)));
+}
+
+fn ask_of(user: &str, count: u32, limit_ms: u64, reservation: Option<&str>) -> Input {
+    let reservation = reservation.map(str::to_owned);
+    let request =
+        Request { limit_ms: Some(limit_ms), reservation, ..Request::of(Part::whole(count, ClassFilter::ALL)) };
+    Input::Ask { user: user.to_owned(), account: "site".to_owned(), origin: None, request }
+}
+
+fn starts(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::Started { .. }))
+}
+
+#[test]
+fn a_job_that_names_a_reservation_starts_although_many_of_its_account_wait_before_it() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    cluster.apply(Input::NodeJoined(node(0)));
+    course(&mut cluster, &["eva"], &["site"]);
+    for at in 0..100 {
+        // More devices than there are.
+        assert!(!starts(&cluster.apply(ask_of("tom", 16, 1_000 + at, None)).1));
+        assert!(!starts(&cluster.apply(ask_of("eva", 16, 1_000 + at, Some("course"))).1));
+    }
+    assert!(starts(&cluster.apply(ask_of("eva", 1, 1_000, Some("course"))).1));
+    assert!(starts(&cluster.apply(ask_of("tom", 1, 1_000, Some("course"))).1));
+}
+
+#[test]
+fn equal_jobs_of_members_cost_no_more_than_one_at_the_devices_of_a_reservation() {
+    let steps = |waiting: u64| {
+        let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+        cluster.apply(Input::NodeJoined(node(0)));
+        course(&mut cluster, &["eva"], &[]);
+        let maintenance = Reservation {
+            id: ReservationId(2),
+            name: "fan".to_owned(),
+            devices: ReservedDevices::All,
+            starts: Millis(50_000_000),
+            ends: Millis(60_000_000),
+            members: Members::default(),
+            end_jobs: false,
+        };
+        cluster.apply(Input::Reserve(Box::new(maintenance)));
+        // The devices are free, and not for as long as the jobs may last.
+        for _ in 0..waiting {
+            assert!(!starts(&cluster.apply(ask_of("eva", 2, 70_000_000, Some("course"))).1));
+        }
+        cluster.apply(Input::Tick).0
+    };
+    let (few, many) = (steps(1), steps(1_000));
+    // 64 of them have a reserved start.
+    assert!(few > 0 && many <= few + 2 * 64, "{few} steps, {many} with more waiting jobs");
+}

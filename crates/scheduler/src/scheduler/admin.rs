@@ -1,5 +1,6 @@
 //! Acts of administrators: policies, drains, quarantine.
 
+use super::groups::Groups;
 use super::{Drain, Scheduler, Timer};
 use crate::accounts::Accounts;
 use crate::effect::{Effect, EndCause, SlipCause};
@@ -39,7 +40,7 @@ impl Scheduler {
         self.timers.retain(|(_, timer)| !matches!(timer, Timer::Settle(_)));
         self.settling.clear();
         self.candidates.clear();
-        self.shapes = Shapes::default();
+        (self.shapes, self.groups) = (Shapes::default(), Groups::default());
         let mut gone = Vec::new();
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
             if !self.move_job(id, &names) {

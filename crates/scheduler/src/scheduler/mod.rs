@@ -6,6 +6,7 @@ mod earlier;
 mod explain;
 mod first;
 mod forecast;
+mod groups;
 mod invariants;
 mod leases;
 mod nodes;
@@ -32,6 +33,7 @@ use crate::shapes::{Shapes, classes_of};
 use crate::time::Millis;
 pub use explain::{Explanation, JobView, ReservationState, WaitReason};
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
+use groups::{Group, Groups};
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
 pub use view::DeviceState;
@@ -103,6 +105,8 @@ pub struct Scheduler {
     /// The pool's stamp of the last pass.
     passed: u64,
     reservations: BTreeMap<ReservationId, (Reservation, Vec<Spot>)>,
+    /// Waiting jobs by what decides which reserved devices they may have.
+    groups: Groups,
     /// Reservations for accounts that have begun.
     open_reservations: BTreeSet<ReservationId>,
     drains: BTreeMap<DrainTarget, Drain>,
@@ -148,6 +152,7 @@ impl Scheduler {
             candidates: BTreeSet::new(),
             passed: 0,
             reservations: BTreeMap::new(),
+            groups: Groups::default(),
             open_reservations: BTreeSet::new(),
             drains: BTreeMap::new(),
             quarantined: BTreeMap::new(),
@@ -278,6 +283,7 @@ impl Scheduler {
             self.candidates.insert(job.shape);
         }
         let (account, turn) = (job.account, job.turn);
+        self.groups.insert(group_of(job), turn);
         self.accounts.all[account as usize].queue.insert(turn);
         self.touch(account);
     }
@@ -296,9 +302,14 @@ impl Scheduler {
             self.front.remove(&front);
         }
         self.shapes.dequeue(job.shape, job.account, job.turn);
+        self.groups.remove(&group_of(job), job.turn);
         let (account, turn) = (job.account, job.turn);
         self.accounts.all[account as usize].queue.remove(&turn);
         self.drop_promise(id);
         self.head = self.head.filter(|&head| head != id);
     }
+}
+
+fn group_of(job: &Job) -> Group {
+    Group { account: job.account, shape: job.shape, user: job.user.clone() }
 }

@@ -54,7 +54,13 @@ impl Scheduler {
         let mut stopped: BTreeSet<(usize, u32)> = BTreeSet::new();
         // Jobs that are looked at for themselves: for a reserved start, or devices of a reservation.
         let mut unready: BTreeSet<JobId> = BTreeSet::new();
-        while let Some(id) = self.first_candidate(&stopped, &unready) {
+        let mut reserved = self.reserved_candidates();
+        loop {
+            while reserved.last().is_some_and(|id| unready.contains(id)) {
+                reserved.pop();
+            }
+            let first = self.first_candidate(&stopped, &unready, reserved.last().copied());
+            let Some(id) = first else { return };
             let Some(job) = self.jobs.get(&id) else { return };
             match self.fit(job) {
                 Ok((choice, picks)) => {
@@ -62,6 +68,7 @@ impl Scheduler {
                     self.check_promises();
                     self.gather_candidates();
                     (stopped, unready) = (BTreeSet::new(), BTreeSet::new());
+                    reserved = self.reserved_candidates();
                 }
                 Err(_) => {
                     unready.insert(id);
@@ -121,13 +128,18 @@ impl Scheduler {
             })
     }
 
-    /// Returns the first job in order among the first ones of fitting shapes, and those whose reserved devices may be free.
-    fn first_candidate(&self, stopped: &BTreeSet<(usize, u32)>, unready: &BTreeSet<JobId>) -> Option<JobId> {
+    /// Returns the first job in order among the first ones of fitting shapes, those whose reserved devices may be free, and the first one
+    /// for devices of reservations.
+    fn first_candidate(
+        &self,
+        stopped: &BTreeSet<(usize, u32)>,
+        unready: &BTreeSet<JobId>,
+        reserved: Option<JobId>,
+    ) -> Option<JobId> {
         let fitting = self.first_fitting(stopped);
-        let reserved = self.reserved_candidates().into_iter();
-        let ready = self.ready.iter().copied().chain(reserved).filter(|id| !unready.contains(id));
+        let ready = self.ready.iter().copied().filter(|id| !unready.contains(id));
         let mut first: Option<&Job> = None;
-        for id in fitting.into_iter().chain(ready).chain(self.first_of_front(stopped)) {
+        for id in fitting.into_iter().chain(ready).chain(reserved).chain(self.first_of_front(stopped)) {
             self.pool.step();
             let Some(job) = self.jobs.get(&id) else { continue };
             if first.is_none_or(|first| self.order(job, first) == Ordering::Less) {

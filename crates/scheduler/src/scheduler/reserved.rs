@@ -2,40 +2,74 @@
 
 use super::Scheduler;
 use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
-use crate::ids::JobId;
+use crate::ids::{ClassId, JobId};
 use crate::input::Reservation;
 use crate::job::Job;
 use crate::pool::Spot;
 use crate::request::{Locality, Take};
-use std::collections::BTreeMap;
-
-/// Jobs of each account that are looked at for the devices of a reservation.
-const MEMBERS_JOBS_MAX: usize = 64;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
-    /// Returns jobs that may start on devices of a reservation that is for them.
+    /// Returns jobs that may start on devices of a reservation that is for them, the first one in order last: the first of each group
+    /// of equal jobs, those with a reserved start, and those that administrators put first.
     pub(super) fn reserved_candidates(&self) -> Vec<JobId> {
-        let mut found = Vec::new();
+        let mut found: BTreeSet<JobId> = BTreeSet::new();
         for (reservation, spots) in self.open_reservations() {
-            if spots.iter().all(|&spot| self.pool.is_held(spot)) {
+            let mut members: BTreeSet<(usize, JobId)> = BTreeSet::new();
+            for leaf in self.member_leaves(reservation) {
+                members.extend(self.groups.of_account(leaf).map(|(shape, turn)| (shape, turn.job)));
+            }
+            for user in &reservation.members.users {
+                members.extend(self.groups.of_user(user).map(|(_, shape, turn)| (shape, turn.job)));
+            }
+            if members.is_empty() {
                 continue;
             }
-            for leaf in self.accounts.leaves() {
-                let queue = &self.accounts.get(leaf).queue;
-                if queue.is_empty() {
-                    continue;
-                }
-                let jobs = queue.iter().take(MEMBERS_JOBS_MAX).map(|turn| turn.job);
-                if self.is_for_account(reservation, leaf) {
-                    found.extend(jobs);
-                } else if !reservation.members.users.is_empty() {
-                    let is_member =
-                        |id: &JobId| self.jobs.get(id).is_some_and(|job| reservation.members.users.contains(&job.user));
-                    found.extend(jobs.filter(is_member));
-                }
+            // Claims of its own make a job differ from others of its group; an administrator, its place in the order.
+            let single = self.promised.iter().chain(self.front.values()).filter_map(|id| self.jobs.get(id));
+            members.extend(single.filter(|job| self.is_for_job(reservation, job)).map(|job| (job.shape, job.id)));
+            let free = self.free_of_classes(spots);
+            let fitting = members.into_iter().filter(|&(shape, _)| {
+                self.pool.step();
+                self.may_fit_within(reservation, shape, &free)
+            });
+            found.extend(fitting.map(|(_, job)| job));
+        }
+        let mut found: Vec<&Job> = found.into_iter().filter_map(|id| self.jobs.get(&id)).collect();
+        found.sort_by(|one, other| {
+            self.pool.step();
+            self.order(other, one)
+        });
+        found.into_iter().map(|job| job.id).collect()
+    }
+
+    /// Returns the accounts with waiting jobs that a reservation is for.
+    fn member_leaves<'a>(&'a self, reservation: &'a Reservation) -> impl Iterator<Item = u32> + 'a {
+        let accounts = self.groups.accounts().take_while(|_| !reservation.members.accounts.is_empty());
+        accounts.filter(move |&leaf| {
+            self.pool.step();
+            self.is_for_account(reservation, leaf)
+        })
+    }
+
+    /// Returns the number of devices of each class that no job holds.
+    fn free_of_classes(&self, spots: &[Spot]) -> BTreeMap<ClassId, u32> {
+        let mut free = BTreeMap::new();
+        for &spot in spots {
+            self.pool.step();
+            if !self.pool.is_held(spot) {
+                *free.entry(self.pool.device(spot).class).or_default() += 1;
             }
         }
-        found
+        free
+    }
+
+    /// Whether a reservation with so many free devices of each class has enough for jobs of a shape, and is not another one than they name.
+    fn may_fit_within(&self, reservation: &Reservation, shape: usize, free: &BTreeMap<ClassId, u32>) -> bool {
+        let shape = self.shapes.get(shape);
+        let is_named = shape.key.request.reservation.as_ref().is_none_or(|name| *name == reservation.name);
+        let is_enough = |part: &PartDemand| free.get(&part.class).is_some_and(|&free| free >= part.count.least);
+        is_named && shape.choices.iter().any(|choice| choice.iter().all(is_enough))
     }
 
     fn open_reservations(&self) -> impl Iterator<Item = &(Reservation, Vec<Spot>)> {
@@ -55,6 +89,7 @@ impl Scheduler {
             let mut free: Vec<Spot> = spots
                 .iter()
                 .copied()
+                .inspect(|_| self.pool.step())
                 .filter(allowed)
                 .filter(|&spot| self.pool.is_free_within(spot, reservation.id, job.id, self.now, until))
                 .collect();
@@ -152,6 +187,6 @@ impl Scheduler {
 
 /// Whether parts are exclusive and of different classes.
 fn apart(choice: &[PartDemand]) -> bool {
-    let classes: std::collections::BTreeSet<_> = choice.iter().map(|part| part.class).collect();
+    let classes: BTreeSet<_> = choice.iter().map(|part| part.class).collect();
     classes.len() == choice.len() && choice.iter().all(|part| part.take == Take::Exclusive)
 }
