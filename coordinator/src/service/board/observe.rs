@@ -15,6 +15,9 @@ const AT_ONCE: usize = 128;
 /// A device that is idle for a shorter time may have paused between two regions, in milliseconds.
 const IDLE_AFTER_MS: u64 = 5_000;
 
+/// A difference of the clocks by which the times of a board may be off, in milliseconds.
+const CLOCK_MOVES_MS: u64 = 1_000;
+
 /// A board in the making.
 struct Observer {
     board: Board,
@@ -40,7 +43,7 @@ impl Look for Driver {
 impl Board {
     /// Observes the cluster at a time by both clocks.
     pub(super) fn observe(core: &impl Look, (now, unix_ms): (Millis, u64), before: Option<&Self>) -> Self {
-        let mut observer = core.look(|cluster| Observer::begin(cluster, now, unix_ms));
+        let mut observer = core.look(|cluster| Observer::begin(cluster, (now, unix_ms), before));
         let mut next = Some(NodeId(0));
         while let Some(from) = next {
             next = core.look(|cluster| observer.nodes(cluster, from));
@@ -60,9 +63,14 @@ impl Board {
 }
 
 impl Observer {
-    fn begin(cluster: &Cluster, now: Millis, unix_ms: u64) -> Self {
+    fn begin(cluster: &Cluster, (now, unix_ms): (Millis, u64), before: Option<&Board>) -> Self {
         let scheduler = cluster.scheduler();
-        let started_unix_ms = cluster.started_unix_ms();
+        // All times of a board are by the wall clock as it is now: it may have been set since the coordinator's start. A difference that
+        // comes of reading two clocks changes no rows.
+        let started_unix_ms = unix_ms.saturating_sub(now.0);
+        let of_before = before.map(|before| before.started_unix_ms);
+        let near = of_before.filter(|before| before.abs_diff(started_unix_ms) <= CLOCK_MOVES_MS);
+        let started_unix_ms = near.unwrap_or(started_unix_ms);
         Self {
             board: Board {
                 unix_ms,

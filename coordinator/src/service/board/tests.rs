@@ -246,6 +246,23 @@ fn a_device_that_a_busy_job_never_uses_is_idle_since_its_start() {
 }
 
 #[test]
+fn times_are_by_the_wall_clock_as_it_is_now() {
+    let mut site = Site::new(&["n1"]);
+    site.open("eva", "n1", Some("1:cpu"));
+    site.now += 60_000;
+    let hour = 3_600_000;
+    for unix_ms in [site.now + 2 * hour, site.now + hour, site.now] {
+        let board = Board::observe(&site, (Millis(site.now), unix_ms), None);
+        let [job] = &board.jobs[..] else { panic!("one job is there") };
+        assert_eq!(job.started_unix_ms, Some(unix_ms - 60_000));
+        let idle: Vec<u64> = board.devices.iter().filter_map(|device| device.idle_since_unix_ms).collect();
+        assert_eq!(idle, [unix_ms - 60_000]);
+        let later = Board::observe(&site, (Millis(site.now), unix_ms + 1), Some(&board));
+        assert_eq!(later.jobs[0].started_unix_ms, job.started_unix_ms, "two clocks are not read at one moment");
+    }
+}
+
+#[test]
 fn drained_and_quarantined_devices_and_lost_nodes_say_why() {
     let mut site = Site::new(&["n10", "n9", "n1"]);
     let drained = DrainTarget::Device(site.device("n9", 1));
