@@ -238,6 +238,122 @@ fn members_start_on_reserved_devices_and_jobs_that_name_it_nowhere_else() {
     assert!(why_not(&site, waiting).contains("its reservation course is over"));
 }
 
+/// A program without a request opens a session, whose lease has all devices that are shared.
+fn open_plain(site: &mut Site, user: &str) -> (u64, SessionId) {
+    site.clients += 1;
+    let (client, key) = (ClientId(site.clients), key(site.clients));
+    let effects = site.give(Input::Open { client, request: request("h1"), key, user: user.to_owned() });
+    (site.clients, granted(&effects, site.clients).unwrap())
+}
+
+/// A program asks whether it may use the device at an index of its lease. Returns the error, if it may not.
+fn may_use(site: &mut Site, client: u64, index: u32) -> Option<String> {
+    let effects = site.give(Input::MayUse { client: ClientId(client), device: index });
+    let answer = effects.into_iter().find_map(|effect| match effect {
+        Effect::ToClient(_, ClientPush::UseAnswered(of, error)) if of == index => Some(error),
+        _ => None,
+    });
+    answer.unwrap().map(|error| error.to_string())
+}
+
+#[test]
+fn a_reservation_that_began_before_the_coordinator_ends_when_it_says() {
+    let mut site = Site::new();
+    site.reserve(reservation("late", ReservedTarget::All, "2026-11-30T23:00", HOUR + 10 * MINUTE));
+    let device = DeviceId { node: NodeId(0), ordinal: 0 };
+    assert!(site.cluster.scheduler().is_reserved(device));
+    let ends = site.cluster.scheduler().reservation_of(device).unwrap().ends;
+    assert_eq!(ends.0, 10 * MINUTE);
+    site.pass(10 * MINUTE);
+    assert!(!site.cluster.scheduler().is_reserved(device));
+}
+
+#[test]
+fn a_reservation_may_follow_one_that_began_before_the_coordinator() {
+    let mut site = Site::new();
+    let course = NewReservation {
+        users: vec!["eva".to_owned()],
+        ..reservation("course", node("h1"), "2026-11-30T23:00", HOUR + 10 * MINUTE)
+    };
+    site.reserve(course.clone());
+    let next = NewReservation { name: "next".to_owned(), first: "2026-12-01T00:10".to_owned(), ..course };
+    assert!(site.check(next).is_ok());
+}
+
+#[test]
+fn a_program_without_a_request_does_not_begin_to_use_a_reserved_or_drained_device() {
+    let mut site = Site::new();
+    let (client, session) = open_plain(&mut site, "tom");
+    let devices = site.session_devices(session);
+    assert_eq!(devices.len(), 4);
+    let index = |node: u32, ordinal: u32| {
+        let device = DeviceId { node: NodeId(node), ordinal };
+        u32::try_from(devices.iter().position(|of| *of == device).unwrap()).unwrap()
+    };
+    assert_eq!(may_use(&mut site, client, index(1, 0)), None);
+    let course = reservation("course", node("h2"), "2026-12-01T00:10", HOUR);
+    site.reserve(NewReservation { users: vec!["eva".to_owned()], ..course });
+    site.pass(20 * MINUTE);
+    let error = may_use(&mut site, client, index(1, 1)).unwrap();
+    assert!(error.contains("the reservation course has device 1 of node h2 until 2026-12-01 01:10 UTC"), "{error}");
+    assert_eq!(may_use(&mut site, client, index(1, 0)), None, "it uses that one already");
+    assert_eq!(may_use(&mut site, client, index(0, 0)), None);
+    let target = accord_scheduler::DrainTarget::Device(DeviceId { node: NodeId(0), ordinal: 1 });
+    let drain = accord_scheduler::Input::Drain {
+        target,
+        by_time: accord_scheduler::Millis(0),
+        end: false,
+        reason: "fan".into(),
+        by: "admin root".into(),
+    };
+    site.give(Input::Schedule(drain));
+    let error = may_use(&mut site, client, index(0, 1)).unwrap();
+    assert!(error.contains("device 1 of node h1 is drained"), "{error}");
+    site.pass(HOUR);
+    assert_eq!(may_use(&mut site, client, index(1, 1)), None, "the reservation is over");
+}
+
+#[test]
+fn a_reservation_for_members_is_refused_where_another_has_a_device_weeks_ahead() {
+    let mut site = Site::new();
+    let of = |name: &str, first: &str, weekly: bool, devices: ReservedTarget| NewReservation {
+        weekly,
+        users: vec!["eva".to_owned()],
+        ..reservation(name, devices, first, HOUR)
+    };
+    site.reserve(of("course", "2026-12-01T08:00", true, node("h2")));
+    let device = || ReservedTarget::Listed(vec![("h2".to_owned(), Some(1))]);
+    let said = in_the_way(site.check(of("late", "2027-03-02T08:30", false, device())));
+    assert!(said.contains("the reservation course has some of these devices"), "{said}");
+    assert!(site.check(of("late", "2027-03-02T08:30", false, node("h1"))).is_ok());
+    assert!(site.check(of("late", "2027-03-02T09:00", false, device())).is_ok());
+    site.reserve(of("exam", "2027-03-03T08:00", false, device()));
+    assert!(in_the_way(site.check(of("talks", "2026-12-02T08:00", true, ReservedTarget::All))).contains("exam"));
+    let maintenance = reservation("fan", node("h2"), "2027-03-02T08:00", HOUR);
+    assert!(site.check(maintenance).is_ok(), "maintenance goes before");
+}
+
+#[test]
+fn a_wall_clock_that_was_ahead_for_a_while_deletes_no_reservation() {
+    let mut site = Site::new();
+    site.reserve(reservation("move", ReservedTarget::All, "2026-12-05T01:00", HOUR));
+    let kept = |site: &Site| site.cluster.all_records().keys().any(|key| key == "reservation/move");
+    let now = Millis(site.now);
+    site.cluster.set_wall_clock(now, DAY + 365 * 24 * HOUR);
+    site.cluster.handle(now, Input::Tick, &mut Vec::new());
+    assert!(site.times().is_empty() && kept(&site));
+    assert!(site.check(reservation("move", ReservedTarget::All, "2028-12-05T01:00", HOUR)).is_ok(), "it is hidden");
+    site.pass(5_000);
+    assert_eq!(site.times()[0].0, "2026-12-05 01:00 UTC");
+    // The reservation is over, and a day later its record goes.
+    site.now += 4 * 24 * HOUR + 2 * HOUR;
+    site.give(Input::Tick);
+    assert!(site.times().is_empty() && kept(&site));
+    site.now += 24 * HOUR;
+    site.give(Input::Tick);
+    assert!(!kept(&site));
+}
+
 #[test]
 fn a_weekly_reservation_goes_on_and_follows_the_wall_clock_and_a_restart() {
     let mut site = Site::new();

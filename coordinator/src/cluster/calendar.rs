@@ -11,6 +11,9 @@ const WEEK_MS: u64 = WEEK_DAYS * 86_400_000;
 /// The weeks of a weekly reservation that the scheduler knows ahead.
 pub(super) const WEEKS_AHEAD: usize = 4;
 
+/// Weeks after which weekly times by two clocks are as far apart as before.
+const WEEKS_OF_YEAR: usize = 54;
+
 /// The times of a reservation.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
@@ -69,6 +72,24 @@ impl Calendar {
         weeks.filter_map(|week| self.occurrence(week)).filter(|of| of.ends > now).take(count).collect()
     }
 
+    /// Whether some time of this calendar from `from` on is at the same time as one of another: of two weekly ones within a year.
+    pub(super) fn meets(&self, other: &Self, from: u64) -> bool {
+        let (one, other) = if self.weekly { (other, self) } else { (self, other) };
+        // By one clock, all weeks are alike.
+        let weeks = if !one.weekly || one.zone == other.zone { 2 } else { WEEKS_OF_YEAR };
+        let begun = |calendar: &Self| calendar.occurrence(0).map_or(0, |first| first.starts);
+        let mut from = if one.weekly { from.max(begun(one)).max(begun(other)) } else { from };
+        for _ in 0..weeks {
+            let Some(time) = one.ahead(from).into_iter().next() else { return false };
+            let next = other.ahead(time.starts.max(from)).into_iter().next();
+            if next.is_some_and(|next| next.starts < time.ends) {
+                return true;
+            }
+            from = time.ends;
+        }
+        false
+    }
+
     /// Writes a time with its offset and zone: `2026-12-01 08:00 +01:00 Europe/Berlin`.
     pub(super) fn text(&self, unix_ms: u64) -> String {
         let at = i64::try_from(unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
@@ -112,6 +133,26 @@ mod tests {
         assert_eq!(calendar.ahead(at.ends - 1), [at]);
         assert_eq!(calendar.ahead(at.ends), []);
         assert_eq!(calendar.text(at.starts), "2026-12-01 08:00 UTC");
+    }
+
+    #[test]
+    fn times_that_meet_are_found_however_far_ahead() {
+        let calendar = |first, zone, weekly| Calendar::new(first, zone, HOUR, weekly).unwrap();
+        let weekly = calendar("2026-12-01T08:00", "UTC", true);
+        let meets = |one: &Calendar, other: &Calendar| {
+            let met = one.meets(other, unix("2026-11-20T00:00:00Z"));
+            assert_eq!(met, other.meets(one, unix("2026-11-20T00:00:00Z")));
+            met
+        };
+        assert!(meets(&weekly, &calendar("2028-12-05T08:30", "UTC", false)));
+        assert!(!meets(&weekly, &calendar("2028-12-05T09:00", "UTC", false)));
+        assert!(!meets(&weekly, &calendar("2028-12-06T08:30", "UTC", false)));
+        assert!(!meets(&weekly, &calendar("2026-11-24T08:30", "UTC", false)), "before its first time");
+        assert!(meets(&weekly, &calendar("2027-06-01T08:59", "UTC", true)));
+        assert!(!meets(&weekly, &calendar("2027-06-01T09:00", "UTC", true)));
+        // They are at one time from the end of March on.
+        assert!(meets(&weekly, &calendar("2026-12-01T10:00", "Europe/Berlin", true)));
+        assert!(!meets(&weekly, &calendar("2026-12-01T11:00", "Europe/Berlin", true)));
     }
 
     #[test]

@@ -19,11 +19,6 @@ pub struct UseNow {
 }
 
 impl Cluster {
-    /// Returns milliseconds from 1970 to [`Millis`] 0.
-    pub fn started_unix_ms(&self) -> u64 {
-        self.started_unix_ms
-    }
-
     /// Returns the use of devices by a session lately. A device that its program uses and nothing was reported of is unknown.
     pub fn uses_now(&self, now: Millis, session: &Session) -> BTreeMap<DeviceId, UseNow> {
         let mut uses: BTreeMap<DeviceId, UseNow> = BTreeMap::new();

@@ -5,7 +5,7 @@ use super::session::Owner;
 use super::state::Cluster;
 use accord_scheduler::policy::{Change, JobSummary, NoAccount, OthersJobs, SitePolicy, changes};
 use accord_scheduler::{Input, Phase, Request};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Unix groups of a user that are kept.
 pub(super) const GROUPS_MAX: usize = 64;
@@ -15,6 +15,11 @@ impl Allocations {
     pub(super) fn account_of(&self, user: &str, wanted: Option<&str>) -> Result<String, NoAccount> {
         let groups = self.groups_of(user);
         self.in_effect.policy.account_of(user, &groups, wanted).map(str::to_owned)
+    }
+
+    /// Returns the accounts that a user's jobs may have, and those above them.
+    pub(super) fn accounts_above(&self, user: &str) -> BTreeSet<&str> {
+        self.in_effect.policy.accounts_above(user, &self.groups_of(user))
     }
 
     fn groups_of(&self, user: &str) -> Vec<&str> {

@@ -141,7 +141,7 @@ impl Recorder {
             recorder.account(allocations, account);
         }
         recorder.device_uses(uses, uses.all());
-        for (record, _) in allocations.reservations.all() {
+        for record in allocations.reservations.records() {
             recorder.reservation(allocations, &record.name);
         }
         for user in &allocations.users {
@@ -190,7 +190,7 @@ impl Recorder {
     }
 
     fn reservation(&mut self, allocations: &Allocations, name: &str) {
-        let record = allocations.reservations.get(name).map(|(record, _)| json(record));
+        let record = allocations.reservations.record(name).map(json);
         self.compare(format!("{}{name}", keys::RESERVATIONS), record);
     }
 

@@ -4,11 +4,18 @@ use super::calendar::Calendar;
 use super::time::Millis;
 use accord_scheduler::saved::SavedTargets;
 use accord_scheduler::{Input, Members, Reservation, ReservationId};
+use accord_telemetry::log::AUDIT;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
-/// Reservations at one time.
+/// Reservations at one time, those that are over left out.
 pub(super) const RESERVATIONS_MAX: usize = 256;
+/// Records of reservations that are kept, those of reservations that are over included.
+const RECORDS_MAX: usize = 2 * RESERVATIONS_MAX;
+/// Time for which the record of a reservation that is over is kept, by the scheduler's clock: until then, a wall clock that was
+/// ahead for a while can be set back.
+const OVER_KEPT_MS: u64 = 86_400_000;
 
 /// The time by which the wall clock may move before the times of reservations are computed anew.
 const CLOCK_MOVES_MS: u64 = 1_000;
@@ -31,7 +38,7 @@ pub(super) struct ReservationRecord {
     pub(super) zone: String,
     pub(super) lasts_ms: u64,
     pub(super) weekly: bool,
-    /// The weeks that the scheduler knows: their numbers and starts there.
+    /// The weeks that the scheduler knows: their numbers and ends there.
     pub(super) weeks: BTreeMap<u64, WeekRecord>,
 }
 
@@ -39,7 +46,14 @@ pub(super) struct ReservationRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct WeekRecord {
     pub(super) id: u64,
-    pub(super) starts: u64,
+    pub(super) ends: u64,
+}
+
+/// Returns the time by the scheduler's clock for a time by the wall clock, of which it is `unix_ms` now. Times before the
+/// scheduler's time 0 are 0.
+pub(super) fn scheduler_time(now: Millis, unix_ms: u64, at_unix_ms: u64) -> Millis {
+    let (ahead, past) = (at_unix_ms.saturating_sub(unix_ms), unix_ms.saturating_sub(at_unix_ms));
+    Millis(now.0.saturating_add(ahead).saturating_sub(past))
 }
 
 impl ReservationRecord {
@@ -48,23 +62,32 @@ impl ReservationRecord {
     }
 
     /// The reservation of one time, as the scheduler has it.
-    pub(super) fn at(&self, id: u64, starts: Millis) -> Reservation {
+    pub(super) fn at(&self, id: u64, (starts, ends): (Millis, Millis)) -> Reservation {
         Reservation {
             id: ReservationId(id),
             name: self.name.clone(),
             devices: self.devices.clone().into(),
             starts: accord_scheduler::Millis(starts.0),
-            ends: accord_scheduler::Millis(starts.plus(self.lasts_ms).0),
+            ends: accord_scheduler::Millis(ends.0),
             members: Members { accounts: self.accounts.clone(), users: self.users.clone() },
             end_jobs: self.end_jobs,
         }
     }
 }
 
+/// A reservation with what is computed from its record.
+#[derive(Debug)]
+struct Entry {
+    record: ReservationRecord,
+    calendar: Calendar,
+    /// The time, by the scheduler's clock, since which the reservation is over by the wall clock.
+    over: Option<Millis>,
+}
+
 /// All reservations.
 #[derive(Debug, Default)]
 pub(super) struct ReservationTable {
-    by_name: BTreeMap<String, (ReservationRecord, Calendar)>,
+    by_name: BTreeMap<String, Entry>,
     last_id: u64,
     /// Milliseconds from the scheduler's clock to the wall clock when times were last computed.
     offset: u64,
@@ -74,17 +97,31 @@ pub(super) struct ReservationTable {
 }
 
 impl ReservationTable {
-    /// Returns the reservations by name.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&ReservationRecord, &Calendar)> {
-        self.by_name.values().map(|(record, calendar)| (record, calendar))
+    /// Returns all records by name, those of reservations that are over included.
+    pub(super) fn records(&self) -> impl Iterator<Item = &ReservationRecord> {
+        self.by_name.values().map(|entry| &entry.record)
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&(ReservationRecord, Calendar)> {
-        self.by_name.get(name)
+    /// Returns the record of a reservation, also of one that is over.
+    pub(super) fn record(&self, name: &str) -> Option<&ReservationRecord> {
+        self.by_name.get(name).map(|entry| &entry.record)
     }
 
+    /// Returns the reservations that are not over, by name, after a name.
+    pub(super) fn after(&self, name: &str) -> impl Iterator<Item = (&ReservationRecord, &Calendar)> {
+        let entries = self.by_name.range::<str, _>((Bound::Excluded(name), Bound::Unbounded));
+        entries.filter(|(_, entry)| entry.over.is_none()).map(|(_, entry)| (&entry.record, &entry.calendar))
+    }
+
+    /// Returns a reservation that is not over.
+    pub(super) fn get(&self, name: &str) -> Option<(&ReservationRecord, &Calendar)> {
+        let entry = self.by_name.get(name).filter(|entry| entry.over.is_none())?;
+        Some((&entry.record, &entry.calendar))
+    }
+
+    /// Returns the number of reservations that are not over.
     pub(super) fn len(&self) -> usize {
-        self.by_name.len()
+        self.by_name.values().filter(|entry| entry.over.is_none()).count()
     }
 
     /// Returns a number that no time of a reservation has.
@@ -119,48 +156,47 @@ impl ReservationTable {
             let calendar = record.calendar().map_err(|why| format!("reservation {}: {why}", record.name))?;
             let last = record.weeks.values().map(|week| week.id).max().unwrap_or(0);
             table.last_id = table.last_id.max(last);
-            table.by_name.insert(record.name.clone(), (record, calendar));
+            table.by_name.insert(record.name.clone(), Entry { record, calendar, over: None });
         }
         Ok(table)
     }
 
+    /// Adds a reservation. It takes the place of one with its name that is over.
     pub(super) fn insert(&mut self, record: ReservationRecord, calendar: Calendar) {
-        self.by_name.insert(record.name.clone(), (record, calendar));
+        self.by_name.insert(record.name.clone(), Entry { record, calendar, over: None });
     }
 
     /// Removes a reservation. Returns what the scheduler is to forget.
     pub(super) fn remove(&mut self, name: &str) -> Vec<Input> {
-        let Some((record, _)) = self.by_name.remove(name) else { return Vec::new() };
+        let Some(Entry { record, .. }) = self.by_name.remove(name) else { return Vec::new() };
         self.changed.insert(record.name);
         record.weeks.values().map(|week| Input::Unreserve(ReservationId(week.id))).collect()
     }
 
-    /// Computes the times of all reservations. Returns what changes for the scheduler. Those that are over go.
+    /// Computes the times of all reservations. Returns what changes for the scheduler. Records of reservations that have been over
+    /// for [`OVER_KEPT_MS`] go.
     pub(super) fn plan(&mut self, now: Millis, unix_ms: u64) -> Vec<Input> {
-        let (mut inputs, mut over) = (Vec::new(), Vec::new());
+        let mut inputs = Vec::new();
         self.offset = unix_ms.wrapping_sub(now.0);
         self.due = None;
-        for (name, (record, calendar)) in &mut self.by_name {
+        for (name, Entry { record, calendar, over }) in &mut self.by_name {
             let ahead = calendar.ahead(unix_ms);
-            if ahead.is_empty() {
-                over.push(name.clone());
-                continue;
-            }
+            *over = if ahead.is_empty() { over.or(Some(now)) } else { None };
             let mut weeks = BTreeMap::new();
             for of in &ahead {
-                let (ahead, past) = (of.starts.saturating_sub(unix_ms), unix_ms.saturating_sub(of.starts));
-                let starts = Millis((now.0 + ahead).saturating_sub(past));
+                let at = |unix| scheduler_time(now, unix_ms, unix);
+                let (starts, ends) = (at(of.starts), at(of.ends));
                 let known = record.weeks.get(&of.week).copied();
-                let kept = known.filter(|known| known.starts.abs_diff(starts.0) <= CLOCK_MOVES_MS);
+                let kept = known.filter(|known| known.ends.abs_diff(ends.0) <= CLOCK_MOVES_MS);
                 let week = kept.unwrap_or_else(|| {
                     let id = known.map_or(self.last_id + 1, |known| known.id);
                     self.last_id = self.last_id.max(id);
-                    inputs.push(Input::Reserve(Box::new(record.at(id, starts))));
-                    WeekRecord { id, starts: starts.0 }
+                    inputs.push(Input::Reserve(Box::new(record.at(id, (starts, ends)))));
+                    WeekRecord { id, ends: ends.0 }
                 });
                 weeks.insert(of.week, week);
                 // The clocks may differ by a little without times being computed anew.
-                let ends = Millis(week.starts).plus(record.lasts_ms).max(now.plus(CLOCK_MOVES_MS));
+                let ends = Millis(week.ends).max(now.plus(CLOCK_MOVES_MS));
                 self.due = Some(self.due.map_or(ends, |due| due.min(ends)));
             }
             let gone = record.weeks.iter().filter(|(week, _)| !weeks.contains_key(week));
@@ -170,9 +206,23 @@ impl ReservationTable {
                 self.changed.insert(name.clone());
             }
         }
-        for name in over {
-            inputs.extend(self.remove(&name));
-        }
+        self.forget_over(now);
         inputs
+    }
+
+    /// Removes records that have been over for long enough, and the oldest of too many.
+    fn forget_over(&mut self, now: Millis) {
+        let over = self.by_name.iter().filter_map(|(name, entry)| Some((entry.over?, name.clone())));
+        let over: BTreeSet<(Millis, String)> = over.collect();
+        for (since, name) in over {
+            let ends = since.plus(OVER_KEPT_MS);
+            if ends > now && self.by_name.len() <= RECORDS_MAX {
+                self.due = Some(self.due.map_or(ends, |due| due.min(ends)));
+                break;
+            }
+            tracing::warn!(target: AUDIT, "the record of the reservation {name:?} is removed: the reservation is over");
+            self.by_name.remove(&name);
+            self.changed.insert(name);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::allocations::Allocations;
 use super::calendar::{Calendar, Occurrence};
 use super::new_reservation::{NewReservation, ReservedTarget};
-use super::reservation_table::{RESERVATIONS_MAX, ReservationRecord};
+use super::reservation_table::{RESERVATIONS_MAX, ReservationRecord, scheduler_time};
 use super::state::Cluster;
 use super::time::Millis;
 use accord_scheduler::request::words::is_name;
@@ -100,20 +100,18 @@ impl Cluster {
         if first.starts.saturating_sub(unix_ms) > AHEAD_MAX_MS {
             return Err(ReserveError::Malformed("a reservation begins within ten years".to_owned()));
         }
-        let at = |unix: u64| {
-            let (ahead, past) = (unix.saturating_sub(unix_ms), unix_ms.saturating_sub(unix));
-            accord_scheduler::Millis((now.0 + ahead).saturating_sub(past))
-        };
+        let at = |unix: u64| accord_scheduler::Millis(scheduler_time(now, unix_ms, unix).0);
         let times: Vec<_> = ahead.iter().map(|of: &Occurrence| (at(of.starts), at(of.ends))).collect();
         let scheduler = self.scheduler();
-        let mut of = self.of_new(&new, Millis(at(first.starts).0))?;
+        let mut of = self.of_new(&new, (Millis(at(first.starts).0), Millis(at(first.ends).0)))?;
         if let ReservedTarget::Request(text) = &new.devices {
             let request = text.parse().map_err(|error: TextError| ReserveError::Malformed(error.to_string()))?;
             let chosen = scheduler.choose_reserved(&request, Reservable { of: &of, times: &times });
             of.devices = chosen.map_err(|why| ReserveError::InTheWay(why.to_string()))?;
             new.devices = self.named_targets(&of.devices);
         }
-        if let Some(other) = scheduler.in_the_way(Reservable { of: &of, times: &times }) {
+        let near = scheduler.in_the_way(Reservable { of: &of, times: &times }).map(str::to_owned);
+        if let Some(other) = near.or_else(|| self.meeting(&of, &calendar, unix_ms)) {
             return Err(ReserveError::InTheWay(format!(
                 "the reservation {other} has some of these devices at that time; choose other devices or another time, or delete it"
             )));
@@ -131,6 +129,15 @@ impl Cluster {
             )));
         }
         Ok(new)
+    }
+
+    /// Returns the name of a reservation that has a device of one with members at the same time, however far ahead.
+    fn meeting(&self, of: &Reservation, calendar: &Calendar, unix_ms: u64) -> Option<String> {
+        let mut others = self.allocations.reservations.after("").filter(|_| !of.members.is_empty());
+        let meets = |(record, other): &(&ReservationRecord, &Calendar)| {
+            calendar.meets(other, unix_ms) && of.devices.meets(&record.devices.clone().into())
+        };
+        others.find(meets).map(|(record, _)| record.name.clone())
     }
 
     fn check_names(&self, new: &NewReservation) -> Result<Calendar, ReserveError> {
@@ -163,17 +170,22 @@ impl Cluster {
     }
 
     /// Returns the reservation as the scheduler would have it, without the devices of a request.
-    fn of_new(&self, new: &NewReservation, starts: Millis) -> Result<Reservation, ReserveError> {
-        let devices = match &new.devices {
+    fn of_new(&self, new: &NewReservation, times: (Millis, Millis)) -> Result<Reservation, ReserveError> {
+        let devices = self.devices_of(&new.devices)?;
+        let id = self.allocations.reservations.next_id();
+        Ok(Reservation { devices, ..record_of(new, &ReservedDevices::All).at(id, times) })
+    }
+
+    /// Returns the devices of a reservation by number; none for a request.
+    fn devices_of(&self, devices: &ReservedTarget) -> Result<ReservedDevices, ReserveError> {
+        Ok(match devices {
             ReservedTarget::All => ReservedDevices::All,
             ReservedTarget::Request(_) => ReservedDevices::Listed(Vec::new()),
             ReservedTarget::Listed(names) => {
                 let targets = names.iter().map(|(name, ordinal)| self.target(name, *ordinal));
                 ReservedDevices::Listed(targets.collect::<Result<_, _>>()?)
             }
-        };
-        let id = self.allocations.reservations.next_id();
-        Ok(Reservation { devices, ..record_of(new, &ReservedDevices::All).at(id, starts) })
+        })
     }
 
     fn target(&self, name: &str, ordinal: Option<u32>) -> Result<DrainTarget, ReserveError> {
@@ -200,8 +212,8 @@ impl Cluster {
 
     /// Makes a reservation, which was checked before.
     pub(super) fn reserve(&mut self, new: NewReservation) {
-        let Ok(of) = self.of_new(&new, self.allocations.now) else { return };
-        let record = record_of(&new, &of.devices);
+        let Ok(devices) = self.devices_of(&new.devices) else { return };
+        let record = record_of(&new, &devices);
         let Ok(calendar) = record.calendar() else { return };
         let first = calendar.ahead(self.clock(self.allocations.now).unix_ms).first().copied();
         let when = first.map_or_else(String::new, |first| calendar.text(first.starts));
@@ -226,24 +238,44 @@ impl Cluster {
     /// Returns the reservations that are not over after one with a name, in the order of their names.
     pub fn reservations<'a>(&'a self, now: Millis, after: &'a str) -> impl Iterator<Item = ReservationView> + 'a {
         let unix_ms = self.clock(now).unix_ms;
-        let all = self.allocations.reservations.all().filter(move |(record, _)| record.name.as_str() > after);
-        all.filter_map(move |(record, calendar)| {
-            let next = calendar.ahead(unix_ms).into_iter().next()?;
-            Some(ReservationView {
-                name: record.name.clone(),
-                by: record.by.clone(),
-                reason: record.reason.clone(),
-                what: record.what.clone(),
-                devices: self.by_node(&record.devices.clone().into()),
-                accounts: record.accounts.clone(),
-                users: record.users.clone(),
-                end_jobs: record.end_jobs,
-                weekly: record.weekly,
-                starts_unix_ms: next.starts,
-                ends_unix_ms: next.ends,
-                starts: calendar.text(next.starts),
-                ends: calendar.text(next.ends),
-            })
+        let after = self.allocations.reservations.after(after);
+        after.filter_map(move |(record, calendar)| self.view(record, calendar, unix_ms))
+    }
+
+    /// Returns a reservation that is not over.
+    pub fn reservation(&self, now: Millis, name: &str) -> Option<ReservationView> {
+        let (record, calendar) = self.allocations.reservations.get(name)?;
+        self.view(record, calendar, self.clock(now).unix_ms)
+    }
+
+    /// Returns the present or next start and end of a reservation, with offset and zone.
+    pub fn reservation_times(&self, now: Millis, name: &str) -> Option<(String, String)> {
+        let (_, calendar) = self.allocations.reservations.get(name)?;
+        let next = calendar.ahead(self.clock(now).unix_ms).into_iter().next()?;
+        Some((calendar.text(next.starts), calendar.text(next.ends)))
+    }
+
+    /// Returns the accounts that a user's jobs may have, and those above them: reservations for one of these are for the user.
+    pub fn accounts_above(&self, user: &str) -> BTreeSet<&str> {
+        self.allocations.accounts_above(user)
+    }
+
+    fn view(&self, record: &ReservationRecord, calendar: &Calendar, unix_ms: u64) -> Option<ReservationView> {
+        let next = calendar.ahead(unix_ms).into_iter().next()?;
+        Some(ReservationView {
+            name: record.name.clone(),
+            by: record.by.clone(),
+            reason: record.reason.clone(),
+            what: record.what.clone(),
+            devices: self.by_node(&record.devices.clone().into()),
+            accounts: record.accounts.clone(),
+            users: record.users.clone(),
+            end_jobs: record.end_jobs,
+            weekly: record.weekly,
+            starts_unix_ms: next.starts,
+            ends_unix_ms: next.ends,
+            starts: calendar.text(next.starts),
+            ends: calendar.text(next.ends),
         })
     }
 

@@ -11,7 +11,7 @@ use super::session_end::SessionEnd;
 use super::state::{Cluster, Limits};
 use super::steps::counted;
 use super::time::Millis;
-use accord_scheduler::JobId;
+use accord_scheduler::{DrainTarget, JobId};
 use accord_types::{Count, DeviceId, Error, ErrorCode, NodeId, Rank, SessionId, SessionKey, SessionRequest};
 use std::collections::BTreeSet;
 
@@ -184,29 +184,42 @@ impl Cluster {
         id
     }
 
-    /// A program asks whether it may use a device. It may not if a job was given the device to itself since the program's session opened.
+    /// A program asks whether it may use a device. It may not if a job was given the device to itself, or the device was reserved or
+    /// drained, since the program's session opened.
     pub(super) fn may_use(&mut self, client: ClientId, device: u32, out: &mut Vec<Effect>) {
-        let error = self.holder_of_unused(client, device).map(|(chosen, holder)| self.taken(chosen, holder));
+        let error = self.unused(client, device).and_then(|chosen| self.taken(chosen));
         if error.is_none() {
             self.uses(client, device, out);
         }
         out.push(Effect::ToClient(client, ClientPush::UseAnswered(device, error)));
     }
 
-    /// The job that has a device to itself which a program that asked for nothing does not use yet.
-    fn holder_of_unused(&self, client: ClientId, device: u32) -> Option<(DeviceId, JobId)> {
+    /// Returns the device, if a program that asked for nothing does not use it yet.
+    fn unused(&self, client: ClientId, device: u32) -> Option<DeviceId> {
         let session = self.sessions.get(self.clients.get(&client)?)?;
         let chosen = *session.lease.devices.get(usize::try_from(device).ok()?)?;
         let is_new = session.origin == Origin::Own && session.job.is_none() && !session.used.contains(&chosen);
-        self.allocations.owner_of(chosen).filter(|_| is_new).map(|holder| (chosen, holder))
+        is_new.then_some(chosen)
     }
 
-    /// The error of a program at a device that a job has to itself.
-    fn taken(&self, device: DeviceId, holder: JobId) -> Error {
+    /// The error of a program that asked for nothing at a device that it may not begin to use.
+    fn taken(&self, device: DeviceId) -> Option<Error> {
         let node = self.nodes.get(&device.node).map_or("?", |node| node.name.as_str());
-        let cause = format!("job {holder} has device {} of node {node} to itself", device.ordinal);
-        let remedy = "use another device, or ask for devices by ACCORD_DEVICES";
-        Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy).node(node)
+        let called = format!("device {} of node {node}", device.ordinal);
+        let scheduler = self.scheduler();
+        let (cause, remedy) = if let Some(holder) = self.allocations.owner_of(device) {
+            (format!("job {holder} has {called} to itself"), "use another device, or ask for devices by ACCORD_DEVICES")
+        } else if let Some(reservation) = scheduler.reservation_of(device) {
+            let name = &reservation.name;
+            let times = self.reservation_times(self.allocations.now, name);
+            let until = times.map_or_else(String::new, |(_, ends)| format!(" until {ends}"));
+            (format!("the reservation {name} has {called}{until}"), "use another device")
+        } else if scheduler.is_drained(DrainTarget::Device(device)) {
+            (format!("{called} is drained"), "use another device")
+        } else {
+            return None;
+        };
+        Some(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy).node(node))
     }
 
     /// Ranks of one program, on whatever nodes, that crowd on one device while others idle are told so, once.

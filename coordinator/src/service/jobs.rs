@@ -143,9 +143,10 @@ impl v1::jobs_server::Jobs for Jobs {
             }
             let mut lines = explain(scheduler, &found, &|other| viewer.sees(other, others));
             if let Some(name) = reservation_of(scheduler, &found) {
-                let of =
-                    driver.with_cluster(|cluster| cluster.reservations(driver.now(), "").find(|of| of.name == name));
-                lines.extend(of.map(|of| format!("the reservation {name} is from {} until {}", of.starts, of.ends)));
+                let times = driver.with_cluster(|cluster| cluster.reservation_times(driver.now(), &name));
+                lines.extend(
+                    times.map(|(starts, ends)| format!("the reservation {name} is from {starts} until {ends}")),
+                );
                 lines.truncate(EXPLANATION_LINES_MAX);
             }
             let mut shown = driver.with_cluster(|cluster| job(view, scheduler, &found, cluster.program_of(found.job)));

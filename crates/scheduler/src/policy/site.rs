@@ -173,6 +173,30 @@ impl SitePolicy {
     /// # Errors
     /// Returns [`NoAccount`] if the user is in no account, or not in the one that the request names.
     pub fn account_of(&self, user: &str, groups: &[&str], wanted: Option<&str>) -> Result<&str, NoAccount> {
+        let own = self.own_accounts(user, groups);
+        match wanted {
+            Some(wanted) => own.iter().map(|(_, _, name)| *name).find(|name| *name == wanted).ok_or_else(|| {
+                let own: Vec<String> = own.iter().map(|(_, _, name)| (*name).to_owned()).collect();
+                if own.is_empty() { NoAccount::Nowhere } else { NoAccount::NotThere { wanted: wanted.to_owned(), own } }
+            }),
+            // The first of equals is the first one in the file.
+            None => own
+                .iter()
+                .min_by_key(|(kind, other, _)| (*kind, *other))
+                .map(|(_, _, name)| *name)
+                .ok_or(NoAccount::Nowhere),
+        }
+    }
+
+    /// Returns the accounts that a user's jobs may have, and those above them.
+    #[must_use]
+    pub fn accounts_above(&self, user: &str, groups: &[&str]) -> BTreeSet<&str> {
+        let own = self.own_accounts(user, groups).into_iter();
+        own.flat_map(|(_, _, name)| self.path(name)).map(|at| self.core.accounts[at].name.as_str()).collect()
+    }
+
+    /// Returns the accounts that a user's jobs may have, each with the kind of its entry and whether another one is the default.
+    fn own_accounts(&self, user: &str, groups: &[&str]) -> Vec<(u8, bool, &str)> {
         let mut own: Vec<(u8, bool, &str)> = Vec::new();
         for (account, rules) in self.core.accounts.iter().zip(&self.rules) {
             let best = rules.users.iter().filter(|member| member.includes(user, groups)).map(|member| {
@@ -189,18 +213,7 @@ impl SitePolicy {
             let fallback = self.core.accounts.iter().find(|account| account.name == FALLBACK);
             own.extend(fallback.map(|account| (3, true, account.name.as_str())));
         }
-        match wanted {
-            Some(wanted) => own.iter().map(|(_, _, name)| *name).find(|name| *name == wanted).ok_or_else(|| {
-                let own: Vec<String> = own.iter().map(|(_, _, name)| (*name).to_owned()).collect();
-                if own.is_empty() { NoAccount::Nowhere } else { NoAccount::NotThere { wanted: wanted.to_owned(), own } }
-            }),
-            // The first of equals is the first one in the file.
-            None => own
-                .iter()
-                .min_by_key(|(kind, other, _)| (*kind, *other))
-                .map(|(_, _, name)| *name)
-                .ok_or(NoAccount::Nowhere),
-        }
+        own
     }
 
     /// Returns the name of a user's leaf account in [`SitePolicy::tree`].

@@ -11,6 +11,25 @@ use accord_types::DeviceId;
 use std::collections::BTreeSet;
 
 impl ReservedDevices {
+    /// Whether some device may be both among them and among others.
+    #[must_use]
+    pub fn meets(&self, others: &Self) -> bool {
+        let (Self::Listed(own), Self::Listed(others)) = (self, others) else { return true };
+        let nodes = |of: &[DrainTarget]| -> BTreeSet<_> {
+            let whole =
+                of.iter().filter_map(|target| if let DrainTarget::Node(id) = target { Some(*id) } else { None });
+            whole.collect()
+        };
+        let (own_nodes, other_nodes): (BTreeSet<_>, BTreeSet<_>) = (nodes(own), nodes(others));
+        let other_targets: BTreeSet<&DrainTarget> = others.iter().collect();
+        let on_node = |target: &DrainTarget, nodes: &BTreeSet<accord_types::NodeId>| match target {
+            DrainTarget::Node(id) => nodes.contains(id),
+            DrainTarget::Device(device) => nodes.contains(&device.node),
+        };
+        own.iter().any(|target| other_targets.contains(target) || on_node(target, &other_nodes))
+            || others.iter().any(|target| on_node(target, &own_nodes))
+    }
+
     /// Whether a device is among them.
     #[must_use]
     pub fn covers(&self, device: DeviceId) -> bool {
@@ -118,12 +137,19 @@ impl Scheduler {
     /// Whether a reservation has a device now.
     #[must_use]
     pub fn is_reserved(&self, device: DeviceId) -> bool {
+        self.reservation_of(device).is_some()
+    }
+
+    /// Returns the reservation that has a device now: of several the one that ends last.
+    #[must_use]
+    pub fn reservation_of(&self, device: DeviceId) -> Option<&Reservation> {
         if self.reservations.is_empty() {
-            return false;
+            return None;
         }
-        let spot = self.pool.spot(device);
-        let windows = spot.into_iter().flat_map(|spot| &self.pool.device(spot).windows);
-        windows.into_iter().any(|window| window.starts <= self.now && self.now < window.ends)
+        let windows = &self.pool.device(self.pool.spot(device)?).windows;
+        let present = windows.iter().filter(|window| window.starts <= self.now && self.now < window.ends);
+        let last = present.max_by_key(|window| (window.ends, window.id))?;
+        self.reservations.get(&last.id).map(|(reservation, _)| reservation)
     }
 
     /// Refuses a job that names a reservation that there is not, or that is for others.
