@@ -97,6 +97,9 @@ fn delete(names: &[String]) -> Result<u8> {
 
 /// The jobs that a reservation is for, in words.
 fn members(of: &Reservation) -> String {
+    if of.hidden {
+        return if of.yours { "you" } else { "others" }.to_owned();
+    }
     let named = |kind: &str, names: &[String]| (!names.is_empty()).then(|| format!("{kind} {}", names.join(", ")));
     let named = named("account", &of.accounts).into_iter().chain(named("user", &of.users));
     let named: Vec<String> = named.collect();
@@ -145,7 +148,7 @@ fn table(reservations: &[Reservation], unix_ms: u64) -> String {
             if of.weekly { "weekly" } else { "-" }.to_owned(),
             devices(of),
             members(of),
-            of.by.clone(),
+            if of.hidden { "-".to_owned() } else { of.by.clone() },
             if of.reason.is_empty() { "-".to_owned() } else { of.reason.clone() },
         ]);
     }
@@ -179,6 +182,8 @@ pub(super) fn row_json(of: &Reservation) -> Value {
         "ends": of.ends,
         "weekly": of.weekly,
         "ends_jobs": of.end,
+        "yours": of.yours,
+        "hidden": of.hidden,
         "by": of.by,
         "reason": of.reason,
     })
@@ -263,6 +268,9 @@ mod tests {
         );
         let all = Reservation { name: "m".into(), starts: "a".into(), ends: "b".into(), ..Reservation::default() };
         assert_eq!(described(&all), "reservation m: all devices for no job, from a until b");
+        let hidden = Reservation { hidden: true, ..all };
+        assert_eq!(described(&hidden), "reservation m: all devices for others, from a until b");
+        assert_eq!(members(&Reservation { yours: true, ..hidden }), "you");
         let many = vec![course(); SHOWN_MAX + 2];
         let shown = lines(&many, 0);
         assert!(

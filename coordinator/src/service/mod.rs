@@ -82,7 +82,7 @@ pub async fn serve(
     let admin = AdminServer::new(admin::Administrator::new(driver.clone(), tenants.clone()));
     let (questions, groups) = (Questions::new(&driver), Groups::new());
     let jobs = JobsServer::new(jobs::Jobs::new(driver.clone(), questions.clone(), groups.clone()));
-    let reservations = ReservationsServer::new(reservations::Reservations::new(driver.clone()));
+    let reservations = ReservationsServer::new(reservations::Reservations::new(driver.clone(), groups.clone()));
     let policies = PoliciesServer::new(policies::Policies::new(driver.clone()));
     let policies = policies.max_decoding_message_size(POLICY_REQUEST_MAX);
     let policies = InterceptedService::new(policies, policies::is_allowed);

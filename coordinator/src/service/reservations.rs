@@ -3,6 +3,8 @@
 use super::caller::Caller;
 use super::describe::Room;
 use super::driver::{Driver, unix_ms};
+use super::groups::Groups;
+use super::viewer::Viewer;
 use crate::cluster::{Input, NewReservation, ReservationView, ReserveError, ReservedTarget};
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
@@ -15,11 +17,12 @@ use tonic::{Request, Response, Status};
 /// The service for reservations.
 pub(super) struct Reservations {
     driver: Arc<Driver>,
+    groups: Arc<Groups>,
 }
 
 impl Reservations {
-    pub(super) fn new(driver: Arc<Driver>) -> Self {
-        Self { driver }
+    pub(super) fn new(driver: Arc<Driver>, groups: Arc<Groups>) -> Self {
+        Self { driver, groups }
     }
 }
 
@@ -45,7 +48,7 @@ impl v1::reservations_server::Reservations for Reservations {
         }
         self.driver.durable().await?;
         let now = self.driver.now();
-        let view = self.driver.with_cluster(|cluster| cluster.reservations(now, "").find(|of| of.name == name));
+        let view = self.driver.with_cluster(|cluster| cluster.reservation(now, &name));
         Ok(Response::new(v1::CreateReservationReply { reservation: view.map(message) }))
     }
 
@@ -53,13 +56,23 @@ impl v1::reservations_server::Reservations for Reservations {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsReply>, Status> {
-        Caller::check(&request, Act::SeeJobs)?;
+        let viewer = Viewer::of(Caller::check(&request, Act::SeeJobs)?);
         let request = request.into_inner();
         check_version(request.version)?;
         let now = self.driver.now();
         let mut reply = v1::ListReservationsReply { unix_ms: unix_ms(), ..v1::ListReservationsReply::default() };
+        if let Some(user) = &viewer.user {
+            self.groups.tell(&self.driver, user).await;
+        }
         self.driver.with_cluster(|cluster| {
-            let after = cluster.reservations(now, &request.after).map(message);
+            let user = viewer.user.as_deref();
+            let accounts = user.map(|user| cluster.accounts_above(user)).unwrap_or_default();
+            let hidden = viewer.only(cluster.others_jobs()).is_some();
+            let after = cluster.reservations(now, &request.after).map(|view| {
+                let is_named = user.is_some_and(|user| view.users.iter().any(|member| member == user));
+                let yours = is_named || view.accounts.iter().any(|account| accounts.contains(account.as_str()));
+                seen_by(view, yours, hidden)
+            });
             reply.more = Room::new().fill(&mut reply.reservations, (0..).zip(after)).is_some();
         });
         Ok(Response::new(reply))
@@ -132,5 +145,17 @@ fn message(view: ReservationView) -> v1::Reservation {
         ends_unix_ms: view.ends_unix_ms,
         starts: view.starts,
         ends: view.ends,
+        yours: false,
+        hidden: false,
     }
+}
+
+/// A reservation for a caller: `yours` if it is for the caller, `hidden` if the caller does not see others' jobs.
+fn seen_by(view: ReservationView, yours: bool, hidden: bool) -> v1::Reservation {
+    let all = v1::Reservation { yours, hidden, ..message(view) };
+    if !hidden {
+        return all;
+    }
+    let (by, reason, what) = (String::new(), String::new(), String::new());
+    v1::Reservation { by, reason, what, accounts: Vec::new(), users: Vec::new(), ..all }
 }

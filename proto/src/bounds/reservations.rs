@@ -74,6 +74,8 @@ impl Bounded for v1::Reservation {
             ends_unix_ms: _,
             starts,
             ends,
+            yours: _,
+            hidden: _,
         } = self;
         within(name.len(), NAME_MAX, "Reservation.name is too long")?;
         within(by.len(), WORDS_MAX, "Reservation.by is too long")?;

@@ -3803,6 +3803,12 @@ pub struct Reservation {
     pub starts: ::prost::alloc::string::String,
     #[prost(string, tag = "13")]
     pub ends: ::prost::alloc::string::String,
+    /// Whether it is for the caller.
+    #[prost(bool, tag = "14")]
+    pub yours: bool,
+    /// The caller does not see others' jobs: the administrator, the reason, accounts and users are left out.
+    #[prost(bool, tag = "15")]
+    pub hidden: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
