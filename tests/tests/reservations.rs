@@ -106,10 +106,14 @@ fn a_reservation_keeps_devices_for_its_members_and_outlasts_the_coordinator() {
     says(&create(&cluster, "admin", &[&maintenance[..], &["--end"]].concat()), 0, &["fans: all devices for no job"]);
     member.await_errors("its devices are reserved by \"fans\"").unwrap();
     drop((member, ends_member));
-    let listed = accord(&cluster, &other, &["reservation", "list"]);
+    let listed = accord(&cluster, "admin", &["reservation", "list"]);
     says(&listed, 0, &["course", "weekly", "fans", "all devices", "new fans", "admin"]);
+    // Users see of others' reservations what they see of others' jobs.
+    let listed = accord(&cluster, &other, &["reservation", "list"]);
+    says(&listed, 0, &["course", "weekly", "fans", "all devices", "others"]);
+    assert!(!listed.stdout.contains("new fans") && !listed.stdout.contains("admin"), "{}", listed.report());
     says(&accord(&cluster, &other, &["queue"]), 0, &["reservation course: h0/0", "reservation fans: all devices"]);
-    says(&accord(&cluster, &other, &["info"]), 0, &["reservation fans: all devices for no job"]);
+    says(&accord(&cluster, &other, &["info"]), 0, &["reservation fans: all devices for others"]);
     let shown = accord(&cluster, "program", &["reservation", "list", "fans", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!(shown["reservations"][0]["all_devices"], true, "{shown:#}");
