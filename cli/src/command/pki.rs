@@ -34,7 +34,7 @@ pub(crate) fn pki(args: &PkiArgs) -> Result<u8> {
                 Some(cluster) => cluster.clone(),
                 None => nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned(),
             };
-            Authority::new(&cluster, time(*days))?.write(folder)?;
+            Authority::new(&cluster, lifetime(*days))?.write(folder)?;
             print(&format!("the authority of cluster {cluster} is in {}; keep ca.key to yourself\n", folder.display()));
             let next = format!("accord pki issue {} coordinator --out FOLDER", folder.display());
             print(&format!("next: {next}, then one for each agent and user\n"));
@@ -42,7 +42,7 @@ pub(crate) fn pki(args: &PkiArgs) -> Result<u8> {
         PkiCommand::Issue { folder, role, name, out, days } => {
             let role = role_of(*role, name.as_deref())?;
             let authority = Authority::read(folder)?;
-            authority.issue_into(out, role.clone(), time(*days))?;
+            authority.issue_into(out, role.clone(), lifetime(*days))?;
             print(&format!(
                 "{} has the certificate and key of {}, for {days} days\n",
                 out.display(),
@@ -53,7 +53,7 @@ pub(crate) fn pki(args: &PkiArgs) -> Result<u8> {
         PkiCommand::Renew { folder, certificates, days } => {
             let authority = Authority::read(folder)?;
             for renewed in certificates {
-                let PeerName { role, .. } = authority.renew(renewed, time(*days))?;
+                let PeerName { role, .. } = authority.renew(renewed, lifetime(*days))?;
                 print(&format!("{}: {} for {days} more days\n", renewed.display(), held(&authority, &role)));
             }
         }
@@ -154,6 +154,7 @@ fn role_of(role: PkiRole, name: Option<&str>) -> Result<Role> {
     })
 }
 
-fn time(days: u32) -> Duration {
+/// Returns the lifetime of a certificate of so many days.
+pub(crate) fn lifetime(days: u32) -> Duration {
     Duration::from_secs(u64::from(days) * 24 * 60 * 60)
 }

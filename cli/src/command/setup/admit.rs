@@ -4,7 +4,7 @@ use super::member::{Source, check_node, make_node, make_user};
 use super::site::{FOLDER, check_root, host_name, lock};
 use super::steps::Steps;
 use super::{files, serve::JoinServer};
-use crate::command::pki::days_left;
+use crate::command::pki::{days_left, lifetime};
 use crate::failure::{Failure, Result};
 use crate::output::show;
 use crate::setup_args::{AdmitArgs, COORDINATOR_PORT};
@@ -50,11 +50,6 @@ pub(super) fn command(args: &AdmitArgs) -> Result<u8> {
         admission.make_here(&mut steps, Some(&issuer), true)?;
     }
     admission.serve(issuer, args)
-}
-
-/// Returns the lifetime of a certificate of so many days.
-pub(super) fn lifetime(days: u32) -> Duration {
-    Duration::from_secs(u64::from(days) * 86_400)
 }
 
 fn roles(args: &AdmitArgs) -> Vec<Role> {

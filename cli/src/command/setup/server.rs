@@ -1,9 +1,10 @@
 //! `accord setup server`.
 
-use super::admit::{self, Admission};
+use super::admit::Admission;
 use super::site::{FOLDER, Shown, TLS, check_root, host_name, lock, shown};
 use super::steps::{Steps, note};
 use super::{files, service};
+use crate::command::pki::lifetime;
 use crate::failure::{Failure, Result};
 use crate::setup_args::ServerArgs;
 use accord_scheduler::policy::SitePolicy;
@@ -168,8 +169,8 @@ fn certificate(steps: &mut Steps, authority: Option<&Authority>, days: u32, grou
         None => format!("certificate in {place}: coordinator, for {days} days"),
     };
     steps.step(what, is_valid, || match authority {
-        Some(authority) if there.is_some() => Ok(authority.renew(&folder, admit::lifetime(days)).map(drop)?),
-        Some(authority) => Ok(authority.issue_into(&folder, Role::Coordinator, admit::lifetime(days))?),
+        Some(authority) if there.is_some() => Ok(authority.renew(&folder, lifetime(days)).map(drop)?),
+        Some(authority) => Ok(authority.issue_into(&folder, Role::Coordinator, lifetime(days))?),
         None => Ok(()),
     })?;
     let files: Vec<PathBuf> = ["tls.key", CERTIFICATE_FILE, CA_FILE].iter().map(|name| folder.join(name)).collect();
