@@ -6,6 +6,7 @@ use accord_fabric::link::Link;
 use accord_fabric::stats::LinkStats;
 use accord_types::short_lock::{ShortGuard, ShortLock, assert_none_held};
 use accord_types::{Error, QueueId, Span, SpanSink};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar};
 
 /// Bytes of spans that are gathered before they are sent unasked.
@@ -18,6 +19,8 @@ pub(crate) struct Events {
     node_name: String,
     link: Arc<Link>,
     state: ShortLock<EventBuffer>,
+    /// Whether the session has ended. Set before its lanes close and its devices shut down.
+    ended: AtomicBool,
     /// What has waited is written.
     written: Condvar,
 }
@@ -38,12 +41,18 @@ struct EventBuffer {
 
 impl Events {
     pub(crate) fn new(node_name: String, link: Arc<Link>) -> Arc<Self> {
-        Arc::new(Self { node_name, link, state: ShortLock::default(), written: Condvar::new() })
+        let (state, ended, written) = Default::default();
+        Arc::new(Self { node_name, link, state, ended, written })
+    }
+
+    /// Drops all events from now on. The end of the session fails its copies and waits, and the program would take such a failure for the cause.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
     }
 
     /// Sends one event. It is dropped if the lane is gone: the reading side ends the session.
     pub(crate) fn send(&self, event: &Event, payload: &[u8]) {
-        let mut state = self.room();
+        let Some(mut state) = self.room() else { return };
         state.put(event, payload);
         self.flush(state);
     }
@@ -55,7 +64,7 @@ impl Events {
 
     /// Answers a command that waits for queues. What they did is told first.
     pub(crate) fn reply_done(&self, ticket: u64, outcome: Result<u64, Error>) {
-        let mut state = self.room();
+        let Some(mut state) = self.room() else { return };
         state.put_spans();
         match outcome {
             Ok(value) => state.put(&Event::Reply { ticket, value, extra: 0 }, &[]),
@@ -66,7 +75,7 @@ impl Events {
 
     /// Says that a command could not be done.
     pub(crate) fn reply_failed(&self, ticket: u64, error: Error) {
-        let mut state = self.room();
+        let Some(mut state) = self.room() else { return };
         self.put_failure(&mut state, error, |failure| Event::ReplyFailed { ticket, failure });
         self.flush(state);
     }
@@ -74,7 +83,7 @@ impl Events {
     /// Says that a queue, or more with [`ALL`], has failed.
     pub(crate) fn failed(&self, device: u32, queue: u32, error: Error) {
         let error = if queue == ALL { error } else { error.queue(QueueId(queue)) };
-        let mut state = self.room();
+        let Some(mut state) = self.room() else { return };
         state.put_spans();
         self.put_failure(&mut state, error, |failure| Event::Failed { device, queue, failure });
         self.flush(state);
@@ -95,7 +104,7 @@ impl Events {
 
     /// Sends the spans gathered so far.
     pub(crate) fn flush_spans(&self) {
-        let mut state = self.room();
+        let Some(mut state) = self.room() else { return };
         state.put_spans();
         self.flush(state);
     }
@@ -108,13 +117,13 @@ impl Events {
         state.text = text;
     }
 
-    /// Waits until there is room for more.
-    fn room(&self) -> ShortGuard<'_, EventBuffer> {
+    /// Blocks until there is room for more events. Returns `None` once the session has ended.
+    fn room(&self) -> Option<ShortGuard<'_, EventBuffer>> {
         let mut state = self.state.lock();
         while state.frames.len() >= WAITING_MAX {
             state = self.await_written(state);
         }
-        state
+        (!self.ended.load(Ordering::SeqCst)).then_some(state)
     }
 
     fn await_written<'a>(&'a self, mut state: ShortGuard<'a, EventBuffer>) -> ShortGuard<'a, EventBuffer> {
@@ -178,7 +187,7 @@ impl EventBuffer {
 
 impl SpanSink for Events {
     fn span(&self, span: Span) {
-        let mut state = self.room();
+        let Some(mut state) = self.room() else { return };
         frame::encode_span(&mut state.spans, &span);
         if state.spans.len() > PAYLOAD_MAX {
             // A single immense name: the timeline can do without.

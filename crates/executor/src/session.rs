@@ -311,6 +311,7 @@ impl Session {
         let introducing = std::mem::take(&mut state.introducing);
         let starting = state.starting.take();
         drop(state);
+        self.events.end();
         if let Some((_, start)) = starting {
             start.give_up();
         }

@@ -3,7 +3,7 @@
 mod support;
 
 use accord_executor::Limits;
-use accord_fabric::frame::{Command, EXCHANGE_STEP, EXCHANGE_WINDOW, Event};
+use accord_fabric::frame::{Command, EXCHANGE_STEP, EXCHANGE_WINDOW, Event, PAYLOAD_MAX};
 use accord_fabric::handshake::Purpose;
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
@@ -38,6 +38,26 @@ fn an_agent_ends_a_session_that_it_hosts_itself() {
     program.end();
     program.assert_ended();
     assert!(device.has_ended());
+}
+
+/// The agent's death ends the session. It also fails the copies under way, but the program must not take that for the cause: the program knows from the
+/// coordinator which node is lost.
+#[test]
+fn copies_that_the_sessions_end_fails_are_not_reported() {
+    const LEN: u64 = 4 * PAYLOAD_MAX as u64;
+    // Without a lane for its bytes, each copy waits until the session ends.
+    for _ in 0..20 {
+        let (mut program, start) = Program::open(limits(), 0);
+        program.ask(|ticket| Command::Map { device: 0, ticket, start, len: LEN }).unwrap();
+        for queue in 1..=4 {
+            program.send(&Command::CopyOut { device: 0, queue, src: start, len: LEN, transfer: queue.into() }, &[]);
+        }
+        program.ask(|ticket| Command::Clock { ticket }).unwrap();
+        program.end();
+        while let Some((event, text)) = program.event() {
+            assert!(!matches!(event, Event::Failed { .. }), "{event:?}: {}", String::from_utf8_lossy(&text));
+        }
+    }
 }
 
 fn expect(program: &Program, transfer: u64, dst: u64, from: PeerId) {
