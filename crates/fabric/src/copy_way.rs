@@ -1,7 +1,6 @@
-//! Chooses the way of a copy between two devices: of the possible ones the one that takes least time, see
-//! docs/design/devices.md.
+//! Chooses the way of a copy between two devices: the possible way that takes least time, see docs/design/devices.md.
 //!
-//! A function without state or clock, which allocates nothing: it is called for each copy.
+//! The choice is a function without state or clock and allocates nothing, because it runs for each copy.
 
 use accord_types::{Cost, NodeFigures, PathTimes, Source};
 use std::fmt;
@@ -12,34 +11,34 @@ use std::fmt;
 pub enum CopyWay {
     /// One process drives both devices, and copies between them.
     Peer = 0,
-    /// The source's process maps the target's memory, and its device writes there.
+    /// The source's process maps the target's memory, and the source device writes there.
     Mapped = 1,
     /// MPI copies from device memory to device memory.
     DeviceMpi = 2,
-    /// Out of the device, over a lane, into the other device.
+    /// The bytes leave the source device, cross a lane, and enter the target device.
     Lane = 3,
 }
 
 /// The number of ways.
 pub const WAYS: usize = 4;
-/// All ways. Of two that take the same time the earlier one is taken.
+/// All ways. Of two ways that take the same time, [`CopyWays::choose`] takes the earlier one.
 pub const ALL: [CopyWay; WAYS] = [CopyWay::Peer, CopyWay::Mapped, CopyWay::DeviceMpi, CopyWay::Lane];
 
-/// Up to so many bytes between GPUs of two nodes are copied to the host and sent over a lane, which takes no longer
-/// than by MPI (docs/design/mpi.md).
+/// Most bytes that GPUs of two nodes copy through the host and a lane, which takes no longer than MPI for them
+/// (docs/design/mpi.md).
 const BY_HOST_MAX: u64 = 4 << 10;
-/// Up to so many are not offered to MPI without a posted receive: the extra round trip takes longer than a copy by the
-/// host.
+/// Most bytes that are not offered to MPI without a posted receive, because the extra round trip takes longer than a
+/// copy through the host.
 const NOT_OFFERED_MAX: u64 = 64 << 10;
 const _: () = assert!(BY_HOST_MAX <= NOT_OFFERED_MAX);
 
 impl CopyWay {
-    /// Whether so many bytes may go that way.
+    /// Whether copies of so many bytes may take this way.
     pub const fn takes(self, bytes: u64) -> bool {
         !matches!(self, Self::DeviceMpi) || bytes > BY_HOST_MAX
     }
 
-    /// The same if the target has posted no receive for them.
+    /// Whether copies of so many bytes may take this way if the target has posted no receive for them.
     pub(crate) const fn takes_offered(self, bytes: u64) -> bool {
         !matches!(self, Self::DeviceMpi) || bytes > NOT_OFFERED_MAX
     }
@@ -54,8 +53,7 @@ impl CopyWay {
         }
     }
 
-    /// Returns the cost without measurements. The order is the same for all lengths: peer copies, mapped memory, MPI,
-    /// lanes.
+    /// Returns the cost without measurements. For all lengths the order is: peer copies, mapped memory, MPI, lanes.
     pub const fn usual(self) -> Cost {
         match self {
             Self::Peer => Cost::default_of(10_000, 15_000, 50_000_000_000),
@@ -77,19 +75,19 @@ impl fmt::Display for CopyWay {
     }
 }
 
-/// Returns the cost of measured times.
+/// Returns measured times as a cost.
 pub fn measured(times: PathTimes) -> Cost {
     Cost { times, source: Source::Measured }
 }
 
-/// Returns the cost of writing into mapped memory of another process, from that of a copy within one process: the
-/// target's readiness and the completion take a short message each.
+/// Returns the cost of writing into mapped memory of another process. It is that of a copy within one process, and a
+/// short message each for the target's readiness and the completion.
 pub fn into_mapped(pair: Option<Cost>, path: Option<Cost>) -> Option<Cost> {
     let (pair, path) = (pair?, path?);
     Some(Cost { source: pair.source.max(path.source), ..pair }.after(2 * path.times.small_ns))
 }
 
-/// Returns the cost of a copy over a lane: a short message when the target is ready; then out of one device, over the
+/// Returns the cost of a copy over a lane: a short message once the target is ready, then out of one device, over the
 /// lane, and into the other.
 pub fn over_lane(out: Option<Cost>, path: Option<Cost>, into: Option<Cost>) -> Option<Cost> {
     let path = path?;
@@ -113,8 +111,8 @@ impl CopyWays {
         self
     }
 
-    /// Returns the ways between devices of two processes of one machine, with costs from its node's measurements as far
-    /// as there are any.
+    /// Returns the ways between devices of two processes of one machine. Costs come from the node's measurements where there
+    /// are any.
     pub fn of_one_machine(figures: &NodeFigures) -> Self {
         let middle = |of: fn(&accord_types::DeviceFigures) -> &PathTimes| {
             PathTimes::median(figures.devices.iter().map(of)).map(measured)
@@ -127,7 +125,7 @@ impl CopyWays {
             .with_known(CopyWay::Lane, by_lane)
     }
 
-    /// Sets the cost of a way, if it is known.
+    /// Sets the cost of a way, unless `cost` is `None`.
     #[must_use]
     pub fn with_known(self, way: CopyWay, cost: Option<Cost>) -> Self {
         cost.map_or(self, |cost| self.with(way, cost))
@@ -138,8 +136,8 @@ impl CopyWays {
         self.0[way as usize]
     }
 
-    /// Returns the way for so many bytes; `None` if none is possible. A way without measurements neither overrules the
-    /// usual order, nor is it overruled.
+    /// Returns the way for so many bytes, or `None` if none is possible. Measured and unmeasured ways are compared by their
+    /// usual order only.
     pub fn choose(&self, bytes: u64) -> Option<Choice> {
         let possible = || ALL.iter().filter_map(|&way| Some((way, self.cost(way)?)));
         let known = |cost: Cost| cost.source != Source::Default;
@@ -174,11 +172,11 @@ pub struct Choice {
 /// The reason for a way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// There is no other.
+    /// No other way is possible.
     OnlyOne,
-    /// It takes least.
+    /// The way takes least time.
     Least,
-    /// Not all were measured, and it is the usual one.
+    /// Not all ways were measured, and this is the first in the usual order.
     Usual,
 }
 

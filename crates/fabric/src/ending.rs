@@ -1,5 +1,5 @@
 //! The reason why an agent ends an executor. The executor sends it to its program on the command lane, so that the
-//! program does not depend on the coordinator for it.
+//! program learns it without the coordinator.
 
 use accord_types::SessionId;
 use accord_types::texts::{cut, time_is_over};
@@ -17,7 +17,7 @@ pub enum ExecutorEnding {
 }
 
 impl ExecutorEnding {
-    /// The ending of a session that has reached its time limit.
+    /// Returns the ending of a session that has reached its time limit.
     pub fn time_is_over(session: SessionId) -> Self {
         Self::Session(time_is_over(session))
     }
@@ -30,7 +30,7 @@ impl ExecutorEnding {
         }
     }
 
-    /// Decodes an ending; `None` if the bytes are not one.
+    /// Decodes an ending. Returns `None` if the bytes are malformed.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [b's', why @ ..] if bytes.len() <= ENDING_MAX => {

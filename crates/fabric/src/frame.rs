@@ -1,4 +1,4 @@
-//! The wire formats, as bytes. Nothing here reads or writes a lane.
+//! The wire formats, as bytes. This module reads and writes no lane.
 //!
 //! * [`Command`], [`Event`]: records of the command lane, in frames ([`put`], [`FrameReader`]) with their payloads.
 //! * [`transfer`]: chunks of transfers, and the control messages about them.

@@ -1,4 +1,4 @@
-//! The first bytes of every connection: who is there, in which version, with the same key.
+//! The first bytes of every connection: both ends introduce themselves, agree on the version, and prove the same key.
 //!
 //! ```text
 //! client                                   server
@@ -8,10 +8,10 @@
 //!                                    <-    Answer: welcome, or refusal
 //! ```
 //!
-//! The first 12 bytes of a hello (magic, version) and the first 16 of an answer (magic, version,
-//! verdict, length of the rest) are the same in every version, so that two versions can still
-//! tell each other that they differ. Both sides prove that they have the session's key, over both nonces. Where the lane leaves
-//! the machine, TLS begins then (`secret`): the hello says so, and both sides hold to what was proven there.
+//! Two versions can report that they differ, because every version begins alike: a hello with 12 bytes (magic, version), and
+//! an answer with 16 (magic, version, verdict, length of the rest). Both sides prove over both nonces that they have the
+//! session's key. If the hello announces TLS, because the lane leaves the machine, TLS follows (`secret`) and is bound to
+//! these proofs.
 
 mod answer;
 mod hello;
@@ -34,23 +34,23 @@ use server::{CLIENT, SERVER};
 pub(crate) use server::{Challenge, Greeting};
 use std::time::Duration;
 
-/// The time limits of connecting.
+/// The time limits of connecting to a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectLimits {
     /// The time until the server has accepted the hello.
     pub introduced: Duration,
-    /// After that, until TLS stands, if it follows: an executor may have to be started for it.
+    /// The time after that until TLS is established, if it follows. An executor may have to start meanwhile.
     pub secured: Duration,
 }
 
 impl From<Duration> for ConnectLimits {
-    /// Limits the time until this side is let in.
+    /// Limits the time until the server has accepted the hello.
     fn from(introduced: Duration) -> Self {
         Self { introduced, secured: secret::TIMEOUT }
     }
 }
 
-/// Connects by TCP to an address of this machine, whichever user serves it, see [`connect_by`].
+/// Connects by TCP to an address of this machine, whichever user's process serves it, see [`connect_by`].
 ///
 /// # Errors
 /// Returns the errors of [`connect_by`].
@@ -58,11 +58,11 @@ pub fn connect(to: &PeerAddress, hello: &Hello, key: &Key, timeout: Duration) ->
     connect_with(&Route::tcp(to.clone()), hello, key, timeout.into())
 }
 
-/// Connects to the server as `route` says and introduces itself to the node that it names, within `limits`.
+/// Connects to the server by `route` and introduces this process to the node that the route names, within `limits`.
 ///
 /// # Errors
-/// Returns `acc_error_device_unavailable`, with the reason: no server there, another key or version, refused; transient
-/// if refused for now.
+/// Returns `acc_error_device_unavailable`, with the reason: no server, another key or version, or a refusal. The error is
+/// transient if the server refuses only for now.
 pub fn connect_by(route: &Route, hello: &Hello, key: &Key, limits: impl Into<ConnectLimits>) -> Result<SharedLane> {
     let secure = route.transport == Transport::Tls;
     connect_with(route, &Hello { to: Some(route.endpoint.node), secure, ..*hello }, key, limits.into())
@@ -87,7 +87,7 @@ fn connect_with(route: &Route, hello: &Hello, key: &Key, limits: ConnectLimits) 
     }
 }
 
-/// Introduces itself to the server at the other end of a new lane.
+/// Introduces this process to the server at the other end of a new lane.
 ///
 /// # Errors
 /// Returns the errors of [`connect_by`].
@@ -120,7 +120,7 @@ fn broken_off(server: &str, error: &std::io::Error) -> Error {
     unavailable(format!("{server} broke the handshake off: {error}")).remedy("see the agents' messages")
 }
 
-/// Reads the fixed part of an answer, and the rest if it is a refusal. Returns the length of the rest.
+/// Reads the fixed part of an answer, and the rest if the answer is a refusal. Returns the length of the rest.
 fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usize> {
     let broken = |error| broken_off(server, &error);
     let mut answer = [0; ANSWER_LEN];
@@ -144,19 +144,19 @@ fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usiz
     Err(if verdict == REFUSED_FOR_NOW { error.transient() } else { error })
 }
 
-/// Takes a client's introduction. Reads nothing that comes after it, which may be TLS's: see [`Introduced::secure`]. A client that does not fit
-/// is told why before the error comes back; the connection is of no use then.
+/// Accepts a client's introduction. Reads no bytes after it, because they may be TLS's, see [`Introduced::secure`]. A client
+/// that is refused receives the reason before this returns; the connection is unusable then.
 ///
 /// # Errors
-/// Returns an error with the reason why the client was refused; `acc_error_device_shutdown` if it has left without a
-/// word.
+/// Returns an error with the reason why the client was refused, or `acc_error_device_shutdown` if it closed the connection
+/// without sending a byte.
 pub fn accept(lane: &dyn Lane, key: &Key, timeout: Duration) -> Result<Introduced> {
     accept_if(lane, timeout, |_| Ok(key.clone()), |_| Ok(()))
 }
 
-/// Accepts as [`accept`], with the key that `key_of` finds for a hello, which is not proven yet, and a further
-/// condition on a proven one. The causes of their errors are told to the client. The time that the condition takes does
-/// not count, but the client waits for it.
+/// Accepts as [`accept`], with the key that `key_of` finds for a hello, which is unproven then, and a further condition on
+/// a proven hello. The client receives the causes of their errors. It waits while the condition runs, but `timeout` does
+/// not.
 ///
 /// # Errors
 /// Returns an error with the reason why the client was refused.
@@ -194,7 +194,7 @@ fn examine(lane: &dyn Lane, timeout: Duration, key_of: impl FnOnce(&Hello) -> Re
     }
 }
 
-/// The client has gone, or does not go on. One that has not begun has only looked whether anybody is here.
+/// Returns the error of a client that has gone or does not continue. A client that sent nothing has only probed the port.
 pub(crate) fn ended(error: &std::io::Error, has_begun: bool) -> Error {
     if has_begun || error.kind() != std::io::ErrorKind::UnexpectedEof {
         return malformed(&error.to_string());
@@ -202,17 +202,17 @@ pub(crate) fn ended(error: &std::io::Error, has_begun: bool) -> Error {
     Error::new(ErrorCode::DeviceShutdown, error.to_string())
 }
 
-/// Tells the client why, and waits for a moment until it has heard.
+/// Sends the client the reason, and waits a moment until the client has read it.
 fn refuse(lane: &dyn Lane, error: &Error, timeout: Duration) {
     let deadline = Deadline::after(timeout);
-    // The client may be gone already.
+    // The client may have closed the connection already.
     let _ = io::write(lane, &refusal(error), deadline);
     io::close_gently(lane, deadline);
 }
 
 impl Proven {
-    /// Lets the client in if it meets a further condition. The cause of that one's error is told to the client, which waits meanwhile; `timeout`
-    /// is for what is said to it.
+    /// Accepts the client if it meets a further condition. The client waits for the condition, and receives the cause of its error. `timeout` limits
+    /// the sending only.
     ///
     /// # Errors
     /// Returns an error with the reason why the client was refused.

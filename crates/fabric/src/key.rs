@@ -58,7 +58,7 @@ impl Key {
         self.mac(parts).finalize().into_bytes().into()
     }
 
-    /// Whether `proof` was made with this key over `parts`; takes the same time for every wrong proof.
+    /// Whether `proof` was made with this key over `parts`. The comparison takes the same time for every wrong proof.
     pub(crate) fn proves(&self, parts: &[&[u8]], proof: &[u8; MAC_LEN]) -> bool {
         self.mac(parts).verify_slice(proof).is_ok()
     }

@@ -6,8 +6,8 @@
 //! * [`link`]: all connections between two processes of a session, over any transport.
 //! * [`measurement`]: a lane's latency and bandwidth. [`memory_claims`]: claims to a device's memory.
 //! * [`transfer`]: the bytes of copies, and their ordering.
-//! * [`transport`]: the carriers of lanes, and peers' addresses. [`route`]: the choice among them. [`copy_way`]: the
-//!   way of the bytes of a copy between two devices.
+//! * [`transport`]: the carriers of lanes, and peers' addresses. [`route`]: the choice of a transport. [`copy_way`]: the
+//!   choice of the way of a copy between two devices.
 // One file shares memory with other processes.
 #![deny(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What one process of a session has with another: ordered commands and events, transfers whose receives are posted, control
-//! messages about them, and the certainty that it learns of the other's end.
+//! The connection of two processes of a session: ordered commands and events, transfers with posted receives, and control
+//! messages about transfers. Each process learns when the other ends.
 //!
 //! ```text
 //! program                                      executor
@@ -11,12 +11,12 @@
 //!   transfers  bytes ->    <- control            1 peer lane
 //! ```
 //!
-//! A link knows its peer by name ([`PeerId`]) and how it goes there by its [`Route`]. Which transport that is shows
-//! nowhere else: a driver carries a [`Lane`], and a link is made of these. So it is a type and no trait: a launch costs
-//! one dynamic call, that of its lane. It has no threads: its owner runs a [`Reader`] for each lane.
+//! A link names its peer by [`PeerId`] and reaches it by its [`Route`]. Only the route knows the transport: a driver
+//! implements [`Lane`], and a link consists of lanes. So a link is a type and no trait, and a launch costs one dynamic
+//! call, that of its lane. A link has no threads: its owner runs a [`Reader`] for each lane.
 //!
-//! What a link promises: each lane keeps its order, or the link is lost, never a part of it. A link that is lost, by
-//! either end or by what lies between, ends all its readers; [`Link::close`] then ends all blocked senders.
+//! Each lane keeps its order, or the whole link is lost. A loss, by either end or in between, ends all readers;
+//! [`Link::close`] then ends all blocked senders.
 
 use crate::frame::{self, Event, FrameReader};
 use crate::handshake::{self, ConnectLimits, Deadline, Hello, Purpose};
@@ -33,17 +33,17 @@ use std::time::Duration;
 
 /// The time limit of connecting a lane.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same for the first lane to an executor that takes another one's place, whose end the agent waits for.
+/// The time limit of the first lane to an executor that replaces another one, because the agent waits for the other's end.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A process of a session, as it introduces itself to its peers.
+/// A process of a session and its credentials.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The session.
     pub session: SessionId,
-    /// The process among those of its node.
+    /// The process.
     pub peer: PeerId,
-    /// The key that proves that it belongs to the session.
+    /// The key that proves membership of the session.
     pub key: Key,
     /// The limit of waits for a silent peer; `None`: the default.
     pub patience: Option<Duration>,
@@ -52,26 +52,25 @@ pub struct Identity {
 /// Bulk lanes of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BulkLanes {
-    /// Number of lanes to the executor for eager bytes, which may stay there until they are taken. They are the first
-    /// ones.
+    /// Number of lanes to the executor for eager bytes, which may wait there until they are read. They have the lowest numbers.
     pub eager: usize,
-    /// Number of lanes to the executor for bytes that it has asked for.
+    /// Number of lanes to the executor for bytes that the executor has requested.
     pub asked: usize,
 }
 
 /// The treatment of bytes without a posted receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unposted {
-    /// Their lane waits for it.
+    /// The lane waits for the receive.
     Wait,
-    /// They break the protocol.
+    /// The bytes break the protocol.
     Refuse,
 }
 
 /// The connection of two processes: all their lanes.
 pub struct Link {
     peer: PeerId,
-    /// None where the peer has connected, and before this side does.
+    /// Set on the connecting side only.
     route: OnceLock<Route>,
     stats: Arc<LinkStats>,
     records: OnceLock<SharedLane>,
@@ -88,17 +87,17 @@ struct Lanes {
     closed: Option<Error>,
 }
 
-/// The end of a lane that this process is.
+/// The side that has opened a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opened {
-    /// This side has connected; to send eager bytes on it or not.
+    /// This side; `eager` if the lane carries eager bytes.
     Here {
         eager: bool,
     },
     ByPeer,
 }
 
-/// A lane's reader, run by a thread of its own for as long as the link lasts.
+/// A lane's reader. A thread runs it for as long as the link lasts.
 pub enum Reader {
     /// The records, see [`Link::records`].
     Records,
@@ -120,20 +119,20 @@ pub struct ControlReader {
     lane: SharedLane,
 }
 
-/// A program's link, and what has to be read from it besides the records.
+/// A program's link, and its lanes and readers.
 pub struct Connected {
     /// The link.
     pub link: Arc<Link>,
-    /// Its lane of commands and events, see [`Link::records`].
+    /// The lane of commands and events, see [`Link::records`].
     pub records: SharedLane,
-    /// The readers of its bulk lanes. Nothing comes on these before a receive is posted.
+    /// The readers of the bulk lanes. No byte arrives on these before a receive is posted.
     pub transfers: Vec<TransferReader>,
-    /// The reader of its control lane.
+    /// The reader of the control lane.
     pub control: ControlReader,
 }
 
 impl Link {
-    /// A link without lanes; what is sent waits for them. `node_name` is this side's for errors, empty for a program.
+    /// Creates a link without lanes; sends wait for them. Errors name this side's node `node_name`, empty for a program.
     pub fn new(node_name: &str, to: PeerId, stats: Arc<LinkStats>, unposted: Unposted) -> Arc<Self> {
         Arc::new(Self {
             peer: to,
@@ -155,11 +154,11 @@ impl Link {
     pub fn connect(of: &Identity, to: PeerId, route: Route, bulk: BulkLanes) -> Result<Connected> {
         let link = Self::new("", to, Arc::default(), Unposted::Refuse);
         let _ = link.route.set(route);
-        // First of all: the agent starts an executor for it, and tells it which one it is.
+        // The command lane is first: for it the agent starts an executor.
         let (records, _) = link.open(of, Purpose::Command, to.incarnation(), bulk)?;
         match link.open_others(of, bulk) {
             Ok((transfers, control)) => Ok(Connected { link, records, transfers, control }),
-            // It may have said why it takes no more lanes.
+            // The executor may have sent the reason why it accepts no more lanes.
             Err(error) => Err(said_before_its_end(&*records).unwrap_or(error)),
         }
     }
@@ -178,7 +177,7 @@ impl Link {
         }
     }
 
-    /// Connects an executor with another one, to push to it, once. The link is of [`Link::new`].
+    /// Connects an executor with another one, to push to it. The link is new, from [`Link::new`].
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` with the reason.
@@ -210,10 +209,10 @@ impl Link {
         Ok((lane, reader))
     }
 
-    /// Takes a lane that the peer has opened. Returns what has to be read from it.
+    /// Accepts a lane that the peer has opened. Returns the lane's reader.
     ///
     /// # Errors
-    /// Returns an error if it is none of a link's, or a second one for records; it is ended then.
+    /// Returns an error if a link has no such lane, or this one has a lane for records already. The lane is closed then.
     pub fn accept(self: &Arc<Self>, lane: SharedLane, purpose: Purpose) -> Result<Reader> {
         self.add(lane, purpose, Opened::ByPeer)
     }
@@ -269,7 +268,7 @@ impl Link {
         self.peer
     }
 
-    /// Returns the route of the lanes; `None` where the peer has connected, and before this side does.
+    /// Returns the route of the lanes, or `None` on the accepting side and before this side connects.
     pub fn route(&self) -> Option<&Route> {
         self.route.get()
     }
@@ -279,27 +278,27 @@ impl Link {
         &self.stats
     }
 
-    /// The lane of commands and events, once there is one. One thread reads at a time, and one writes.
+    /// Returns the lane of commands and events, if it is connected. One thread may read at a time, and one may write.
     pub fn records(&self) -> Option<&dyn Lane> {
         self.records.get().map(|lane| &**lane)
     }
 
-    /// Receives of transfers are posted here.
+    /// Returns the inbox, where receives of transfers are posted.
     pub fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
     }
 
-    /// Transfers that the peer has asked for are sent from here.
+    /// Returns the outbox of transfers that the peer has requested.
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.outbox
     }
 
-    /// Transfers that the peer does not ask for are sent from here.
+    /// Returns the outbox of eager transfers.
     pub fn eager_outbox(&self) -> &Arc<Outbox> {
         &self.eager_outbox
     }
 
-    /// Tells the peer of transfers that it sends.
+    /// Returns the sender of control messages.
     pub fn control(&self) -> &Arc<ControlSender> {
         &self.control
     }
@@ -307,23 +306,23 @@ impl Link {
     /// Begins a push of `len` bytes, more than 0, to the peer.
     ///
     /// # Errors
-    /// Returns an error if the transfer is known already, there are too many, or the exchange is closed.
+    /// Returns an error if the transfer is already pushed, too many are, or the exchange is closed.
     pub fn push(&self, exchange: &Arc<Exchange>, transfer: TransferId, len: u64) -> Result<Pushing> {
         exchange.push(transfer, self.peer, len, self.outbox.clone())
     }
 
-    /// The peer may push to this process from now on.
+    /// Allows the peer to push to this process from now on.
     pub fn join(&self, exchange: &Arc<Exchange>) {
         exchange.arrived(self.peer, self.control.clone(), self.inbox.clone());
     }
 
-    /// Ends all lanes, from any thread; what is sent later fails with `error`, the first one that was given.
+    /// Closes all lanes, from any thread. Later sends fail with the `error` of the first call.
     pub fn close(&self, error: &Error) {
         let mut lanes = self.lanes();
         lanes.closed.get_or_insert_with(|| error.clone());
         let all = std::mem::take(&mut lanes.all);
         drop(lanes);
-        // First: who can't send any more learns why.
+        // The outboxes are first, so that blocked senders get the reason.
         self.eager_outbox.close(error);
         self.outbox.close(error);
         for lane in all {
@@ -337,7 +336,7 @@ impl Link {
     }
 }
 
-/// The error that an executor has sent before it ended its lanes, if it did. Nothing was asked of it yet, so that nothing else comes.
+/// Returns the error that an executor sent before it closed its lanes, if any. Nothing was requested yet, so that nothing else arrives.
 fn said_before_its_end(records: &dyn Lane) -> Option<Error> {
     /// The limit of waits for a reason that was written before the lanes ended.
     const SOON: Duration = Duration::from_millis(200);
@@ -355,7 +354,7 @@ fn said_before_its_end(records: &dyn Lane) -> Option<Error> {
 }
 
 impl TransferReader {
-    /// Reads until the lane ends, and gives the bytes to the receives posted for them.
+    /// Reads until the lane ends, and passes the bytes to their posted receives.
     ///
     /// # Errors
     /// Returns an error if the lane fails or the peer breaks the protocol.
@@ -365,10 +364,10 @@ impl TransferReader {
 }
 
 impl ControlReader {
-    /// Gives what comes to `take`, until the lane ends.
+    /// Passes each message to `take`, until the lane ends.
     ///
     /// # Errors
-    /// Returns an error if the lane fails or the peer breaks the protocol, and those of `take`.
+    /// Returns an error if the lane fails or the peer breaks the protocol, and any error of `take`.
     pub fn run(self, take: impl FnMut(ControlMessage) -> Result<()>) -> Result<()> {
         receive_control(&*self.lane, &self.link.stats, take)
     }

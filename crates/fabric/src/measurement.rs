@@ -17,11 +17,11 @@ const TIME_MAX: Duration = Duration::from_secs(3);
 const SHARE: Duration = Duration::from_millis(60);
 /// Round trips of [`SMALL`] bytes.
 const SMALL_RUNS: usize = 200;
-/// Round trips before those that count.
+/// Round trips before the measured ones.
 const WARM_UP_RUNS: usize = 20;
 /// Runs of [`MEDIUM`] bytes.
 const MEDIUM_RUNS: usize = 32;
-/// Bytes of a stream, if they are expected to take no longer than [`STREAM_TIME`].
+/// Bytes of a stream that is expected to take no longer than [`STREAM_TIME`].
 const STREAM: u64 = 4 << 20;
 const STREAM_TIME: Duration = Duration::from_millis(250);
 /// Runs of a stream.
@@ -44,7 +44,7 @@ const WORD: usize = 8;
 /// Most bytes read or written at a time.
 const PIECE: usize = 64 << 10;
 
-/// Measures a lane whose other end runs [`answer`]: the times of bytes in one direction.
+/// Measures a lane whose other end runs [`answer`]. Returns the times of bytes in one direction.
 ///
 /// # Errors
 /// Returns an error if the lane fails, or the other end does not answer.
@@ -113,7 +113,7 @@ impl Measure<'_> {
         self.median(WARM_UP_RUNS, |this| this.ask(ALL_BACK, SMALL))?;
         let round_trip = self.median(SMALL_RUNS, |this| this.ask(ALL_BACK, SMALL))?;
         let one_way = round_trip / 2;
-        // The short reply takes the small time.
+        // The short reply takes the time of a small message.
         let medium = self.median(MEDIUM_RUNS, |this| this.ask(WORD_BACK, MEDIUM))?.saturating_sub(one_way);
         let per_medium = medium.saturating_sub(one_way).max(Duration::from_nanos(1));
         let fit = STREAM_TIME.as_nanos() / per_medium.as_nanos();
@@ -125,7 +125,7 @@ impl Measure<'_> {
         Ok(PathTimes::new(ns(one_way), ns(medium), u64::try_from(rate).unwrap_or(u64::MAX)))
     }
 
-    /// Returns the median of some runs: at least one, and no more than fit into their share of the time.
+    /// Returns the median of some runs: at least one, and no more than fit into [`SHARE`].
     fn median(&mut self, runs: usize, mut run: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<Duration> {
         let (begin, mut times) = (Instant::now(), Vec::with_capacity(runs));
         while times.is_empty() || times.len() < runs && begin.elapsed() < SHARE {

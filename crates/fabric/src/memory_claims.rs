@@ -6,7 +6,7 @@
 //! answer    to 1 and 3: kind (u64): 0 granted, 1 others hold too much, 2 over the quota; bytes that others hold, or of the quota (u64)
 //! ```
 //!
-//! The process ends the channel by closing the connection. The memory that it has claimed is free again then.
+//! The process ends the channel by closing the connection. That releases the memory that it has claimed.
 
 use crate::transport::SharedLane;
 use accord_types::MemoryClaim;
@@ -100,7 +100,7 @@ impl ClaimChannel {
         self.0.write_all(&mut [IoSlice::new(&message)])
     }
 
-    /// Reads the next message; `None` at the end. When a read reaches the limit it goes on if `goes_on` returns `true`.
+    /// Returns the next message, or `None` at the end. A read that reaches the limit is repeated while `goes_on` returns `true`.
     fn next(&self, goes_on: impl Fn() -> bool) -> io::Result<Option<[u8; MESSAGE]>> {
         let (mut message, mut len) = ([0; MESSAGE], 0);
         while len < MESSAGE {
@@ -133,8 +133,8 @@ impl ClaimChannel {
         self.write(Request::GiveBack { ordinal, bytes }.encode())
     }
 
-    /// Answers requests until the other end closes the channel, `answer` returns `None`, or `goes_on`, which is asked
-    /// after each limit without a message, returns `false`.
+    /// Answers requests until the other end closes the channel, `answer` returns `None`, or `goes_on` returns `false`, which
+    /// is called after each limit without a message.
     ///
     /// # Errors
     /// Returns the channel's error, and `InvalidData` for a malformed request.

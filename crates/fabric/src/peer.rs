@@ -4,16 +4,16 @@ use accord_types::{Error, ErrorCode, NodeId, Result};
 use rkyv::{Archive, Deserialize, Serialize};
 use std::fmt;
 
-/// A process of a session: one of its executors, or the program. When a node's executor is lost the node gets another
-/// one, which is another peer: its number combines the node's number with its own among the session's executors there.
+/// A process of a session: one of its executors, or the program. A node whose executor is lost gets another one, which is
+/// another peer. So an executor's number combines the node's number with a count of the session's executors there.
 ///
-/// Two executors whose lane is lost are new peers to each other from then on: see [`PeerId::on_lane`].
+/// Two executors that lose their lane are new peers to each other from then on: see [`PeerId::on_lane`].
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(u64);
 
 /// Bits of a [`PeerId`] that are the node's number.
 const NODE_BITS: u32 = 20;
-/// Most executors that a session may have on a node, one after the other. The last number would equal
+/// Most executors that a session may have on a node, one after the other. The next number would equal
 /// [`PeerId::PROGRAM`].
 const INCARNATIONS_MAX: u32 = (1 << (u32::BITS - NODE_BITS)) - 1;
 
@@ -33,19 +33,19 @@ impl PeerId {
         Ok(Self(u64::from(node.0 | incarnation << NODE_BITS)))
     }
 
-    /// Returns the peer of a number from [`PeerId::raw`]. Whether the peer exists shows when it is used.
+    /// Returns the peer of a number from [`PeerId::raw`], which may not exist.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw as u64)
     }
 
     /// Returns the process's number, as on the wire.
     pub const fn raw(self) -> u32 {
-        // Its lane is above.
+        // The upper half is the lane.
         self.0 as u32
     }
 
-    /// Returns the same process, as reached by the lane with this number: from 0 among all lanes that two peers have
-    /// had in this direction. A transfer that was started on one lane never arrives on another.
+    /// Returns the same process on the lane with this number, counted from 0 over all lanes that the two peers have had in
+    /// this direction. A transfer that started on one lane never arrives on another.
     #[must_use]
     pub const fn on_lane(self, number: u32) -> Self {
         Self(self.raw() as u64 | (number as u64) << u32::BITS)
@@ -64,7 +64,7 @@ impl PeerId {
 
     /// Returns the executor's number among those of its node.
     pub const fn incarnation(self) -> u16 {
-        // 12 bits are left.
+        // 12 bits remain.
         (self.raw() >> NODE_BITS) as u16
     }
 

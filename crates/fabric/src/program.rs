@@ -1,12 +1,12 @@
 //! The program whose regions a session runs.
 
-/// A program, with all that an executor needs to start its executable again. Paths, `argv[0]` and the environment are
-/// encoded by `os_text`.
+/// A program, with all that an executor needs to start its executable again. `os_text` encodes paths, `argv[0]` and the
+/// environment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProgramSpec {
     /// Path of the executable.
     pub exe: String,
-    /// Identity of its contents: the ELF build id in hex, or `sha256:` and a hash of the file where there is none.
+    /// Identity of the executable's contents: the ELF build id in hex, or `sha256:` and a hash of the file.
     pub build_id: String,
     /// `argv[0]`.
     pub argv0: String,

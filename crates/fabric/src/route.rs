@@ -1,5 +1,5 @@
-//! How to reach a peer: a choice, made once for each connection, with its reason. Pure; its inputs are found out by the
-//! caller.
+//! The choice of a transport to a peer, made once per connection, with its reason. A pure function of the caller's
+//! findings.
 
 use crate::transport::{PeerAddress, Transport};
 use accord_types::NodeId;
@@ -68,7 +68,7 @@ impl GatewayName {
 
     /// Returns the name.
     pub fn as_str(&self) -> &str {
-        // It was a text.
+        // The bytes are UTF-8, as they were copied from a `str`.
         std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
     }
 }
@@ -95,39 +95,39 @@ impl fmt::Display for GatewayName {
     }
 }
 
-/// The location of a peer's agent, as far as known.
+/// The location of a peer's agent, as far as this process can tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nearness {
     /// On this machine, as the same user or root.
     SameMachine,
     /// On this machine, as another user.
     OtherUser,
-    /// On this machine, but this process can't share memory with it, for this reason.
+    /// On this machine, but this process can't share memory with the agent, for this reason.
     Unshared(&'static str),
-    /// No agent on this machine has its name.
+    /// No agent on this machine has the peer's name.
     Elsewhere,
 }
 
-/// The known path to a peer.
+/// The findings about a peer from which its route is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The location of its agent.
+    /// The location of the peer's agent.
     pub nearness: Nearness,
-    /// Whether its address is a loopback address, which does not prove that the agent is here.
+    /// Whether the peer's address is a loopback address. That does not prove that the agent is on this machine.
     pub loopback: bool,
 }
 
-/// The address at which a peer accepts connections: that of its node's agent, which passes them on.
+/// The address at which a peer accepts connections: that of its node's agent, which hands them over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// Its node.
+    /// The peer's node.
     pub node: NodeId,
     /// The address for connections from any machine.
     pub address: PeerAddress,
 }
 
 impl Endpoint {
-    /// The endpoint at an address as the cluster names it, in leases and commands (`host:port`).
+    /// Creates the endpoint at an address from a lease or a command (`host:port`).
     pub fn new(node: NodeId, address: impl fmt::Display) -> Self {
         Self { node, address: PeerAddress::new(address) }
     }
@@ -164,7 +164,7 @@ impl<'a> Directions<'a> {
         (!address.is_empty() && !node_name.is_empty()).then_some(Self { address, node_name })
     }
 
-    /// Returns where the other executor accepts connections.
+    /// Returns the address at which the other executor accepts connections.
     pub fn endpoint(&self, node: NodeId) -> Endpoint {
         Endpoint::new(node, self.address)
     }
@@ -179,24 +179,24 @@ pub struct Route {
     pub transport: Transport,
     /// Whether bytes may leave the machine in clear.
     pub exposed: bool,
-    /// The reason.
+    /// The reason for the transport.
     pub why: &'static str,
-    /// The relay, if that is not the peer's agent.
+    /// The relay, if not the peer's agent.
     pub gateway: Option<GatewayName>,
 }
 
 impl Route {
-    /// The route to a local address by TCP. Nothing leaves the machine that way: an address of another machine is
-    /// refused.
+    /// Returns the route to a local address by TCP. Connecting fails if the address belongs to another machine, so that no
+    /// byte leaves this one.
     pub fn tcp(address: PeerAddress) -> Self {
         let endpoint = Endpoint { node: NodeId(0), address };
         Self { endpoint, transport: Transport::Tcp, exposed: false, why: "it is on this machine", gateway: None }
     }
 
-    /// Chooses the route. Bytes that leave the machine, or might, are encrypted by TLS: a relay may listen on a
-    /// loopback address. An agent counts as local only if it is met at its socket in this network namespace, as a
-    /// process of this user or root. Exceptions are a session whose grant allows plain TCP, and a job that uses MPI,
-    /// which sends as MPI does.
+    /// Chooses the route. Bytes that leave the machine, or might, are encrypted by TLS: a relay may listen on a loopback
+    /// address. An agent counts as local only if its socket in this network namespace accepts the connection, as a process of
+    /// this user or root. Exceptions are a session whose grant allows plain TCP, and a job that uses MPI, whose own messages
+    /// are plain too.
     pub fn choose(endpoint: Endpoint, terms: LaneTerms, found: Found) -> Self {
         let LaneTerms { wanted, plain_tcp } = terms;
         let Found { nearness, loopback } = found;
@@ -204,7 +204,7 @@ impl Route {
             (Wanted::Shm, _) => (Transport::Shm, false, "ACCORD_TRANSPORT=shm"),
             (Wanted::Auto, Nearness::SameMachine) => (Transport::Shm, false, "same machine"),
             (Wanted::Tls, _) => (Transport::Tls, false, "ACCORD_TRANSPORT=tls"),
-            // As the program's own messages are sent: the job was started so.
+            // The job's own messages use MPI in clear too.
             (Wanted::Mpi(_), _) => (Transport::Mpi, true, "ACCORD_TRANSPORT=mpi"),
             (Wanted::Tcp, Nearness::SameMachine | Nearness::Unshared(_)) if loopback => {
                 (Transport::Tcp, false, "ACCORD_TRANSPORT=tcp")

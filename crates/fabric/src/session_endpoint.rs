@@ -15,9 +15,8 @@
 //!                                    <-    NodeLost, Warning  any time later
 //! ```
 //!
-//! The program keeps the connection open: when it closes the connection the session ends. When the coordinator's end is
-//! lost the program keeps its devices. It reconnects with `Attach(session, key)` instead of Open, which is answered by
-//! Attached, Ended or Refused.
+//! The program keeps the connection open: closing it ends the session. When the coordinator is lost the program keeps its
+//! devices. It reconnects with `Attach(session, key)` instead of Open; the answer is Attached, Ended or Refused.
 
 use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX, USES_MAX};
 use crate::handshake::Purpose;
@@ -34,25 +33,25 @@ use accord_types::{DeviceId, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lea
 use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 
-/// The protocol's name in a handshake. Its number is the version of all messages to programs:
+/// The protocol's name in the TLS handshake. Its number is the version of all messages to programs,
 /// [`crate::handshake::VERSION`].
 pub const PROTOCOL: &str = "accord-session/2";
 
-/// Time after which the user is told that opening takes long.
+/// Time after which the user is informed that opening takes long.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// Least time for the last attempt, even if the total time is over earlier.
 const LAST_TRY: Duration = Duration::from_secs(2);
 
-/// Questions are put behind at most so many bytes that wait for room in the socket.
+/// Most unsent bytes behind which a question is queued.
 const UNSENT_MAX: usize = 64 << 10;
 
 /// An open session's connection to the coordinator. Dropping it ends the session.
 #[derive(Debug)]
 pub struct SessionConnection {
     lane: SharedLane,
-    /// The bytes for which the socket had no room: of a report at most, and of questions up to [`UNSENT_MAX`]. They go before all others. A
-    /// thread that writes never waits, as a coordinator that is stopped reads nothing.
+    /// Bytes that the full socket did not accept: of one report at most, and of questions up to [`UNSENT_MAX`]. They precede all later bytes.
+    /// Writers never block on the socket, because a stopped coordinator reads nothing.
     unsent: ShortLock<Vec<u8>>,
     /// The TCP socket below the lane; `None` for a UNIX socket.
     tcp: Option<SharedLane>,
@@ -60,9 +59,9 @@ pub struct SessionConnection {
 
 /// The outcome of reconnecting to a session.
 pub enum Attachment {
-    /// The session goes on.
+    /// The session continues.
     Open(SessionConnection),
-    /// The session has ended or never existed: the reason.
+    /// The session has ended or never existed, for this reason.
     Over(String),
 }
 
@@ -70,9 +69,9 @@ pub enum Attachment {
 pub struct OpenRetries<'a> {
     /// Time since the first attempt. Zero allows one attempt only.
     pub time: Duration,
-    /// Called once with a line for the user: the coordinator can't be reached.
+    /// Called once with a line for the user if the coordinator can't be reached.
     pub tell: &'a dyn Fn(&str),
-    /// Called with the state of a waiting request, each time that it changes, and with `None` when the wait is over.
+    /// Called with the state of a waiting request whenever it changes, and with `None` when the wait is over.
     pub waits: &'a dyn Fn(Option<&str>),
 }
 
@@ -90,12 +89,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// Opens a session as [`open`], with further attempts after pauses while the coordinator can't be reached or is
-/// overloaded. An attempt without an answer takes `timeout` at most, and no more than is left of the total time. Time
-/// in which the coordinator reports that the request waits does not count.
+/// Opens a session as [`open`], and retries after pauses while the coordinator can't be reached or is overloaded. An
+/// attempt without an answer takes at most `timeout`, and no more than the time left. Time in which the coordinator
+/// reports that the request waits does not count.
 ///
 /// # Errors
-/// Returns the error of the last attempt, as of [`open`].
+/// Returns the last attempt's error of [`open`].
 pub fn open_patiently(
     address: &PeerAddress,
     identity: &Identity,
@@ -150,7 +149,7 @@ fn ask_patiently(
             Err(Failure::Again(error)) => error,
         };
         if place.is_some() {
-            // The coordinator keeps the request's place without a connection for a while.
+            // The coordinator keeps the place of a request for a while after its connection is lost.
             request.job = place;
             begun = Instant::now();
             backoff = Backoff::new(retries.time, u64::from(request.pid));
@@ -167,8 +166,8 @@ fn ask_patiently(
 /// Opens a session at the coordinator's session endpoint at `address` (`host:port`).
 ///
 /// # Errors
-/// Returns `acc_error_device_unavailable` if there is no coordinator, it has another key or version, or does not answer
-/// within `timeout`; otherwise the coordinator's refusal.
+/// Returns `acc_error_device_unavailable` if no coordinator answers within `timeout`, or it has another key or version.
+/// Otherwise returns the coordinator's refusal.
 pub fn open(
     address: &PeerAddress,
     identity: &Identity,
@@ -182,7 +181,7 @@ pub fn open(
     }
 }
 
-/// Sends the first message and waits for the answer. `place` gets the token of a request that waits.
+/// Sends the first message and waits for the answer. Stores the token of a request that waits in `place`.
 fn attempt(
     address: &PeerAddress,
     identity: &Identity,
@@ -204,7 +203,7 @@ fn attempt(
                 }
                 shown.update(&job);
                 let lost = unavailable(format!("the coordinator at {address} is gone while {} waits", called(&job)));
-                // While the coordinator is there a request has no time limit.
+                // A request has no time limit while the coordinator is connected.
                 answer = shown.next(|time| connection.hear(time))?.ok_or(Failure::Again(lost))?;
             }
             other => {
@@ -327,7 +326,7 @@ fn await_answer(lane: &dyn Lane, shaken: &impl Fn(std::io::Error) -> Failure) ->
 }
 
 impl SessionConnection {
-    /// Blocks until the coordinator's next message; `None` when the connection is lost, which the program outlives.
+    /// Blocks until the coordinator's next message. Returns `None` when the connection is lost, which the program survives.
     ///
     /// # Errors
     /// Returns an error if the coordinator does not follow the protocol.
@@ -346,8 +345,9 @@ impl SessionConnection {
         }
     }
 
-    /// Sends a message without waiting: what the socket has no room for goes with the next message, or [`SessionConnection::flush`]. Returns
-    /// whether the connection accepts it: not while more than so many bytes wait for room. A connection that fails is closed.
+    /// Sends a message without blocking. Bytes that the full socket does not accept follow with the next message, or with
+    /// [`SessionConnection::flush`]. Returns whether the message is accepted: not while more than `unsent_max` bytes are
+    /// unsent. A connection that fails is closed.
     fn send(&self, message: &Message, unsent_max: usize) -> bool {
         let mut unsent = self.unsent.lock();
         self.write(&mut unsent);
@@ -359,7 +359,7 @@ impl SessionConnection {
         true
     }
 
-    /// Sends what waits for room, as far as there is some. Returns whether nothing waits any more.
+    /// Sends unsent bytes as far as the socket accepts them. Returns whether none remain.
     pub fn flush(&self) -> bool {
         self.write(&mut self.unsent.lock())
     }
@@ -381,8 +381,8 @@ impl SessionConnection {
         true
     }
 
-    /// Asks the coordinator whether a device number may be used. Best effort: a connection that breaks has no answer, and one whose coordinator is
-    /// stopped has it later.
+    /// Asks the coordinator whether a device number may be used. Best effort: there is no answer if the connection breaks, and a late one if the
+    /// coordinator is stopped.
     pub fn ask_use(&self, device: u32) {
         self.send(&Message::MayUse(device), UNSENT_MAX);
     }
@@ -395,14 +395,14 @@ impl SessionConnection {
         self.hear(Some(time))
     }
 
-    /// Reports to the coordinator what the program did on devices that it drives itself. Returns whether the connection accepts all of it: not
-    /// while the coordinator reads nothing and the socket is full.
+    /// Reports the use of devices that the program drives itself to the coordinator. Returns whether the connection accepts all of it: not while the
+    /// coordinator reads nothing and the socket is full.
     pub fn report_used(&self, uses: &[(DeviceId, DeviceUse)]) -> bool {
         uses.chunks(USES_MAX).all(|uses| self.send(&Message::Used(uses.to_vec()), 0))
     }
 
-    /// A request begins to wait on the connection, or has ended waiting: meanwhile next to nothing is sent, and it may take
-    /// minutes to find that the coordinator's machine is gone.
+    /// Adapts the TCP probes to a request that begins to wait, or ends waiting. Meanwhile almost nothing is sent, and a lost
+    /// coordinator's machine may be noticed only after minutes.
     fn waits(&self, begins: bool) {
         let descriptors = self.tcp.iter().flat_map(|tcp| tcp.descriptors());
         for socket in descriptors {
@@ -425,7 +425,7 @@ impl SessionConnection {
     }
 }
 
-/// Reads one message of the coordinator; `None` at the end between two messages. Returns `acc_error_system` if the
+/// Reads one message of the coordinator. Returns `None` at the end between two messages, and `acc_error_system` if the
 /// connection breaks.
 fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
     match read_message_within(lane, None)? {
@@ -438,7 +438,7 @@ fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
 fn read_message_within(lane: &dyn Lane, time: Option<Duration>) -> Result<Heard> {
     let broken = |error: std::io::Error| match error.kind() {
         ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),
-        // Whether the coordinator accepts this side shows with its first message.
+        // The coordinator's first message tells whether it accepts this side.
         _ => explain::in_chain(&error, "it")
             .unwrap_or_else(|| Error::new(ErrorCode::System, format!("the connection broke: {error}"))),
     };
@@ -506,7 +506,7 @@ mod tests {
             |bytes_in| [(DeviceId { node: NodeId(1), ordinal: 0 }, DeviceUse { bytes_in, ..DeviceUse::default() })];
         let stopped = AtomicBool::new(true);
         std::thread::scope(|scope| {
-            // The thread that listens reads with a limit, as a sample of the devices' use is due.
+            // The listening thread reads with a limit, so that it can sample the devices' use.
             scope.spawn(|| {
                 while stopped.load(Ordering::Relaxed) {
                     assert!(matches!(connection.next_within(WITHIN), Ok(Heard::Nothing)), "the connection has ended");
@@ -521,7 +521,7 @@ mod tests {
         });
         let newest = u64::MAX;
         let mut heard = Vec::new();
-        // The newest report is accepted as soon as there is room.
+        // The newest report is accepted as soon as the socket has room.
         while heard.last() != Some(&Message::Used(report(newest).to_vec())) {
             if connection.flush() {
                 connection.report_used(&report(newest));

@@ -1,25 +1,25 @@
-//! Shows the user the state of a request that waits.
+//! Displays the state of a waiting request to the user.
 
 use crate::frame::session::Message;
 use accord_types::{Count, QueuedJob, Result};
 use std::time::{Duration, Instant};
 
-/// Shorter waits are not shown.
+/// Shorter waits are not displayed.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
-/// The result of waiting for a message for a time.
+/// The result of waiting for a message for a limited time.
 pub enum Heard {
     /// A message; `None` if the connection is lost.
     Message(Option<Message>),
-    /// Nothing yet.
+    /// No message arrived in time.
     Nothing,
 }
 
-/// The state of a wait, as last shown.
+/// The last displayed state of a wait.
 pub(crate) struct ShownWait<'a> {
     since: Instant,
     line: String,
-    /// Whether the line was shown.
+    /// Whether the line was displayed.
     is_shown: bool,
     show: &'a dyn Fn(Option<&str>),
 }
@@ -29,7 +29,7 @@ impl<'a> ShownWait<'a> {
         Self { since: Instant::now(), line: String::new(), is_shown: false, show }
     }
 
-    /// Takes the coordinator's reason for the wait. For a gang one rank gets it, and the others get an empty one.
+    /// Records the coordinator's reason for the wait. Of a gang's ranks one gets it, the others an empty text.
     pub(crate) fn update(&mut self, job: &QueuedJob) {
         let line = if job.why.is_empty() { String::new() } else { line_of(job) };
         if line == self.line {
@@ -42,7 +42,7 @@ impl<'a> ShownWait<'a> {
         }
     }
 
-    /// Returns the coordinator's next message; `None` if the connection is lost. Shows the state when it is due. `hear`
+    /// Returns the coordinator's next message, or `None` if the connection is lost. Displays the state when it is due. `hear`
     /// waits for a message for a time, or without limit.
     pub(crate) fn next(&mut self, hear: impl Fn(Option<Duration>) -> Result<Heard>) -> Result<Option<Message>> {
         let left = SHOWN_AFTER.saturating_sub(self.since.elapsed());
@@ -81,7 +81,7 @@ fn line_of(job: &QueuedJob) -> String {
         0 => "it is the next one".to_owned(),
         jobs => format!("{} before it", Count(usize::try_from(*jobs).unwrap_or(usize::MAX), "job")),
     };
-    // In minutes: a start that slips by seconds need not be shown.
+    // In whole minutes, so that a start that slips by seconds causes no new line.
     let start = starts_in_ms.map(|ms| format!(", starts in about {} min", ms.div_ceil(60_000))).unwrap_or_default();
     format!("{} waits: {why}; {before}{start}; Ctrl-C withdraws it", called(job))
 }

@@ -1,4 +1,4 @@
-//! Threads blocked on a peer, which has to read bytes or to say where it wants them, and may never do so.
+//! Threads blocked on a peer that may never read bytes or post receives.
 
 use crate::transport::Lane;
 use accord_types::short_lock::assert_none_held;
@@ -16,7 +16,7 @@ pub struct Stalls {
 impl Stalls {
     /// Calls `told` before a thread blocks.
     pub fn tell(&self, told: impl Fn() + Send + Sync + 'static) {
-        // A link has one user, so that the first callback stays.
+        // A link has one user, so that only the first callback is set.
         let _ = self.told.set(Box::new(told));
     }
 

@@ -16,15 +16,15 @@ pub struct LinkStats {
     pub bulk_sent: AtomicU64,
     /// Bytes received on bulk or peer lanes.
     pub bulk_received: AtomicU64,
-    /// Nanoseconds that threads were writing these, until the connection had taken them.
+    /// Nanoseconds that threads spent writing to bulk or peer lanes.
     pub bulk_sent_ns: AtomicU64,
-    /// Nanoseconds that threads were reading these, from a chunk's header on.
+    /// Nanoseconds that threads spent reading from bulk or peer lanes, each from a chunk's header on.
     pub bulk_received_ns: AtomicU64,
     /// Times that a thread blocked for an answer.
     pub round_trips: AtomicU64,
     /// Times that a thread blocked for credit.
     pub credit_stalls: AtomicU64,
-    /// Threads blocked until bytes are taken.
+    /// Threads blocked on the peer.
     pub stalls: Stalls,
 }
 
@@ -92,7 +92,7 @@ impl Counters {
         payload.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     }
 
-    /// Reads what [`Counters::encode`] wrote, and returns what follows it; missing values are 0.
+    /// Decodes the output of [`Counters::encode`]. Returns the bytes that follow it; missing values are 0.
     pub fn decode(payload: &[u8]) -> (Self, &[u8]) {
         let mut rest = payload;
         let mut next = || {

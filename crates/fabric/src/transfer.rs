@@ -1,12 +1,12 @@
 //! Transfers. Their bytes are sent in chunks on bulk lanes (program and executor) and peer lanes (executor and
-//! executor). A transfer has a lane to itself from its first chunk to its last, so that bytes never wait for bytes of
-//! another transfer on their lane.
+//! executor). A transfer occupies a lane from its first chunk to its last, so that it never waits for another one's bytes
+//! there.
 //!
 //! * [`Outbox`], [`Inbox`]: both sides of lanes that carry bytes. Receives are posted before their bytes are sent.
 //! * [`ControlSender`], [`receive_control`]: the messages from a copy's target to its pusher.
 //! * `rendezvous`: the state of each copy between devices. Decisions without I/O.
-//! * [`ExchangeCore`]: all copies of a process, by these decisions. Without I/O, too.
-//! * [`Exchange`]: the same with threads that block and lanes that carry the bytes.
+//! * [`ExchangeCore`]: all copies of a process, by these decisions. Also without I/O.
+//! * [`Exchange`]: [`ExchangeCore`] with threads that block and lanes that carry the bytes.
 
 mod chunk_io;
 mod control;

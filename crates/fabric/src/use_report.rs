@@ -1,4 +1,4 @@
-//! Reports of an executor to its agent on the use of devices: records of one length, each of one device.
+//! Reports of an executor to its agent on the use of devices, in records of one length, one per device.
 
 use accord_types::DeviceUse;
 
@@ -25,7 +25,7 @@ pub struct UseReader {
 }
 
 impl UseReader {
-    /// Decodes the next bytes of the stream. Returns the reports that are complete.
+    /// Decodes the next bytes of the stream. Returns the complete reports.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<(u32, DeviceUse)> {
         self.begun.extend_from_slice(bytes);
         let whole = self.begun.len() / RECORD_LEN * RECORD_LEN;
@@ -35,7 +35,7 @@ impl UseReader {
     }
 }
 
-/// Returns `None` if the record is malformed; later ones may be well-formed.
+/// Decodes a record. Returns `None` if it is malformed; later ones may be valid.
 fn decode(record: &[u8]) -> Option<(u32, DeviceUse)> {
     let (ordinal, rest) = record.split_first_chunk()?;
     let (known, rest) = rest.split_first_chunk()?;

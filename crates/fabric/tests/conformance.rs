@@ -1,4 +1,4 @@
-//! What every transport must do. Each test runs over all of them.
+//! The requirements on every transport. Each test runs over all of them.
 
 mod common;
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Less than TCP's own limit on unread bytes, of 6 s.
 const WITHOUT_LIMITS: Duration = Duration::from_secs(5);
 
-/// Runs a test over every transport, both ways round.
+/// Runs a test over every transport, in both directions.
 fn over_all(test: impl Fn(SharedLane, SharedLane)) {
     for transport in all() {
         println!("over {transport}");
@@ -79,7 +79,7 @@ fn small_words_go_back_and_forth() {
             });
             for i in 0..2000u64 {
                 here.send(&i.to_le_bytes()).unwrap();
-                // Some by those who sleep, some by those who look.
+                // Some by a blocked reader, some by a polling one.
                 let back = if i % 3 == 0 {
                     let mut back = [0; 8];
                     while here.try_read(&mut back).is_err() {
@@ -124,7 +124,7 @@ fn a_limit_ends_a_read_and_the_lane_goes_on() {
         assert_eq!(there.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
         assert!(start.elapsed() >= SHORT / 2 && start.elapsed() < SOON);
         assert!(there.limit(Some(Duration::ZERO)).is_err());
-        // On a busy machine ranks of MPI take longer than the limit was.
+        // On a busy machine ranks of MPI take longer than the previous limit.
         there.limit(Some(SOON)).unwrap();
         here.send(b"late").unwrap();
         assert_eq!(read(&*there, 4, 4), b"late");
@@ -150,7 +150,7 @@ fn who_writes_more_than_is_taken_waits() {
         assert!(written < 64 << 20, "no bound");
         here.limit(Some(SOON)).unwrap();
         std::thread::scope(|scope| {
-            // Some of the piece may be on its way.
+            // Some of the piece may be in flight.
             scope.spawn(|| [&piece[..], b"end"].into_iter().for_each(|bytes| here.send(bytes).unwrap()));
             let all = read(&*there, written + piece.len() + 3, 1 << 20);
             assert_eq!(&all[written + piece.len()..], b"end");
@@ -166,13 +166,13 @@ fn what_was_written_before_the_end_arrives() {
         let mut all = Vec::new();
         there.read_to_end(&mut all).unwrap();
         assert!(all == pattern(100_000, 2));
-        // The other direction is open.
+        // The other direction is still open.
         there.send(b"still").unwrap();
         assert_eq!(read(&*here, 5, 5), b"still");
     });
 }
 
-/// Half open: who has said all may still listen, for as much as the other has to say.
+/// Half-open lanes: a side that has finished may still read all that its peer sends.
 #[test]
 fn a_side_that_has_finished_is_still_told_everything() {
     over_all(|here, there| {
@@ -198,7 +198,7 @@ fn a_dropped_end_is_the_end() {
         let mut all = Vec::new();
         there.read_to_end(&mut all).unwrap();
         assert_eq!(all, b"last words");
-        // The peer has stopped reading: at some time writing fails.
+        // The peer no longer reads, so that a write fails eventually.
         let piece = vec![0; 64 << 10];
         assert!((0..4096).any(|_| there.write(&[IoSlice::new(&piece)]).is_err()), "writes go on without a reader");
     });
@@ -255,7 +255,7 @@ fn shutdown_and_drop_wake_the_peers_blocked_writer() {
             std::thread::sleep(SHORT);
             let start = Instant::now();
             there.shutdown();
-            // TCP ends a writer with unread bytes only then.
+            // Only then TCP ends a writer with unread bytes.
             drop(there);
             stuck.join().unwrap();
             assert!(start.elapsed() < WITHOUT_LIMITS, "only a limit has ended it");
@@ -266,12 +266,12 @@ fn shutdown_and_drop_wake_the_peers_blocked_writer() {
 #[test]
 fn sending_one_chunk_does_not_block() {
     over_all(|here, there| {
-        // There is no reader: a small copy must not wait for one, see docs/design/transports.md.
+        // There is no reader, and a small copy must not wait for one, see docs/design/transports.md.
         let (header, bytes) = (pattern(HEADER_LEN, 4), pattern(CHUNK_MAX, 5));
         let mut parts = [IoSlice::new(&header), IoSlice::new(&bytes)];
         let mut left = &mut parts[..];
         let mut written = 0;
-        // TCP takes it in pieces while the other side's system makes room, without its reader.
+        // TCP accepts the bytes in pieces, as the peer's system buffers them, without a reader.
         let end = Instant::now() + SOON;
         while written < HEADER_LEN + CHUNK_MAX {
             match here.try_write(left) {
@@ -310,7 +310,7 @@ fn who_tries_to_write_does_not_wait_and_nothing_is_lost() {
             }
         }
         assert!(read(&*there, written.len(), 1 << 20) == written);
-        // There is room again, at the latest when the other side's system has said so.
+        // There is space again, at the latest when the peer's system has reported it.
         let end = Instant::now() + SOON;
         let more = loop {
             match here.try_write(&[IoSlice::new(&piece)]) {
@@ -322,7 +322,7 @@ fn who_tries_to_write_does_not_wait_and_nothing_is_lost() {
         assert!(read(&*there, more, 1 << 20) == piece[..more]);
         there.shutdown();
         let piece = vec![0; 64 << 10];
-        // The end is news that takes its time where others pass it on.
+        // The end takes time to arrive where other processes forward it.
         let end = Instant::now() + SOON;
         while here
             .try_write(&[IoSlice::new(&piece)])
@@ -334,7 +334,7 @@ fn who_tries_to_write_does_not_wait_and_nothing_is_lost() {
     });
 }
 
-/// Loss: of a lane that is cut anywhere the beginning arrives, and never half of anything.
+/// Loss: of a lane that is cut anywhere, the beginning arrives, and never half of a frame or chunk.
 #[test]
 fn a_lane_that_is_cut_gives_whole_frames_and_chunks_or_none() {
     let payload = pattern(1000, 7);
@@ -343,7 +343,7 @@ fn a_lane_that_is_cut_gives_whole_frames_and_chunks_or_none() {
     frame::put(&mut frames, &Command::Clock { ticket: 2 }, &[&payload]).unwrap();
     let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: payload.len() };
     let chunk = [&chunk.encode()[..], &payload].concat();
-    // Within headers, at borders, within records and payloads.
+    // Within headers, at borders, and within records and payloads.
     let cuts = [0, 1, 15, 16, 50, frame - 1, frame, frame + 1, frame + 16, frame + 700, 2 * frame - 1, 2 * frame];
     for (cut, by_dropping) in cuts.into_iter().flat_map(|cut| [(cut, false), (cut, true)]) {
         over_all(|here, there| {
@@ -429,7 +429,7 @@ fn other_rank() {
     serve_as_other_rank();
 }
 
-/// Runs these tests again as rank 0 of a job, in which every lane goes to the other rank and back, relayed there.
+/// Runs these tests again as rank 0 of a job, in which every lane goes to the other rank, which relays it back.
 #[test]
 fn all_this_holds_between_the_ranks_of_mpi() {
     let object = match find_object() {
@@ -457,6 +457,6 @@ fn all_this_holds_between_the_ranks_of_mpi() {
     let output = job.env(OBJECT, object).stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let passed = |text: &str| text.contains("test result: ok. 18 passed");
-    // The ranks do not take leave of each other, which mpirun says and counts as a failure.
+    // The ranks end without MPI_Finalize, which mpirun reports and counts as a failure.
     assert!(passed(&text), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }

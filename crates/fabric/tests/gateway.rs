@@ -1,4 +1,4 @@
-//! Lanes that go by a gateway: a process reaches another rank's node, and what is said over the lane is passed on as it is.
+//! Lanes through a gateway: a process reaches another rank's node, and the lane's bytes are forwarded unchanged.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn a_process_goes_by_its_gateway_to_another_rank() {
     drop(server.join().unwrap());
 }
 
-/// Nothing of it goes by MPI.
+/// No byte of such a lane uses MPI.
 #[test]
 fn a_process_goes_by_its_gateway_to_that_ones_own_node() {
     const OWN: NodeId = NodeId(6);
@@ -52,7 +52,7 @@ fn a_process_goes_by_its_gateway_to_that_ones_own_node() {
         let (lane, rank) = server.accept().unwrap();
         assert_eq!((rank, lane.transport()), (0, Transport::Shm));
         let client = handshake::accept(&*lane, &of_server, SOON).unwrap();
-        // As an agent gives it to an executor in its process.
+        // As an agent passes the lane to an executor in its process.
         let (lane, client) = Handover::within_process(lane, client).unwrap();
         assert_eq!(client.hello, Hello { to: Some(OWN), ..hello() });
         let mut all = Vec::new();
@@ -73,7 +73,7 @@ fn a_process_goes_by_its_gateway_to_that_ones_own_node() {
     assert_eq!(here.counts(), before);
 }
 
-/// An agent's thread that waits for lanes sleeps while others are used: to wake it for each message took longer than the message.
+/// An agent's thread that accepts lanes sleeps while others are in use: waking it for each message took longer than the message.
 #[test]
 fn messages_do_not_wake_the_thread_that_accepts_lanes() {
     let [here, there] = two_ranks();
@@ -113,7 +113,7 @@ fn without_a_gateway_the_error_says_so() {
     assert!(error.cause().contains("no gateway no-such-job here"), "{error}");
 }
 
-/// Both ends of a lane by a gateway learn of the world's end, whatever they are at.
+/// Both ends of a lane through a gateway learn of the world's end in any state.
 #[test]
 fn the_end_of_the_world_ends_lanes_by_the_gateway() {
     for reads in [true, false] {
@@ -145,7 +145,7 @@ fn the_end_of_the_world_ends_lanes_by_the_gateway() {
     }
 }
 
-/// Short answers do not wait for a thread of the gateway: the thread that has received them writes them to the process.
+/// Short answers do not wait for a thread of the gateway: the receiving thread writes them to the process.
 #[test]
 fn short_messages_to_a_process_are_passed_on_as_they_come() {
     const ROUNDS: u64 = 400;
@@ -162,7 +162,7 @@ fn short_messages_to_a_process_are_passed_on_as_they_come() {
     }
     let passed = gateway.counts().passed - before;
     println!("{passed} of {ROUNDS}");
-    // A thread that has been at the first ones may be late.
+    // A thread that forwards the first messages may be late.
     assert!(passed > ROUNDS / 2 && passed < ROUNDS);
     far.finish().unwrap();
     assert!(far.send(b"one more").is_err(), "however short it is");

@@ -1,5 +1,5 @@
-//! Large transfers by a gateway: it passes their bytes on from where they lie in the memory that it shares with the process, has them
-//! come there, and copies none.
+//! Large transfers through a gateway. It sends and receives their bytes in place in the memory that it shares with the process, and copies
+//! none.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 const MIB: usize = 1 << 20;
 
-/// What the ranks have done for a transfer from one end of a lane to the other.
+/// Returns the ranks' counts for a transfer from one end of a lane to the other.
 fn transfer([gateway, other]: &[Arc<MpiFabric>; 2], from: &SharedLane, to: &SharedLane, bytes: &[u8]) -> [Counts; 2] {
     transfers::transfer([gateway, other], (from.clone(), to.clone()), bytes, bytes.len()).0
 }
@@ -24,7 +24,7 @@ fn a_gateway_copies_little_of_what_a_process_sends() {
     let bytes = pattern(40 * MIB + 3, 5);
     let [gateway, target] = transfer(&ranks, &near, &far, &bytes);
     println!("{gateway:?}, {target:?}");
-    // What is there when the gateway has nothing to do may be less than is worth lending: it goes on at once, as a message.
+    // An idle gateway may find fewer bytes than are worth exposing, and sends them at once as a message.
     let in_messages = bytes.len() as u64 - gateway.lent_bytes;
     assert!(in_messages < 10 * MIB as u64, "{gateway:?}");
     assert!(
@@ -41,11 +41,11 @@ fn a_gateway_copies_nothing_of_what_a_process_is_sent() {
     println!("{gateway:?}, {source:?}");
     assert_eq!(source.lent_bytes, bytes.len() as u64);
     assert!(source.copied_bytes + gateway.copied_bytes < 256, "{source:?}, {gateway:?}");
-    // As many messages as there are windows, of half the ring or what is left up to its end.
+    // As many messages as windows, each of half the ring or its rest.
     assert!(source.lent_messages <= 2 * 40 + 2, "{source:?}");
 }
 
-/// Writes and loans of all lengths, both ways at once: what comes is what was sent.
+/// Writes and exposed buffers of all lengths, in both directions at once: the received bytes are the sent ones.
 #[test]
 fn bytes_by_a_gateway_come_in_order_however_they_are_sent_and_read() {
     let (_ranks, near, far) = lanes("mixed");
@@ -110,7 +110,7 @@ fn the_end_of_either_end_of_a_lane_by_a_gateway_ends_what_is_lent() {
     }
 }
 
-/// The process knows whether its bytes are lent: to the gateway's own node they go in chunks, as over any shared memory.
+/// The process knows whether its bytes are exposed: to the gateway's own node they go in chunks, as over any shared memory.
 #[test]
 fn a_lane_says_whether_a_gateway_lends_what_it_carries() {
     let (_ranks, near, far) = lanes("knows");

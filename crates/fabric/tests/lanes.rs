@@ -28,7 +28,7 @@ fn route(address: &str) -> Route {
     Route::choose(Endpoint::new(NODE, address), Wanted::Auto.into(), found)
 }
 
-/// The server's end, as an agent and its executor make it together.
+/// Accepts the server's end, as an agent and its executor do together.
 fn accept(listener: &Listener, key: &Key) -> (Introduced, Result<SharedLane>) {
     let (lane, _) = listener.accept().unwrap();
     let client = handshake::accept(&*lane, key, SOON).unwrap();
@@ -40,14 +40,14 @@ fn accept(listener: &Listener, key: &Key) -> (Introduced, Result<SharedLane>) {
     (client, handed.secure(lane))
 }
 
-/// How a man in the middle changes the bytes of one direction: how many came before these, and these.
+/// A change by a man in the middle to one direction. The arguments are the number of earlier bytes, and the next bytes.
 type Change = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
 
 fn as_it_is() -> Change {
     Box::new(|_, _| ())
 }
 
-/// Passes on what comes until one side ends, changed; gives all that it saw to `seen`.
+/// Forwards bytes, changed, until one side ends. Sends all bytes that it read to `seen`.
 fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: Change, seen: mpsc::Sender<Vec<u8>>) {
     std::thread::spawn(move || {
         let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
@@ -64,8 +64,8 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: Change, seen: mps
     });
 }
 
-/// A man in the middle between a client and `server`, for one connection. Returns its address, and the bytes it sees:
-/// the client's, then the server's.
+/// Starts a man in the middle between one client and `server`. Returns its address, and the bytes that it reads: the
+/// client's, then the server's.
 fn between(server: String, up: Change, down: Change) -> (String, [mpsc::Receiver<Vec<u8>>; 2]) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -85,7 +85,7 @@ fn listen() -> (Listener, String) {
     (listener, address)
 }
 
-/// A resolver that lies may have led there, and a relay listens. An agent is here if it is met at its socket.
+/// A lying resolver may have named this address, at which a relay listens. An agent counts as local only if its socket accepts.
 #[test]
 fn an_address_of_this_machine_does_not_have_a_lane_go_in_clear() {
     let (_listener, address) = listen();
@@ -99,7 +99,7 @@ fn an_address_of_this_machine_does_not_have_a_lane_go_in_clear() {
     assert_eq!((way("auto").transport, way("tcp").transport), (Transport::Shm, Transport::Tcp));
 }
 
-/// Returns both ends of a lane with a man in the middle, and the bytes it sees.
+/// Returns both ends of a lane with a man in the middle, and the bytes that it reads.
 fn meet(key: &Key, up: Change, down: Change) -> (Result<SharedLane>, Result<SharedLane>, [mpsc::Receiver<Vec<u8>>; 2]) {
     let (listener, address) = listen();
     let (address, seen) = between(address, up, down);
@@ -162,7 +162,7 @@ fn a_lane_in_clear_is_readable_in_the_middle() {
 fn every_changed_byte_of_a_lanes_tls_ends_it_with_words() {
     let key = Key::random().unwrap();
     for (direction, before) in BEFORE.into_iter().enumerate() {
-        // A record's type, contents of the handshake, and what follows it. A changed length only makes the other side wait.
+        // A record's type, contents of the handshake, and later bytes. A changed length only makes the other side wait.
         for at in [0, 9, 40, 100, 200, 300].map(|at| before + at) {
             let change = || -> Change {
                 Box::new(move |before, piece| {
@@ -176,7 +176,7 @@ fn every_changed_byte_of_a_lanes_tls_ends_it_with_words() {
             let ends = [near, far].map(|end| {
                 let lane = end.map_err(|error| error.to_string())?;
                 lane.limit(Some(Duration::from_secs(2))).unwrap();
-                // More than the changed byte is away.
+                // More bytes than the changed one are sent.
                 lane.send(&[7; 400]).map_err(|error| error.to_string())?;
                 Ok::<_, String>(lane)
             });
@@ -188,14 +188,14 @@ fn every_changed_byte_of_a_lanes_tls_ends_it_with_words() {
     }
 }
 
-/// An attacker that relays two handshakes to the end can't join what follows: the keys are each lane's own.
+/// An attacker that relays two handshakes to the end can't splice the lanes: each has its own keys.
 #[test]
 fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
     let key = Key::random().unwrap();
     let (listener, address) = listen();
     let crossed = TcpListener::bind("127.0.0.1:0").unwrap();
     let via = crossed.local_addr().unwrap().to_string();
-    // Takes two clients and passes each one's handshake on to a server connection of its own, then swaps the servers.
+    // Accepts two clients, forwards each one's handshake on a server connection of its own, then swaps the servers.
     let in_between = std::thread::spawn(move || {
         let shake = |_| {
             let (mut client, _) = crossed.accept().unwrap();
@@ -230,7 +230,7 @@ fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
     }
 }
 
-/// An attacker that relays a handshake and then does TLS with both sides, by keys of their own, is believed by neither.
+/// Both sides refuse an attacker that relays a handshake and then runs TLS with either, by its own keys.
 #[test]
 fn who_is_in_between_with_keys_of_their_own_is_refused_by_both() {
     let key = Key::random().unwrap();
@@ -270,7 +270,7 @@ fn relay_handshake(client: &mut TcpStream, server: &mut TcpStream) {
     pass(server, client, 16);
 }
 
-/// A peer that gets a lane after its handshake, and has keys of its own.
+/// A peer that gets a lane after its handshake, but has another key.
 #[test]
 fn who_has_no_key_of_the_session_is_not_spoken_to() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
@@ -284,7 +284,7 @@ fn who_has_no_key_of_the_session_is_not_spoken_to() {
     assert!(error.contains("has another key"), "{error}");
 }
 
-/// An executor that is stopped when a lane has been handed to it.
+/// An executor that is stopped when it has received a lane.
 #[test]
 fn who_stops_before_tls_is_waited_for_as_long_as_is_said() {
     let key = Key::random().unwrap();
@@ -319,7 +319,7 @@ fn nothing_leaves_a_machine_in_clear_by_mistake() {
     assert!(error.contains("in clear") && error.contains("--insecure-plain-tcp"), "{error}");
 }
 
-/// A hello that says TLS may not be turned into one that does not, or the other way round.
+/// A hello that announces TLS can't be changed into one that does not, nor the other way round.
 #[test]
 fn what_a_hello_says_of_tls_cannot_be_changed_on_its_way() {
     let key = Key::random().unwrap();

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 const MIB: usize = 1 << 20;
 
-/// Two ranks, and both ends of a lane that the first has opened.
+/// Returns two ranks, and both ends of a lane that the first has opened.
 fn lane() -> ([MpiFabric; 2], SharedLane, SharedLane) {
     let [here, there] = two_ranks();
     let near = here.connect(1).unwrap();
@@ -47,7 +47,7 @@ fn lent_bytes_come_in_order_among_others_however_they_are_read() {
     }
 }
 
-/// What both ranks have done for a transfer.
+/// Returns both ranks' counts for a transfer.
 fn transfer(bytes: &[u8], piece: usize) -> [Counts; 2] {
     let ([here, there], near, far) = lane();
     let (counts, ended) = transfers::transfer([&here, &there], (near, far), bytes, piece);
@@ -60,11 +60,11 @@ fn a_large_transfer_is_not_copied_and_takes_few_messages() {
     let bytes = pattern(40 * MIB + 3, 5);
     let [sender, target] = transfer(&bytes, bytes.len());
     println!("in one piece: {sender:?}, {target:?}");
-    // The chunk's header, the offer and its answer; and the bytes.
+    // The chunk's header, the offer and its answer, and the bytes.
     assert_eq!((sender.lent_messages, sender.lent_bytes), (1, bytes.len() as u64));
     assert!(sender.messages <= 3 && target.messages <= 2, "{sender:?}, {target:?}");
     assert!(sender.copied_bytes + target.copied_bytes < 256, "{sender:?}, {target:?}");
-    // As a GPU takes it that reads into page-locked memory.
+    // As a GPU receives it that reads into page-locked memory.
     let [sender, target] = transfer(&bytes, 2 * MIB);
     println!("in pieces: {sender:?}, {target:?}");
     assert_eq!((sender.lent_messages, sender.lent_bytes), (21, bytes.len() as u64));
@@ -81,7 +81,7 @@ fn a_small_transfer_does_not_block_and_is_copied_once_on_each_side() {
     assert!(sender.copied_bytes <= bytes.len() as u64 + 64 && target.copied_bytes <= bytes.len() as u64 + 64);
 }
 
-/// Memory that stands for a device's: a thread has to be in the right context to name it.
+/// Returns memory that stands for a device's. A thread must enter its context to use it.
 fn native(memory: &mut [u8], entered: fn(usize) -> bool) -> NativeRange {
     let context = NativeContext::new(77, entered);
     NativeRange { address: memory.as_mut_ptr().expose_provenance() as u64, len: memory.len(), context }
@@ -102,12 +102,12 @@ fn bytes_of_a_devices_own_memory_are_lent_where_mpi_reaches_it_and_nowhere_else(
         scope.spawn(|| {
             near.send(b"few").unwrap();
             sends.send(Source::Device(bytes)).unwrap();
-            // What the host has lent may go into the device's memory, too, and the other way round.
+            // Bytes that the host exposes may go into device memory, and the other way round.
             near.send_in_place(&[9; MIB]).unwrap();
             sends.send(Source::Device(bytes.part(0, MIB).unwrap())).unwrap();
             near.finish().unwrap();
         });
-        // What was written is read by the host, all of it before what was lent.
+        // The host reads the written bytes, all of them before the exposed ones.
         assert_eq!(receives.receive(room).unwrap(), None);
         let mut few = [0; 2];
         far.read_exact(&mut few).unwrap();
@@ -142,7 +142,7 @@ fn a_transfer_out_of_a_devices_memory_into_another_is_one_message_of_its_bytes()
         let room = native(&mut all, |_| true);
         assert!(incoming.fills_native());
         assert_eq!(incoming.fill_native(room).unwrap(), room.len);
-        // There is no more.
+        // No bytes are left.
         assert!(incoming.fill_native(room).is_err());
         taken.send(all).unwrap();
     };
@@ -159,7 +159,7 @@ fn a_transfer_out_of_a_devices_memory_into_another_is_one_message_of_its_bytes()
     assert_eq!((sender.lent_messages, sender.lent_bytes), (1, bytes.len() as u64));
     assert!(sender.messages <= 4 && target.messages <= 3, "{sender:?}, {target:?}");
     assert!(sender.copied_bytes + target.copied_bytes < 256, "{sender:?}, {target:?}");
-    // Few bytes are not worth asking for.
+    // For few bytes a request is not worthwhile.
     for (bytes, is_lent) in [(1000, false), (64 << 10, false), ((64 << 10) + 1, true)] {
         let outgoing = outbox.begin(TransferId(8), bytes).unwrap();
         assert_eq!(outgoing.sends_native(), is_lent, "{bytes} bytes");
@@ -188,7 +188,7 @@ fn waits_for_exposed_bytes_end_with_either_end_of_the_lane() {
         });
         assert!(near.send(b"x").is_err() && start.elapsed() < SOON / 2);
     }
-    // A reader that is in the middle of what is lent.
+    // The lane ends in the middle of the reader's exposed bytes.
     let (_ranks, near, far) = lane();
     let bytes = pattern(MIB, 1);
     std::thread::scope(|scope| {
@@ -210,7 +210,7 @@ fn the_end_of_the_world_gives_back_what_was_lent() {
             let lends = scope.spawn(|| near.send_in_place(&bytes));
             std::thread::sleep(SHORT);
             ranks[stops].stop();
-            // The other rank hears of nothing: MPI ends it, as a rule.
+            // The other rank gets no notice: usually MPI ends it.
             ranks[1 - stops].stop();
             assert!(lends.join().unwrap().is_err());
             assert!(matches!(far.read(&mut [0; 8]), Ok(0) | Err(_)));
@@ -218,7 +218,7 @@ fn the_end_of_the_world_gives_back_what_was_lent() {
     }
 }
 
-/// Many transfers at once, more than there are tags: all come.
+/// More concurrent transfers than tags: all arrive.
 #[test]
 fn more_readers_than_tags_all_get_theirs() {
     let [here, there] = two_ranks();

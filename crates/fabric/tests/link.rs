@@ -1,4 +1,4 @@
-//! What a link must do, over every transport: carry records, transfers and control messages, and lose nothing but itself.
+//! The requirements on a link, over every transport: it carries records, transfers and control messages, or is lost as a whole.
 
 mod common;
 
@@ -19,7 +19,7 @@ const T: TransferId = TransferId(1);
 const LARGE: usize = 64 << 20;
 const LANES: [Purpose; 4] = [Purpose::Command, Purpose::Bulk, Purpose::Bulk, Purpose::Control];
 
-/// One process's end, with a thread for each lane as programs and executors have them.
+/// One process's end, with a thread for each lane, as in programs and executors.
 struct End {
     link: Arc<Link>,
     exchange: Arc<Exchange>,
@@ -27,7 +27,7 @@ struct End {
     commands: Mutex<mpsc::Receiver<u64>>,
 }
 
-/// What every user of a link does when a reader has ended.
+/// Ends a link as every user of one does when a reader has ended.
 fn lose(link: &Link, exchange: &Arc<Exchange>) {
     let error = Error::new(ErrorCode::DeviceUnavailable, "the link is lost");
     link.close(&error);
@@ -35,7 +35,7 @@ fn lose(link: &Link, exchange: &Arc<Exchange>) {
     exchange.peer_lost(link.peer());
 }
 
-/// Gives the tickets of commands to `to` until the lane ends.
+/// Sends the tickets of commands to `to` until the lane ends.
 fn read_commands(link: &Link, to: &mpsc::Sender<u64>) {
     let lane = link.records().unwrap();
     let mut reader = FrameReader::default();
@@ -84,7 +84,7 @@ impl End {
         self.link.push(&self.exchange, T, len as u64).unwrap()
     }
 
-    /// Takes a transfer; what has come, and what says that it has landed.
+    /// Receives a transfer. Returns its bytes, and the object to report their landing.
     fn expect(&self, len: usize) -> mpsc::Receiver<(Vec<u8>, Ending)> {
         let (to, came) = mpsc::channel();
         let starter = move |incoming: accord_fabric::transfer::IncomingTransfer| {
@@ -101,7 +101,7 @@ impl End {
         came
     }
 
-    /// All threads have ended.
+    /// Waits until all threads have ended.
     fn wait(self) {
         for reader in self.readers {
             reader.join().unwrap();
@@ -109,7 +109,7 @@ impl End {
     }
 }
 
-/// Both ends, and the lanes between them.
+/// Returns both ends, and the lanes between them.
 fn two(transport: Transport) -> (End, End, Vec<SharedLane>) {
     let lanes: Vec<_> = LANES.iter().map(|&purpose| (purpose, ends(transport))).collect();
     for (_, (near, far)) in &lanes {
@@ -189,7 +189,7 @@ fn a_second_command_lane_and_a_late_lane_are_ended() {
     }
 }
 
-/// What one side is at when the link is cut: it calls the function when nothing before that can fail, and waits. Each ends, and says so as an error.
+/// The state of one side when the link is cut. The function calls its last argument once only the cut can end it, and must then return an error.
 type Condition = (&'static str, fn(&End, &End, &dyn Fn()) -> Result<()>);
 
 fn failed(what: &str) -> Result<()> {
@@ -208,7 +208,7 @@ const STATES: &[Condition] = &[
         pushing.drain(b"abcd")
     }),
     ("pushes bytes that are not read", |near, far, waits| {
-        // Only its first bytes fit.
+        // Only the first bytes fit.
         let (hold, held) = mpsc::channel();
         let keep = Box::new(move |incoming| drop(hold.send(incoming)));
         far.exchange.expect(T, far.link.peer(), LARGE as u64, keep, DirectWays::default()).unwrap();
@@ -245,19 +245,19 @@ const STATES: &[Condition] = &[
         waits();
         pushing.drain(b"half")?;
         let (all, ending) = match came.recv_timeout(SOON) {
-            // The link was cut before the first bytes came.
+            // The link was cut before the first bytes arrived.
             Err(mpsc::RecvTimeoutError::Disconnected) => return failed("it is not coming"),
             came => came.unwrap(),
         };
         assert_ne!(all, b"halfhalf");
-        // Landing is reported to a target that is gone.
+        // Reports the landing to a target that is gone.
         ending.landed(Ok(()));
         drop(pushing);
         failed("half of it came")
     }),
 ];
 
-/// The side that cuts, and the lane that is cut.
+/// The side that cuts the link, and the lane that is cut.
 const CUTS: [&str; 4] = ["this side ends it", "the other side ends it", "its command lane ends", "a bulk lane ends"];
 
 #[test]

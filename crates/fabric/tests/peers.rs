@@ -1,4 +1,4 @@
-//! A peer in a process of its own that is killed, or stopped: over every transport between processes.
+//! A peer in a process of its own that is killed or stopped, over every transport between processes.
 
 mod common;
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const BETWEEN_PROCESSES: [Transport; 3] = [Transport::Shm, Transport::Tcp, Transport::Tls];
 
-/// What the other process is at.
+/// The state of the other process.
 const STATES: [&str; 5] = ["reads", "writes", "answers", "counts", "holds"];
 
 #[test]
@@ -45,7 +45,7 @@ fn peer_process() {
             loop {
                 match lane.read(&mut bytes) {
                     Ok(came @ 1..) => all += came as u64,
-                    // It was stopped meanwhile.
+                    // The process was stopped meanwhile.
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     _ => break,
                 }
@@ -125,11 +125,11 @@ fn a_killed_peer_is_noticed_in_every_state() {
     }
 }
 
-/// A process that was started here, and is killed at the end whatever happens.
+/// A child process, which is killed at the end in any case.
 struct Stopping(Child);
 
 impl Stopping {
-    /// Returns when it has stopped.
+    /// Stops the process, and returns once it has stopped.
     fn stop(&self) {
         let process = Pid::from_child(&self.0);
         kill_process(process, Signal::STOP).unwrap();
@@ -149,8 +149,8 @@ impl Drop for Stopping {
     }
 }
 
-/// Half open: the peer's system answers, and the peer does nothing. Waits end by their limits, no bytes are lost
-/// meanwhile, and the lane can be given up.
+/// A half-open connection: the peer's system answers, but the peer does nothing. Waits end by their limits, no bytes are
+/// lost meanwhile, and the lane can be given up.
 #[test]
 fn a_stopped_peer_blocks_no_thread_beyond_its_limit_and_loses_no_bytes() {
     for transport in BETWEEN_PROCESSES {
@@ -161,7 +161,7 @@ fn a_stopped_peer_blocks_no_thread_beyond_its_limit_and_loses_no_bytes() {
         lane.limit(Some(SHORT)).unwrap();
         assert_eq!(lane.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
         assert_eq!(lane.try_read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
-        // It takes nothing: what has no room is not written, and the writer is told.
+        // The peer reads nothing: bytes without space are not written, and the writer gets an error.
         let (piece, mut written) = ([1; 64 << 10], 0);
         let full = loop {
             match lane.write(&[IoSlice::new(&piece)]) {
@@ -173,12 +173,12 @@ fn a_stopped_peer_blocks_no_thread_beyond_its_limit_and_loses_no_bytes() {
         assert_eq!(full, ErrorKind::WouldBlock);
         child.go_on();
         lane.limit(Some(SOON)).unwrap();
-        // Some of the piece may be on its way: who was told that there is no room offers the same bytes again.
+        // Some of the piece may be in flight, so that the writer repeats it after the error.
         lane.send(&piece).unwrap();
         lane.finish().unwrap();
         assert_eq!(read(&*lane, 8, 8), ((written + piece.len()) as u64).to_le_bytes());
         drop((lane, child));
-        // Its waiters are woken by their own side alone.
+        // Only this side's own shutdown wakes its waiters.
         let (lane, child) = peer(transport, "holds");
         let child = Stopping(child);
         child.stop();

@@ -1,4 +1,4 @@
-//! Transfers whose target posts room for them: they come as one message, and whatever becomes of them nothing is written where it does not belong.
+//! Transfers whose target posts a receive. The bytes arrive as one message, and in no case is any other memory written.
 
 mod common;
 
@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 const LEN: usize = 1 << 20;
 const PUSHER: PeerId = PeerId::from_raw(1);
 const TARGET: PeerId = PeerId::from_raw(2);
-/// More than can be posted at one time.
+/// More than can be posted at once.
 const MANY: u64 = 70;
 
-/// Memory that stands for a device's.
+/// Returns memory that stands for a device's.
 fn native(memory: &mut [u8]) -> NativeRange {
     let context = NativeContext::new(77, |_| true);
     NativeRange { address: memory.as_mut_ptr().expose_provenance() as u64, len: memory.len(), context }
@@ -47,7 +47,7 @@ impl RoomPlace for RoomOfTest {
     }
 }
 
-/// Two ranks whose exchanges have a peer lane between them, as executors do.
+/// Two ranks whose exchanges have a peer lane between them, as executors have.
 struct Two {
     ranks: [MpiFabric; 2],
     pusher: Arc<Exchange>,
@@ -58,7 +58,7 @@ struct Two {
     near: SharedLane,
     far: SharedLane,
     threads: Vec<JoinHandle<()>>,
-    /// Transfers that began to come over the lane.
+    /// Number of transfers that have begun to arrive over the lane.
     by_lane: Arc<AtomicUsize>,
 }
 
@@ -70,7 +70,7 @@ impl Two {
         two
     }
 
-    /// The outbox has no lane yet, and no rank's MPI reaches devices' memory.
+    /// Creates ranks without a lane in the outbox, and without MPI support for device memory.
     fn without_lanes() -> Self {
         let ranks = two_ranks();
         let near = ranks[0].connect(1).unwrap();
@@ -105,17 +105,17 @@ impl Two {
         }
     }
 
-    /// Has the target wait for a transfer into `room`. `begun` counts those whose bytes begin to come over the lane.
+    /// Makes the target expect a transfer into `room`. `begun` counts those that begin to arrive over the lane.
     fn expect(&self, transfer: u64, room: NativeRange) {
         self.expect_with(transfer, room, ());
     }
 
-    /// The same; `held` goes when it is known that nothing comes over the lane.
+    /// Expects as [`Two::expect`]. `held` is dropped once no byte can arrive over the lane.
     fn expect_with(&self, transfer: u64, room: NativeRange, held: impl Send + 'static) {
         self.expect_where(transfer, room, held, true);
     }
 
-    /// The same; whether nothing else writes there when the room is posted.
+    /// Expects as [`Two::expect_with`]. `is_free`: whether no other operation writes to the memory when the receive is posted.
     fn expect_where(&self, transfer: u64, room: NativeRange, held: impl Send + 'static, is_free: bool) {
         let by_lane = self.by_lane.clone();
         let starter: Starter = Box::new(move |incoming| {
@@ -139,7 +139,7 @@ impl Two {
         self.pusher.push(TransferId(transfer), TARGET, len as u64, self.outbox.clone()).unwrap()
     }
 
-    /// A transfer for which there is room, whose bytes have still to go.
+    /// Starts a transfer with a posted receive, whose bytes are not sent yet.
     fn begun(&self, transfer: u64, room: NativeRange) -> Pushing {
         let mut pushing = self.push(transfer, room.len);
         self.expect(transfer, room);
@@ -147,7 +147,7 @@ impl Two {
         pushing
     }
 
-    /// The whole of a transfer out of a device's own memory.
+    /// Copies from device memory, from start to end.
     fn copy(&self, transfer: u64, bytes: NativeRange, room: NativeRange) -> Result<(), accord_types::Error> {
         let mut pushing = self.push(transfer, bytes.len);
         self.expect(transfer, room);
@@ -156,7 +156,7 @@ impl Two {
         pushing.finish()
     }
 
-    /// As [`Two::copy`], and blocks until the target's threads have recorded the end too: the pusher learns of it before they do.
+    /// Copies as [`Two::copy`], and blocks until the target's threads have recorded the end, of which the pusher learns first.
     fn copy_and_settle(&self, transfer: u64, bytes: NativeRange, room: NativeRange) {
         let (posted, withdrawn) = mpsc::channel::<()>();
         let mut pushing = self.push(transfer, bytes.len);
@@ -164,7 +164,7 @@ impl Two {
         assert!(pushing.drains_native().unwrap());
         pushing.drain_native(bytes).unwrap();
         pushing.finish().unwrap();
-        // The starter owns the sender; it is dropped once the inbox no longer expects the transfer.
+        // The starter owns the sender, and is dropped once the inbox no longer expects the transfer.
         assert!(withdrawn.recv().is_err());
     }
 
@@ -193,14 +193,14 @@ fn a_transfer_takes_three_messages_and_no_copies() {
     assert!(to == from);
     let messages = |rank: usize| after[rank].messages - before[rank].messages;
     let lent = |rank: usize| after[rank].lent_messages - before[rank].lent_messages;
-    // The bytes one way; that they may come, and have come, the other way.
+    // The bytes one way; the permission to send and their landing the other way.
     assert_eq!([messages(0), lent(0), messages(1), lent(1)], [0, 1, 2, 0]);
     let copied: u64 = (0..2).map(|rank| after[rank].copied_bytes - before[rank].copied_bytes).sum();
     assert!(copied <= 4 * 32, "{copied}");
     assert_eq!((two.by_lane(), two.inbox.len()), (0, 0));
 }
 
-/// Blocks the thread that drops it.
+/// Blocks the thread that drops the value.
 struct Holds(mpsc::Receiver<()>);
 
 impl Drop for Holds {
@@ -209,7 +209,7 @@ impl Drop for Holds {
     }
 }
 
-/// The thread that owns MPI says it itself: that is one thread, one lane and one reader less on the way.
+/// The thread that owns MPI reports the landing: that saves one thread, one lane and one reader.
 #[test]
 fn a_pusher_knows_what_has_landed_before_its_targets_threads_do() {
     let two = Two::new();
@@ -222,7 +222,7 @@ fn a_pusher_knows_what_has_landed_before_its_targets_threads_do() {
     pushing.drain_native(bytes).unwrap();
     pushing.finish().unwrap();
     assert!(to == from);
-    // Its receive is over, though the owner was not notified yet.
+    // The receive is over, though its owner was not notified yet.
     assert!(two.begun(2, room).goes_beside());
     go.send(()).unwrap();
 }
@@ -240,7 +240,7 @@ fn pushes_whose_receives_do_not_overlap_are_in_flight_together() {
     assert!(first.drains_native().unwrap() && first.goes_beside());
     let [mut second, mut third] = [(2, LEN), (3, LEN / 2)].map(|(transfer, at)| two.begun(transfer, half(room, at)));
     assert!(second.goes_beside() && !third.goes_beside());
-    // Several are on their way before any of them is waited for.
+    // Several are in flight before the first wait.
     first.drain_native(half(bytes, 0)).unwrap();
     second.drain_native(half(bytes, LEN)).unwrap();
     second.finish().unwrap();
@@ -282,12 +282,12 @@ fn unused_receives_are_withdrawn() {
         let mut pushing = two.push(transfer, LEN);
         two.expect(transfer, room);
         match transfer % 3 {
-            // Out of memory that MPI does not reach.
+            // From memory that MPI does not support.
             0 => {
                 pushing.drain(&from).unwrap();
                 pushing.finish().unwrap();
             }
-            // In parts, for which the room is not.
+            // In parts, which do not fit the receive.
             1 => {
                 assert!(pushing.drains_native().unwrap());
                 for half in [bytes.part(0, LEN / 2), bytes.part(LEN / 2, LEN / 2)] {
@@ -320,7 +320,7 @@ fn whose_mpi_does_not_reach_devices_memory_uses_the_lane_though_there_is_room() 
         let mut pushing = two.push(transfer, LEN);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // The pusher asks before there is a lane, which alone could tell.
+                // The pusher's question precedes the lane, which decides it.
                 std::thread::sleep(Duration::from_millis(50));
                 if transfer == 1 {
                     two.outbox.add(two.near.clone());
@@ -357,7 +357,7 @@ fn where_something_else_is_still_written_there_is_no_room() {
     let (bytes, room) = (native(&mut from), native(&mut to));
     let [at, behind] =
         [0, LEN as u64].map(|from| AddressRange { start: DevicePtr(room.address + from), len: LEN as u64 });
-    // As often as there is room, which comes back.
+    // As often as there are tags, which are reused.
     for transfer in 0..MANY {
         let mut pushing = two.push(transfer, LEN);
         two.expect_where(transfer, room, (), false);
@@ -381,7 +381,7 @@ fn when_there_is_no_room_left_transfers_go_over_the_lane() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
     let (bytes, room) = (native(&mut from), native(&mut to));
-    // Their pushers are not there yet.
+    // Their pushers have not begun yet.
     (0..MANY).for_each(|transfer| two.expect(transfer, room));
     two.copy(MANY, bytes, room).unwrap();
     assert_eq!(two.by_lane(), 1);
@@ -403,7 +403,7 @@ fn a_device_that_ends_meanwhile_is_not_written_to_and_its_pusher_hears_of_it() {
     let error = pushing.finish().unwrap_err();
     assert!(error.to_string().contains("shut down before its bytes came"), "{error}");
     assert!(to == vec![0; LEN]);
-    // Nothing of it is posted any more: what comes takes the lane, and finds what a device's end leaves.
+    // No receive is posted any more: the bytes use the lane, and find a device that has ended.
     two.copy(2, bytes, room).unwrap();
     assert_eq!(two.by_lane(), 1);
     assert!(to == vec![0; LEN]);
@@ -416,7 +416,7 @@ fn when_the_session_ends_nothing_is_written_any_more() {
     let (bytes, room) = (native(&mut from), native(&mut to));
     let mut pushing = two.begun(1, room);
     two.target.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceUnavailable, "the session is over"));
-    // It is in flight when its receive is abandoned.
+    // The message is in flight when its receive is abandoned.
     pushing.drain_native(bytes).unwrap();
     let (told, tells) = mpsc::channel();
     let ends = spawn(move || told.send(pushing.finish().is_err()).unwrap());

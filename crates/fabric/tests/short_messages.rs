@@ -1,4 +1,4 @@
-//! Short messages over MPI's lanes, which go beside the lanes' table: in their order among long and lent ones, with ends that are seen, and counted.
+//! Short messages over MPI's lanes, which bypass the lanes' table: they stay in order among long and exposed ones, and are counted.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{SOON, pattern};
 use std::io::{ErrorKind, IoSlice};
 use std::time::Instant;
 
-/// Two ranks, and both ends of a lane that the first has opened.
+/// Returns two ranks, and both ends of a lane that the first has opened.
 fn lane() -> ([MpiFabric; 2], SharedLane, SharedLane) {
     let [here, there] = two_ranks();
     let near = here.connect(1).unwrap();
@@ -17,7 +17,7 @@ fn lane() -> ([MpiFabric; 2], SharedLane, SharedLane) {
     ([here, there], near, far)
 }
 
-/// The next number of a sequence that looks like none.
+/// Returns the next pseudo-random number.
 fn next(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) as usize
@@ -49,7 +49,7 @@ fn bytes_keep_their_order_whatever_is_short_or_long_or_lent() {
                     } else {
                         near.send(part).unwrap();
                     }
-                    // The reader is before or behind, by turns.
+                    // Alternates between a reader that is ahead and one that is late.
                     if next(&mut seed).is_multiple_of(8) {
                         std::thread::sleep(std::time::Duration::from_micros(next(&mut seed) as u64 % 300));
                     }
@@ -105,9 +105,9 @@ fn short_messages_go_beside_the_table_and_long_ones_by_it() {
     let far = answers.join().unwrap();
     let (here_now, there_now) = (here.counts(), there.counts());
     for (now, before) in [(here_now, before.0), (there_now, before.1)] {
-        // One that comes while the one before is read lies in the table; there are none here.
+        // A message that arrives while the previous one is read would use the table; there are none here.
         assert_eq!(now.handed - before.handed, TIMES, "{now:?}");
-        // A message each, and what says that the peer may go on.
+        // One message each, and the credit of the peer.
         assert!(now.messages - before.messages < TIMES + TIMES / 100, "{now:?}");
     }
     near.send(&[1; 10_000]).unwrap();

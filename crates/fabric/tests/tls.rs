@@ -1,5 +1,5 @@
-//! TLS lanes against a man in the middle: it can read nothing, any change ends the lane, and bytes that are not TLS are
-//! refused.
+//! TLS lanes against a man in the middle. He can read no plaintext, any change ends the lane, and bytes that are not TLS
+//! are refused.
 
 mod common;
 
@@ -10,14 +10,14 @@ use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What is done to each record of one direction on its way.
+/// A change to each record of one direction.
 type Tamper = Box<dyn FnMut(&mut Vec<u8>) + Send>;
 
 fn untouched() -> Tamper {
     Box::new(|_| {})
 }
 
-/// Two connections through a man in the middle, which may tamper with both directions: to the server, and back.
+/// Returns two connections through a man in the middle: to the server, and back. He may change both directions.
 fn between(mut there: Tamper, mut back: Tamper) -> (SharedLane, SharedLane) {
     let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
     let (outer, inner) = (listen(), listen());
@@ -42,10 +42,10 @@ fn between(mut there: Tamper, mut back: Tamper) -> (SharedLane, SharedLane) {
     (client, server)
 }
 
-/// Reads one record of TLS, or what is left of the stream if that is less; `None` at its end. TCP may deliver several records at once.
+/// Reads one TLS record, or the rest of the stream if that is less. Returns `None` at the end. TCP may deliver several records at once.
 fn record(from: &mut TcpStream) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    // An error ends the stream, as its end does.
+    // An error ends the stream, like its end.
     let _ = Read::by_ref(from).take(5).read_to_end(&mut bytes);
     if let [.., high, low] = bytes[..]
         && bytes.len() == 5
@@ -69,7 +69,7 @@ fn shake((near, far): (SharedLane, SharedLane), limit: Duration) -> Ends {
     (near, far)
 }
 
-/// Does something to the byte with this number of a direction.
+/// Applies `how` to the byte with this number in a direction.
 fn change(at: usize, how: impl Fn(u8) -> u8 + Send + 'static) -> Tamper {
     let mut seen = 0;
     Box::new(move |piece| {
@@ -80,7 +80,7 @@ fn change(at: usize, how: impl Fn(u8) -> u8 + Send + 'static) -> Tamper {
     })
 }
 
-/// Lets so many bytes through, and nothing more.
+/// Passes so many bytes, and no more.
 fn cut(at: usize) -> Tamper {
     let mut seen = 0;
     Box::new(move |piece| {
@@ -96,13 +96,13 @@ fn counted() -> (Tamper, std::sync::Arc<std::sync::Mutex<Vec<u8>>>) {
     (Box::new(move |piece| kept.lock().unwrap().extend_from_slice(piece)), all)
 }
 
-/// Bytes by which two recorded sessions may differ in length: signatures have leading zeros or none.
+/// Bytes by which two recorded sessions may differ in length, because signatures may have leading zeros.
 const ENDS_DIFFER: usize = 16;
-/// Bytes of a record besides what it carries: header, type, tag.
+/// Bytes of a record besides its contents: header, type, tag.
 const RECORD_MORE: usize = 5 + 1 + 16;
-/// Bytes of a direction's first record that are its header and that of the message in it.
+/// Bytes of the two headers at the start of a direction: the record's and its message's.
 const HEADERS: usize = 5 + 4;
-/// From one byte that is tried to the next.
+/// Distance between two tested bytes.
 const STEP: usize = 37;
 
 const SECRET: &[u8] = b"a secret that is said three times: a secret, a secret";
@@ -128,18 +128,18 @@ fn who_reads_the_network_learns_nothing() {
     }
 }
 
-/// Bytes of a recorded session, by direction: the handshake, a message, its answer.
+/// Returns the lengths of a recorded session, by direction: the handshake, a message, its answer.
 fn recorded() -> (usize, usize) {
     let (there, heard_there) = counted();
     let (back, heard_back) = counted();
     let (near, far) = shake(between(there, back), SOON);
-    // What is said at the end does not count.
+    // Bytes sent at the end do not count.
     let (near, far) = (near.unwrap(), far.unwrap());
     assert!(exchange(&*near, &*far));
     (heard_there.lock().unwrap().len(), heard_back.lock().unwrap().len())
 }
 
-/// A message and its answer; whether both arrived as they were sent.
+/// Exchanges a message and its answer. Returns whether both arrived unchanged.
 fn exchange(near: &dyn Lane, far: &dyn Lane) -> bool {
     let mut came = vec![0; SECRET.len()];
     let there = near.send(SECRET).is_ok() && far.read_exact(&mut came).is_ok();
@@ -157,7 +157,7 @@ fn exchange(near: &dyn Lane, far: &dyn Lane) -> bool {
 #[test]
 fn each_changed_byte_ends_the_lane_and_none_is_believed() {
     let (there, back) = recorded();
-    // All of them take minutes: headers always, some others in this run, others in the next.
+    // Testing all bytes takes minutes: headers are always tested, and other bytes vary by run.
     let begin = HEADERS + std::process::id() as usize % STEP;
     for at in (0..HEADERS).chain((begin..there).step_by(STEP)) {
         let limit = Duration::from_millis(500);

@@ -1,27 +1,27 @@
 //! Commands of a command lane, and the credit that bounds them.
 //!
 //! A record has a fixed size and holds numbers only; bytes and text are the frame's payload. Devices are named by their
-//! ordinal on the executor's node. Nothing here is trusted: the executor checks devices, addresses and lengths against
-//! what it owns.
+//! ordinal on the executor's node. The executor trusts no field: it checks devices, addresses and lengths against what
+//! it owns.
 
 use crate::peer::PeerId;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// Most bytes of commands that a program may have in flight.
 pub const CREDIT_WINDOW: u64 = 1 << 20;
-/// An executor returns credit in steps of at least this many bytes.
+/// Least bytes of credit that an executor returns at once.
 pub const CREDIT_STEP: u64 = CREDIT_WINDOW / 8;
 
 /// Most bytes of unfinished operations that a program may have in the queues of one stream, each counted by
-/// [`operation_cost`]. So an executor that reads commands need never wait for a stream, and commands for other queues
-/// go on.
+/// [`operation_cost`]. With this bound an executor that reads commands never waits for a stream, and other queues
+/// continue.
 pub const STREAM_WINDOW: u64 = 512 << 10;
-/// An executor returns a stream's credit in steps of at least this many bytes.
+/// Least bytes of a stream's credit that an executor returns at once.
 pub const STREAM_STEP: u64 = STREAM_WINDOW / 4;
-/// Most unfinished copies between devices of different processes that a program may have an executor push, and as many
-/// that it may have it expect. This bounds the state at both ends; further copies block.
+/// Most unfinished copies between devices of different processes that an executor pushes for a program, and as many that
+/// it expects. This bounds the state at both ends; further copies block.
 pub const EXCHANGE_WINDOW: u32 = 16 << 10;
-/// An executor reports copies that are over in steps of at least this many.
+/// Least finished copies that an executor reports at once.
 pub const EXCHANGE_STEP: u32 = EXCHANGE_WINDOW / 8;
 /// The cost of the smallest operation.
 const OPERATION_COST_MIN: u64 = 1 << 10;
@@ -31,31 +31,31 @@ pub fn operation_cost(frame: usize) -> u64 {
     (frame as u64).max(OPERATION_COST_MIN)
 }
 
-/// A program's command to an executor. Operations that name a queue are numbered there, from 1.
+/// A program's command to an executor. Operations of one queue are numbered from 1.
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// The first command. Payload: the program, see [`super::encode_program`].
     Start {
-        /// Sends a reply.
+        /// The ticket of the reply.
         ticket: u64,
-        /// Report every launch and copy.
+        /// Whether every launch and copy is reported.
         trace: bool,
-        /// See [`crate::ProgramSpec`].
+        /// See [`crate::ProgramSpec::emulate_nvidia`].
         emulate_nvidia: bool,
     },
-    /// Starts a device whose memory is in this range, which no other device of the session uses. Without a length it
-    /// may be anywhere. Reply: first address and length of its range.
+    /// Starts a device whose memory is in this range, which no other device of the session uses. With length 0 the executor
+    /// chooses the range. Reply: first address and length of the range.
     Open { device: u32, ticket: u64, start: u64, len: u64 },
     /// Ends a device. Reply: no value.
     Close { device: u32, ticket: u64 },
-    /// Maps memory at a range. With a ticket there is a reply, and a failure concerns this range only; with ticket 0
-    /// there is none, and a failure is the device's.
+    /// Maps memory at a range. With a ticket the executor replies, and a failure concerns this range only. With ticket 0 it
+    /// does not reply, and a failure is the device's.
     Map { device: u32, ticket: u64, start: u64, len: u64 },
     /// Operation: frees memory.
     Unmap { device: u32, queue: u32, start: u64, len: u64 },
-    /// Operation: writes the payload.
+    /// Operation: writes the payload to `dst`.
     Store { device: u32, queue: u32, dst: u64 },
-    /// Operation: takes a transfer's bytes from a bulk lane.
+    /// Operation: receives a transfer from a bulk lane.
     CopyIn {
         device: u32,
         queue: u32,
@@ -69,9 +69,9 @@ pub enum Command {
     CopyOut { device: u32, queue: u32, src: u64, len: u64, transfer: u64 },
     /// Operation: copies within the device.
     Copy { device: u32, queue: u32, dst: u64, src: u64, len: u64 },
-    /// A piece of GPU code, whose whole encoding is `len` bytes. Pieces are in order, one image after the other, and
-    /// before the device that runs the image is opened, or before its first function or variable is named. Payload: the
-    /// bytes from `offset`.
+    /// A piece of GPU code whose whole encoding has `len` bytes. Payload: the bytes from `offset`. Pieces come in order, one
+    /// image after the other. An image precedes the opening of a device that runs it, or the naming of its first function
+    /// or variable.
     Image { offset: u64, len: u64 },
     /// Names a function for later launches. Payload: its texts, see [`super::encode_function`].
     Function { device: u32, function: u32, offset: u64, executable: bool },
@@ -89,9 +89,9 @@ pub enum Command {
     },
     /// Reply: address of a global variable. Payload: its texts, see [`super::encode_global`].
     Global { device: u32, ticket: u64, offset: u64, len: u64, executable: bool },
-    /// Operation: waits for another queue of the device.
+    /// Operation: waits for operation `seq` of another queue of the device.
     WaitQueue { device: u32, queue: u32, other: u32, seq: u64 },
-    /// Reply once all positions in the payload are reached.
+    /// Replies once all positions in the payload are reached.
     Wait { ticket: u64 },
     /// Reply: whether all positions in the payload are reached.
     Test { ticket: u64 },
@@ -101,18 +101,18 @@ pub enum Command {
     Clock { ticket: u64 },
     /// Reply: no value; its payload holds [`crate::stats::Counters`].
     Stats { ticket: u64 },
-    /// Operation: sends bytes to another device of the session once the target is ready, and is done when they have
-    /// landed. Payload: [`crate::route::Directions`]; empty for the program.
+    /// Operation: sends bytes to another device of the session once the target is ready. It is done once they have landed.
+    /// Payload: [`crate::route::Directions`]; empty if the target is the program.
     Push { device: u32, queue: u32, src: u64, len: u64, transfer: u64, to: PeerId },
-    /// Takes a pushed transfer once the synchronous queue has reached `seq`.
+    /// Receives a pushed transfer once the device's synchronous queue has reached `seq`.
     Expect { device: u32, dst: u64, len: u64, transfer: u64, from: PeerId, seq: u64 },
-    /// Operation of the source: copies to another device of the same executor, in the order of [`Command::Push`] and
-    /// [`Command::Expect`] with the target's synchronous queue at `seq`.
+    /// Operation of the source: copies to another device of the same executor. It is ordered after `seq` of the target's
+    /// synchronous queue, as a [`Command::Push`] with a [`Command::Expect`] is.
     Relay { device: u32, queue: u32, src: u64, target: u32, dst: u64, len: u64, seq: u64 },
 }
 
 impl Command {
-    /// Returns the device and the queue of an operation.
+    /// Returns the device and the queue of an operation, or `None` for other commands.
     pub fn operation(&self) -> Option<(u32, u32)> {
         match *self {
             Self::Unmap { device, queue, .. }

@@ -10,31 +10,32 @@ pub enum Event {
     /// Answers the command with this ticket.
     Reply {
         ticket: u64,
-        /// As the command says.
+        /// The first number of the command's reply.
         value: u64,
-        /// As the command says.
+        /// The second number of the command's reply.
         extra: u64,
     },
-    /// The command with this ticket failed. Payload: the error.
+    /// Reports that the command with this ticket failed. Payload: the error.
     ReplyFailed { ticket: u64, failure: Failure },
-    /// A queue failed and skips its remaining operations. Payload: the error.
+    /// Reports that a queue failed and skips its remaining operations. Payload: the error.
     Failed { device: u32, queue: u32, failure: Failure },
-    /// This many more bytes of commands may be sent.
+    /// Permits this many more bytes of commands.
     Credit { bytes: u64 },
-    /// This many bytes of a queue's operations are done, see [`super::STREAM_WINDOW`].
+    /// Reports that this many bytes of a queue's operations are done, see [`super::STREAM_WINDOW`].
     Done { device: u32, queue: u32, bytes: u64 },
-    /// This many pushed copies, and expected ones, are over, see [`super::EXCHANGE_WINDOW`].
+    /// Reports that this many pushed and expected copies are over, see [`super::EXCHANGE_WINDOW`].
     Exchanged { pushes: u32, expects: u32 },
-    /// The payload is the whole of a small [`super::Command::CopyOut`].
+    /// Answers a small [`super::Command::CopyOut`]. Payload: all its bytes.
     Data { transfer: u64 },
-    /// A worker wrote the payload to its descriptor 1 or 2.
+    /// Passes on the payload, which a worker wrote to its descriptor 1 or 2.
     Output { descriptor: u32 },
-    /// The lane on which the executor pushes to another one has ended, or never existed. Its transfers have failed,
-    /// which later events report; copies that the program issues from now on name the next lane, see
+    /// Reports that the lane on which the executor pushes to another one has ended, or could not be opened. Later events
+    /// report its transfers as failed. Copies that the program issues from now on name the next lane, see
     /// [`PeerId::on_lane`].
     PeerLost { peer: PeerId },
-    /// Spans of a traced program, see [`super::encode_span`].
+    /// Carries spans of a traced program, see [`super::encode_span`].
     Spans,
-    /// The executor is about to end, as its agent demands. Payload: the reason, see [`crate::ending::ExecutorEnding`].
+    /// Announces that the executor is about to end, as its agent demands. Payload: the reason, see
+    /// [`crate::ending::ExecutorEnding`].
     Ending,
 }

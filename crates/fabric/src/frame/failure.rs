@@ -12,13 +12,13 @@ const NO_QUEUE: u32 = 0xffff_fff1;
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
     code: u16,
-    /// As [`Error::is_lane_end`].
+    /// [`Error::is_lane_end`] of the error.
     lane_ended: bool,
     queue: u32,
 }
 
 impl Failure {
-    /// The record of an error with this wire number and no queue.
+    /// Returns the record of an error with this wire number and no queue.
     pub fn new(code: u16) -> Self {
         Self { code, lane_ended: false, queue: NO_QUEUE }
     }
@@ -53,7 +53,7 @@ pub fn encode_error(error: &Error, text: &mut Vec<u8>) -> Failure {
     Failure { code: error.code().to_wire(), lane_ended: error.is_lane_end(), queue }
 }
 
-/// Returns the error of a record and its payload. Whatever the peer sent yields some error.
+/// Returns the error of a record and its payload. Malformed bytes yield an error too.
 pub fn decode_error(failure: Failure, text: &[u8]) -> Error {
     let mut parts = text
         .split(|&byte| byte == 0)

@@ -23,7 +23,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Encodes it for a payload.
+    /// Encodes the position for a payload.
     pub fn encode(self) -> [u8; POSITION_LEN] {
         let mut bytes = [0; POSITION_LEN];
         bytes[..4].copy_from_slice(&self.device.to_le_bytes());
@@ -65,7 +65,7 @@ fn encode_strings<'a>(payload: &mut Vec<u8>, strings: impl IntoIterator<Item = &
 /// Returns the texts in a payload.
 ///
 /// # Errors
-/// Returns `acc_error_implementation_defined` if they are cut short, too many or not UTF-8.
+/// Returns `acc_error_implementation_defined` if the texts are cut short, too many or not UTF-8.
 fn decode_strings(mut payload: &[u8]) -> Result<Vec<String>> {
     let mut strings = Vec::new();
     while !payload.is_empty() {
@@ -87,7 +87,7 @@ pub fn encode_function(payload: &mut Vec<u8>, spec: &FunctionSpec) {
     encode_strings(payload, [&*spec.object.path, &*spec.object.build_id, &*spec.name, &*image]);
 }
 
-/// Decodes the payload of [`super::Command::Function`]; numbers and flags are the record's.
+/// Decodes the payload of [`super::Command::Function`]; the record holds numbers and flags.
 ///
 /// # Errors
 /// Returns `acc_error_implementation_defined` if texts are missing or malformed.
@@ -104,7 +104,7 @@ pub fn encode_global(payload: &mut Vec<u8>, spec: &GlobalSpec) {
     encode_strings(payload, [&*spec.object.path, &*spec.object.build_id, &*image]);
 }
 
-/// Decodes the payload of [`super::Command::Global`]; numbers and flags are the record's.
+/// Decodes the payload of [`super::Command::Global`]; the record holds numbers and flags.
 ///
 /// # Errors
 /// Returns `acc_error_implementation_defined` if texts are missing or malformed.
@@ -148,7 +148,7 @@ pub fn encode_program(payload: &mut Vec<u8>, program: &ProgramSpec) {
     encode_strings(payload, fixed.into_iter().chain(&program.env).map(String::as_str));
 }
 
-/// Decodes the payload of [`super::Command::Start`]; numbers and flags are the record's.
+/// Decodes the payload of [`super::Command::Start`]; the record holds numbers and flags.
 ///
 /// # Errors
 /// Returns `acc_error_implementation_defined` if texts are missing or malformed.
@@ -180,7 +180,7 @@ pub struct SpanRecord {
     pub bytes: u64,
     /// Start in the node's clock, in nanoseconds.
     pub start_ns: u64,
-    /// End, likewise.
+    /// End in the node's clock, in nanoseconds.
     pub end_ns: u64,
 }
 
@@ -204,7 +204,7 @@ pub fn encode_span(payload: &mut Vec<u8>, span: &Span) {
 /// Returns the spans in a payload.
 ///
 /// # Errors
-/// Returns `acc_error_implementation_defined` if one is cut short or of an unknown kind.
+/// Returns `acc_error_implementation_defined` if a span is cut short or of an unknown kind.
 pub fn decode_spans(mut payload: &[u8]) -> Result<Vec<SpanRecord>> {
     let mut spans = Vec::new();
     while !payload.is_empty() {

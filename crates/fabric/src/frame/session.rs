@@ -1,5 +1,5 @@
-//! Messages between a program and the coordinator's session endpoint as bytes: little-endian numbers, and texts and
-//! lists that follow their length.
+//! Messages between a program and the coordinator's session endpoint, as bytes. Numbers are little-endian; texts and
+//! lists follow their length.
 
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, REQUEST_TEXT_MAX, WORDS_MAX, cut};
 use accord_types::{
@@ -15,7 +15,7 @@ pub const REQUEST_MAX: usize = 64 << 10;
 pub const REPLY_MAX: usize = 8 << 20;
 /// Most devices of a lease.
 pub const DEVICES_MAX: usize = 1 << 16;
-/// Most processors of a device's worker.
+/// Most processors that a device's worker runs on.
 pub const PROCESSORS_MAX: usize = 8_192;
 
 /// Most devices whose use one message reports.
@@ -28,32 +28,32 @@ const USE_LEAST: usize = 33;
 pub enum Message {
     /// Program: open a session.
     Open(SessionRequest),
-    /// Program: continue this session, which it had on an earlier connection.
+    /// Program: continue this session after its earlier connection was lost.
     Attach(Claim),
     /// A command: hold a job with these devices, for as long as the connection lasts.
     Hold(SessionRequest),
     /// Program: this device number is now in use.
     Uses(u32),
-    /// Program: may it use this device number? Answered by [`Message::UseAnswered`].
+    /// Program: may this program use the device number? Answered by [`Message::UseAnswered`].
     MayUse(u32),
     /// Coordinator: the program may use the device number, or an error.
     UseAnswered {
         /// The device number.
         device: u32,
-        /// The reason why it may not.
+        /// The reason why the program may not use it.
         error: Option<Error>,
     },
-    /// Program: what it did so far on devices that it drives itself.
+    /// Program: its use so far of devices that it drives itself.
     Used(Vec<(DeviceId, DeviceUse)>),
     /// Coordinator: the session is open.
     Granted(Lease),
-    /// Coordinator: the request waits. Sent again when that changes.
+    /// Coordinator: the request waits. The coordinator repeats the message when its content changes.
     Queued(QueuedJob),
     /// Coordinator: the job has its devices.
     Held(HeldJob),
-    /// Coordinator: the program has its session back.
+    /// Coordinator: the program may continue its session.
     Attached,
-    /// Coordinator: there is no session.
+    /// Coordinator: the request is refused, or the session no longer exists.
     Refused(Error),
     /// Coordinator: the devices of a node are lost.
     NodeLost {
@@ -69,14 +69,14 @@ pub enum Message {
         /// Its name.
         name: String,
     },
-    /// Coordinator: the session's executor on a node has ended, though the coordinator did not ask for it.
+    /// Coordinator: the session's executor on a node has ended unexpectedly.
     ExecutorEnded {
         /// The node.
         node: NodeId,
         /// The agent's description of the cause.
         why: String,
     },
-    /// Coordinator: for the program's standard error.
+    /// Coordinator: a text for the program's standard error.
     Warning(String),
     /// Coordinator: the session was ended; the reason, and a remedy after a semicolon.
     Ended(String),
@@ -87,7 +87,7 @@ pub enum Message {
 pub struct Claim {
     /// The session.
     pub session: SessionId,
-    /// Its key, which proves that the claim is the session's.
+    /// The session's key, which authenticates the claim.
     pub key: SessionKey,
     /// The request that opened the session.
     pub request: SessionRequest,
@@ -332,8 +332,7 @@ impl Writer {
             OrderPolicy::Global => 1,
             OrderPolicy::Rank => 2,
         });
-        // The end of a message. A program that requests nothing here leaves it out, as programs of the previous release
-        // do.
+        // A program that requests neither omits the end of the message, as programs of the previous release do.
         if request.devices.is_some() || request.job.is_some() {
             self.text(request.devices.as_deref().unwrap_or_default(), REQUEST_TEXT_MAX);
             self.option(request.job.as_ref(), Self::token);
@@ -447,8 +446,8 @@ impl<'a> Reader<'a> {
         if self.flag()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// Reads a list whose elements take at least `least` bytes each, so that an announced length never reserves more
-    /// memory than was sent.
+    /// Reads a list whose elements take at least `least` bytes each. So a declared length never reserves more memory than
+    /// was sent.
     fn list<T>(&mut self, max: usize, least: usize, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let length = self.length()?;
         if length > max {
@@ -683,7 +682,7 @@ mod tests {
             devices: None,
             job: None,
         };
-        // Writers cut, so that each message comes back shorter.
+        // Writers cut long texts, so that each message decodes to shorter ones.
         let mut wide = lease(1);
         wide.devices[0].info.name = long(NAME_MAX + 1);
         wide.devices[0].address = long(ADDRESS_MAX + 1);
@@ -700,7 +699,7 @@ mod tests {
             let (kind, body) = split(&bytes);
             assert!(decode(kind, body).unwrap() != message && body.len() < 3 * WORDS_MAX, "{kind}");
         }
-        // Readers refuse.
+        // Readers refuse long texts.
         let texts = |first: usize, second: usize| {
             let mut out = Writer(Vec::new());
             out.text(&long(first), first);

@@ -26,7 +26,7 @@ pub const RECORD_LEN: usize = 64;
 pub const PAYLOAD_MAX: usize = 64 << 10;
 /// Most bytes of a frame.
 pub const FRAME_MAX: usize = HEADER_LEN + RECORD_LEN + PAYLOAD_MAX;
-/// Bytes that a reader buffers: several frames arrive with one read.
+/// Bytes that a reader buffers, so that one read returns several frames.
 const BUFFER_LEN: usize = 2 * FRAME_MAX;
 
 const _: () = assert!(size_of::<Header>() == HEADER_LEN);
@@ -88,17 +88,17 @@ impl Header {
 
 /// A record that a command lane carries in one direction.
 pub trait Record: Copy + Archive {
-    /// The record's number in headers.
+    /// The number of the record's kind in headers.
     const KIND: u8;
 
     /// Writes the record into `bytes`.
     fn encode(&self, bytes: &mut Aligned);
 
-    /// Decodes and checks the record in `bytes`; `None` if it is invalid.
+    /// Decodes and checks the record in `bytes`. Returns `None` if it is invalid.
     fn decode(bytes: &Aligned) -> Option<Self>;
 }
 
-/// Space for a record, with a record's alignment.
+/// Space for one record, aligned for it.
 #[repr(C, align(16))]
 pub struct Aligned([u8; RECORD_LEN]);
 
@@ -109,7 +109,7 @@ macro_rules! record {
 
             fn encode(&self, bytes: &mut Aligned) {
                 let mut writer = Buffer::from(&mut bytes.0[..]);
-                // The space is large enough (asserted above), so that this can't fail.
+                // This can't fail: the space is large enough, as asserted above.
                 let _ = rkyv::api::serialize_using::<_, Failure>(self, &mut writer);
             }
 
@@ -167,10 +167,10 @@ pub fn put<R: Record>(out: &mut Vec<u8>, record: &R, payload: &[&[u8]]) -> Resul
     Ok(length)
 }
 
-/// Takes frames from a stream, several with one read. Buffers at most [`BUFFER_LEN`] bytes.
+/// Splits a byte stream into frames, several per read. Buffers at most [`BUFFER_LEN`] bytes.
 pub struct FrameReader {
     buffer: Box<[u8]>,
-    /// The bytes read and not yet taken.
+    /// Start of the bytes that were read and not yet returned.
     start: usize,
     end: usize,
 }
@@ -192,7 +192,7 @@ impl Default for FrameReader {
 }
 
 impl FrameReader {
-    /// Returns the next frame, if it is complete.
+    /// Returns the next frame, or `None` if it is incomplete.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the bytes are not a frame with a valid record.
@@ -218,8 +218,8 @@ impl FrameReader {
         Ok(Some(Frame { record, payload: &self.buffer[at..at + header.payload as usize], length }))
     }
 
-    /// Reads once by `read`, which fills the given buffer and returns how many bytes it has read. Returns `false` at
-    /// the lane's end.
+    /// Calls `read` once, which fills the given buffer and returns how many bytes it has read. Returns `false` at the lane's
+    /// end.
     ///
     /// # Errors
     /// Returns the error of `read`; the reader is unchanged then.

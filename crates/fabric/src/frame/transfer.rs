@@ -1,17 +1,17 @@
-//! Chunks: a header of 32 bytes and the bytes. Length (u64), kind (u8, then 7 bytes of 0), transfer (u64), offset in the
-//! transfer (u64); all little-endian.
+//! Chunks: a header of 32 bytes, then the bytes. The header is length (u64), kind (u8, then 7 bytes of 0), transfer (u64)
+//! and offset in the transfer (u64), all little-endian.
 
 use accord_types::{Error, ErrorCode, Result, TransferId};
 
-/// Most bytes of one chunk that a lane takes in.
+/// Most bytes of one chunk that a lane buffers.
 pub const CHUNK_MAX: usize = 1 << 20;
-/// Most bytes of one chunk, where its bytes are lent to a lane.
+/// Most bytes of one chunk that a lane sends from the sender's memory.
 pub const LENT_MAX: usize = 1 << 30;
 /// Longest text of an error on a lane.
 pub const TEXT_MAX: usize = 16 << 10;
 /// Longest memory handle that a target may offer with [`ChunkKind::Ready`].
 pub const HANDLE_MAX: usize = 64 << 10;
-/// Longest list of devices of [`ChunkKind::Ask`] and [`ChunkKind::Alive`]: 256 of them.
+/// Longest list of devices of [`ChunkKind::Ask`] and [`ChunkKind::Alive`], in bytes: 256 devices.
 pub const DEVICES_BYTES_MAX: usize = 256 * 12;
 /// Bytes of a chunk's header.
 pub const HEADER_LEN: usize = 32;
@@ -22,25 +22,25 @@ pub const HEADER_LEN: usize = 32;
 pub enum ChunkKind {
     /// Bytes of the transfer.
     Data = 1,
-    /// No more bytes will come: the sender failed, or has put them there another way.
+    /// Ends the transfer early: the sender failed, or has moved the bytes another way.
     Abort = 2,
-    /// The bytes may come (a word, against the direction of the bytes, like all below). What follows is where to, for a
-    /// sender that reaches the target's memory.
+    /// Permits the sender to send. Like all kinds below it goes against the direction of the bytes. The bytes that follow
+    /// locate the target's memory, for a sender that can access it.
     Ready = 3,
-    /// The transfer has landed.
+    /// Reports that the transfer has landed.
     Landed = 4,
-    /// Instead of that it is ready: the transfer can't be taken. The bytes are the error.
+    /// Refuses the transfer, in place of [`ChunkKind::Ready`]. The bytes are the error.
     Refused = 5,
-    /// A program that waits asks whether its executor lives. The bytes are the ordinals (u32) of devices that it gives up.
+    /// Asks the executor whether it lives, for a program that waits. The bytes are the ordinals (u32) of devices that the program gives up.
     Ask = 6,
-    /// The executor does. The bytes are its devices: ordinal (u32), and how often its worker's heart has beaten (u64).
+    /// Answers [`ChunkKind::Ask`]. The bytes are the executor's devices: ordinal (u32) and the count of its worker's heartbeats (u64).
     Alive = 7,
-    /// A program has lost another executor, or given it up: in the transfer's place is its [`crate::peer::PeerId`], the bytes are the error.
+    /// Reports that a program has lost another executor, or given it up. The transfer's field holds its [`crate::peer::PeerId`]; the bytes are the error.
     Lost = 8,
-    /// The bytes of a transfer that might come did not land: the bytes are the error.
+    /// Reports that a permitted transfer did not land. The bytes are the error.
     Failed = 9,
-    /// As [`ChunkKind::Ready`], with room that is posted for the transfer as one message: its number is in the place of the offset. The sender uses
-    /// that, or a lane.
+    /// As [`ChunkKind::Ready`], with a receive that is posted for the whole transfer as one message. The offset's field holds the receive's number. The
+    /// sender uses that receive, or a lane.
     Room = 10,
 }
 
@@ -71,7 +71,7 @@ impl Chunk {
     /// Decodes the output of [`Chunk::encode`].
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if it is none, or announces more than its kind may have.
+    /// Returns `acc_error_device_unavailable` if the header is malformed, or its length exceeds that of its kind.
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self> {
         let number = |at: usize| {
             let mut out = [0; 8];

@@ -1,4 +1,4 @@
-//! What a server says in a handshake.
+//! A server's messages in a handshake.
 
 use super::hello::{MAGIC, NONCE_LEN, VERSION};
 use crate::key::MAC_LEN;
@@ -11,12 +11,12 @@ pub(super) const CHALLENGE_LEN: usize = NONCE_LEN + MAC_LEN;
 /// Longest text of a refusal.
 pub(super) const REFUSAL_MAX: usize = 1024;
 
-/// Verdicts of an answer: it goes on; it does not; it does not at this time. Others are refusals too.
+/// Verdicts of an answer: accepted, refused, or refused for now. All other values are refusals too.
 pub(super) const WELCOME: u16 = 0;
 pub(super) const REFUSED: u16 = 1;
 pub(super) const REFUSED_FOR_NOW: u16 = 2;
 
-/// The beginning of an answer, after which so many bytes follow.
+/// Returns the beginning of an answer, after which `length` bytes follow.
 pub(super) fn answer(verdict: u16, length: usize) -> [u8; ANSWER_LEN] {
     let mut bytes = [0; ANSWER_LEN];
     bytes[..8].copy_from_slice(&MAGIC);
@@ -26,7 +26,7 @@ pub(super) fn answer(verdict: u16, length: usize) -> [u8; ANSWER_LEN] {
     bytes
 }
 
-/// Tells a client why it is turned away, and whether to come again.
+/// Returns the answer that gives a client the reason of its refusal, and whether to try again.
 pub(crate) fn refusal(error: &Error) -> Vec<u8> {
     let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
     let text = format!("{}{remedy}", error.cause());

@@ -1,4 +1,4 @@
-//! How a client introduces itself.
+//! A client's first message.
 
 use super::io;
 use crate::peer::PeerId;
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 /// First bytes of every connection; no HTTP/2 preface begins so.
 pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
-/// Version of everything that is said on a connection. It goes up with every change of a byte or of its meaning, once a release:
+/// Version of all bytes on a connection. It goes up with every change of a byte or of its meaning, once a release:
 /// docs/reference/protocol.md.
 pub const VERSION: u32 = 2;
 /// Bytes of a [`Hello`] on the wire.
 pub const HELLO_LEN: usize = 68;
 
-/// The same of its beginning, which no version changes: magic and version.
+/// Bytes of the beginning of a [`Hello`], which no version changes: magic and version.
 pub(super) const HELLO_BEGINNING_LEN: usize = 12;
 
 pub(super) const NONCE_LEN: usize = 32;
-/// Offset of the byte that says what follows the handshake.
+/// Offset of the byte that tells whether TLS follows the handshake.
 const SECURE_AT: usize = 13;
-/// Offset of the node that it is for.
+/// Offset of the addressed node's number.
 const TO_AT: usize = 28;
-/// Offset of the lane's number among those that the two have had.
+/// Offset of the lane's number, see [`PeerId::lane`].
 const LANE_AT: usize = 32;
-/// Offset of the nonce, its last part.
+/// Offset of the nonce, the last part.
 const NONCE_AT: usize = HELLO_LEN - NONCE_LEN;
-/// The number for any node that gets it.
+/// The node number that addresses whichever node is connected.
 const ANY_NODE: u32 = u32::MAX;
 
 /// The purpose of a connection.
@@ -42,18 +42,18 @@ pub enum Purpose {
     Session = 4,
     /// Control messages about transfers between a program and an executor.
     Control = 5,
-    /// A measurement of the path between two agents, which has the place of a session.
+    /// A measurement of the path between two agents. Its number is in the session's field.
     Measure = 6,
-    /// Claims of a program that drives its own node's devices on these devices' memory, which the agent counts.
+    /// A program that drives its own node's devices and claims their memory at the agent.
     Memory = 7,
-    /// A program that drives its own node's devices itself, at the node's agent. The lane carries nothing, and lasts as long as the program drives them.
+    /// A program that drives its own node's devices, at the node's agent. The lane carries no bytes, and lasts as long as the program drives them.
     Driver = 8,
 }
 
-/// The limit for peers that always read at once. After a cut of 2 s TCP's next try comes after 3 s at most.
+/// The limit for peers that always read at once. After an interruption of 2 s TCP retransmits after 3 s at most.
 const READ_AT_ONCE: Duration = Duration::from_secs(6);
-/// The limit for executors, which read at once too, but may be stopped for as long as programs bear it (30 s if nothing
-/// else is set).
+/// The limit for executors, which also read at once but may be stopped for as long as programs tolerate (30 s by
+/// default).
 const READ_BY_EXECUTORS: Duration = Duration::from_secs(40);
 
 impl Purpose {
@@ -71,8 +71,8 @@ impl Purpose {
         })
     }
 
-    /// Returns how long bytes of one side may stay unread on such a lane; `None`: for ever. Programs may sit in a
-    /// debugger, and executors behind a full stream.
+    /// Returns how long bytes may stay unread on such a lane, or `None` for no limit. A program may be stopped in a debugger,
+    /// and an executor may wait for a full stream.
     pub fn unread_max(self) -> Option<Duration> {
         match self {
             Self::Session | Self::Measure => Some(READ_AT_ONCE),
@@ -81,7 +81,7 @@ impl Purpose {
         }
     }
 
-    /// Whether a program waits for what comes, mostly: not for chunks of transfers, for which its engines and threads wait.
+    /// Whether a program usually waits for the bytes of such a lane. Engines and threads wait for chunks of transfers instead.
     pub(crate) fn is_waited_for(self) -> bool {
         matches!(self, Self::Command | Self::Peer | Self::Control)
     }
@@ -98,30 +98,30 @@ impl Purpose {
 /// The first message of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// Its protocol version: [`VERSION`].
+    /// The client's protocol version: [`VERSION`].
     pub version: u32,
     /// The purpose of the connection.
     pub purpose: Purpose,
-    /// The session that it belongs to; 0 at the session endpoint.
+    /// The session of the connection; 0 at the session endpoint.
     pub session: SessionId,
-    /// Number among the session's lanes of its kind, from 0. Of a command lane and a peer lane the number of the executor that
-    /// it is for, see [`PeerId::incarnation`].
+    /// The number among the session's lanes of its kind, from 0. For command and peer lanes it is the addressed executor's number, see
+    /// [`PeerId::incarnation`].
     pub index: u16,
-    /// The connecting process; of a peer lane with its number, see [`PeerId::on_lane`].
+    /// The connecting process; for a peer lane with the lane's number, see [`PeerId::on_lane`].
     pub from: PeerId,
-    /// The node of the executor that it is for; `None`: any node that takes it.
+    /// The node of the addressed executor; `None`: whichever node is connected.
     pub to: Option<NodeId>,
-    /// TLS follows the handshake.
+    /// Whether TLS follows the handshake.
     pub secure: bool,
 }
 
 impl Hello {
-    /// A hello in this program's version.
+    /// Creates a hello in this program's version.
     pub fn new(purpose: Purpose, session: SessionId, index: u16, from: PeerId) -> Self {
         Self { version: VERSION, purpose, session, index, from, to: None, secure: false }
     }
 
-    /// The hello as bytes, with what makes it one of a kind.
+    /// Encodes the hello with `nonce`, which makes it unique.
     pub fn encode(&self, nonce: &[u8; NONCE_LEN]) -> [u8; HELLO_LEN] {
         let mut bytes = [0; HELLO_LEN];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -140,7 +140,7 @@ impl Hello {
     /// Decodes the output of [`Hello::encode`].
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if it is none, or of another version.
+    /// Returns `acc_error_device_unavailable` if the bytes are malformed, or of another version.
     pub fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Self> {
         let version = u32::from_le_bytes(io::take(bytes, 8));
         if bytes[..8] != MAGIC {

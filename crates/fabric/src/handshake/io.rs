@@ -1,18 +1,18 @@
-//! Exact reads and writes that end at a deadline, however slowly the peer dribbles.
+//! Exact reads and writes that end at a deadline, however slowly the peer sends.
 
 use crate::transport::Lane;
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
-/// Longest that a refused client is listened to, so that it can read why.
+/// The longest wait for a refused client to close the connection, so that it can read the reason.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// The time when a handshake must be over.
+/// The time by which a handshake must be over.
 #[derive(Clone, Copy)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// Returns the deadline after this time.
+    /// Returns the deadline `timeout` from now.
     pub fn after(timeout: Duration) -> Self {
         Self(Instant::now() + timeout)
     }
@@ -20,7 +20,7 @@ impl Deadline {
     /// Returns the time left from now.
     ///
     /// # Errors
-    /// Returns an error if it is over.
+    /// Returns an error if the deadline has passed.
     pub(crate) fn left(self) -> io::Result<Duration> {
         match self.0.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
@@ -57,7 +57,7 @@ pub(crate) fn write(lane: &dyn Lane, mut bytes: &[u8], deadline: Deadline) -> io
     Ok(())
 }
 
-/// Ends the connection so that what was written arrives: unread input would reset it.
+/// Closes the connection so that written bytes arrive: unread input would reset it.
 pub(crate) fn close_gently(lane: &dyn Lane, deadline: Deadline) {
     let end = Deadline(deadline.0.min(Instant::now() + LINGER));
     if lane.finish().is_err() {
@@ -76,7 +76,7 @@ fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// The `N` bytes at `at`, which must be there.
+/// Returns the `N` bytes at `at`, which must exist.
 pub(crate) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);

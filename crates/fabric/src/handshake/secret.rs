@@ -1,5 +1,5 @@
-//! TLS after a handshake. Its keys follow from what the handshake has proven: the session's key, the whole of the hello
-//! and both nonces. So the TLS peer has the session's key, and an attacker in between can join no two handshakes.
+//! TLS after a handshake. Its keys are derived from what the handshake proved: the session's key, the whole hello and both
+//! nonces. So the TLS peer has the session's key, and an attacker in between can't splice two handshakes.
 
 use super::hello::{HELLO_LEN, Hello, NONCE_LEN, unavailable};
 use super::io;
@@ -11,10 +11,9 @@ use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 use std::time::Duration;
 
-/// The name of lanes in their TLS. Its number is the handshake's.
+/// The ALPN protocol name of lanes. Its number is the handshake's version.
 const PROTOCOL: &str = "accord-lane/2";
-/// The default limit on the peer's answer. The peer may be a process that is just being started, on a machine that is
-/// busy.
+/// The default limit on the peer's answer. The peer may be a process that is just starting, on a busy machine.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const LANE: &[u8] = b"accord lane";
 const CLIENT: &[u8] = b"accord lane client";
@@ -25,7 +24,7 @@ const SERVER: &[u8] = b"accord lane server";
 pub struct LaneSecret([u8; MAC_LEN]);
 
 impl LaneSecret {
-    /// Derives the secret of the lane with this hello, to which this nonce was answered.
+    /// Derives the secret of the lane with this hello and the nonce of the server's answer.
     pub(super) fn new(key: &Key, hello: &[u8], nonce: &[u8]) -> Self {
         Self(key.prove(&[LANE, hello, nonce]))
     }
@@ -35,7 +34,7 @@ impl LaneSecret {
         Ok(LaneSeeds { client: key.prove(&[CLIENT]), server: key.prove(&[SERVER]) })
     }
 
-    /// Goes on as the client within `limit`, with `server`, by which it is known in messages.
+    /// Starts TLS as the client within `limit`. Messages name the peer `server`.
     pub(super) fn connect(&self, lane: SharedLane, server: &str, limit: Duration) -> Result<SharedLane> {
         let broken = |error: std::io::Error| explain::broken(&error, server);
         let config = self.seeds()?.to_connect(PROTOCOL.as_bytes())?;
@@ -63,22 +62,22 @@ impl fmt::Debug for LaneSecret {
 pub struct Introduced {
     /// Its hello.
     pub hello: Hello,
-    /// There is one if TLS follows.
+    /// The lane's secret, if TLS follows.
     pub(crate) secret: Option<LaneSecret>,
 }
 
 impl From<Hello> for Introduced {
-    /// Introduces a lane that comes from this machine, without a handshake.
+    /// Introduces a lane of a process of this machine that needs no handshake.
     fn from(hello: Hello) -> Self {
         Self { hello, secret: None }
     }
 }
 
 impl Introduced {
-    /// The lane to go on with, through TLS if the hello has said so. It waits for the client, for some seconds at most.
+    /// Returns the lane to continue with, through TLS if the hello announced it. Waits for the client, for some seconds at most.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable`, with the reason, if the client does not follow, or is another one.
+    /// Returns `acc_error_device_unavailable`, with the reason, if the client does not start TLS or is not the one that was introduced.
     pub fn secure(&self, lane: SharedLane) -> Result<SharedLane> {
         match (&self.secret, self.hello.secure) {
             (Some(secret), true) => secret.accept(lane),
@@ -87,7 +86,7 @@ impl Introduced {
         }
     }
 
-    /// Encodes it as one message: the secret has the nonce's place.
+    /// Encodes the introduction as one message, with the secret in the nonce's field.
     pub(crate) fn encode(&self) -> [u8; HELLO_LEN] {
         self.hello.encode(self.secret.as_ref().map_or(&[0; NONCE_LEN], |secret| &secret.0))
     }
@@ -100,7 +99,7 @@ impl Introduced {
     }
 }
 
-/// Whether a lane may go on as its hello says: nothing leaves the machine in clear, unless it `may_be_plain`.
+/// Verifies that the hello announces TLS if the lane leaves the machine, unless it `may_be_plain`.
 ///
 /// # Errors
 /// Returns an error with the reason for the client.

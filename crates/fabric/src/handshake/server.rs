@@ -1,5 +1,5 @@
-//! The server's half of a handshake until the client's key is proven, in steps: the client's bytes go in, what to say
-//! to it comes out. The driver that carries them may block for them or do other work meanwhile.
+//! The server's half of a handshake until the client's key is proven, in steps: each consumes the client's bytes and
+//! returns the reply. The driver that carries them may block or do other work meanwhile.
 
 use super::answer::{CHALLENGE_LEN, WELCOME, answer};
 use super::hello::{
@@ -14,7 +14,7 @@ use accord_types::Result;
 pub(super) const CLIENT: &[u8] = b"accord client";
 pub(super) const SERVER: &[u8] = b"accord server";
 
-/// A hello, as far as it has come.
+/// A hello that may be incomplete.
 #[derive(Clone, Debug)]
 pub(crate) struct Greeting {
     bytes: [u8; HELLO_LEN],
@@ -28,17 +28,17 @@ impl Default for Greeting {
 }
 
 impl Greeting {
-    /// Returns the buffer for the next bytes. Magic and version come first: another version's hello may be shorter than
-    /// ours.
+    /// Returns the buffer for the next bytes. It ends after magic and version first, because another version's hello may be
+    /// shorter than this one's.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let end = if self.has_begun() { HELLO_LEN } else { HELLO_BEGINNING_LEN };
         &mut self.bytes[self.come..end]
     }
 
-    /// Records that so many bytes have come there. Returns the hello once it is whole.
+    /// Records that so many bytes were read into [`Self::room`]. Returns the hello once it is complete.
     ///
     /// # Errors
-    /// Returns an error if it is none, or of another version.
+    /// Returns an error if the bytes are no hello, or one of another version.
     pub(crate) fn take(&mut self, come: usize) -> Result<Option<Hello>> {
         self.come += come.min(self.room().len());
         if !self.has_begun() {
@@ -54,15 +54,15 @@ impl Greeting {
         if self.come < HELLO_LEN { Ok(None) } else { Hello::decode(&self.bytes).map(Some) }
     }
 
-    /// Magic and version have come.
+    /// Whether magic and version are complete.
     pub(crate) fn has_begun(&self) -> bool {
         self.come >= HELLO_BEGINNING_LEN
     }
 
-    /// Has the client prove `key`, which its `hello` says to have; what to say to it.
+    /// Demands that the client prove `key`. Returns the challenge, and the bytes to send to the client.
     ///
     /// # Errors
-    /// Returns an error if the system has no random numbers.
+    /// Returns an error if the system provides no random bytes.
     pub(crate) fn challenge(&self, hello: Hello, key: Key) -> Result<(Challenge, Vec<u8>)> {
         let mut nonce = [0; NONCE_LEN];
         key::fill_random(&mut nonce)?;
@@ -72,7 +72,7 @@ impl Greeting {
     }
 }
 
-/// A client's proof, as far as it has come.
+/// A client's proof that may be incomplete.
 #[derive(Debug)]
 pub(crate) struct Challenge {
     hello: Hello,
@@ -89,10 +89,10 @@ impl Challenge {
         &mut self.proof[self.come..]
     }
 
-    /// Records that so many bytes have come there. Returns the client once the proof is whole.
+    /// Records that so many bytes were read into [`Self::room`]. Returns the client once the proof is complete.
     ///
     /// # Errors
-    /// Returns an error if it proves nothing.
+    /// Returns an error if the proof is wrong.
     pub(crate) fn take(&mut self, come: usize) -> Result<Option<Proven>> {
         self.come += come.min(self.room().len());
         if self.come < MAC_LEN {
@@ -106,10 +106,10 @@ impl Challenge {
     }
 }
 
-/// A client that has proven its key and waits to be welcomed.
+/// A client that has proven its key and waits for the welcome.
 #[derive(Debug)]
 pub struct Proven {
-    /// Its hello.
+    /// The client's hello.
     pub hello: Hello,
     pub(super) secret: Option<LaneSecret>,
 }

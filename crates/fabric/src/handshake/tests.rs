@@ -10,12 +10,12 @@ fn listen() -> Listener {
     Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap()
 }
 
-/// A client that speaks for itself.
+/// Connects a client without a handshake.
 fn raw(addr: &PeerAddress) -> SharedLane {
     transport::connect(&Route::tcp(addr.clone()), "agent", "", SOON, |_| Ok(())).unwrap()
 }
 
-/// Runs `client` against one `accept` with `key`; returns what both got.
+/// Runs `client` against one `accept` with `key`. Returns the results of both.
 fn meet<T: Send>(
     key: &Key,
     timeout: Duration,

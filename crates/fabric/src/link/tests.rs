@@ -2,7 +2,7 @@ use super::*;
 use crate::transport::pair;
 use std::thread;
 
-/// What an executor says that ends.
+/// Returns the bytes of an executor that ends.
 fn reason() -> Vec<u8> {
     let mut text = Vec::new();
     let error =
@@ -13,7 +13,7 @@ fn reason() -> Vec<u8> {
     bytes
 }
 
-/// What is read of these bytes, which come one by one, each after a pause; then the lane ends, if it does.
+/// Returns what is read of these bytes, which are sent singly, each after a pause. The lane ends afterwards if `ends`.
 fn read_of(bytes: Vec<u8>, pause: Duration, ends: bool) -> Option<Error> {
     let (near, far) = pair().unwrap();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -42,7 +42,7 @@ fn a_reason_is_read_however_it_comes() {
         read.to_string().contains("cannot start a thread") && read.remedy_text() == Some("raise the limit"),
         "{read}"
     );
-    // The lane need not end for it.
+    // The lane need not end before the reason is read.
     assert!(read_of(reason(), Duration::ZERO, false).is_some());
 }
 
@@ -54,6 +54,6 @@ fn a_reason_that_does_not_come_whole_is_waited_for_a_moment_only() {
     assert!(read_of(part, Duration::ZERO, false).is_none(), "the rest never comes");
     assert!(read_of(Vec::new(), Duration::ZERO, false).is_none(), "nothing comes");
     assert!(read_of(vec![0xff; 4096], Duration::ZERO, true).is_none(), "it is none");
-    // Each byte alone comes soon enough; a deadline for each read would wait for all of them, which is seconds.
+    // Each byte arrives soon enough alone; a deadline per read would wait for all of them, which takes seconds.
     assert!(read_of(whole, Duration::from_millis(30), true).is_none(), "it dribbles");
 }

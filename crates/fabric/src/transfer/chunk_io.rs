@@ -7,7 +7,7 @@ use accord_types::short_lock::assert_none_held;
 use accord_types::{Error, ErrorCode, NativeRange, Result};
 use std::io::{ErrorKind, IoSlice};
 
-/// Fewer bytes are not sent from an exposed buffer: the extra round trip takes longer than copying them.
+/// Least bytes that are sent from an exposed buffer: for fewer the extra round trip takes longer than a copy.
 pub(crate) const LENT_MIN: usize = 256 << 10;
 
 /// Returns how many of `bytes` are sent over a lane as one chunk.
@@ -19,7 +19,7 @@ fn is_lent(lane: &dyn Lane, bytes: usize) -> bool {
     bytes >= LENT_MIN && lane.moves_in_place()
 }
 
-/// Reads the next header; `None` at the end of the lane.
+/// Reads the next header. Returns `None` at the end of the lane.
 ///
 /// # Errors
 /// Returns `acc_error_device_unavailable` if the lane fails, or its bytes are not a header.
@@ -73,8 +73,8 @@ pub(super) fn write_native_chunk(lane: &dyn Lane, chunk: Chunk, bytes: NativeRan
     begun.and_then(|()| memory?.send(Source::Device(bytes))).map_err(|error| lost(&error))
 }
 
-/// Reads bytes that follow a header into device memory, and returns their number. Returns `None` if the host has to
-/// read the next bytes.
+/// Reads bytes that follow a header into device memory, and returns their number, or `None` if the host has to read the
+/// next bytes.
 ///
 /// # Errors
 /// Returns the errors of [`read_bytes`].
@@ -90,7 +90,7 @@ pub(super) fn broken(cause: &str) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, format!("the peer broke the protocol: {cause}"))
 }
 
-/// The error of a lane that ends within a transfer.
+/// Returns the error of a lane that ends within a transfer.
 pub(super) fn ended() -> Error {
     lost(&ErrorKind::UnexpectedEof.into())
 }

@@ -1,6 +1,6 @@
 //! Transfer control: the messages from a copy's target to its pusher. They are small and rare, and must not wait for
-//! other bytes. So they have a lane to themselves between a program and an executor, and the reverse direction of a
-//! peer lane between executors.
+//! other bytes. So they use a lane of their own between a program and an executor, and the reverse direction of a peer
+//! lane between executors.
 
 use super::chunk_io::{broken, read_bytes, read_chunk, write_chunk};
 use crate::frame;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct RoomWord {
     /// The key that the sender passes to [`crate::transport::RemoteMemory::send_posted`].
     pub number: NonZeroU16,
-    /// Whether it overlaps another posted receive: its bytes must then not be in flight together with those of others.
+    /// Whether the receive overlaps another posted one. Bytes for it must then not be in flight together with bytes for others.
     pub overlaps: bool,
 }
 
@@ -39,41 +39,41 @@ impl RoomWord {
 /// A message about a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlMessage {
-    /// The bytes may be sent, to the memory of this handle if the pusher can import it; see [`super::Export`].
+    /// The bytes may be sent, to the memory of this handle if the pusher can import the handle; see [`super::Export`].
     Ready(TransferId, Vec<u8>),
     /// The bytes may be sent, and a receive is posted for them as one message.
     Room(TransferId, RoomWord),
-    /// The bytes have landed: all later work on that memory finds them.
+    /// The bytes have landed: all later work on that memory sees them.
     Landed(TransferId),
     /// The target can't take the bytes, and they must not be sent.
     Refused(TransferId, Error),
-    /// The bytes were allowed to be sent, and have not landed.
+    /// The bytes were allowed to be sent, and did not land.
     Failed(TransferId, Error),
     /// A waiting program asks whether the executor is alive. It gives up these devices.
     Ask(Vec<u32>),
-    /// The executor is alive; for each device its ordinal and the number of its worker's heartbeats.
+    /// The executor is alive. For each device: its ordinal and the number of its worker's heartbeats.
     Alive(Vec<(u32, u64)>),
-    /// A program has lost this executor, and no transfer shall wait for it.
+    /// A program has lost this executor, and no transfer should wait for it.
     Lost(PeerId, Error),
 }
 
-/// The target's channel to a pusher. Called without locks; must not wait for the pusher.
+/// The target's channel to a pusher. Called without locks. Implementations must not wait for the pusher.
 pub trait TransferControl: Send + Sync {
-    /// Allows the bytes to be sent, to the memory of this handle if the pusher can import it. An empty handle is none.
+    /// Allows the bytes to be sent, to the memory of this handle if the pusher can import it. An empty handle means none.
     fn ready(&self, transfer: TransferId, handle: Vec<u8>);
     /// Posts a receive for a message of the pusher, if the lane reaches device memory.
     fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)>;
     /// Allows the bytes to be sent to a posted receive.
     fn ready_with_room(&self, transfer: TransferId, room: RoomWord);
-    /// Reports that the bytes have landed: all later work on that memory finds them.
+    /// Reports that the bytes have landed: all later work on that memory sees them.
     fn landed(&self, transfer: TransferId);
-    /// Reports that the target can't take the bytes; they must not be sent.
+    /// Reports that the target can't take the bytes, which must not be sent.
     fn refused(&self, transfer: TransferId, error: &Error);
-    /// Reports that the bytes were allowed to be sent, and have not landed.
+    /// Reports that the bytes were allowed to be sent, and did not land.
     fn failed(&self, transfer: TransferId, error: &Error);
 }
 
-/// Sends control messages on a lane, and queues them until there is one.
+/// Sends control messages on a lane. Queues them until a lane is connected.
 pub struct ControlSender {
     /// This side's node, for errors; empty for a program.
     node_name: String,
@@ -103,7 +103,7 @@ impl ControlSender {
         self.write_waiting(state);
     }
 
-    /// Asks whether the executor is alive, unless such a question is still queued.
+    /// Asks whether the executor is alive, unless such a question is already queued.
     pub fn ask(&self, given_up: Vec<u32>) {
         let waits = |message: &ControlMessage| matches!(message, ControlMessage::Ask(_));
         if !given_up.is_empty() || !self.lock().waiting.iter().any(waits) {
@@ -156,7 +156,7 @@ impl ControlSender {
             ControlMessage::Lost(peer, error) => (ChunkKind::Lost, TransferId(peer.raw().into()), self.encode(error)),
         };
         LinkStats::add(&self.stats.command_sent, text.len() as u64);
-        // If the lane has ended, its reader learns it.
+        // If the lane has ended, its reader gets the error.
         let _ = write_chunk(lane, Chunk { kind, transfer, offset, len: text.len() }, &text, &self.stats.stalls);
     }
 
@@ -206,7 +206,7 @@ impl TransferControl for ControlSender {
 /// Passes every control message of a lane to `take`, until the lane ends.
 ///
 /// # Errors
-/// Returns an error if the lane fails or carries something else, and any error of `take`.
+/// Returns an error if the lane fails or carries other messages, and any error of `take`.
 pub fn receive_control(
     lane: &dyn Lane,
     stats: &LinkStats,
@@ -243,7 +243,7 @@ pub fn receive_control(
     Ok(())
 }
 
-/// The transfer of messages that concern none.
+/// The transfer number of messages that concern no transfer.
 const NONE: TransferId = TransferId(0);
 
 fn ordinals(devices: &[u32]) -> Vec<u8> {

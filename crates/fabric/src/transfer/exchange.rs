@@ -21,11 +21,11 @@ use accord_types::{Error, NativeRange, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
 
-/// Starts to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
+/// Starts to receive a transfer's bytes. Runs on the lane's thread and must not wait for the device.
 pub type Starter = Box<dyn FnOnce(IncomingTransfer) + Send>;
 
-/// Returns a handle of the memory that a transfer goes to, for a pusher that may import it; empty if it can't be
-/// exported. At most [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may be sent.
+/// Returns a handle of a transfer's target memory, for a pusher that may import it, or an empty one if the memory can't
+/// be exported. At most [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may be sent.
 pub type Export = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
 /// Called with the numbers of pushed and expected copies that are over. Called without locks.
@@ -38,14 +38,14 @@ pub struct Exchange {
     /// Notified when copies are over.
     over: Condvar,
     tell_over: Option<TellOver>,
-    /// Recent times that targets took until they were ready, or had the bytes.
+    /// Recent times until targets were ready, or had the bytes.
     targets: SharedSpinPolicy,
 }
 
 struct TransferTable {
     core: ExchangeCore<Expected>,
     peers: HashMap<PeerId, Present>,
-    /// Raised when a push may go on: its stream may be blocked on it.
+    /// Raised when a push may continue; its stream may be blocked on it.
     pushing: HashMap<TransferId, Arc<Signal>>,
     /// Receives posted for transfers.
     rooms: HashMap<TransferId, TransferRoom>,
@@ -58,7 +58,7 @@ struct TransferTable {
 pub struct DirectWays {
     /// The memory's handle.
     pub export: Option<Export>,
-    /// The memory itself, for a library that writes there.
+    /// The memory itself, for a library that writes into it.
     pub room: Option<DeviceRoom>,
 }
 
@@ -88,7 +88,7 @@ impl Exchange {
         Arc::default()
     }
 
-    /// Creates an executor's exchange, which reports copies that are over, so that its program may start others.
+    /// Creates an executor's exchange. It reports copies that are over, so that the program may start others.
     pub fn telling(tell_over: TellOver) -> Arc<Self> {
         let core = ExchangeCore::new(Some(EXCHANGE_STEP));
         let state = ShortLock::new(TransferTable { core, ..TransferTable::default() });
@@ -99,7 +99,7 @@ impl Exchange {
         self.state.lock()
     }
 
-    /// Carries out the core's effects. `outbox` leads to the pushed-to peer that they concern, if there is one.
+    /// Carries out the core's effects. `outbox` is that of the pushed-to peer that they concern, if any.
     fn act(self: &Arc<Self>, mut state: ShortGuard<'_, TransferTable>, outbox: Option<&Arc<Outbox>>) {
         let TransferTable { core, peers, pushing, waiting, .. } = &mut *state;
         let mut present = |effect: &ExchangeEffect<_>| match effect {
@@ -162,7 +162,7 @@ impl Exchange {
         }
     }
 
-    /// Blocks until a program's own process has less than [`EXCHANGE_WINDOW`] transfers of a kind. A thread that
+    /// Blocks until a program's own process has fewer than [`EXCHANGE_WINDOW`] transfers of a kind. A thread that
     /// completes transfers must not call it.
     ///
     /// # Errors
@@ -274,7 +274,7 @@ impl Exchange {
         let begun = state.core.begin(transfer, peer, incoming.aborted());
         let room = state.rooms.remove(&transfer);
         self.act(state, None);
-        // The bytes arrive by a lane, or not at all.
+        // The bytes arrive on a lane, or not at all.
         if let Some(room) = room {
             room.withdraw(transfer);
         }
@@ -297,7 +297,7 @@ impl Exchange {
         self.act(state, None);
     }
 
-    /// Ends everything: pushes fail with `error`. When it returns no posted receive is written any more.
+    /// Ends all transfers; pushes fail with `error`. After the return no posted receive is written.
     pub fn close(self: &Arc<Self>, error: &Error) {
         let mut state = self.lock();
         state.core.close(error);
@@ -314,13 +314,13 @@ impl Exchange {
     }
 }
 
-/// Reports to a target that no bytes will be sent on a lane, though it is ready. Blocks until a lane is free.
+/// Reports to a ready target that no bytes will be sent on a lane. Blocks until a lane is free.
 fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
-    // Dropped before its only byte, the transfer is aborted. If that fails the target is gone.
+    // A transfer that is dropped before its only byte is aborted. If that fails the target is gone.
     drop(outbox.begin(transfer, 1));
 }
 
-/// A transfer that arrives, whose bytes go to the device. [`Ending::landed`] has to be called with the outcome.
+/// An arriving transfer, whose bytes go to the device. The caller must call [`Ending::landed`] with the outcome.
 pub struct IncomingTransfer {
     exchange: Arc<Exchange>,
     peer: PeerId,
@@ -358,8 +358,8 @@ impl IncomingTransfer {
 }
 
 impl IncomingBytes {
-    /// Fills `piece` with the next bytes. If the pusher fails, `piece` stays as it is and [`Ending`] reports the
-    /// failure: the stream takes copies from all peers, and must not fail with one of them.
+    /// Fills `piece` with the next bytes. If the pusher fails, `piece` stays unchanged and [`Ending`] reports the failure: the
+    /// stream serves copies from all peers, and must not fail with one of them.
     pub fn fill(&mut self, piece: &mut [u8]) {
         let has_failed = self.failure.lock().is_some();
         if !has_failed && let Err(error) = self.incoming.fill(piece) {
@@ -372,8 +372,8 @@ impl IncomingBytes {
         self.incoming.fills_native()
     }
 
-    /// Receives bytes as [`IncomingBytes::fill`], into device memory. Returns their number; 0 if the host has to read
-    /// the next ones.
+    /// Receives bytes as [`IncomingBytes::fill`], into device memory. Returns their number, or 0 if the host has to read the
+    /// next ones.
     pub fn fill_native(&mut self, room: NativeRange) -> usize {
         if self.failure.lock().is_some() {
             return room.len;
@@ -386,7 +386,7 @@ impl IncomingBytes {
 }
 
 impl Ending {
-    /// Reports that the device has taken the bytes, or has failed.
+    /// Reports that the device has consumed the bytes, or has failed.
     pub fn landed(self, outcome: Result<()>) {
         let failure = self.failure.lock().take();
         let outcome = failure.map_or(outcome, Err);

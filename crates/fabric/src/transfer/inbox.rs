@@ -1,5 +1,5 @@
-//! The receiving side of lanes. A thread per lane reads headers; the receiver of a transfer reads its bytes from the
-//! socket straight to their destination, while the lane's thread waits.
+//! The receiving side of lanes. A thread per lane reads headers. A transfer's receiver reads its bytes from the socket
+//! straight to their destination, while the lane's thread waits.
 
 use super::chunk_io::{broken, ended, read_bytes, read_chunk, read_native};
 use crate::copy_way::CopyWay;
@@ -14,12 +14,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar};
 use std::time::Instant;
 
-/// Most transfers whose bytes are discarded if they arrive. Most never do, as their stream has failed before. Beyond
-/// this the oldest is dropped, and bytes of it break the protocol.
+/// Most transfers whose bytes are discarded if they arrive. Most never do, because their stream has failed before. Beyond
+/// this the oldest is removed, and bytes of it break the protocol.
 const DISCARDED_MAX: usize = 1 << 16;
 
-/// Called with a transfer when its first chunk has arrived, on the lane's thread. It may read the bytes at once, or
-/// pass the transfer to another thread; the lane waits until it is dropped.
+/// Called with a transfer when its first chunk has arrived, on the lane's thread. The callee may read the bytes at once, or
+/// pass the transfer to another thread. The lane waits until the transfer is dropped.
 pub type Receive = Box<dyn FnOnce(Incoming) + Send>;
 
 /// The transfers expected from one peer.
@@ -34,10 +34,10 @@ pub struct Inbox {
 #[derive(Default)]
 struct Posted {
     transfers: HashMap<TransferId, (u64, Receive)>,
-    /// The transfers among them that are discarded: at most [`DISCARDED_MAX`].
+    /// The transfers of `transfers` that are discarded: at most [`DISCARDED_MAX`].
     discarded: BTreeSet<TransferId>,
     closed: bool,
-    /// Lanes that wait for a transfer to be posted.
+    /// Number of lanes that wait for a transfer to be posted.
     waiting: usize,
 }
 
@@ -55,7 +55,7 @@ impl Inbox {
             return;
         }
         state.transfers.insert(transfer, (len, receive));
-        // Notifying costs a system call even without waiters.
+        // Notifying costs a system call even if no thread waits.
         let wake = state.waiting > 0;
         drop(state);
         if wake {
@@ -63,13 +63,13 @@ impl Inbox {
         }
     }
 
-    /// Removes a transfer of which nothing was or will be sent.
+    /// Removes a transfer of which no byte was or will be sent.
     pub fn forget(&self, transfer: TransferId) {
         let mut state = self.lock();
         state.discarded.remove(&transfer);
         let forgotten = state.transfers.remove(&transfer);
         drop(state);
-        // Dropped without the lock, as it may hold the last reference to its device.
+        // Dropped without the lock, because it may hold the last reference to its device.
         drop(forgotten);
     }
 
@@ -95,7 +95,7 @@ impl Inbox {
         drop(no_more);
     }
 
-    /// Ends the waits of lanes; expected transfers are dropped.
+    /// Ends the waits of lanes, and drops expected transfers.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -141,7 +141,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Returns the receiver of a transfer; `None` if the inbox was closed meanwhile.
+    /// Returns the receiver of a transfer, or `None` if the inbox was closed meanwhile.
     fn take(&self, transfer: TransferId) -> Result<Option<(u64, Receive)>> {
         let mut state = self.lock();
         loop {
@@ -177,7 +177,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Takes a header, which has to be this transfer's next.
+    /// Applies a header, which must be the transfer's next.
     fn next(&mut self, chunk: Chunk) -> Result<()> {
         if chunk.transfer != self.transfer || chunk.offset != self.received {
             return Err(broken(&format!("a chunk of transfer {} came within {}", chunk.transfer, self.transfer)));
@@ -195,7 +195,7 @@ impl Progress {
         }
     }
 
-    /// Reads the rest and discards it.
+    /// Reads the rest of the transfer and discards it.
     fn discard(mut self, lane: &dyn Lane, stats: &LinkStats) -> Result<()> {
         let mut waste = Vec::new();
         while self.received < self.len && !self.aborted {
@@ -216,7 +216,7 @@ impl Progress {
     }
 }
 
-/// Returns a lane to its thread.
+/// Gives a lane back to its thread.
 #[derive(Default)]
 struct Loan {
     back: ShortLock<Option<Result<Progress>>>,
@@ -235,7 +235,7 @@ impl Loan {
     }
 }
 
-/// A transfer being received, which has its lane until it is dropped.
+/// A transfer being received. It occupies its lane until it is dropped.
 pub struct Incoming {
     lane: SharedLane,
     loan: Arc<Loan>,
@@ -250,7 +250,7 @@ impl Incoming {
         self.progress.len
     }
 
-    /// Whether the sender has aborted it.
+    /// Whether the sender has aborted the transfer.
     pub fn aborted(&self) -> bool {
         self.progress.aborted
     }
@@ -274,8 +274,8 @@ impl Incoming {
         CopyWay::DeviceMpi.takes_offered(self.progress.len) && self.lane.remote_memory(MemoryKind::Device).is_some()
     }
 
-    /// Reads the next contiguous bytes into device memory, and returns their number; 0 if [`Incoming::fill`] has to
-    /// read them.
+    /// Reads the next contiguous bytes into device memory, and returns their number, or 0 if [`Incoming::fill`] has to read
+    /// them.
     ///
     /// # Errors
     /// Returns the errors of [`Incoming::fill`].
@@ -314,7 +314,7 @@ impl Incoming {
         Ok(n)
     }
 
-    /// Keeps an error for the lane's thread, too.
+    /// Keeps an error for the lane's thread as well.
     fn failing<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.failed.get_or_insert_with(|| error.clone());
@@ -346,7 +346,7 @@ impl Drop for Incoming {
 mod tests {
     use super::*;
 
-    /// A program may shut devices down again and again while their bytes are expected.
+    /// A program may repeatedly shut devices down while their bytes are expected.
     #[test]
     fn discarded_transfers_are_bounded() {
         let inbox = Inbox::new(Arc::default(), false);

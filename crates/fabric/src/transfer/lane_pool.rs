@@ -1,4 +1,4 @@
-//! Which of the lanes to a peer are in use: decisions without I/O.
+//! Tracks which lanes to a peer are in use. Decisions without I/O.
 
 use accord_types::{Error, Result};
 
@@ -15,7 +15,7 @@ impl LanePool {
         self.lent.push(false);
     }
 
-    /// Takes a free lane; `None` if there is none.
+    /// Takes a free lane. Returns `None` if none is free.
     ///
     /// # Errors
     /// Returns the error of [`LanePool::close`].
@@ -30,7 +30,7 @@ impl LanePool {
         Ok(free)
     }
 
-    /// Takes this lane; returns whether it was free.
+    /// Takes this lane if it is free. Returns whether it was.
     ///
     /// # Errors
     /// Returns the errors of [`LanePool::lend`].
@@ -46,7 +46,7 @@ impl LanePool {
         self.lent[lane] = false;
     }
 
-    /// Takes no more lanes, and keeps the first error.
+    /// Refuses further use of lanes, and keeps the first error.
     pub fn close(&mut self, error: &Error) {
         self.closed.get_or_insert_with(|| error.clone());
     }

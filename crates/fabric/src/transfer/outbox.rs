@@ -21,7 +21,7 @@ pub struct Outbox {
     changed: Condvar,
     /// The peer's name in errors.
     peer_name: OnceLock<String>,
-    /// Called at the first loss, before a transfer fails by it.
+    /// Called at the first loss, before a transfer fails because of it.
     told: ShortLock<Option<Box<dyn FnOnce() + Send>>>,
     pub(super) stats: Arc<LinkStats>,
 }
@@ -32,14 +32,14 @@ struct LendableLanes {
     pool: LanePool,
     /// Transfers that wait for a lane.
     waiting: usize,
-    /// Streams with bytes in flight that later ones must not overtake.
+    /// Streams with bytes in flight that their later bytes must not overtake.
     on_way: HashMap<PushingStream, OnWay>,
 }
 
 /// The stream of a device whose bytes are pushed.
 pub type PushingStream = (DeviceId, StreamId);
 
-/// Pushes of a stream that were sent and have not landed.
+/// The pushes of a stream that were sent and have not landed.
 struct OnWay {
     /// The lane that all of them use.
     lane: usize,
@@ -63,12 +63,12 @@ impl Outbox {
         let _ = self.peer_name.set(name);
     }
 
-    /// Calls `told` once a lane has failed, before the transfer fails that has noticed it.
+    /// Registers `told`, which is called once a lane has failed, before the transfer that noticed it fails.
     pub fn tell_loss(&self, told: impl FnOnce() + Send + 'static) {
         *self.told.lock() = Some(Box::new(told));
     }
 
-    /// Calls the callback of [`Outbox::tell_loss`] now, if it was not called before.
+    /// Calls the callback of [`Outbox::tell_loss`], unless it was called before.
     pub fn report_loss(&self) {
         let told = self.told.lock().take();
         if let Some(told) = told {
@@ -76,7 +76,7 @@ impl Outbox {
         }
     }
 
-    /// Returns the error for a lane that fails: the one with which all were closed, if they were.
+    /// Returns the error for a lane that fails: that of [`Outbox::close`], if it was called.
     fn lost(&self, error: Error) -> Error {
         self.report_loss();
         self.closed().unwrap_or_else(|| match self.peer_name.get() {
@@ -113,7 +113,7 @@ impl Outbox {
         !self.lock().pool.is_empty()
     }
 
-    /// Whether a lane may be able to send from device memory: `true` as long as there is none.
+    /// Whether a lane may be able to send from device memory: also `true` before the first lane.
     pub(super) fn may_send_native(&self) -> bool {
         self.lock().lanes.first().is_none_or(|lane| lane.remote_memory(MemoryKind::Device).is_some())
     }
@@ -161,7 +161,7 @@ impl Outbox {
         self.begin_behind(transfer, len, None)
     }
 
-    /// Begins a transfer as [`Outbox::begin`] that must not overtake its stream's bytes [in flight](Outgoing::sent).
+    /// Begins a transfer as [`Outbox::begin`]. It must not overtake its stream's bytes [in flight](Outgoing::sent).
     ///
     /// # Errors
     /// Returns the errors of [`Outbox::begin`].
@@ -207,8 +207,8 @@ impl Outbox {
     }
 }
 
-/// A transfer that was sent and has not landed. Until it is dropped the stream's next transfers use its lane, on which
-/// they can't overtake it.
+/// A transfer that was sent and has not landed. Until it is dropped, the stream's next transfers use its lane, which keeps
+/// their order.
 pub(super) struct Sent {
     outbox: Arc<Outbox>,
     stream: Option<PushingStream>,
@@ -227,7 +227,7 @@ impl Drop for Sent {
     }
 }
 
-/// A transfer being sent, which has its lane until it is dropped. Dropped before its last byte it sends an abort.
+/// A transfer being sent. It occupies its lane until it is dropped. A drop before its last byte sends an abort.
 pub struct Outgoing {
     lane: SharedLane,
     outbox: Arc<Outbox>,
@@ -256,7 +256,7 @@ impl Outgoing {
         self.sent == self.len
     }
 
-    /// Releases the lane, after all bytes were sent.
+    /// Releases the lane after all bytes were sent.
     pub(super) fn sent(self, stream: Option<PushingStream>) -> Sent {
         let outbox = self.outbox.clone();
         if let Some(stream) = stream {
@@ -266,12 +266,12 @@ impl Outgoing {
         Sent { outbox, stream }
     }
 
-    /// Whether [`Outgoing::send_native`] can send the rest, and is the best way to do so.
+    /// Whether [`Outgoing::send_native`] can send the rest, and is the fastest way.
     pub fn sends_native(&self) -> bool {
         CopyWay::DeviceMpi.takes_offered(self.len - self.sent) && self.lane.remote_memory(MemoryKind::Device).is_some()
     }
 
-    /// Sends the next bytes from device memory, over a lane that can.
+    /// Sends the next bytes from device memory, over a lane that supports this.
     ///
     /// # Errors
     /// Returns the errors of [`Outgoing::send`].
@@ -314,11 +314,11 @@ impl Drop for Outgoing {
         }
         let mut state = self.outbox.lock();
         state.pool.give_back(self.index);
-        // Notifying costs a system call even without waiters.
+        // Notifying costs a system call even if no thread waits.
         let wake = state.waiting > 0;
         drop(state);
         if wake {
-            // A waiter may need this very lane.
+            // A waiter may need this particular lane, so that all are woken.
             self.outbox.changed.notify_all();
         }
     }

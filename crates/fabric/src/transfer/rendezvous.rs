@@ -1,4 +1,4 @@
-//! The states of a copy between two devices, at its pusher and its target: decisions only, no I/O.
+//! The states of a copy between two devices, at its pusher and its target. Decisions without I/O.
 //!
 //! A transfer is pushed by one peer and expected by another. The program notifies each on its own link, and the two
 //! communicate on a third. So events may arrive in any order:
@@ -39,7 +39,7 @@ struct Push {
 enum PushState {
     Waiting,
     Ready,
-    /// The stream has failed before the push; the target is notified once it is ready.
+    /// The stream failed before the push. The target is notified once it is ready.
     Abandoned,
     Ended(Result<()>),
 }
@@ -47,7 +47,7 @@ enum PushState {
 /// The next step of a push.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PushStep {
-    /// Nothing yet.
+    /// Wait for an event.
     Wait,
     /// Send the bytes, or the remaining ones.
     Send,
@@ -82,7 +82,7 @@ impl Pushes {
     /// Records that the target is ready. Returns `true` if it has to be notified that nothing will be sent.
     ///
     /// # Errors
-    /// Returns an error if it was ready before, or there are too many transfers.
+    /// Returns an error if the target was ready before, or there are too many transfers.
     pub(super) fn ready(&mut self, transfer: TransferId) -> Result<bool> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
@@ -100,10 +100,10 @@ impl Pushes {
         }
     }
 
-    /// Records that the bytes have landed.
+    /// Records that the bytes of a transfer have landed.
     ///
     /// # Errors
-    /// Returns an error if they were never requested.
+    /// Returns an error if the bytes were never requested.
     pub(super) fn landed(&mut self, transfer: TransferId) -> Result<()> {
         match self.table.get_mut(&transfer) {
             Some(push) if push.state == PushState::Ready => {
@@ -111,16 +111,16 @@ impl Pushes {
                 Ok(())
             }
             Some(_) => Err(unknown(transfer)),
-            // It was abandoned midway: the target's message may have crossed the abort.
+            // The push was abandoned midway: the target's message may have crossed the abort.
             None => Ok(()),
         }
     }
 
-    /// Records that the target can't take the transfer. This replaces `ready`, and may arrive before the program's
+    /// Records that the target can't take the transfer. The message replaces `ready`, and may arrive before the program's
     /// push.
     ///
     /// # Errors
-    /// Returns an error if there are too many transfers, or it was ready before.
+    /// Returns an error if there are too many transfers, or the target was ready before.
     pub(super) fn refused(&mut self, transfer: TransferId, error: Error) -> Result<()> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
@@ -133,15 +133,15 @@ impl Pushes {
         Ok(())
     }
 
-    /// Records that the bytes were requested, and have not landed.
+    /// Records that the bytes were requested, and did not land.
     ///
     /// # Errors
-    /// Returns an error if they were never requested.
+    /// Returns an error if the bytes were never requested.
     pub(super) fn failed(&mut self, transfer: TransferId, error: Error) -> Result<()> {
         match self.table.get_mut(&transfer) {
             Some(push) if push.state == PushState::Ready => push.state = PushState::Ended(Err(error)),
             Some(push) if !matches!(push.state, PushState::Ended(_)) => return Err(unknown(transfer)),
-            // It was lost, or abandoned midway.
+            // The push was lost, or abandoned midway.
             _ => {}
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Pushes {
         }
     }
 
-    /// Ends the pushes to a peer's lane and to its earlier ones. Returns those that had not ended before.
+    /// Ends the pushes to a peer's lane and to its earlier ones. Returns those that were still in progress.
     pub(super) fn lost(&mut self, peer: PeerId, error: &Error) -> Vec<TransferId> {
         let (before, mut ended) = (self.table.len(), Vec::new());
         self.table.retain(|&transfer, push| {
@@ -229,7 +229,7 @@ pub(super) struct Expects {
     table: HashMap<TransferId, Expect>,
     /// Peers with a lane to this process.
     present: Vec<PeerId>,
-    /// By process, the last lane that is no longer read; for [`TRANSFERS_MAX`] of them.
+    /// By process, the last lane that is no longer read, for at most [`TRANSFERS_MAX`] processes.
     last_lost: HashMap<PeerId, u32>,
     over: u32,
 }
@@ -241,11 +241,11 @@ struct Expect {
 
 #[derive(Clone, PartialEq, Eq)]
 enum ExpectState {
-    /// Work ahead of it on the target is not done yet.
+    /// Work ahead of the transfer on the target is not done yet.
     Early,
-    /// It may be sent, but the pusher has no lane to this process yet.
+    /// The bytes may be sent, but the pusher has no lane to this process yet.
     Due,
-    /// It can't be taken, and the pusher has no lane to this process yet.
+    /// The target can't take the bytes, and the pusher has no lane to this process yet.
     Doomed(Error),
     /// The pusher was notified.
     Answered,
@@ -258,7 +258,7 @@ enum ExpectState {
 pub(super) enum Answer {
     /// The bytes may be sent.
     Ready(TransferId),
-    /// The target can't take them.
+    /// The target can't take the bytes.
     Refused(TransferId, Error),
 }
 
@@ -268,11 +268,11 @@ impl Expects {
         self.last_lost.get(&peer.process()).is_some_and(|last| peer.lane() <= *last)
     }
 
-    /// Records a transfer that the program has announced. Returns `false` if it is over already: its pusher knows, and
-    /// notifies the program.
+    /// Records a transfer that the program has announced. Returns `false` if the transfer is over already: its pusher knows,
+    /// and notifies the program.
     ///
     /// # Errors
-    /// Returns an error if it is already expected, or too many are.
+    /// Returns an error if the transfer is already expected, or too many are.
     pub(super) fn expect(&mut self, transfer: TransferId, from: PeerId) -> Result<bool> {
         if self.table.len() >= TRANSFERS_MAX {
             return Err(too_many());
@@ -287,7 +287,7 @@ impl Expects {
         }
     }
 
-    /// Records that all work ahead of it on the target is done, or has failed. Returns the answer to its pusher.
+    /// Records that all work ahead of a transfer on its target is done, or has failed. Returns the answer to its pusher.
     pub(super) fn due(&mut self, transfer: TransferId, outcome: Result<()>) -> Option<(PeerId, Answer)> {
         let expect = self.table.get_mut(&transfer)?;
         if expect.state != ExpectState::Early {
@@ -301,7 +301,7 @@ impl Expects {
         if self.present.contains(&from) { Some((from, self.answer(transfer)?)) } else { None }
     }
 
-    /// Records that a peer has connected. Returns the answers to it.
+    /// Records that a peer has connected. Returns the answers to send to it.
     pub(super) fn arrived(&mut self, peer: PeerId) -> Vec<Answer> {
         if !self.present.contains(&peer) {
             self.present.push(peer);
@@ -343,15 +343,14 @@ impl Expects {
         }
     }
 
-    /// Records that the bytes have landed or never will. Returns `true` if the pusher should be notified.
+    /// Records that the bytes of a transfer have landed or never will. Returns `true` if the pusher should be notified.
     pub(super) fn end(&mut self, transfer: TransferId) -> bool {
         let Some(expect) = self.table.remove(&transfer) else { return false };
         self.over += 1;
         self.present.contains(&expect.from)
     }
 
-    /// Removes a peer, on its lane and its earlier ones. Returns its transfers of which nothing has arrived, which are
-    /// dropped.
+    /// Removes a peer, on its lane and its earlier ones. Drops and returns its transfers of which no byte has arrived.
     pub(super) fn lost(&mut self, peer: PeerId) -> Vec<TransferId> {
         self.present.retain(|&present| !is_up_to(present, peer));
         if self.last_lost.len() < TRANSFERS_MAX || self.last_lost.contains_key(&peer.process()) {
@@ -391,7 +390,7 @@ fn is_up_to(peer: PeerId, last: PeerId) -> bool {
     peer.process() == last.process() && peer.lane() <= last.lane()
 }
 
-/// Returns how many have gone: at most [`TRANSFERS_MAX`].
+/// Returns the number of removed transfers: at most [`TRANSFERS_MAX`].
 fn gone(before: usize, after: usize) -> u32 {
     u32::try_from(before - after).unwrap_or(u32::MAX)
 }

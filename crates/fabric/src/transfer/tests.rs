@@ -23,7 +23,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-/// A receiver that reads everything on the lane's thread and sends it to `to`.
+/// Returns a receiver that reads all bytes on the lane's thread and sends them to `to`.
 fn collect(to: mpsc::Sender<Result<Vec<u8>>>) -> Receive {
     Box::new(move |mut incoming| {
         let mut bytes = vec![0; usize::try_from(incoming.total()).unwrap()];
@@ -192,7 +192,7 @@ fn a_blocked_control_message_delays_no_other_sender() {
         while !sender.is_writing() {
             std::thread::yield_now();
         }
-        // The lane is full, and the first sender is blocked. This one returns all the same.
+        // The lane is full, and the first sender is blocked. A second call returns nevertheless.
         sender.landed(TransferId(2));
         assert!(!first.is_finished());
         far.read_exact(&mut vec![0; stuffed]).unwrap();

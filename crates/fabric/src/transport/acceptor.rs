@@ -28,15 +28,15 @@ use unproven::{Heard, Stage, Unproven};
 
 /// Most connections whose hello is not complete.
 const SILENT_MAX: usize = 512;
-/// Most of them from one address.
+/// Most of these connections from one address.
 const SILENT_OF_ONE_ADDRESS_MAX: usize = 128;
-/// Most connections that have sent their hello and not proven their key, and refused ones that may still read why.
+/// Most connections that have sent their hello but not proven their key, or were refused and may still read the reason.
 const UNPROVEN_MAX: usize = 512;
-/// Most of them from one address.
+/// Most of these connections from one address.
 const UNPROVEN_OF_ONE_ADDRESS_MAX: usize = 128;
 /// The time limit of a connection's hello, and then of its proof.
 const PROOF_LIMIT: Duration = Duration::from_secs(5);
-/// Most connections accepted before the others are polled again.
+/// Most connections accepted before the older ones are polled again.
 const BATCH_MAX: usize = 64;
 
 /// The outcome of a connection.
@@ -44,20 +44,20 @@ const BATCH_MAX: usize = 64;
 pub enum Outcome {
     /// The connection has proven its key and waits for [`Proven::welcome`].
     Proven(IncomingLane, Proven),
-    /// The connection was refused: its name, and why.
+    /// The connection with this name was refused, for this reason.
     Refused(String, Error),
 }
 
-/// The proof that a connection owes.
+/// The proof that a connection has to give.
 #[derive(Debug)]
 pub enum Asked {
     /// Possession of this key.
     Key(Key),
-    /// The session is not known yet. The acceptor asks again when the [`Waker`] fires, and at this time at the latest.
+    /// The session is not known yet. The acceptor repeats the question when the [`Waker`] fires, and at this time at the latest.
     Later(Instant),
 }
 
-/// Makes an [`Acceptor`] ask again about sessions that were not known. Any thread may call it at any time.
+/// Makes an [`Acceptor`] repeat its questions about unknown sessions. Any thread may call it at any time.
 #[derive(Debug)]
 pub struct Waker(OwnedFd);
 
@@ -73,7 +73,7 @@ impl Waker {
     }
 }
 
-/// Accepts connections and returns those that are proven or refused; see the module.
+/// Accepts connections, and returns those that are proven or refused, see the module.
 #[derive(Debug)]
 pub struct Acceptor {
     listener: Listener,
@@ -116,7 +116,7 @@ impl Room {
         self.lanes.values().map(|unproven| unproven.until).min()
     }
 
-    /// Tickets of the connections with poll events.
+    /// Returns the tickets of the connections with poll events.
     fn called(&self, polled: &[PollFd<'_>]) -> Vec<Ticket> {
         let called = self.lanes.keys().zip(polled).filter(|(_, polled)| !polled.revents().is_empty());
         called.map(|(ticket, _)| *ticket).collect()
@@ -131,7 +131,7 @@ impl Room {
     }
 }
 
-/// Returns what the client of this hello, received at that time, has to prove.
+/// Returns the proof that the client of a hello, received at that time, has to give.
 type KeyOf<'a> = dyn FnMut(&Hello, Instant) -> Result<Asked> + 'a;
 
 impl Acceptor {
@@ -147,13 +147,13 @@ impl Acceptor {
         Ok(Self { listener, waker, silent, unproven, outcomes: VecDeque::new() })
     }
 
-    /// Returns the waker, for use when `key_of` may answer differently than before.
+    /// Returns the waker, to call when `key_of` may answer differently.
     pub fn waker(&self) -> Arc<Waker> {
         self.waker.clone()
     }
 
-    /// Blocks until a connection has proven its key or was refused, and returns it. `key_of` must not block; the client
-    /// is sent its error's cause.
+    /// Blocks until a connection has proven its key or was refused, and returns it. `key_of` must not block; its error's cause
+    /// is sent to the client.
     ///
     /// # Errors
     /// Returns the system's error if connections can't be accepted; the acceptor remains usable.
@@ -241,7 +241,7 @@ impl Acceptor {
         }
     }
 
-    /// Asks `key_of` about a connection that awaits its session.
+    /// Calls `key_of` for a connection that awaits its session.
     fn ask(&mut self, ticket: Ticket, key_of: &mut KeyOf<'_>) {
         let Some(unproven) = self.unproven.lanes.get_mut(&ticket) else { return };
         let Stage::Awaits { greeting, hello, since } = &unproven.stage else { return };
@@ -324,7 +324,7 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Refuses the oldest connection for `why`; `None` if there is none.
+    /// Refuses the oldest connection with the reason `why`. Returns `None` if there is none.
     fn make_room(&mut self, why: &Error) -> Option<()> {
         for room in [&mut self.silent, &mut self.unproven] {
             if let Some(oldest) = room.places.oldest() {

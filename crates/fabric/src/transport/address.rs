@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct PeerAddress(String);
 
 impl PeerAddress {
-    /// Takes the text of a lease or a setting. It is checked when it is resolved.
+    /// Wraps the text of a lease or a setting, which is checked when it is resolved.
     pub fn new(text: impl fmt::Display) -> Self {
         Self(text.to_string())
     }
@@ -34,7 +34,7 @@ impl PeerAddress {
     /// Checks that the name resolves to an address. `server` names the peer in messages.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable`, with `remedy`, if the name resolves to none.
+    /// Returns `acc_error_device_unavailable`, with `remedy`, if the name resolves to no address.
     pub fn check(&self, server: &str, remedy: &'static str) -> Result<()> {
         self.resolve(server, remedy).map(drop)
     }
@@ -74,12 +74,12 @@ impl ListenAddress {
     /// is on this machine.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if no local address has a route to the peer, or its name resolves to
-    /// none.
+    /// Returns `acc_error_device_unavailable` if no local address has a route to the peer, or the peer's name resolves to no
+    /// address.
     pub fn towards(peer: &PeerAddress, server: &str, remedy: &'static str) -> Result<Self> {
         let mut last = None;
         for address in peer.resolve(server, remedy)? {
-            // Connecting a UDP socket sends nothing: the system only looks up the route.
+            // Connecting a UDP socket sends no packet: the system only looks up the route.
             let unspecified: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
             let own = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
                 socket.connect(address)?;
@@ -95,7 +95,7 @@ impl ListenAddress {
         Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy))
     }
 
-    /// Whether only this machine can reach it.
+    /// Whether only this machine can connect to the address.
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.0.ip())
     }

@@ -9,7 +9,7 @@ use accord_types::{Error, ErrorCode, Result, scarce};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// Checks whether a peer's agent is on this machine.
+/// Returns whether a peer's agent is on this machine, and can share memory.
 fn nearness(peer: &Endpoint) -> Nearness {
     match LocalName::new(peer).and_then(|name| name.connect()) {
         Ok(_) => local_socket::refusal().map_or(Nearness::SameMachine, Nearness::Unshared),
@@ -28,15 +28,15 @@ pub fn route_now(peer: &Endpoint, terms: LaneTerms) -> Route {
     choose(peer, terms, nearness)
 }
 
-/// `patiently` looks for the agent on this machine where it is expected there.
+/// Chooses the route. `patiently` finds the agent where a local one is expected.
 fn choose(peer: &Endpoint, terms: LaneTerms, patiently: fn(&Endpoint) -> Nearness) -> Route {
-    // Resolving a name may take long, so that it is done only where it matters.
+    // Resolving a name may take long, so that it is resolved only where the result matters.
     let loopback = || peer.address.is_loopback();
     let (nearness, loopback) = match terms.wanted {
         // The choice does not depend on the agent's machine.
         Wanted::Tls | Wanted::Mpi(_) => (Nearness::Elsewhere, false),
         Wanted::Shm => (patiently(peer), false),
-        // A local agent that is still starting is reached by TLS.
+        // An agent that does not listen yet is reached by TLS.
         Wanted::Tcp if loopback() => (nearness(peer), true),
         Wanted::Tcp => (Nearness::Elsewhere, false),
         Wanted::Auto => match nearness(peer) {
@@ -47,7 +47,7 @@ fn choose(peer: &Endpoint, terms: LaneTerms, patiently: fn(&Endpoint) -> Nearnes
     Route::choose(peer.clone(), terms, Found { nearness, loopback })
 }
 
-/// Looks for the agent for up to a second: one that has just registered with its coordinator listens a moment later.
+/// Tries for up to a second to find the agent: an agent that has just registered with its coordinator listens a moment later.
 fn await_same_machine(peer: &Endpoint) -> Nearness {
     const ATTEMPTS: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);
@@ -79,7 +79,7 @@ pub(crate) fn connect(
         let lane = gateway::connect(gateway, route.endpoint.node, timeout).map_err(|error| {
             let cause = format!("cannot connect to the {server} of node {} by MPI: {error}", route.endpoint.node.0);
             let remedy = match error.kind() {
-                // The connection was made, and broke during the handshake.
+                // The connection broke during the handshake.
                 ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
                     "see the agents' messages"
                 }

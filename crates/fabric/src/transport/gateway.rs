@@ -1,6 +1,6 @@
-//! Lanes from a machine's processes to other nodes of an MPI job. The agent of their own node has MPI: they share
-//! memory with it, and it relays their bytes uninspected. So Accord loads no MPI into these processes, and a program's
-//! own MPI stays its own.
+//! Lanes from a machine's processes to other nodes of an MPI job. Only the agent of their node calls MPI: the processes
+//! share memory with it, and it relays their bytes uninspected. So Accord loads no MPI into these processes, and does not
+//! touch a program's own MPI.
 //!
 //! ```text
 //! process                         its node's gateway                       the other node's agent
@@ -27,7 +27,7 @@ use std::time::Duration;
 /// First bytes of a request, followed by the node's number.
 const MAGIC: [u8; 4] = *b"AGW1";
 const REQUEST_LEN: usize = 8;
-/// Length prefix of the answer's text; 0 means yes.
+/// Length prefix of the answer's text; 0 means that the request is granted.
 const ANSWER_LEN: usize = 2;
 /// Longest text of a refusal.
 const REFUSAL_MAX: usize = 256;
@@ -35,7 +35,7 @@ const REFUSAL_MAX: usize = 256;
 const REQUESTS_MAX: usize = 64;
 /// The time limit of a process's request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// The limit of waits until the target's rank is known.
+/// The longest wait for the target's rank to become known.
 const RANK_LIMIT: Duration = Duration::from_secs(2);
 /// Pause before the next accept when the bound is reached or an accept has failed.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -58,7 +58,7 @@ pub(super) fn connect(gateway: &GatewayName, node: NodeId, timeout: Duration) ->
 /// Reads the gateway's answer: whether it has a lane to the node.
 ///
 /// # Errors
-/// Returns `HostUnreachable` with the gateway's reason if it refuses, and any error of reading.
+/// Returns `HostUnreachable` with the gateway's reason if it refuses, and any error of the lane.
 pub fn read_answer(lane: &dyn Lane) -> io::Result<()> {
     let mut answer = [0; ANSWER_LEN];
     lane.read_exact(&mut answer)?;
@@ -71,10 +71,10 @@ pub fn read_answer(lane: &dyn Lane) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::HostUnreachable, String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Reads the node that a process wants to reach.
+/// Reads the node that a process wants to connect to.
 ///
 /// # Errors
-/// Returns `InvalidData` if the request is malformed, and any error of reading.
+/// Returns `InvalidData` if the request is malformed, and any error of the lane.
 pub fn read_request(lane: &dyn Lane) -> io::Result<NodeId> {
     let mut request = [0; REQUEST_LEN];
     lane.read_exact(&mut request)?;
@@ -100,12 +100,12 @@ impl Gateway {
     /// Binds the gateway's name.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::AddrInUse`] if another agent of this machine has it.
+    /// Returns [`ErrorKind::AddrInUse`] if another agent of this machine has bound the name.
     pub fn bind(name: &GatewayName) -> io::Result<Self> {
         Ok(Self { listener: LocalName::of_gateway(name)?.listen()? })
     }
 
-    /// Serves requests for as long as the process lives; `failed` is called for each that fails.
+    /// Serves requests for as long as the process lives. Calls `failed` for each that fails.
     pub fn serve(&self, fabric: &Arc<MpiFabric>, failed: fn(&io::Error)) -> ! {
         let requests = Arc::new(AtomicUsize::new(0));
         loop {
@@ -120,7 +120,7 @@ impl Gateway {
             requests.fetch_add(1, Ordering::Relaxed);
             let (fabric, counted) = (fabric.clone(), requests.clone());
             let work = move || {
-                // The process that asked sees the lane's end.
+                // The requesting process sees the lane's end.
                 if let Err(error) = pass_on(accepted, &fabric) {
                     failed(&error);
                 }

@@ -1,5 +1,5 @@
 //! Passes accepted lanes to another process of this machine, each with its client's introduction. The receiving process
-//! does the TLS handshake: the state of an encrypted lane can't be passed on, and the agent never sees the plaintext.
+//! does the TLS handshake, because the state of an encrypted lane can't be passed on. So the agent never sees the plaintext.
 
 use super::lane::{Lane, SharedLane};
 use super::{local_socket, socket};
@@ -21,9 +21,9 @@ use std::time::Duration;
 
 /// Most descriptors that one lane has.
 const DESCRIPTORS_MAX: usize = 4;
-/// Most devices in one write of use reports. The socket accepts so few bytes as a whole or not at all.
+/// Most devices in one write of use reports. The socket accepts such a write as a whole or not at all.
 const REPORTS_MAX: usize = 64;
-/// Start of a message with an ending, where other messages have a lane's hello. Its length follows.
+/// Start of a message with an ending, in place of a lane's hello. The ending's length follows.
 const ENDING_MAGIC: [u8; 8] = *b"ENDING\r\n";
 
 /// A message from an agent to an executor.
@@ -31,12 +31,12 @@ const ENDING_MAGIC: [u8; 8] = *b"ENDING\r\n";
 pub enum Handed {
     /// A lane, and its client's introduction.
     Lane(SharedLane, Introduced),
-    /// The reason why the executor has to end. Nothing follows.
+    /// The reason why the executor has to end. No message follows.
     Ending(ExecutorEnding),
 }
 
-/// One end of the socket between the process that accepts connections (an agent) and the one that uses them (an
-/// executor). Its owner may first exchange plain bytes over it, by [`Read`] and [`Write`].
+/// One end of the socket between an agent, which accepts connections, and an executor, which uses them. Its owner may
+/// first exchange plain bytes over it, by [`Read`] and [`Write`].
 #[derive(Debug)]
 pub struct Handover(UnixStream);
 
@@ -78,13 +78,13 @@ impl Handover {
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
-    /// Ends the direction from the other process, from any thread. Messages to it still arrive.
+    /// Ends the direction from the other process, from any thread. Messages to the other process still arrive.
     pub fn shutdown_reads(&self) {
-        // The direction has ended already if this fails.
+        // A failure means that the direction has ended already.
         let _ = self.0.shutdown(Shutdown::Read);
     }
 
-    /// Blocks for `time` at most, and returns whether a message or the end of the stream has arrived.
+    /// Blocks for at most `time`. Returns whether a message or the end of the stream has arrived.
     ///
     /// # Errors
     /// Returns the error of `poll`.
@@ -97,8 +97,8 @@ impl Handover {
         }
     }
 
-    /// Reports to the agent what a session did on devices. A report is lost if the agent does not read; later reports
-    /// contain it.
+    /// Reports to the agent a session's use of devices. A report is lost if the agent does not read; later reports include its
+    /// figures.
     pub fn report_use(&self, uses: &[(u32, DeviceUse)]) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         for uses in uses.chunks(REPORTS_MAX) {
@@ -120,7 +120,7 @@ impl Handover {
         }
     }
 
-    /// Passes `lane` on, from which nothing was read since its handshake. The caller should drop its own handle then.
+    /// Passes `lane` on, whose handshake must be the last thing read from it. The caller should then drop its own handle.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the other process has closed its end, or the lane has no descriptors to pass on.
@@ -156,7 +156,7 @@ impl Handover {
         (&self.0).write_all(&bytes)
     }
 
-    /// Passes `lane` on within this process, so that it takes the same form as one received from another.
+    /// Passes `lane` on within this process. The result has the same form as a lane received from another process.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the system refuses.
@@ -184,7 +184,7 @@ impl Handover {
     /// Returns the next message, or `None` once the other process has closed the connection.
     ///
     /// # Errors
-    /// Returns `acc_error_system` if the way fails or the message is not one of [`Handover::send`] or
+    /// Returns `acc_error_system` if the connection fails, or the message is not one of [`Handover::send`] or
     /// [`Handover::send_ending`].
     pub fn receive_next(&self) -> Result<Option<Handed>> {
         let mut bytes = [0; HELLO_LEN];

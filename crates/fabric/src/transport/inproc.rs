@@ -18,7 +18,7 @@ const ROOM: usize = 2 << 20;
 /// A chunk with its header fits, so that sending a small copy does not block.
 const _: () = assert!(ROOM > HEADER_LEN + CHUNK_MAX);
 
-/// One end.
+/// One end of a lane.
 #[derive(Debug)]
 struct Inproc {
     incoming: Arc<Pipe>,
@@ -26,7 +26,7 @@ struct Inproc {
     limit: TimeLimit,
 }
 
-/// One direction.
+/// One direction of a lane.
 #[derive(Debug, Default)]
 struct Pipe {
     state: ShortLock<Contents>,
@@ -36,7 +36,7 @@ struct Pipe {
 #[derive(Debug, Default)]
 struct Contents {
     bytes: VecDeque<u8>,
-    /// Whether the writer has closed this direction.
+    /// Whether the writer has finished.
     finished: bool,
     /// Whether the reader has shut this direction down.
     unread: bool,

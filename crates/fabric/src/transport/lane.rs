@@ -1,4 +1,4 @@
-//! What all transports have in common.
+//! The interface of all transports.
 
 use super::remote_memory::{MemoryKind, RemoteMemory, Source};
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum Transport {
     Shm,
     /// A TCP connection.
     Tcp,
-    /// A TCP connection whose bytes no third party can read or change.
+    /// A TCP connection with TLS.
     Tls,
     /// Messages between the agents of a job, over MPI.
     Mpi,
@@ -38,11 +38,11 @@ impl fmt::Display for Transport {
 pub struct LaneProperties {
     /// The transport.
     pub transport: Transport,
-    /// Whether its bytes go to another machine, or might.
+    /// Whether the bytes go to another machine, or might.
     pub leaves_machine: bool,
-    /// The process that has connected, where the kernel attests it: on this machine.
+    /// The connected process, if the kernel attests it: only on this machine.
     pub client: Option<LocalClient>,
-    /// Number of polls after which a waiter yields its core once: as many as take about as long as a yield.
+    /// Number of polls between two yields of a waiter's core, chosen so that both take about as long.
     pub polls_per_yield: u32,
 }
 
@@ -53,7 +53,7 @@ impl LaneProperties {
     }
 }
 
-/// A process of this machine that has connected.
+/// A connected process of this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocalClient {
     /// The number of its user.
@@ -64,25 +64,25 @@ pub struct LocalClient {
 
 /// One connection of a link, for one purpose: an ordered stream of bytes in each direction.
 ///
-/// Bytes arrive in order and once, or the lane fails; none is lost in between. At most one thread reads at a time, and at most
-/// one writes; both may do so at once. [`Lane::shutdown`] and [`Lane::is_readable`] may come from any thread at any time.
+/// Bytes arrive once and in order, or the lane fails. At most one thread reads at a time, and at most one writes; both may do so at once.
+/// Any thread may call [`Lane::shutdown`] and [`Lane::is_readable`] at any time.
 pub trait Lane: fmt::Debug + Send + Sync {
-    /// Reads what is there, at least a byte, and waits for that. 0 at the end: the other side has finished or gone.
+    /// Blocks until bytes have arrived, and reads at least one of them. Returns 0 at the end: the peer has finished or gone.
     ///
     /// # Errors
-    /// Returns an error if the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`].
+    /// Returns an error if the lane fails, and [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`].
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize>;
 
-    /// Reads as [`Lane::read`], without waiting.
+    /// Reads as [`Lane::read`], without blocking.
     ///
     /// # Errors
-    /// Returns the errors of [`Lane::read`]; [`ErrorKind::WouldBlock`] if nothing is there.
+    /// Returns the errors of [`Lane::read`], and [`ErrorKind::WouldBlock`] if no byte has arrived.
     fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize>;
 
     /// Fills all of `bytes`.
     ///
     /// # Errors
-    /// Returns the errors of [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before.
+    /// Returns the errors of [`Lane::read`], and [`ErrorKind::UnexpectedEof`] if the lane ends first.
     fn read_exact(&self, mut bytes: &mut [u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.read(bytes) {
@@ -95,54 +95,54 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether [`Lane::read`] would not wait: there is something to read, be it the end. Where the peer's bytes come in records, also when
-    /// the beginning of one is there; then [`Lane::try_read`] may find nothing yet.
+    /// Whether [`Lane::read`] would not block, because bytes or the end have arrived. On a lane of records a part of one suffices, for which
+    /// [`Lane::try_read`] may return no byte yet.
     fn is_readable(&self) -> bool;
 
-    /// Marks the lane as one that is read on the program's behalf: its reader spins longer before it blocks, where
-    /// there are cores enough and a poll is no system call. See [`accord_types::spin_policy::SpinPolicy::patient`].
+    /// Marks the lane as one that is read on the program's behalf. Its reader spins longer before it blocks, if there are
+    /// enough cores and a poll is no system call. See [`accord_types::spin_policy::SpinPolicy::patient`].
     fn spin_long(&self);
 
-    /// Writes as much of `parts`, in their order, as there is room for, at least a byte, and waits for that. Never raises a signal:
-    /// a program may not have it ignored.
+    /// Blocks until there is space, and writes as much of `parts`, in their order, as fits, at least a byte. Never raises a signal, which the
+    /// program may not ignore.
     ///
     /// # Errors
-    /// Returns an error if the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`]: what is written
-    /// next has to begin with the same bytes, as some of them may be on their way.
+    /// Returns an error if the lane fails, and [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`]. The next write
+    /// must then begin with the same bytes, because some of them may be in flight.
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Writes as [`Lane::write`], without waiting.
+    /// Writes as [`Lane::write`], without blocking.
     ///
     /// # Errors
-    /// Returns the errors of [`Lane::write`]; [`ErrorKind::WouldBlock`] if there is no room.
+    /// Returns the errors of [`Lane::write`], and [`ErrorKind::WouldBlock`] if there is no space.
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Whether the lane moves long runs of bytes from where they are, here or at a later lane on their way. Then they
-    /// are best sent at once, by `send_in_place`.
+    /// Whether this lane, or a later one on the bytes' way, moves long runs of bytes directly from the sender's memory. The
+    /// sender should then send them at once, by `send_in_place`.
     fn moves_in_place(&self) -> bool;
 
-    /// Returns the capability to move bytes between memory of this kind at both ends. A lane that has it keeps it.
+    /// Returns the capability to move bytes between memory of this kind at both ends. It does not change during the lane's life.
     fn remote_memory(&self, kind: MemoryKind) -> Option<&dyn RemoteMemory>;
 
-    /// Ends writing. What was written arrives.
+    /// Ends writing. Bytes written before still arrive.
     ///
     /// # Errors
     /// Returns an error if the lane has failed.
     fn finish(&self) -> io::Result<()>;
 
-    /// Ends both directions, from any thread: blocked reads and writes return here, and blocked reads on the other
-    /// side. The other side's writes end when the lane is dropped here: TCP does not tell them before, if their bytes
-    /// have no room.
+    /// Ends both directions, from any thread. Blocked reads and writes return here, and blocked reads at the peer. The peer's
+    /// writes may stay blocked until the lane is dropped here, because TCP reports the end only then if it can't buffer their
+    /// bytes.
     fn shutdown(&self);
 
-    /// Limits the waits of reads and writes; `None`: for ever.
+    /// Limits the time that reads and writes block. `None` removes the limit.
     ///
     /// # Errors
-    /// Returns an error if the system refuses; a time of 0 is refused.
+    /// Returns an error if the time is 0 or the system refuses.
     fn limit(&self, time: Option<Duration>) -> io::Result<()>;
 
-    /// The handshake is over. What was sent may stand unread for `unread_max`, see [`crate::handshake::Purpose::unread_max`]; after that the peer is
-    /// dead.
+    /// Marks the handshake as over. From now on the peer counts as dead once sent bytes stay unread for `unread_max`, see
+    /// [`crate::handshake::Purpose::unread_max`].
     ///
     /// # Errors
     /// Returns an error if the system refuses.
@@ -151,12 +151,12 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Returns the lane's properties.
     fn properties(&self) -> LaneProperties;
 
-    /// Returns the lane's descriptors for [`super::Handover`]; `None` if it can only be this process's.
+    /// Returns the lane's descriptors for [`super::Handover`]. Empty if the lane can't leave this process.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
 }
 
-/// A lane that several hold.
+/// A shared lane.
 pub type SharedLane = Arc<dyn Lane>;
 
 impl dyn Lane + '_ {
@@ -190,7 +190,7 @@ impl dyn Lane + '_ {
         self.write_all(&mut [IoSlice::new(bytes)])
     }
 
-    /// Writes all of `bytes`, from where they are if the lane can move them so. Returns when they may be reused.
+    /// Writes all of `bytes`, directly from the caller's memory if the lane supports it. Returns when the memory may be reused.
     ///
     /// # Errors
     /// Returns the errors of [`Lane::write`].
@@ -201,7 +201,7 @@ impl dyn Lane + '_ {
         }
     }
 
-    /// Appends all that comes until the lane's end.
+    /// Reads to the lane's end and appends to `to`.
     ///
     /// # Errors
     /// Returns the errors of [`Lane::read`].

@@ -21,12 +21,12 @@ pub struct IncomingLane {
     pub lane: SharedLane,
     /// The client's name, for messages.
     pub name: String,
-    /// The client's place, for bounds: an IP address or a user of this machine.
+    /// The client's origin, for bounds: an IP address or a user of this machine.
     pub address: String,
 }
 
 impl IncomingLane {
-    /// Whether the connection is one of TCP, not a local socket.
+    /// Whether the connection uses TCP, not a local socket.
     pub(super) fn is_tcp(&self) -> bool {
         self.lane.transport() == Transport::Tcp
     }
@@ -71,7 +71,7 @@ impl Listener {
         Ok(Self(From::ThisMachine(LocalName::new(peer)?.listen()?)))
     }
 
-    /// Returns the address it listens on, with the port that the system has chosen.
+    /// Returns the address that the listener is bound to, with the port that the system has chosen.
     ///
     /// # Errors
     /// Returns `AddrNotAvailable` for a listener of [`Listener::bind_local`], and any error of the system.
@@ -87,7 +87,7 @@ impl Listener {
         Ok(rustix::io::ioctl_fionbio(self.as_fd(), true)?)
     }
 
-    /// Accepts the next connection, whose introduction has not been read yet.
+    /// Accepts the next connection, without reading its introduction.
     pub(super) fn try_accept(&self) -> io::Result<IncomingLane> {
         match &self.0 {
             From::Everywhere(tcp) => {
@@ -106,8 +106,7 @@ impl Listener {
         }
     }
 
-    /// Blocks until the next connection, and returns it with its name for messages. Its introduction has not been read
-    /// yet.
+    /// Blocks until the next connection, and returns it with its name for messages. Does not read its introduction.
     ///
     /// # Errors
     /// Returns the system's error if the connection can't be accepted; the listener remains usable.

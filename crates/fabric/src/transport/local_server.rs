@@ -10,15 +10,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The reason why there is no lane.
+/// The reason why connecting failed.
 pub(crate) enum Refused {
-    /// No server listens at the time.
+    /// No server listens at present.
     Absent(Error),
     /// The listening process, or the socket's folder, can't be trusted.
     Strange(Error),
 }
 
-/// Connects to the coordinator at `path`, if no other user's process can have taken its place.
+/// Connects to the coordinator at `path`, unless another user's process may have replaced it.
 pub(crate) fn connect(path: &Path) -> Result<SharedLane, Refused> {
     let absent = |error: io::Error| {
         let cause = format!("cannot connect to the coordinator at {}{}: {error}", local::SCHEME, path.display());

@@ -1,8 +1,8 @@
-//! How a lane of shared memory comes about: a UNIX socket without a file carries the handshake; then the client sends the memory
-//! and a second doorbell. Its name follows from the agent's place in the cluster and is no secret: who takes it before the agent
-//! gets connections of its own user only, and can't prove a session's key to these.
+//! Sets up lanes of shared memory. A UNIX socket without a file carries the handshake; then the client sends the memory and a second
+//! doorbell. The socket's name follows from the agent's address and is no secret. A process that binds it before the agent gets
+//! connections of its own user only, and can't prove a session's key to them.
 //!
-//! Such names belong to a network namespace: hosts that are made of these do not meet.
+//! Such names belong to a network namespace, so that hosts simulated by namespaces do not conflict.
 
 use super::lane::{Lane as _, LocalClient, SharedLane};
 use super::offered_memory::OFFER;
@@ -22,17 +22,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Connections that wait to be accepted.
+/// Connections that the system queues until they are accepted.
 const BACKLOG: i32 = 64;
 const NAME: &[u8] = b"accord agent on this machine";
 
-/// The name at which processes of a machine reach an agent.
+/// The name at which processes of this machine reach an agent.
 #[derive(Clone, Debug)]
 pub(super) struct LocalName(SocketAddrUnix);
 
 impl LocalName {
-    /// Returns the name of this agent. Clusters on one machine may have the same numbers of nodes, but no address
-    /// twice.
+    /// Returns the name of this agent. Clusters on one machine may use the same node numbers, but not the same addresses.
     pub(super) fn new(agent: &Endpoint) -> io::Result<Self> {
         let mut hash = Sha256::new();
         hash.update(NAME);
@@ -54,7 +53,7 @@ impl LocalName {
         Ok(socket)
     }
 
-    /// Connects, if the agent is there, and is this user's or root's.
+    /// Connects if the agent listens and belongs to this user or root.
     pub(super) fn connect(&self) -> io::Result<OwnedFd> {
         let socket = new_socket()?;
         connect(&socket, &self.0)?;
@@ -67,13 +66,13 @@ fn new_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Returns the user of the peer's process, by the system's word.
+/// Returns the user of the peer's process, as the kernel reports it.
 fn peer_user(socket: &OwnedFd) -> io::Result<Uid> {
     Ok(sockopt::socket_peercred(socket)?.uid)
 }
 
-/// The next process that connects, if it is this user's; it may not introduce itself else. Root takes everybody's: a session's user is
-/// compared with the lane's client then.
+/// Accepts the next connection, from this user's processes only, before its introduction. Root accepts all users: the lane's client is later
+/// compared with the session's user.
 pub(super) fn accept(listener: &OwnedFd) -> io::Result<Socket> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
     let peer = sockopt::socket_peercred(&socket)?;
@@ -84,12 +83,12 @@ pub(super) fn accept(listener: &OwnedFd) -> io::Result<Socket> {
     Ok(socket::of_client(socket, client))
 }
 
-/// The client's end, for the handshake.
+/// Returns the client's end for the handshake.
 pub(super) fn begin(socket: OwnedFd) -> Socket {
     socket::plain(socket)
 }
 
-/// The client's end, after the handshake.
+/// Sends memory and doorbell after the handshake. Returns the client's end.
 pub(super) fn offer(socket: Socket) -> io::Result<SharedLane> {
     let memory = SharedMemory::create()?;
     let (doorbell, theirs) = UnixStream::pair()?;
@@ -103,7 +102,7 @@ pub(super) fn offer(socket: Socket) -> io::Result<SharedLane> {
     Ok(Arc::new(lane))
 }
 
-/// Returns the reason why this process can have no lane of shared memory; `None` if it can.
+/// Returns the reason why this process can have no lane of shared memory, or `None` if it can.
 pub(super) fn refusal() -> Option<&'static str> {
     let why = |error: &io::Error, call| match error.raw_os_error() {
         Some(libc::EFBIG) => "same machine, but ulimit -f is below what shared memory takes",
@@ -116,13 +115,13 @@ pub(super) fn refusal() -> Option<&'static str> {
     memory.or_else(pair)
 }
 
-/// Returns the lane of an accepted connection, for this process itself; once the memory has come.
+/// Receives the client's memory. Returns the lane of the accepted connection, for use in this process.
 pub(super) fn share_memory(accepted: Socket) -> io::Result<Arc<Shm>> {
     let (socket, [doorbell, memory]) = accepted.into_offered().ok_or(ErrorKind::NotConnected)?;
     received(socket, doorbell, memory)
 }
 
-/// The lane of an end that was handed over.
+/// Returns the lane of an end that was handed over.
 pub(super) fn received(socket: OwnedFd, doorbell: OwnedFd, memory: OwnedFd) -> io::Result<Arc<Shm>> {
     Ok(Arc::new(Shm::new(SharedMemory::open(memory)?, Side::Server, socket, doorbell)))
 }

@@ -1,10 +1,10 @@
-//! The number of bytes from which on a socket counts as readable.
+//! The low-water mark of a socket: the number of bytes from which on it counts as readable.
 
 use super::socket_option;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Makes a TCP socket readable only once `bytes` have arrived. Its end and its errors still count at once. [`ANY`]
+/// Makes a TCP socket readable only once `bytes` bytes have arrived. Its end and its errors still count at once. [`ANY`]
 /// restores the default.
 ///
 /// # Errors
@@ -14,5 +14,5 @@ pub(super) fn readable_from(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     socket_option::set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// One byte is enough.
+/// The default mark of one byte.
 pub(super) const ANY: usize = 1;

@@ -5,12 +5,12 @@
 //! intake.rs    short writes, queued for the thread
 //! mailbox.rs   short messages, queued for a reader
 //! slots.rs     the ring of slots that both use
-//! streams.rs   the lanes of a rank as one machine: what is sent next, what was received    (pure)
-//! credit.rs    how much may be in flight to each peer                                      (pure)
-//! message.rs   what is on the wire                                                         (pure)
+//! streams.rs   all lanes of a rank: what to send next, and what was received               (pure)
+//! credit.rs    the bound on bytes in flight to each peer                                   (pure)
+//! message.rs   the wire format                                                             (pure)
 //! backoff.rs   how long the thread spins, and when it blocks                               (pure)
 //! loan.rs      the state of an exposed buffer                                             (pure)
-//! lent.rs      memory that is passed to MPI without a copy
+//! lent.rs      memory that MPI uses without a copy
 //! posted_rooms.rs  receives posted by tag                                              (pure)
 //! posts.rs     addresses of posted receives, and sends to them
 //! posted.rs    posting a receive, and notifying its waiter
@@ -21,7 +21,7 @@
 //! object.rs    MPI itself, in an object that is loaded on demand
 //! spare.rs     a pool of message buffers
 //! short_buffers.rs  short messages while MPI uses them
-//! trial.rs     whether MPI can be given device memory
+//! trial.rs     tests whether MPI supports device memory
 //! relay.rs     forwards bytes between this lane and one of shared memory, uninspected
 //! piece.rs     a message's worth of forwarded bytes
 //! ```

@@ -1,4 +1,4 @@
-//! The memory of a lane, as its client sends it after the handshake: a second doorbell and the memory itself.
+//! The memory of a lane as its client sends it after the handshake: the memory and a second doorbell.
 
 use super::lane::LocalClient;
 use rustix::io::Errno;
@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
-/// The byte that comes with the memory.
+/// The byte sent with the memory.
 pub(super) const OFFER: &[u8] = &[1];
 
 /// The memory of an accepted lane, once it has arrived.
@@ -29,7 +29,7 @@ impl OfferedMemory {
         self.client
     }
 
-    /// Receives the memory, within the time of the socket's limit.
+    /// Receives the memory. Blocks for at most the socket's limit.
     pub(super) fn receive(&self, socket: impl AsFd) -> io::Result<()> {
         let mut byte = [0];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];

@@ -1,4 +1,4 @@
-//! For ThreadSanitizer only (`--cfg accord_tsan`): both ends of a lane in one process get the same mapping of its memory.
+//! For ThreadSanitizer only (`--cfg accord_tsan`): both ends of a lane in one process use the same mapping of its memory.
 //!
 //! ThreadSanitizer identifies memory by its address. With two mappings of one file it would see neither races nor the
 //! order that the rings' positions establish.
@@ -37,7 +37,7 @@ pub(super) fn take(file: &OwnedFd, map: impl FnOnce() -> io::Result<NonNull<u8>>
     Ok(base)
 }
 
-/// Removes one user. Returns whether it was the last one, which has to unmap the file.
+/// Removes one user. Returns whether it was the last one, which must unmap the file.
 pub(super) fn give_back(base: NonNull<u8>) -> bool {
     let mut mappings = mappings();
     let Some(at) = mappings.iter().position(|one| one.base.load(Ordering::Relaxed) == base.as_ptr()) else {

@@ -5,9 +5,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Longest interval. By default each interval is twice as long as the one before, so that after a cut link a program
-/// may stall once more for as long as the cut lasted, and far longer where a busy machine has lost track of
-/// acknowledgements. Linux takes no shorter limit.
+/// Longest interval. By default each interval doubles the previous one. So a program may stall after an outage for as long
+/// again, and far longer on a busy machine that has lost track of acknowledgements. Linux accepts no shorter limit.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// `TCP_RTO_MAX_MS` of Linux 6.15, which is not in `libc` yet.
@@ -16,7 +15,7 @@ const TCP_RTO_MAX_MS: libc::c_int = 44;
 /// Makes `socket` retransmit at least once a second. Returns whether the system supports it.
 ///
 /// # Errors
-/// Returns the system's error if the socket is not one of TCP.
+/// Returns the system's error if the socket does not use TCP.
 pub(super) fn at_least_once_a_second(socket: impl AsFd) -> io::Result<bool> {
     let longest = LONGEST.as_millis() as libc::c_int;
     match socket_option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, longest) {

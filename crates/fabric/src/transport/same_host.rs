@@ -1,8 +1,8 @@
-//! Connections between processes of one session on one machine, besides the lanes: where they meet, and how they
-//! authenticate.
+//! Direct connections between processes of one session on one machine, apart from lanes: their addresses and
+//! authentication.
 //!
-//! An executor listens on an abstract UNIX socket, whose name can be derived only with the session's key. Such names
-//! are scoped to a network namespace, so that containers with namespaces of their own do not meet. The socket preserves
+//! An executor listens on an abstract UNIX socket, whose name only holders of the session's key can derive. Such names are
+//! scoped to a network namespace, so that containers with namespaces of their own do not connect. The socket preserves
 //! message boundaries (`SOCK_SEQPACKET`).
 //!
 //! ```text
@@ -65,11 +65,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens for processes of `session` that look for the executor of `node`.
+    /// Listens for processes of `session` that connect to the executor of `node`.
     ///
     /// # Errors
-    /// Returns `acc_error_system` if the socket can't be bound, as when another executor of the same session and node
-    /// has it.
+    /// Returns `acc_error_system` if the socket can't be bound, for example because another executor of the same session and
+    /// node has bound it.
     pub fn bind(session: SessionId, node: NodeId, key: &Key) -> Result<Self> {
         let failed = |error: rustix::io::Errno| {
             Error::new(ErrorCode::System, format!("cannot listen for processes of this machine: {error}"))
@@ -89,7 +89,7 @@ impl Listener {
                     let Some(caller) = examine(&socket, self.session, &self.key) else { continue };
                     let Ok(welcome) = socket.try_clone() else { continue };
                     take(caller, socket);
-                    // If the client has gone, the owner of the connection reads its end.
+                    // If the client has gone, the owner of the connection reads the end.
                     let _ = send(&welcome, WELCOME, SendFlags::NOSIGNAL);
                 }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
@@ -172,7 +172,7 @@ fn decode(bytes: &[u8; HELLO_LEN], session: SessionId) -> Option<Caller> {
         _ => return None,
     };
     let from = PeerId::from_raw(u32::from_le_bytes(*bytes[24..].first_chunk()?));
-    // All other bytes have to equal those of a hello made here.
+    // All other bytes must equal those of a hello encoded here.
     let expected = encode(session, Caller { from, role }, bytes.last_chunk()?);
     (*bytes == expected).then_some(Caller { from, role })
 }
@@ -194,7 +194,7 @@ fn send_message(socket: impl AsFd, message: &[u8]) -> Option<()> {
 
 fn receive_message<const LEN: usize>(socket: &OwnedFd) -> Option<[u8; LEN]> {
     let mut message = [0; LEN];
-    // Returns the whole message's length, even if it exceeds the buffer.
+    // `TRUNC` makes this the whole message's length, even if it exceeds the buffer.
     let (_, len) = rustix::io::retry_on_intr(|| recv(socket, &mut message[..], RecvFlags::TRUNC)).ok()?;
     (len == LEN).then_some(message)
 }

@@ -12,8 +12,7 @@
 //! ```
 //!
 //! The size is sealed, so that no access can fault, and each side keeps a private copy of its own position. Data of the
-//! other side is untrusted: numbers are checked when they are read, and bytes are copied out before they are
-//! interpreted.
+//! other side is untrusted: numbers are checked when they are read, and bytes are copied before they are interpreted.
 
 use super::window::Window;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
@@ -25,13 +24,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Bytes that a ring holds; a power of two. It holds a whole chunk of a transfer, so that sending a small copy does not
+/// Bytes that a ring holds; a power of two. A whole chunk of a transfer fits, so that sending a small copy does not
 /// block.
 pub(super) const ROOM: usize = 2 << 20;
 /// Bytes before a ring's data.
 const HEADER: usize = 4096;
 const LEN: usize = 2 * (HEADER + ROOM);
-/// Neither side can change the size.
+/// Seals that keep both sides from changing the size.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 const _: () = assert!(ROOM.is_power_of_two());
@@ -56,7 +55,7 @@ pub(super) enum Word {
     Lent = 768,
 }
 
-/// Words that share the cache lines of [`Word::Written`]: CPUs mostly prefetch lines in such pairs.
+/// Number of words that share the cache lines of [`Word::Written`]: CPUs mostly prefetch lines in pairs.
 pub(super) const BESIDE: usize = 15;
 
 /// The mapping of both rings.
@@ -66,8 +65,8 @@ pub(super) struct SharedMemory {
     file: OwnedFd,
 }
 
-// SAFETY: the mapping stays until the value is dropped. All access goes by atomics, or by copies of bytes that the
-// positions of the rings order; a peer that violates this corrupts the bytes, and nothing else.
+// SAFETY: the mapping stays until the value is dropped. All access uses atomics, or copies of bytes that the rings'
+// positions order. A peer that violates this corrupts the bytes only.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -75,9 +74,10 @@ unsafe impl Sync for SharedMemory {}
 impl SharedMemory {
     /// Creates memory of zeros.
     ///
+    ///
     /// # Errors
-    /// Returns the system's error if it refuses, and `EFBIG` above the process's limit on file sizes: `ftruncate` would
-    /// end the program by SIGXFSZ.
+    /// Returns the system's error, and `EFBIG` above the process's limit on file sizes, at which `ftruncate` would end the
+    /// program by SIGXFSZ.
     pub(super) fn create() -> io::Result<Self> {
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < LEN as u64) {
             return Err(Errno::FBIG.into());
@@ -91,7 +91,7 @@ impl SharedMemory {
     /// Maps memory that another process has created.
     ///
     /// # Errors
-    /// Returns `InvalidData` if the size or the seals differ from those of [`SharedMemory::create`]: the size must not
+    /// Returns `InvalidData` if the size or the seals differ from those of [`SharedMemory::create`], because the size must not
     /// change later.
     pub(super) fn open(file: OwnedFd) -> io::Result<Self> {
         let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("the shared memory {why}"));
@@ -126,14 +126,14 @@ impl SharedMemory {
 
     pub(super) fn word(&self, ring: Ring, word: Word) -> &AtomicU64 {
         let at = ring as usize * (HEADER + ROOM) + word as usize;
-        // SAFETY: within the header of a ring, aligned to 8, mapped as long as `self` is there; only used atomically.
+        // SAFETY: the word is within a ring's header, aligned to 8, mapped while `self` lives, and only used atomically.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
     /// Returns the words after [`Word::Written`].
     pub(super) fn beside(&self, ring: Ring) -> &[AtomicU64; BESIDE] {
         let at = ring as usize * (HEADER + ROOM) + Word::Written as usize + size_of::<u64>();
-        // SAFETY: within the header of a ring and before its next word, aligned to 8, mapped as long as `self` is there; only used atomically.
+        // SAFETY: the words are within a ring's header before its next word, aligned to 8, mapped while `self` lives, and only used atomically.
         unsafe { &*self.base.as_ptr().add(at).cast() }
     }
 
@@ -141,7 +141,7 @@ impl SharedMemory {
     pub(super) fn put(&self, ring: Ring, at: u64, bytes: &[u8]) {
         let (start, first) = split(at, bytes.len());
         let data = self.data(ring);
-        // SAFETY: `split` gives parts within the ring, and `bytes` is no part of it: there are no references into the
+        // SAFETY: `split` returns parts within the ring. `bytes` is not in the ring, because there are no references into the
         // mapping.
         unsafe {
             data.add(start).copy_from_nonoverlapping(bytes.as_ptr(), first);
@@ -153,7 +153,7 @@ impl SharedMemory {
     pub(super) fn take(&self, ring: Ring, at: u64, bytes: &mut [u8]) {
         let (start, first) = split(at, bytes.len());
         let data = self.data(ring);
-        // SAFETY: as for `put`. Whatever the peer writes meanwhile, any byte is valid.
+        // SAFETY: as for `put`. The peer may write meanwhile, but any byte is valid.
         unsafe {
             data.add(start).copy_to_nonoverlapping(bytes.as_mut_ptr(), first);
             data.copy_to_nonoverlapping(bytes.as_mut_ptr().add(first), bytes.len() - first);
@@ -163,8 +163,8 @@ impl SharedMemory {
     /// Returns the contiguous bytes from position `at` on, at most `most`.
     pub(super) fn window(&self, ring: Ring, at: u64, most: usize) -> Window<'_> {
         let (start, len) = split(at, most.min(ROOM));
-        // SAFETY: `split` gives parts within the ring, which is mapped and writable for as long as `self` lives;
-        // references into the mapping are only to the words before its bytes.
+        // SAFETY: `split` returns parts within the ring, which is mapped and writable while `self` lives. References into the
+        // mapping exist only to the words before its bytes.
         unsafe { Window::new(NonNull::new_unchecked(self.data(ring).add(start)), len) }
     }
 
@@ -174,10 +174,10 @@ impl SharedMemory {
     }
 }
 
-/// Returns where a position lies in a ring, and how many of `len` bytes fit before the ring's end.
+/// Returns a position's offset in a ring, and how many of `len` bytes fit before the ring's end.
 fn split(at: u64, len: usize) -> (usize, usize) {
     assert!(len <= ROOM, "more than a ring has room for");
-    // Below ROOM, so that it fits.
+    // The value is below `ROOM`, so that the cast is exact.
     let start = (at % ROOM as u64) as usize;
     (start, len.min(ROOM - start))
 }
@@ -188,7 +188,7 @@ impl Drop for SharedMemory {
         if !super::one_mapping::give_back(self.base) {
             return;
         }
-        // SAFETY: there are no references into the mapping: those of `word` borrow `self`.
+        // SAFETY: there are no references into the mapping, because those of `word` borrow `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), LEN) };
     }
 }

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u64>();
 
-/// Concatenates `parts` into `bytes`, and returns their length. Returns `None`, with any of them copied, if they do not
-/// fit.
+/// Concatenates `parts` into `bytes`, and returns their length. Returns `None` if they do not fit; some may be copied then.
 pub(super) fn gather(parts: impl IntoIterator<Item = impl AsRef<[u8]>>, bytes: &mut [u8]) -> Option<usize> {
     let mut len = 0;
     for part in parts {
@@ -17,8 +16,8 @@ pub(super) fn gather(parts: impl IntoIterator<Item = impl AsRef<[u8]>>, bytes: &
     Some(len)
 }
 
-/// Stores the first `len` of `bytes` into `words`. `bytes` is a whole number of words long, and `words` suffice. The
-/// caller publishes by other means that the words are complete.
+/// Stores the first `len` of `bytes` into `words`, of which there are enough. The length of `bytes` is a multiple of a
+/// word's. The caller publishes separately that the words are complete.
 pub(super) fn store(words: &[AtomicU64], bytes: &[u8], len: usize) {
     for (word, bytes) in words.iter().zip(bytes[..len.next_multiple_of(WORD)].as_chunks::<WORD>().0) {
         word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);

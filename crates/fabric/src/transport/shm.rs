@@ -1,9 +1,9 @@
 //! Lanes through memory that two processes of one machine share.
 //!
 //! Each direction has a ring of bytes and a doorbell, which is a socket. A waiter spins, sets its sleep flag in the
-//! ring, and blocks on the doorbell; the other side writes a byte to the doorbell only if the flag is set. The
-//! doorbells of a process that dies are closed, which wakes the other side. Both sides keep private copies of their
-//! positions, and trust nothing in the ring.
+//! ring, and blocks on the doorbell. The other side writes a byte to the doorbell only if the flag is set. The system
+//! closes the doorbells of a process that dies, which wakes the other side. Both sides keep private copies of their
+//! positions, and trust no value in the ring.
 
 mod shown;
 mod windows;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Bytes that are copied before they are published, so that both sides copy at the same time.
+/// Bytes that are copied before they are published, so that both sides copy concurrently.
 const STEP: usize = 64 << 10;
 /// Free bytes from which on a blocked writer is woken.
 const WAKE_ROOM: usize = ROOM / 4;
@@ -36,7 +36,7 @@ pub(super) enum Side {
     Server,
 }
 
-/// One end.
+/// One end of a lane.
 #[derive(Debug)]
 pub(super) struct Shm {
     memory: SharedMemory,
@@ -56,13 +56,13 @@ pub(super) struct Shm {
 struct Position {
     /// Bytes read or written so far.
     at: u64,
-    /// For a writer: the reader's position when last loaded. Its cache line belongs to another core, and loading it
-    /// takes about as long as all the rest of a small write.
+    /// For a writer: the reader's position when last loaded. Its cache line belongs to another core, and loading it takes
+    /// about as long as the rest of a small write.
     read: u64,
     spin: SpinPolicy,
     /// Set once the doorbell shows that the other side has gone.
     alone: bool,
-    /// When a thread that does not block last checked the doorbell.
+    /// When a thread that does not block has last checked the doorbell.
     asked: Option<Instant>,
 }
 
@@ -109,8 +109,8 @@ impl Shm {
         Ok(ROOM - within_room(at.wrapping_sub(read))?)
     }
 
-    /// Returns `wanted`, or less if less may be written. Loads the reader's position only if the known one does not
-    /// suffice.
+    /// Returns `wanted`, or the number of bytes that may be written if that is less. Loads the reader's position only if the
+    /// last loaded one does not suffice.
     fn room_for(&self, writer: &mut Position, wanted: usize) -> io::Result<usize> {
         let known = ROOM - within_room(writer.at.wrapping_sub(writer.read))?;
         if known >= wanted {
@@ -121,12 +121,12 @@ impl Shm {
         Ok(room.min(wanted))
     }
 
-    /// Reads the available bytes; 0 at the end of the stream, `None` if more may follow.
+    /// Reads the available bytes. Returns 0 at the end of the stream, and `None` if more may follow.
     fn take(&self, reader: &mut Position, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         if self.closed.load(Ordering::Acquire) {
             return Ok(Some(0));
         }
-        // Checked before the bytes: all that was written before the end is read.
+        // Checked before the bytes, so that all bytes written before the end are read.
         let over = reader.alone || self.is(self.incoming, Word::Finished);
         let available = self.available(reader.at)?;
         let n = available.min(bytes.len()).min(STEP);
@@ -143,7 +143,7 @@ impl Shm {
         Ok(Some(n))
     }
 
-    /// Advances the reader's position and wakes a writer that blocks.
+    /// Advances the reader's position, and wakes a blocked writer.
     fn has_read(&self, reader: &mut Position, n: usize) -> io::Result<()> {
         reader.at = reader.at.wrapping_add(n as u64);
         self.memory.word(self.incoming, Word::Read).store(reader.at, Ordering::Release);
@@ -155,7 +155,7 @@ impl Shm {
         Ok(())
     }
 
-    /// Writes as much as fits; `None` if the ring is full.
+    /// Writes as much as fits. Returns `None` if the ring is full.
     fn put(&self, writer: &mut Position, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         self.check_read(writer)?;
         let wanted = parts.iter().map(|part| part.len()).sum::<usize>().min(STEP);
@@ -177,13 +177,13 @@ impl Shm {
         Ok(Some(written))
     }
 
-    /// Returns `BrokenPipe` if the lane is closed at either end.
+    /// Returns `BrokenPipe` if either end has closed the lane.
     fn check_read(&self, writer: &Position) -> io::Result<()> {
         let is_over = self.closed.load(Ordering::Acquire) || writer.alone || self.is(self.outgoing, Word::Unread);
         if is_over { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
 
-    /// Publishes all bytes before the writer's position and wakes a reader that blocks.
+    /// Publishes all bytes before the writer's position, and wakes a blocked reader.
     fn has_written(&self, writer: &Position) {
         self.memory.word(self.outgoing, Word::Written).store(writer.at, Ordering::Release);
         // The reader checks for bytes after it has set its sleep flag.
@@ -193,15 +193,15 @@ impl Shm {
         }
     }
 
-    /// Wakes the other side, once for each time that it blocks.
+    /// Wakes the other side, at most once for each time that it blocks.
     fn ring(&self, ring: Ring, sleeps: Word, doorbell: &OwnedFd) {
         if self.memory.word(ring, sleeps).swap(0, Ordering::SeqCst) != 0 {
-            // A full doorbell wakes as well; a broken one makes the waiter return.
+            // A full doorbell wakes the waiter as well, and a broken one makes it return.
             let _ = send(doorbell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
     }
 
-    /// Blocks until `step` returns a value: spins first, then sleeps on the doorbell.
+    /// Blocks until `step` returns a value: spins first, then waits for the doorbell.
     fn wait<T>(
         &self,
         position: &mut Position,
@@ -245,7 +245,7 @@ impl Shm {
             || self.closed.load(Ordering::Acquire)
     }
 
-    /// Whether a large piece fits, or the lane has ended.
+    /// Whether a large piece fits or the lane has ended.
     fn has_room(&self, at: u64) -> bool {
         !matches!(self.room(at), Ok(room) if room < WAKE_ROOM)
             || self.is(self.outgoing, Word::Unread)
@@ -254,7 +254,7 @@ impl Shm {
 
     /// Checks at intervals, by the doorbell, whether the other side has gone.
     fn ask(&self, reader: &mut Position) {
-        /// The interval.
+        /// The interval between checks.
         const PAUSE: Duration = Duration::from_millis(1);
         if reader.asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
             return;
@@ -265,7 +265,7 @@ impl Shm {
     }
 }
 
-/// Checks a difference of positions, which a faulty peer can make anything.
+/// Validates a difference of positions, to which a faulty peer can give any value.
 fn within_room(difference: u64) -> io::Result<usize> {
     usize::try_from(difference).ok().filter(|&n| n <= ROOM).ok_or_else(|| {
         io::Error::new(
@@ -278,7 +278,7 @@ fn within_room(difference: u64) -> io::Result<usize> {
 /// Creates the two ends of a lane.
 ///
 /// # Errors
-/// Returns the system's error if it refuses.
+/// Returns the system's error if the memory or the doorbells can't be created.
 pub fn shm_pair() -> io::Result<(SharedLane, SharedLane)> {
     let memory = SharedMemory::create()?;
     let same = SharedMemory::open(memory.file().try_clone()?)?;
@@ -313,12 +313,12 @@ impl Lane for Shm {
     }
 
     fn is_readable(&self) -> bool {
-        // While another thread reads, the lane counts as not readable.
+        // A lane that another thread is reading counts as not readable.
         self.reader.try_take().is_some_and(|reader| self.has_news(reader.at) || reader.alone)
     }
 
     fn spin_long(&self) {
-        // While another thread reads, its policy stays.
+        // A thread that is reading keeps its policy.
         if let Some(mut reader) = self.reader.try_take() {
             reader.spin = SpinPolicy::patient();
         }
@@ -368,7 +368,7 @@ impl Lane for Shm {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        // A lane can be passed on only before its first byte: the positions are private to this process.
+        // A lane can be passed on only before its first byte, because the positions are private to this process.
         let is_new = |position: &TurnLock<Position>| position.try_take().is_some_and(|position| position.at == 0);
         match self.side {
             Side::Server if is_new(&self.reader) && is_new(&self.writer) => {
@@ -381,7 +381,7 @@ impl Lane for Shm {
 
 impl Drop for Shm {
     fn drop(&mut self) {
-        // An end that was passed on lives on in the other process, which keeps the doorbells open.
+        // An end that was passed on continues in the other process, which keeps the doorbells open.
         if !self.closed.load(Ordering::Acquire) && self.side == Side::Client {
             self.shutdown();
         }

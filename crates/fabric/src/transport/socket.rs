@@ -21,26 +21,26 @@ use std::time::{Duration, Instant};
 
 /// Silence before the first keep-alive probe, and between probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Unanswered probes that end a silent connection. A link that is cut for 2 s must survive.
+/// Unanswered probes that end a silent connection. A link must survive an outage of 2 s.
 const KEEP_ALIVE_PROBES: u32 = 5;
-/// The time for which sent bytes may stay unacknowledged during handshakes. After a cut of 2 s TCP retransmits within 3
-/// s.
+/// The time for which sent bytes may stay unacknowledged during handshakes. After an outage of 2 s TCP retransmits within
+/// 3 s.
 ///
 /// The limit also ends connections whose peer is alive but does not read. So each lane gets its own limit after the
-/// handshake, and lanes to programs have none. A session has several lanes, and one that is silent at the time finds a
-/// dead host by its probes.
+/// handshake, and lanes to programs have none. A session has several lanes, and a silent one notices a dead host by its
+/// probes.
 const USER_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Silence of a host that ends a connection of [`find_dead_host_soon`]. A little less than two probes take.
+/// Silence of a host that ends a connection of [`find_dead_host_soon`]. Slightly less than two probes take.
 const HOST_SILENT: Duration = Duration::from_millis(1_800);
 
-/// Silence before the first keep-alive probe of a connection on which a request waits, see [`probe_seldom`]. A probe and
-/// its answer take 132 bytes, so both ends together send less than 100 a minute.
+/// Silence before the first keep-alive probe of a connection with a waiting request, see [`probe_seldom`]. A probe and its
+/// answer have 132 bytes, so that both ends together send less than 100 a minute.
 const SELDOM: Duration = Duration::from_secs(180);
-/// Time between its unanswered probes.
+/// Time between unanswered probes of such a connection.
 const SELDOM_AGAIN: Duration = Duration::from_secs(15);
 
-/// Shortest and longest silence before a keep-alive probe that the system takes, for [`find_dead_host`].
+/// Shortest and longest silence before a keep-alive probe that the system accepts, for [`find_dead_host`].
 const PROBE_MIN: Duration = Duration::from_secs(1);
 const PROBE_MAX: Duration = Duration::from_secs(32_767);
 /// Longest time-out that is set: the system counts milliseconds in 31 bits.
@@ -51,7 +51,7 @@ const USER_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 pub(crate) struct Socket {
     fd: OwnedFd,
     kind: Kind,
-    /// How long a read spins before it blocks, if at all: [`Lane::spin_long`].
+    /// The spin policy of reads, if [`Lane::spin_long`] has set one.
     spin: OnceLock<SharedSpinPolicy>,
 }
 
@@ -60,54 +60,54 @@ pub(crate) struct Socket {
 enum Kind {
     /// TCP, with TCP's options set.
     Tcp { leaves_machine: bool },
-    /// A UNIX socket: one that remains one, or the client's end of one whose memory it sends.
+    /// A UNIX socket for a handshake, or the client's end of one over which it sends memory.
     Unix,
     /// The accepted end of a UNIX socket whose client sends memory after the handshake.
     OffersMemory(OfferedMemory),
 }
 
-/// Makes a lane of a connected TCP socket. Sets no-delay and keep-alive, so that a dead host is found within about 6 s,
-/// and retransmission within a second where Linux supports it (6.15 on).
+/// Creates a lane from a connected TCP socket. Sets no-delay and keep-alive, so that a dead host is noticed within about 6
+/// s, and retransmission within a second on Linux 6.15 or later.
 ///
 /// # Errors
-/// Returns the system's error if the socket is not one of TCP, or an option is refused.
+/// Returns the system's error if the socket does not use TCP, or an option is refused.
 pub fn adopt(connection: OwnedFd) -> io::Result<SharedLane> {
     let socket = SockRef::from(&connection);
     socket.set_tcp_nodelay(true)?;
     probe_often(&connection)?;
     socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-    // An improvement that older systems do without.
+    // An improvement that older systems lack.
     let _ = retransmit::at_least_once_a_second(&connection);
     Ok(Arc::new(Socket::tcp(connection)))
 }
 
-/// Makes a connection find within about 6 s that its peer's machine is gone.
+/// Makes a connection notice within about 6 s that its peer's machine is gone.
 ///
 /// # Errors
-/// Returns the system's error if the socket is not one of TCP, or an option is refused.
+/// Returns the system's error if the socket does not use TCP, or an option is refused.
 pub(crate) fn probe_often(connection: &impl AsFd) -> io::Result<()> {
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
     SockRef::from(connection).set_tcp_keepalive(&keep_alive.with_retries(KEEP_ALIVE_PROBES))
 }
 
-/// Makes a connection cost next to nothing while a request waits on it: it ends only after minutes of silence of its
-/// peer's machine, for which the request keeps its place without a connection.
+/// Makes a connection almost free of traffic while a request waits on it. The connection ends only after minutes of silence
+/// of its peer's machine; the coordinator keeps the request's place for as long.
 ///
 /// # Errors
-/// Returns the system's error if the socket is not one of TCP, or an option is refused.
+/// Returns the system's error if the socket does not use TCP, or an option is refused.
 pub fn probe_seldom(connection: &impl AsFd) -> io::Result<()> {
     let socket = SockRef::from(connection);
     let keep_alive = TcpKeepalive::new().with_time(SELDOM).with_interval(SELDOM_AGAIN);
     socket.set_tcp_keepalive(&keep_alive.with_retries(KEEP_ALIVE_PROBES))?;
-    // With a user time-out the first unanswered probe would be the last one.
+    // With a user time-out the first unanswered probe would end the connection.
     socket.set_tcp_user_timeout(None)
 }
 
 /// Makes a connection end 2 s after its peer's machine, or the path to it, has gone silent. A stopped process does not
-/// count as silent: its machine's system answers. For connections that are easily made anew.
+/// count as silent, because its machine's system answers. For connections that are easily restored.
 ///
 /// # Errors
-/// Returns the system's error if the socket is not one of TCP, or an option is refused.
+/// Returns the system's error if the socket does not use TCP, or an option is refused.
 pub fn find_dead_host_soon(connection: &impl AsFd) -> io::Result<()> {
     let socket = SockRef::from(connection);
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
@@ -116,11 +116,10 @@ pub fn find_dead_host_soon(connection: &impl AsFd) -> io::Result<()> {
 }
 
 /// Makes a connection end once its peer's machine, or the path to it, has been silent for `after`, whether or not bytes
-/// are in flight. As with [`find_dead_host_soon`] a stopped process does not count as silent, while its machine's
-/// buffers can take what is sent to it.
+/// are in flight. A stopped process does not count as silent while its machine's buffers accept the sent bytes.
 ///
 /// # Errors
-/// Returns the system's error if the socket is not one of TCP, or an option is refused.
+/// Returns the system's error if the socket does not use TCP, or an option is refused.
 pub fn find_dead_host(connection: &impl AsFd, after: Duration) -> io::Result<()> {
     let time = (after / 3).clamp(PROBE_MIN, PROBE_MAX);
     let interval = (after / 6).clamp(PROBE_MIN, PROBE_MAX);
@@ -152,7 +151,7 @@ pub(crate) fn connect(to: &PeerAddress, server: &str, remedy: &'static str, time
 /// Creates the two ends of a lane over the loopback's TCP.
 ///
 /// # Errors
-/// Returns the system's error if it refuses.
+/// Returns the system's error if the connection can't be made.
 pub fn pair() -> io::Result<(SharedLane, SharedLane)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let near = TcpStream::connect(listener.local_addr()?)?;
@@ -160,17 +159,17 @@ pub fn pair() -> io::Result<(SharedLane, SharedLane)> {
     Ok((adopt(near.into())?, adopt(far.into())?))
 }
 
-/// Makes a lane of a TCP socket received from another process, which has set its options.
+/// Creates a lane from a TCP socket received from another process, which has set its options.
 pub(super) fn received(fd: OwnedFd) -> SharedLane {
     Arc::new(Socket::tcp(fd))
 }
 
-/// Makes a lane of a stream socket that is not one of TCP.
+/// Creates a lane from a stream socket that does not use TCP.
 pub(crate) fn plain(fd: OwnedFd) -> Socket {
     Socket::new(fd, Kind::Unix)
 }
 
-/// Makes a lane of an accepted UNIX socket, whose client sends memory after the handshake.
+/// Creates a lane from an accepted UNIX socket, whose client sends memory after the handshake.
 pub(super) fn of_client(fd: OwnedFd, client: LocalClient) -> Socket {
     Socket::new(fd, Kind::OffersMemory(OfferedMemory::new(client)))
 }
@@ -186,8 +185,8 @@ impl Socket {
         Self::new(fd, Kind::Tcp { leaves_machine })
     }
 
-    /// Spins until the first of `wanted` bytes, or the end, before a read blocks: waking a thread takes longer than a
-    /// round trip. Does nothing unless [`Lane::spin_long`] has set a policy.
+    /// Spins until the first of `wanted` bytes, or the end, before a read blocks: waking a thread takes longer than a round
+    /// trip. Returns at once unless [`Lane::spin_long`] has set a policy.
     ///
     /// # Errors
     /// Returns `WouldBlock` if the read's limit passes first. The read itself reports all other errors.
@@ -205,7 +204,7 @@ impl Socket {
         self.fd
     }
 
-    /// Returns the socket with the second doorbell and the memory that its client has sent, if it has.
+    /// Returns the socket, and the second doorbell and the memory if its client has sent them.
     pub(super) fn into_offered(self) -> Option<(OwnedFd, [OwnedFd; 2])> {
         match self.kind {
             Kind::OffersMemory(offered) => Some((self.fd, offered.into_received()?)),
@@ -299,8 +298,8 @@ impl Lane for Socket {
     fn introduced(&self, unread_max: Option<Duration>) -> io::Result<()> {
         match &self.kind {
             Kind::Tcp { .. } => {
-                // With a user time-out the system gives up by nothing else, not even by unanswered probes. A socket
-                // that retransmits each second needs none: the system retries 15 times, and a live peer answers.
+                // With a user time-out the system gives up only by that, not by unanswered probes. A socket that retransmits each second
+                // needs none: the system retries 15 times, and a live peer answers.
                 let waits =
                     unread_max.filter(|max| *max <= USER_TIMEOUT || !retransmit::is_at_least_once_a_second(&self.fd));
                 SockRef::from(&self.fd).set_tcp_user_timeout(waits)?;
@@ -336,7 +335,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread;
 
-    /// Two ends; the first one spins, however few cores there are.
+    /// Returns two ends, of which the first spins even with few cores.
     fn patient_pair() -> (Socket, Socket) {
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (plain(near.into()), plain(far.into()));
@@ -350,7 +349,7 @@ mod tests {
         let answers = thread::spawn(move || {
             let mut message = [0; 4];
             for round in 0..2_000_u32 {
-                // Now and then so late that the reader blocks.
+                // Occasionally so late that the reader blocks.
                 if round % 500 == 499 {
                     thread::sleep(Duration::from_millis(5));
                 }

@@ -4,7 +4,7 @@ use accord_types::short_lock::ShortLock;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The limit set by [`super::Lane::limit`]; none at first.
+/// The limit set by [`super::Lane::limit`]; initially none.
 #[derive(Debug, Default)]
 pub(super) struct TimeLimit(ShortLock<Option<Duration>>);
 

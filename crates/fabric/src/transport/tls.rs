@@ -1,7 +1,7 @@
 //! TLS over a lane that carries the ciphertext.
 //!
-//! Each direction has its own state (`record`), so that a reader and a writer never contend. A lock is held only to
-//! take a direction's state out or to put it back, never while bytes are in flight.
+//! Each direction has its own state (`record`), so that a reader and a writer never contend. A lock is held only while a
+//! direction's state is taken out or put back, never while bytes are in flight.
 
 mod disturbed;
 mod record;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// Most bytes that are encrypted before they are sent.
 const BATCH_MAX: usize = 4 * PLAIN_MAX;
-/// Most slices of a write that one batch takes.
+/// Most slices of a write in one batch.
 const PARTS_MAX: usize = 16;
 /// Most bytes of ciphertext that are buffered.
 const BUFFER_LEN: usize = 4 * RECORD_MAX;
@@ -66,24 +66,24 @@ struct Writing {
     sealer: Sealer,
     /// Records encrypted but not yet sent.
     records: Vec<Vec<u8>>,
-    /// Bytes of the first record that are sent.
+    /// Bytes of the first record that were sent.
     sent: usize,
-    /// Plaintext bytes that the records hold.
+    /// Plaintext bytes in the records.
     plain: usize,
     finished: bool,
 }
 
-/// Does the handshake as the client, over a lane that was just connected. `config` decides which server certificates
+/// Runs the handshake as the client, over a lane that was just connected. `config` decides which server certificates
 /// are accepted.
 ///
 /// # Errors
-/// Returns the handshake's error; [`accord_trust::explain::broken`] explains it to a user.
+/// Returns the handshake's error, which [`accord_trust::explain::broken`] explains to a user.
 pub fn connect_tls(below: SharedLane, config: Arc<ClientConfig>, timeout: Duration) -> io::Result<SharedLane> {
     let shaken = shake::connect(&*below, config, Deadline::after(timeout))?;
     Tls::begin(below, shaken, RECORDS_MAX)
 }
 
-/// Does the handshake as the server.
+/// Runs the handshake as the server.
 ///
 /// # Errors
 /// Returns the errors of [`connect_tls`].
@@ -121,7 +121,7 @@ impl Tls {
                 match &reading.ended {
                     Ended::Not => reading.fill(&receive)?,
                     Ended::Orderly => return Ok(0),
-                    // The reader closes the lane, and sends an alert then.
+                    // The reader then closes the lane, which sends an alert.
                     Ended::Failed(error) => {
                         self.failed.store(true, Ordering::Relaxed);
                         return Err(disturbed(error.clone()));
@@ -211,8 +211,7 @@ impl Reading {
             self.sealed = 0..self.sealed.len();
         }
         match receive(&mut self.buffer[self.sealed.end..])? {
-            // A peer that closes sends `close_notify` first. Most likely it was killed; an attacker may have truncated
-            // the stream.
+            // A peer that closes sends `close_notify` first. Probably it was killed, but an attacker may have truncated the stream.
             0 => Err(io::Error::new(ErrorKind::UnexpectedEof, "the connection was cut")),
             n => {
                 self.sealed.end += n;

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Part of memory that is shared with another process, which may write there at any time. Accord does not read the
+/// A part of memory that is shared with another process, which may write to it at any time. Accord does not read the
 /// bytes; it passes them only to libraries that copy them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window<'a> {
@@ -16,7 +16,7 @@ impl Window<'_> {
     /// Creates a window of `len` bytes from `start` on.
     ///
     /// # Safety
-    /// The bytes are mapped and writable, and no reference points into them, for the window's lifetime.
+    /// The bytes must stay mapped and writable for the window's lifetime, and no reference may point into them.
     #[allow(unsafe_code)]
     pub(super) unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len, memory: PhantomData }
@@ -33,13 +33,13 @@ impl Window<'_> {
     }
 }
 
-/// Copies as a library would, for tests.
+/// Copies as a library would. Only for tests.
 #[cfg(test)]
 #[allow(unsafe_code)]
 impl Window<'_> {
     pub(super) fn copy_out(self) -> Vec<u8> {
         let mut bytes = vec![0; self.len];
-        // SAFETY: by [`Window::new`]; the tests' other ends write only where the ring has free bytes, so not here.
+        // SAFETY: by [`Window::new`]. The tests' other ends write only to the ring's free bytes, which these are not.
         unsafe { std::ptr::copy_nonoverlapping(self.start(), bytes.as_mut_ptr(), bytes.len()) };
         bytes
     }
@@ -47,7 +47,7 @@ impl Window<'_> {
     /// Copies as many bytes as fit, and returns their number.
     pub(super) fn copy_in(self, bytes: &[u8]) -> usize {
         let n = self.len.min(bytes.len());
-        // SAFETY: by [`Window::new`]; the tests' other ends read only bytes that are published, so not these.
+        // SAFETY: by [`Window::new`]. The tests' other ends read only published bytes, which these are not.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start(), n) };
         n
     }

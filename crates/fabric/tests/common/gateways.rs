@@ -1,4 +1,4 @@
-//! A job of two ranks, and a process that goes by the first one's gateway to the second.
+//! A job of two ranks, and a process that connects through the first one's gateway to the second.
 
 use super::worlds::two_ranks;
 use super::{SOON, pattern};
@@ -13,10 +13,10 @@ use accord_types::{NodeId, SessionId};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// The second rank's.
+/// The node of the second rank.
 pub(crate) const NODE: NodeId = NodeId(7);
 
-/// Two ranks, of which the second is [`NODE`], and the first's gateway.
+/// Returns two ranks, the second of which is [`NODE`], and the route through the first one's gateway.
 pub(crate) fn job(name: &str) -> (Arc<MpiFabric>, MpiFabric, Wanted) {
     let [here, there] = two_ranks();
     let (name, here) = (format!("test-{}-{name}", std::process::id()), Arc::new(here));
@@ -29,12 +29,12 @@ pub(crate) fn job(name: &str) -> (Arc<MpiFabric>, MpiFabric, Wanted) {
     (here, there, format!("mpi:{name}").parse().unwrap())
 }
 
-/// What the process says of itself.
+/// Returns the process's hello.
 pub(crate) fn hello() -> Hello {
     Hello::new(Purpose::Bulk, SessionId(3), 0, PeerId::PROGRAM)
 }
 
-/// Both ranks, and both ends of a lane by the gateway: the process's, and that of the second rank.
+/// Returns both ranks, and both ends of a lane through the gateway: the process's and the second rank's.
 pub(crate) fn lanes(name: &str) -> ([Arc<MpiFabric>; 2], SharedLane, SharedLane) {
     let (here, there, wanted) = job(name);
     let (key, there) = (Key::new(pattern(32, 5)).unwrap(), Arc::new(there));

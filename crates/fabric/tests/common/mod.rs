@@ -11,12 +11,12 @@ use accord_trust::{Identity, Role};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// More than anything here takes, on a crowded machine too.
+/// Longer than any step of these tests takes, on a busy machine too.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// Less than a test may wait, and more than what must not wait takes.
+/// Less than a test may wait, but more than an operation takes that must not block.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 
-/// What to test: all transports, or within a job of MPI that one.
+/// Returns the transports to test: all, or only MPI within an MPI job.
 pub(crate) fn all() -> Vec<Transport> {
     if worlds::is_job() {
         return vec![Transport::Mpi];
@@ -24,7 +24,7 @@ pub(crate) fn all() -> Vec<Transport> {
     vec![Transport::Inproc, Transport::Shm, Transport::Tcp, Transport::Tls, Transport::Mpi]
 }
 
-/// Both ends of a lane.
+/// Returns both ends of a lane.
 pub(crate) fn ends(transport: Transport) -> (SharedLane, SharedLane) {
     let (near, far) = match transport {
         Transport::Inproc => inproc_pair(),
@@ -35,16 +35,16 @@ pub(crate) fn ends(transport: Transport) -> (SharedLane, SharedLane) {
     };
     assert_eq!(near.transport(), transport);
     for lane in [&near, &far] {
-        // So that a test that waits for ever fails.
+        // Makes a test fail that would otherwise wait for ever.
         lane.limit(Some(SOON)).unwrap();
     }
     (near, far)
 }
 
-/// What certificates say here.
+/// The protocol in the certificates.
 pub(crate) const PROTOCOL: &[u8] = b"accord-test/1";
 
-/// The connecting process, and the accepting one.
+/// Returns the identities of the connecting and the accepting process.
 pub(crate) fn identities() -> &'static (Identity, Identity) {
     static BOTH: OnceLock<(Identity, Identity)> = OnceLock::new();
     BOTH.get_or_init(|| {
@@ -55,7 +55,7 @@ pub(crate) fn identities() -> &'static (Identity, Identity) {
     })
 }
 
-/// Both ends of a lane through TLS.
+/// Returns both ends of a TLS lane.
 pub(crate) fn secure((near, far): (SharedLane, SharedLane)) -> (SharedLane, SharedLane) {
     let (client, server) = identities();
     let server = server.server(&[PROTOCOL]).unwrap();
@@ -64,7 +64,7 @@ pub(crate) fn secure((near, far): (SharedLane, SharedLane)) -> (SharedLane, Shar
     (near, far.join().unwrap())
 }
 
-/// Bytes of which a missing or a moved one shows.
+/// Returns bytes in which a missing or moved byte is noticed.
 pub(crate) fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + seed) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! One transfer over a lane between two ranks, and what they have done for it.
+//! One transfer over a lane between two ranks, and the ranks' counts for it.
 
 use super::SOON;
 use accord_fabric::stats::LinkStats;
@@ -8,7 +8,7 @@ use accord_fabric::transport::mpi::{Counts, MpiFabric};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::{Arc, mpsc};
 
-/// Sends a transfer as a push does, and takes it as its target does, up to `piece` bytes at a time. What each of `ranks` has done for it, and how
+/// Sends a transfer as a push does, and receives it as its target does, at most `piece` bytes at a time. Returns each rank's counts for it, and how
 /// the lane ended for its reader.
 pub(crate) fn transfer(
     ranks: [&MpiFabric; 2],

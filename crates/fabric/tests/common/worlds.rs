@@ -1,4 +1,4 @@
-//! Worlds of two ranks: both in this process, with queues between them; or this process is one of MPI's, and every lane goes to
+//! Worlds of two ranks. Both ranks are in this process, with queues between them; or this process is one rank of MPI, and every lane goes to
 //! the other rank and back.
 
 use accord_fabric::transport::SharedLane;
@@ -10,13 +10,13 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-/// Set within a job: the object with MPI in it.
+/// Set within a job: the path of the object with MPI.
 pub(crate) const OBJECT: &str = "ACCORD_TEST_MPI";
 
-/// What is on its way to a rank.
+/// An item in flight to a rank.
 enum OnItsWay {
     Came(Came),
-    /// Lent by a rank, for room with a tag, and what its sender calls it.
+    /// Exposed bytes: the sending rank, the tag of the buffer, the bytes, and the sender's id.
     Lent(u32, u16, LentBytes, u64),
 }
 
@@ -56,7 +56,7 @@ impl World for Queues {
         (0, 0)
     }
 
-    /// They are there at once.
+    /// The queues deliver at once.
     fn moves_lent(&self) -> bool {
         false
     }
@@ -79,13 +79,13 @@ pub(crate) fn is_job() -> bool {
     std::env::var_os(OBJECT).is_some()
 }
 
-/// Whether the mpirun that comes first in `PATH` is Open MPI's.
+/// Whether the first mpirun in `PATH` is Open MPI's.
 pub(crate) fn is_open_mpi() -> Result<bool, String> {
     let version = Command::new("mpirun").arg("--version").output().map_err(|error| format!("no mpirun: {error}"))?;
     Ok(String::from_utf8_lossy(&version.stdout).contains("Open MPI"))
 }
 
-/// The object that `scripts/build-mpi` has built for the MPI that comes first in `PATH`, if there is one.
+/// Returns the object that `scripts/build-mpi` has built for the first MPI in `PATH`, if any.
 pub(crate) fn find_object() -> Result<PathBuf, String> {
     let name = if is_open_mpi()? { "openmpi" } else { "mpich" };
     let path =
@@ -96,7 +96,7 @@ pub(crate) fn find_object() -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// This process among MPI's.
+/// Returns the fabric of this process's rank.
 fn job() -> &'static MpiFabric {
     static JOB: OnceLock<MpiFabric> = OnceLock::new();
     JOB.get_or_init(|| {
@@ -105,7 +105,7 @@ fn job() -> &'static MpiFabric {
     })
 }
 
-/// Both ranks of a world.
+/// Returns both ranks of a world.
 pub(crate) fn two_ranks() -> [MpiFabric; 2] {
     let queues = [Messages::default(), Messages::default()];
     [0, 1].map(|rank| {
@@ -119,9 +119,9 @@ fn two() -> &'static [MpiFabric; 2] {
     TWO.get_or_init(two_ranks)
 }
 
-/// Both ends of a lane.
+/// Returns both ends of a lane.
 pub(crate) fn ends() -> (SharedLane, SharedLane) {
-    /// Lanes are taken in the order in which they are opened.
+    /// Held from opening a lane to accepting it, because lanes are accepted in the order of opening.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap();
     let (opens, takes) = if is_job() { (job(), job()) } else { (&two()[0], &two()[1]) };
@@ -129,7 +129,7 @@ pub(crate) fn ends() -> (SharedLane, SharedLane) {
     (near, takes.accept().unwrap().0)
 }
 
-/// Opens a lane back for each that comes, and passes on what comes on either, until the other rank has had enough.
+/// Opens a lane back for each accepted one, and forwards bytes between both, until the other rank ends.
 pub(crate) fn serve_as_other_rank() {
     while let Ok((lane, from)) = job().accept() {
         let back = job().connect(from).unwrap();
@@ -139,7 +139,7 @@ pub(crate) fn serve_as_other_rank() {
     }
 }
 
-/// Writes all that comes by one lane to the other, and the end.
+/// Forwards all bytes of one lane, and its end, to the other.
 fn pass_on(from: &SharedLane, to: &SharedLane) {
     let mut bytes = vec![0; 128 << 10];
     loop {

@@ -6,7 +6,7 @@ fn launch() -> Command {
     Command::Launch { device: 1, queue: 2, function: 3, gangs: 4, workers: 5, vector: 6, slots: 7, float_control: 0 }
 }
 
-/// Returns bytes a few at a time.
+/// A reader that returns a few bytes at a time.
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {
@@ -18,7 +18,7 @@ impl Read for Dribble<'_> {
     }
 }
 
-/// All frames in `bytes`, or the first error.
+/// Returns all frames in `bytes`, or the first error.
 fn read_all<R: Record>(bytes: &[u8], step: usize) -> Result<Vec<(R, Vec<u8>)>> {
     let mut reader = FrameReader::default();
     let mut stream = Dribble(bytes, step);

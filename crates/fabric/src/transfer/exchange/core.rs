@@ -1,5 +1,5 @@
-//! The state of all copies between devices that one process pushes or expects: events go in, effects come out. Without
-//! I/O, threads or clock. [`super::Exchange`] and the simulation of executors carry out the effects.
+//! The state of all copies between devices that one process pushes or expects. Methods take events and return effects,
+//! without I/O, threads or clock. [`super::Exchange`] and the simulation of executors carry out the effects.
 
 use crate::peer::PeerId;
 use crate::transfer::chunk_io::broken;
@@ -8,52 +8,52 @@ use crate::transfer::rendezvous::{Answer, Expects, PushStep, Pushes};
 use accord_types::{Error, Result, TransferId};
 use std::collections::HashMap;
 
-/// Most bytes of handles kept for streams that are not there yet: further bytes go over lanes.
+/// Most bytes of handles kept for pushes whose streams have not reached them. Without a handle bytes use lanes.
 const HANDLES_BYTES_MAX: usize = 16 << 20;
 
-/// All copies of one process. `E` is announced with a transfer: how to take its bytes.
+/// All copies of one process. `E` is the caller's value for an expected transfer, which receives its bytes.
 pub struct ExchangeCore<E> {
     pushes: Pushes,
     expects: Expects,
-    /// Of transfers whose bytes may not be sent yet.
+    /// The values of transfers whose bytes may not be sent yet.
     expected: HashMap<TransferId, E>,
-    /// Handles of targets for pushes whose streams are not there yet.
+    /// Handles of targets for pushes that their streams have not reached.
     handles: HashMap<TransferId, Vec<u8>>,
     /// Bytes of these handles, at most [`HANDLES_BYTES_MAX`].
     handles_bytes: usize,
-    /// Posted receives for pushes whose streams are not there yet.
+    /// Posted receives for pushes that their streams have not reached.
     rooms: HashMap<TransferId, RoomWord>,
-    /// By process, the last lane that can't be pushed to any more, and the error.
+    /// By process, the last lane that is lost for pushes, and the error.
     lost: HashMap<PeerId, (u32, Error)>,
     closed: Option<Error>,
-    /// Number of copies over after which that is reported; `None` if it never is.
+    /// Number of finished copies that are reported at once; `None` if they are not reported.
     step: Option<u32>,
     effects: Vec<ExchangeEffect<E>>,
 }
 
-/// An action for the caller; several are in order.
+/// An action for the caller, which carries out several in their order.
 #[derive(Debug)]
 pub enum ExchangeEffect<E> {
     /// The waiter of a push calls [`ExchangeCore::step`] again.
     Push(TransferId),
-    /// The bytes of a transfer may be sent: the caller prepares to take them, then notifies the pusher.
+    /// The bytes of a transfer may be sent: the caller prepares to receive them, then notifies the pusher.
     Ready {
         /// The pusher.
         peer: PeerId,
         /// The transfer.
         transfer: TransferId,
-        /// What was announced with it.
+        /// The value that was announced with the transfer.
         expected: E,
     },
-    /// Notify the pusher that its bytes have landed.
+    /// Notify the pusher that the bytes have landed.
     Landed(PeerId, TransferId),
-    /// Notify the pusher that the target can't take its bytes.
+    /// Notify the pusher that the target can't take the bytes.
     Refused(PeerId, TransferId, Error),
-    /// Notify the pusher, which was allowed to send, that its bytes have not landed.
+    /// Notify the pusher, which was allowed to send, that the bytes did not land.
     Failed(PeerId, TransferId, Error),
-    /// Notify the target, which is ready, that no bytes will be sent on a lane.
+    /// Notify the ready target that no bytes will be sent on a lane.
     Abandon(PeerId, TransferId),
-    /// A pusher is gone, which was allowed to send these transfers.
+    /// A pusher that was allowed to send these transfers is gone.
     Gone(PeerId, Vec<TransferId>),
     /// An announced transfer will not take place.
     Drop(E),
@@ -81,7 +81,7 @@ impl<E> ExchangeEffect<E> {
 }
 
 impl<E> ExchangeCore<E> {
-    /// Creates a core without peers, which reports copies that are over in steps of `step`, if given.
+    /// Creates a core without peers. It reports finished copies in steps of `step`, if given.
     pub fn new(step: Option<u32>) -> Self {
         Self {
             pushes: Pushes::default(),
@@ -125,7 +125,7 @@ impl<E> ExchangeCore<E> {
     /// Starts a push.
     ///
     /// # Errors
-    /// Returns an error if the transfer is already pushed, too many are, or everything has ended.
+    /// Returns an error if the transfer is already pushed, too many are, or the core is closed.
     pub fn push(&mut self, transfer: TransferId, to: PeerId) -> Result<()> {
         self.check()?;
         self.pushes.push(transfer, to)?;
@@ -144,24 +144,24 @@ impl<E> ExchangeCore<E> {
         }
     }
 
-    /// Takes the handle that the target has sent for a push that may be sent, if there is one.
+    /// Removes and returns the handle that the target has sent for a push that may be sent.
     pub fn take_handle(&mut self, transfer: TransferId) -> Option<Vec<u8>> {
         let handle = self.handles.remove(&transfer)?;
         self.handles_bytes -= handle.len();
         Some(handle)
     }
 
-    /// Takes the receive that the target has posted for a push that may be sent, if there is one.
+    /// Removes and returns the receive that the target has posted for a push that may be sent.
     pub fn take_room(&mut self, transfer: TransferId) -> Option<RoomWord> {
         self.rooms.remove(&transfer)
     }
 
-    /// Returns the same without taking it.
+    /// Returns the receive of [`ExchangeCore::take_room`] without removing it.
     pub fn room(&self, transfer: TransferId) -> Option<RoomWord> {
         self.rooms.get(&transfer).copied().filter(|_| self.step(transfer) == PushStep::Send)
     }
 
-    /// Ends a push, which has its outcome or has written its bytes to the target.
+    /// Ends a push that has its outcome or has written its bytes to the target.
     ///
     /// # Errors
     /// Returns the push's own error.
@@ -174,13 +174,13 @@ impl<E> ExchangeCore<E> {
         }
     }
 
-    /// Records that the bytes of a push have landed, where the target sends no message of that.
+    /// Records that the bytes of a push have landed, if the target sends no message about it.
     pub fn has_landed(&mut self, transfer: TransferId) {
-        // An error means that it has ended already.
+        // An error means that the push has ended already.
         let _ = self.pushes.landed(transfer);
     }
 
-    /// Gives up a push, as when its stream has failed. If it has a lane, releasing that notifies the target.
+    /// Gives up a push, for example when its stream has failed. Releasing its lane, if it has one, notifies the target.
     pub fn give_up(&mut self, transfer: TransferId, has_lane: bool) {
         self.finish(transfer, has_lane);
     }
@@ -225,7 +225,7 @@ impl<E> ExchangeCore<E> {
                 self.pushes.failed(transfer, error)?;
                 transfer
             }
-            // Questions are answered by the caller, and targets ask none.
+            // The caller handles questions, and targets ask none.
             ControlMessage::Ask(_) | ControlMessage::Alive(_) | ControlMessage::Lost(..) => {
                 return Err(broken("it asks or answers what it should not"));
             }
@@ -235,8 +235,7 @@ impl<E> ExchangeCore<E> {
         Ok(())
     }
 
-    /// Records that the target of a push is ready. Returns `false` if nothing will be sent, of which the target is
-    /// notified.
+    /// Records that the target of a push is ready. Returns `false` if nothing will be sent, and notifies the target of that.
     fn goes_on(&mut self, target: PeerId, transfer: TransferId) -> Result<bool> {
         let is_abandoned = self.pushes.ready(transfer)?;
         if is_abandoned {
@@ -265,11 +264,11 @@ impl<E> ExchangeCore<E> {
 
     // The target's side.
 
-    /// Records a transfer that the program has announced, and its destination. If that is an error, the pusher is
-    /// refused. Otherwise the transfer waits for [`ExchangeCore::due`].
+    /// Records a transfer that the program has announced, and its destination. An error as destination refuses the pusher.
+    /// Otherwise the transfer waits for [`ExchangeCore::due`].
     ///
     /// # Errors
-    /// Returns an error if the transfer is already expected, too many are, or everything has ended.
+    /// Returns an error if the transfer is already expected, too many are, or the core is closed.
     pub fn expect(&mut self, transfer: TransferId, from: PeerId, place: Result<E>) -> Result<()> {
         let is_wanted = self.check().and_then(|()| self.expects.expect(transfer, from));
         if is_wanted != Ok(true) {
@@ -323,7 +322,7 @@ impl<E> ExchangeCore<E> {
     }
 
     /// Records that the first bytes of a transfer have arrived, or with `aborted` the message that none will. Returns
-    /// whether the bytes are to be taken; [`ExchangeCore::ended`] follows then.
+    /// whether the caller should receive the bytes and then call [`ExchangeCore::ended`].
     ///
     /// # Errors
     /// Returns an error if the peer was not allowed to send them.
@@ -347,7 +346,7 @@ impl<E> ExchangeCore<E> {
         self.count();
     }
 
-    /// Records that the bytes of a transfer have landed, where the pusher knows it already.
+    /// Records that the bytes of a transfer have landed, as the pusher already knows.
     pub fn landed_unsaid(&mut self, transfer: TransferId) {
         self.expects.end(transfer);
         self.count();
@@ -366,7 +365,7 @@ impl<E> ExchangeCore<E> {
         self.count();
     }
 
-    /// Ends everything: pushes fail with `error`.
+    /// Closes the core; pushes fail with `error`.
     pub fn close(&mut self, error: &Error) {
         self.closed.get_or_insert_with(|| error.clone());
         self.effects.extend(self.expected.drain().map(|(_, expected)| ExchangeEffect::Drop(expected)));
@@ -376,7 +375,7 @@ impl<E> ExchangeCore<E> {
         self.effects.extend(self.pushes.transfers().map(ExchangeEffect::Push));
     }
 
-    /// Reports copies that are over, if there are enough.
+    /// Reports finished copies once there are enough.
     fn count(&mut self) {
         let enough = |over: u32| self.step.is_some_and(|step| over >= step);
         if enough(self.pushes.over()) || enough(self.expects.over()) {

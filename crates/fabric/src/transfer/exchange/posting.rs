@@ -10,7 +10,7 @@ use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, TransferId};
 use std::sync::Arc;
 
 impl Exchange {
-    /// Posts a receive for a transfer. Returns its announcement, or `None` if the bytes can't be received so.
+    /// Posts a receive for a transfer. Returns its announcement, or `None` if the bytes can't be received that way.
     pub(super) fn post_room(
         self: &Arc<Self>,
         (transfer, len): (TransferId, u64),
@@ -21,7 +21,7 @@ impl Exchange {
         if !CopyWay::DeviceMpi.takes(len) {
             return None;
         }
-        // Dropped without locks: `place` may hold the last reference to the device.
+        // Dropped without locks, because `place` may hold the last reference to the device.
         let DeviceRoom { device, place } = room;
         let (range, exchange, of, posted) = (place.range()?, self.clone(), present.clone(), device.clone());
         let told = move |filled| {
@@ -32,7 +32,7 @@ impl Exchange {
         if !state.peers.contains_key(&peer) {
             return None;
         }
-        // Under the lock, so that its notification finds it.
+        // The lock is held so that the receive's callback finds its entry.
         let at = AddressRange { start: DevicePtr(range.address), len: range.len as u64 };
         let (number, room) = present.control.post(range, Box::new(told))?;
         if let Some(overlaps) = device.add(transfer, &room, at)
@@ -42,21 +42,21 @@ impl Exchange {
             return Some(RoomWord { number, overlaps });
         }
         drop(state);
-        // The device has ended, or is writing there, and the receive was not announced.
+        // The device has ended or writes there, and the receive was not announced.
         TransferRoom { device, room }.withdraw(transfer);
         None
     }
 
-    /// Handles the end of a transfer's receive, which was `filled` or not.
+    /// Handles the end of a transfer's receive, whether `filled` or not.
     fn room_ended(self: &Arc<Self>, transfer: TransferId, peer: PeerId, present: &Present, (len, filled): (u64, bool)) {
         let mut state = self.lock();
         let room = state.rooms.remove(&transfer);
-        // Otherwise the transfer has ended in another way, or the peer is gone.
+        // Otherwise the transfer has ended another way, or the peer is gone.
         let begun = state.core.begin(transfer, peer, false) == Ok(true);
         drop(state);
         drop(room);
         if begun {
-            // Dropped without locks: the lane's receive may hold the last reference to the device.
+            // Dropped without locks, because the lane's receive may hold the last reference to the device.
             present.inbox.came_otherwise(transfer, if filled { len } else { 0 });
             let mut state = self.lock();
             if filled {
@@ -74,7 +74,7 @@ impl Exchange {
         self.rooms(|transfer| transfers.contains(transfer)).iter().for_each(|room| room.abandon());
     }
 
-    /// Ends all receives. When it returns no device memory is written any more.
+    /// Ends all receives. After the return no device memory is written.
     pub(super) fn end_rooms(&self) {
         self.rooms(|_| true).iter().for_each(|room| room.await_free());
     }

@@ -15,36 +15,36 @@ use std::time::{Duration, Instant};
 /// The time after which a target's silence counts as a stall, and its liveness is checked.
 const SOON: Duration = Duration::from_millis(100);
 
-/// A push in flight, which gets the bytes from the device, in its stream's order.
+/// A push in flight. It gets the bytes from the device, in its stream's order.
 pub struct Pushing {
     exchange: Arc<Exchange>,
     outbox: Arc<Outbox>,
     transfer: TransferId,
-    /// Raised when the push may go on.
+    /// Raised when the push may continue.
     changed: Arc<Signal>,
     len: u64,
-    /// The stream, whose bytes keep their order.
+    /// The stream whose order the bytes keep.
     stream: Option<PushingStream>,
     state: PushState,
 }
 
-/// The way that the bytes of a push take, and how far they are.
+/// The way of a push's bytes, and its progress.
 enum PushState {
-    /// No way is chosen, and nothing was sent.
+    /// No way is chosen, and no byte was sent.
     Announced,
-    /// The target has posted a receive, to which nothing was sent yet.
+    /// The target has posted this receive, and no byte was sent.
     Posted(RoomWord),
-    /// The lane over which a part of the bytes was sent.
+    /// A part of the bytes was sent over this lane.
     OnLane(Outgoing),
-    /// All bytes were sent over a lane, which other transfers may use since. Those of the stream stay behind this one.
+    /// All bytes were sent over a lane that other transfers may use since. The stream's later bytes stay ordered after these.
     Sent { _order: Sent },
     /// All bytes are in flight to the posted receive since this time.
     InFlight(Box<dyn PostedSend>, Instant),
-    /// Nothing more is sent, and the target reports the outcome.
+    /// No more bytes are sent, and the target will report the outcome.
     AwaitsOutcome,
-    /// The caller writes the bytes into the target's memory. They have landed when they are written.
+    /// The caller writes the bytes into the target's memory, and they land at once.
     Direct,
-    /// The bytes have landed in the posted receive, of which the target sends no message.
+    /// The bytes have landed in the posted receive, and the target sends no message about it.
     Landed,
     /// The push has its outcome.
     Over,
@@ -109,8 +109,8 @@ impl Pushing {
         Ok(())
     }
 
-    /// Whether the bytes may be sent before those of the stream's earlier pushes have landed: the target is ready, and
-    /// all use the same lane, which keeps their order. Does not block.
+    /// Whether the bytes may be sent before those of the stream's earlier pushes have landed: the target is ready, and all
+    /// pushes use one lane, which keeps their order. Does not block.
     pub fn follows(&self) -> bool {
         self.stream.is_some() && self.exchange.lock().core.step(self.transfer) == PushStep::Send
     }
@@ -132,8 +132,7 @@ impl Pushing {
         if matches!(self.state, PushState::Announced) {
             self.wait(&PushStep::Send)?;
             let room = self.exchange.lock().core.take_room(self.transfer);
-            // A lane without such sends may have been added meanwhile: each end decides on its own what MPI can
-            // address.
+            // A lane without such sends may have been added meanwhile: each end decides alone which memory MPI can address.
             if let Some(room) = room.filter(|_| self.outbox.sends_native()) {
                 self.state = PushState::Posted(room);
             }
@@ -142,8 +141,8 @@ impl Pushing {
         Ok(is_posted || CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
     }
 
-    /// Whether the bytes may be in flight together with those of other such pushes, whatever the order of all of them:
-    /// the target has posted a receive for each, and none overlaps. Does not block.
+    /// Whether the bytes may be in flight together with those of other such pushes, in any order: the target has posted a
+    /// receive for each, and none overlaps. Does not block.
     pub fn goes_beside(&self) -> bool {
         let is_beside = |room: RoomWord| !room.overlaps;
         match &self.state {
@@ -162,7 +161,7 @@ impl Pushing {
     /// Returns the errors of [`Pushing::drain`].
     pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
         if let PushState::Posted(room) = self.state {
-            // The receive takes one message. If it does not fit, the target ends the receive.
+            // The receive accepts one message. If the message does not fit, the target ends the receive.
             if bytes.len as u64 == self.len {
                 self.state = PushState::AwaitsOutcome;
                 self.state = PushState::InFlight(self.outbox.send_posted(room.number, bytes)?, Instant::now());
@@ -178,7 +177,7 @@ impl Pushing {
     /// Blocks until the bytes of [`Pushing::drain_native`] are released.
     ///
     /// # Errors
-    /// Returns an error if they may not have been sent.
+    /// Returns an error if the bytes may not have been sent.
     pub fn await_native(&mut self) -> Result<()> {
         if let Some((bytes, begin)) = self.state.take_in_flight()
             && self.outbox.await_posted(bytes, self.len, begin)?
@@ -188,7 +187,7 @@ impl Pushing {
         Ok(())
     }
 
-    /// Returns the push's lane, once the target is ready.
+    /// Returns the push's lane once the target is ready.
     fn outgoing(&mut self) -> Result<&mut Outgoing> {
         if matches!(self.state, PushState::Announced | PushState::Posted(_)) {
             self.wait(&PushStep::Send)?;
@@ -207,7 +206,7 @@ impl Pushing {
         }
     }
 
-    /// Blocks until all bytes, which were sent, have landed.
+    /// Blocks until all bytes, which the caller has sent, have landed.
     ///
     /// # Errors
     /// Returns an error if the target refuses or is gone.
@@ -215,12 +214,12 @@ impl Pushing {
         self.await_native()?;
         match self.state {
             PushState::Landed => {
-                // Whatever happened to the target since.
+                // The outcome stands even if the target was lost since.
                 let _ = self.done();
                 return Ok(());
             }
             PushState::Direct => return self.done(),
-            // Dropping the lane tells the target that no more bytes are sent.
+            // Dropping the lane notifies the target that no more bytes are sent.
             PushState::OnLane(_) => self.state = PushState::AwaitsOutcome,
             _ => {}
         }
@@ -266,7 +265,7 @@ impl Pushing {
             let end = stalled.is_none().then(|| start + SOON);
             state = match self.changed.wait(state, end) {
                 Ok(state) => state,
-                // The lock is released: a stall's observer may take it.
+                // The lock is released, because an observer of stalls may take it.
                 Err(_) => {
                     stalled = Some(self.outbox.stats.stalls.begin());
                     self.exchange.lock()
@@ -277,7 +276,7 @@ impl Pushing {
 }
 
 impl PushState {
-    /// Returns the send in flight, if there is one. The outcome is awaited from then on.
+    /// Returns the send in flight, if any. The push awaits the outcome from then on.
     fn take_in_flight(&mut self) -> Option<(Box<dyn PostedSend>, Instant)> {
         match std::mem::replace(self, Self::AwaitsOutcome) {
             Self::InFlight(bytes, begin) => Some((bytes, begin)),
@@ -288,7 +287,7 @@ impl PushState {
         }
     }
 
-    /// Returns the lane if all bytes were sent over it. The outcome is awaited from then on.
+    /// Returns the lane if all bytes were sent over it. The push awaits the outcome from then on.
     fn take_complete(&mut self) -> Option<Outgoing> {
         match std::mem::replace(self, Self::AwaitsOutcome) {
             Self::OnLane(outgoing) if outgoing.is_complete() => Some(outgoing),

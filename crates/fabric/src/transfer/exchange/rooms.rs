@@ -1,8 +1,8 @@
 //! Receives posted into device memory for transfers. The bytes are sent there as one message, which saves the round
 //! trip of an offer and a request on a lane.
 //!
-//! A pusher uses either the posted receive or a lane. If it uses neither, it reports so on a lane, and the receive is
-//! withdrawn. When the pusher is lost or the device ends the receive is abandoned, since a message may be in flight.
+//! A pusher uses either the posted receive or a lane. If it uses neither, it reports that on a lane, and the receive is
+//! withdrawn. When the pusher is lost or the device ends, the receive is abandoned, because a message may be in flight.
 
 use crate::transport::PostedReceive;
 use accord_types::short_lock::ShortLock;
@@ -10,38 +10,38 @@ use accord_types::{AddressRange, NativeRange, TransferId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Memory that a transfer goes to, for a library that writes there.
+/// The target memory of a transfer, for a library that writes into it.
 pub struct DeviceRoom {
     /// The posted receives of its device.
     pub device: Arc<DeviceRooms>,
-    /// Its location.
+    /// The location of the memory.
     pub place: Box<dyn RoomPlace>,
 }
 
 /// The location of a transfer in device memory.
 pub trait RoomPlace: Send {
-    /// Returns the memory once nothing else writes there; `None` if a library can't address it. Called without locks,
-    /// when the bytes may be sent.
+    /// Returns the memory once no other operation writes to it, or `None` if a library can't address it. Called without
+    /// locks, when the bytes may be sent.
     fn range(&self) -> Option<NativeRange>;
 
-    /// Whether still nothing else writes there, as far as known without asking the device. Called after posting, so
-    /// that a later writer sees the receive, and an earlier one is seen here. Called with locks.
+    /// Whether the memory still has no other writer, as far as known without the device. Called after posting, so that a later
+    /// writer sees the receive, and this call sees an earlier writer. Called with locks.
     fn is_free(&self) -> bool;
 }
 
-/// The posted receives of a device. They have to be ended before its memory is freed.
+/// The posted receives of a device. They must end before the device's memory is freed.
 #[derive(Default)]
 pub struct DeviceRooms(ShortLock<Posted>);
 
 #[derive(Default)]
 struct Posted {
-    /// Nothing is posted any more.
+    /// Whether no receive may be posted any more.
     ended: bool,
     rooms: HashMap<TransferId, (Arc<dyn PostedReceive>, AddressRange)>,
 }
 
 impl DeviceRooms {
-    /// Ends all receives. When it returns the device's memory is not written, nor will it be.
+    /// Ends all receives. After the return no receive writes to the device's memory.
     pub fn end(&self) {
         let mut posted = self.0.lock();
         posted.ended = true;
@@ -50,8 +50,8 @@ impl DeviceRooms {
         rooms.iter().for_each(|room| room.await_free());
     }
 
-    /// Adds a receive that was not announced yet. Returns whether it overlaps another one, or `None` if it must not be
-    /// announced.
+    /// Adds a receive that was not announced yet. Returns whether it overlaps another one, or `None` if the caller must not
+    /// announce it.
     pub(super) fn add(&self, transfer: TransferId, room: &Arc<dyn PostedReceive>, at: AddressRange) -> Option<bool> {
         let mut posted = self.0.lock();
         if posted.ended {
@@ -62,14 +62,14 @@ impl DeviceRooms {
         Some(overlaps)
     }
 
-    /// Whether a posted receive that is not over overlaps `at`.
+    /// Whether a posted receive that is in use overlaps `at`.
     pub fn overlaps(&self, at: AddressRange) -> bool {
         self.0.lock().overlaps(at)
     }
 
     pub(super) fn remove(&self, transfer: TransferId) {
         let room = self.0.lock().rooms.remove(&transfer);
-        // Dropping it may take long, so that it happens without the lock.
+        // Dropped without the lock, because that may take long.
         drop(room);
     }
 }
@@ -87,9 +87,9 @@ pub(super) struct TransferRoom {
 }
 
 impl TransferRoom {
-    /// Withdraws it, as the pusher has reported that it does not use it.
+    /// Withdraws the receive, as the pusher has reported that it does not use it.
     pub(super) fn withdraw(&self, transfer: TransferId) {
-        // If a message is arriving all the same, the device's memory has to stay until it has.
+        // If a message is arriving nevertheless, the device's memory must stay until it has arrived.
         if self.room.withdraw() {
             self.device.remove(transfer);
         }

@@ -40,7 +40,7 @@ struct Two {
     outbox: Arc<Outbox>,
 }
 
-/// Two exchanges in one process: peer 1 pushes to peer 2 over a real lane.
+/// Returns two exchanges in one process: peer 1 pushes to peer 2 over a real lane.
 fn two() -> Two {
     let (near, far) = crate::transport::pair().unwrap();
     let (pusher, target) = (Exchange::new(), Exchange::new());
@@ -59,7 +59,7 @@ fn two() -> Two {
     Two { pusher, target, outbox }
 }
 
-/// Takes all bytes at once and sends them to `to`.
+/// Returns a starter that receives all bytes at once and sends them to `to`.
 fn taker(len: usize, to: mpsc::Sender<Vec<u8>>) -> Starter {
     Box::new(move |incoming| {
         let (mut bytes, ending) = incoming.split().unwrap();

@@ -1,5 +1,5 @@
-//! Lanes between executors are lost while a program issues copies, by seed. Transfers of a lost lane end at both ends,
-//! in whatever order the events arrive; those issued after the program has learnt of the loss use the next lane.
+//! Lanes between executors are lost while a program issues copies, by seed. Transfers of a lost lane end at both ends, in
+//! whatever order the events arrive. Transfers issued after the program has learnt of the loss use the next lane.
 
 use super::simulation::{Message, Random};
 use super::*;
@@ -20,7 +20,7 @@ struct Lane {
     forward: VecDeque<Message>,
     back: VecDeque<Message>,
     cut: bool,
-    /// Whether its opener, and its target, have still to learn that.
+    /// Whether its opener, and its target, have not yet learnt of the cut.
     unseen: [bool; 2],
     /// Whether the target has accepted it.
     known: bool,
@@ -36,7 +36,7 @@ enum Told {
 struct Node {
     pushes: Pushes,
     expects: Expects,
-    /// Pushes that have not ended, and whether their bytes were sent.
+    /// Pushes in progress, and whether their bytes were sent.
     under_way: Vec<(TransferId, LaneName, bool)>,
     early: Vec<TransferId>,
     incoming: Vec<(TransferId, LaneName)>,
@@ -81,7 +81,7 @@ impl World {
                 if fresh {
                     lane.forward.push_back(Message::Arrived);
                 }
-                // Its opener has seen the end.
+                // Whether the opener has learnt of the end.
                 let over = lane.cut && !lane.unseen[0];
                 let node = &mut self.nodes[name.from];
                 node.pushes.push(transfer, peer(name.to, name.number)).unwrap();
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// An end learns that a lane is lost.
+    /// Lets one end learn that a lane is lost.
     fn see(&mut self, name: LaneName, target: bool) {
         self.lanes.get_mut(&name).unwrap().unseen[usize::from(target)] = false;
         if target {
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// A push takes its next step. Returns `false` if there is none.
+    /// Lets a push take its next step. Returns `false` if it has none.
     fn go_on(&mut self, node: usize, at: usize) -> bool {
         let (transfer, name, sent) = self.nodes[node].under_way[at];
         match self.nodes[node].pushes.step(transfer) {
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// One possible event happens, a loss among them if `losses` allows it. Returns `false` if there is none.
+    /// Carries out one possible event, also a loss if `losses` is set. Returns `false` if none is possible.
     fn step(&mut self, random: &mut Random, losses: bool) -> bool {
         let names: Vec<LaneName> = self.lanes.keys().copied().collect();
         if losses && !names.is_empty() && random.below(12) == 0 {
@@ -261,7 +261,7 @@ fn run(seed: u64) {
         }
     }
     world.come_to_rest(&mut random, true, seed);
-    // No more lanes are lost, and all losses are known: each pair has a lane again.
+    // No more lanes are lost, and all losses are known, so that each pair has a lane again.
     world.come_to_rest(&mut random, false, seed);
     let late = world.issued;
     for (from, to) in (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to))).filter(|(from, to)| from != to) {

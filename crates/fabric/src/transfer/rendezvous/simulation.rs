@@ -1,5 +1,5 @@
-//! A program and three executors whose links delay messages and overtake each other, by seed. Messages of one link keep
-//! their order; the links have none among them.
+//! A program and three executors whose links delay messages, by seed. Messages of one link keep their order; links may
+//! overtake each other.
 
 use crate::peer::PeerId;
 
@@ -10,7 +10,7 @@ const NODES: usize = 3;
 const QUEUES: usize = 2;
 const SEEDS: u64 = 3000;
 
-/// A small generator: the same seed gives the same run.
+/// A small random generator: the same seed gives the same run.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -41,9 +41,9 @@ pub(super) enum Message {
 
 #[derive(Default)]
 struct PushQueue {
-    /// Its pushes in order, with their targets.
+    /// The queue's pushes in order, with their targets.
     pushes: VecDeque<(TransferId, usize)>,
-    /// Whether the bytes of the first were sent.
+    /// Whether the bytes of the first push were sent.
     sent: bool,
     failed: bool,
 }
@@ -57,7 +57,7 @@ struct Node {
     early: Vec<TransferId>,
     /// Transfers whose copy runs in the incoming stream.
     incoming: VecDeque<(TransferId, usize)>,
-    /// Transfers that the program has announced, in order: the proof that no byte arrived before.
+    /// Transfers that the program has announced, in order, to check that no byte arrives before.
     expected: Vec<TransferId>,
 }
 
@@ -77,7 +77,7 @@ fn peer(node: usize) -> PeerId {
 }
 
 impl World {
-    /// Bytes and aborts use the pusher's lane, all else the reverse direction of it.
+    /// Sends a message. Bytes and aborts use the pusher's lane, all others its reverse direction.
     fn send(&mut self, from: usize, to: usize, message: Message) {
         let lane = match message {
             Message::Arrived | Message::Bytes(_) | Message::Abort(_) => (from, to, true),
@@ -149,7 +149,7 @@ impl World {
         self.send(from, to, message);
     }
 
-    /// One queue takes its next step. Returns `false` if there is none.
+    /// Lets a queue take its next step. Returns `false` if it has none.
     fn run_queue(&mut self, node: usize, queue: usize) -> bool {
         let PushQueue { pushes, sent, .. } = &self.nodes[node].queues[queue];
         let (Some(&(transfer, to)), sent) = (pushes.front(), *sent) else { return false };
@@ -181,7 +181,7 @@ impl World {
     fn fail_queue(&mut self, node: usize, queue: usize) {
         self.nodes[node].queues[queue].failed = true;
         if self.nodes[node].queues[queue].sent {
-            // The bytes are in flight: the push ends by itself.
+            // The bytes are in flight, and the push ends by itself.
             let rest = self.nodes[node].queues[queue].pushes.split_off(1);
             rest.into_iter().for_each(|(transfer, to)| self.abandon(node, transfer, to));
         } else {
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// One possible event happens. Returns `false` if there is none.
+    /// Carries out one possible event. Returns `false` if none is possible.
     fn step(&mut self, random: &mut Random, refuse: bool) -> bool {
         let first = random.below(1000);
         let choices = NODES + 2 * NODES * NODES + NODES * QUEUES + 2 * NODES;

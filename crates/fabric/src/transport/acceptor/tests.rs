@@ -21,7 +21,7 @@ fn listen() -> (Acceptor, PeerAddress) {
     (watched(listener), address)
 }
 
-/// An acceptor that is woken at intervals, so that a failing test ends.
+/// Returns an acceptor that is woken at intervals, so that a failing test ends.
 fn watched(listener: Listener) -> Acceptor {
     let acceptor = Acceptor::new(listener).unwrap();
     let waker = acceptor.waker();
@@ -44,7 +44,7 @@ fn hello() -> [u8; HELLO_LEN] {
     Hello::new(Purpose::Bulk, SessionId(7), 0, PeerId::PROGRAM).encode(&[3; 32])
 }
 
-/// Connects and sends `words`; returns the connection and its name.
+/// Connects and sends `words`. Returns the connection and its name.
 fn says(address: &PeerAddress, words: &[u8]) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(address.as_str()).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
@@ -52,7 +52,7 @@ fn says(address: &PeerAddress, words: &[u8]) -> (String, TcpStream) {
     (stream.local_addr().unwrap().to_string(), stream)
 }
 
-/// Connects as an honest client.
+/// Connects as a client with a valid hello and key.
 fn comes(address: &PeerAddress, session: u64, key: &Key) -> JoinHandle<Result<SharedLane>> {
     let (address, key) = (address.clone(), key.clone());
     let hello = Hello::new(Purpose::Bulk, SessionId(session), 0, PeerId::PROGRAM);
@@ -113,7 +113,7 @@ fn a_proven_client_passes_crowds_of_unproven_ones() {
             }
         }
     };
-    // The oldest of the crowd were refused; silent connections are closed without a message.
+    // The oldest of the crowd were refused. Silent connections are closed without a message.
     assert!(refused >= 2 * 20, "{refused}");
     for room in [&acceptor.silent, &acceptor.unproven] {
         assert!(room.lanes.len() <= SILENT_OF_ONE_ADDRESS_MAX && room.lanes.len() == room.places.len());
@@ -173,7 +173,7 @@ fn an_unknown_session_is_awaited_and_then_challenged() {
     let (_, talks) = says(&address, &[&hello()[..], b"and unsolicited bytes"].concat());
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 3);
     assert!(is_quiet(&acceptor));
-    // The session is not asked about again without a reason; a client that hangs up is dropped.
+    // The acceptor does not repeat the question without a reason. A client that hangs up is dropped.
     drop(gone);
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 2);
     assert!(is_quiet(&acceptor));
@@ -184,7 +184,7 @@ fn an_unknown_session_is_awaited_and_then_challenged() {
     let waker = acceptor.waker();
     std::thread::spawn(move || waker.wake());
     let Outcome::Proven(incoming, proven) = arrival(&mut acceptor, &mut key_of) else { panic!("refused") };
-    // The question has the time at which the connection was accepted.
+    // The question carries the time at which the connection was accepted.
     let asked = asked.borrow();
     assert!(asked.len() == 4 && asked[..3].contains(&asked[3]), "{asked:?}");
     proven.welcome(&*incoming.lane, SOON, |_| Ok(())).unwrap();

@@ -1,4 +1,4 @@
-//! One connection that has not proven its key: the bytes it has sent, and the answers to them. Nothing here blocks.
+//! One connection that has not proven its key: the bytes that it has sent, and the answers to them. Never blocks.
 
 use crate::handshake::{Challenge, Greeting, Hello, Proven, ended, refusal};
 use crate::transport::listener::IncomingLane;
@@ -25,7 +25,7 @@ pub(super) struct Unproven {
 pub(super) enum Stage {
     /// The client sends its hello.
     Greets(Greeting),
-    /// The session is not known yet; the client is challenged once it is. The hello was complete at `since`.
+    /// The session is not known yet, and the client is challenged once it is. The hello was complete at `since`.
     Awaits { greeting: Greeting, hello: Hello, since: Instant },
     /// The client was sent a challenge.
     Proves(Challenge),
@@ -49,13 +49,12 @@ pub(super) enum Heard {
 }
 
 impl Unproven {
-    /// Starts with a new connection, whose hello is due by `until`.
+    /// Creates the state of a new connection, whose hello is due by `until`.
     pub(super) fn new(incoming: IncomingLane, until: Instant) -> Self {
         Self { incoming, stage: Stage::Greets(Greeting::default()), until }
     }
 
-    /// Returns the events to poll for. A client that awaits its session has nothing to send, so that only its end
-    /// counts.
+    /// Returns the events to poll for. A client that awaits its session has nothing to send, so that only its hang-up counts.
     pub(super) fn polled(&self) -> Option<PollFd<'_>> {
         let wakes = if self.awaits_session() { PollFlags::RDHUP } else { PollFlags::IN | PollFlags::RDHUP };
         let socket = self.incoming.lane.descriptors().first().copied()?;
@@ -66,8 +65,8 @@ impl Unproven {
         matches!(self.stage, Stage::Awaits { .. })
     }
 
-    /// Sets the low-water mark so that the socket becomes readable with the whole next message. UNIX sockets have no
-    /// such mark, and become readable with each byte. Returns whether the system took it.
+    /// Sets the low-water mark so that the socket becomes readable with the whole next message. UNIX sockets have no such
+    /// mark, and become readable with each byte. Returns whether the system accepted the mark.
     pub(super) fn listen(&mut self) -> bool {
         let bytes = match &mut self.stage {
             Stage::Greets(greeting) => greeting.room().len(),
@@ -139,7 +138,7 @@ impl Unproven {
         self.say(&refusal(why)) && self.incoming.lane.finish().is_ok() && self.listen()
     }
 
-    /// Sends without blocking: the socket's buffer holds all that an unproven client is ever sent.
+    /// Sends without blocking: the socket's buffer holds all bytes that an unproven client is ever sent.
     fn say(&self, words: &[u8]) -> bool {
         self.incoming.lane.try_write(&[IoSlice::new(words)]).is_ok_and(|said| said == words.len())
     }

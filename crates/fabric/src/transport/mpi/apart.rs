@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-/// Keeps a value that one thread polls on cache lines that other variables do not share.
+/// A value that one thread polls, on cache lines that it shares with no other variable.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Apart<T>(T);

@@ -1,25 +1,25 @@
-//! How the thread that owns MPI waits. MPI has no wake-up, so the thread polls: without a pause for a moment after an
-//! event, since answers come soon; then ever more rarely, as a node's cores belong to the program.
+//! How the thread that owns MPI waits. MPI has no wake-up, so the thread polls. It spins for a moment after an event,
+//! because answers come soon. Then it polls ever more rarely, because a node's cores belong to the program.
 
 use accord_types::spin_policy::SpinPolicy;
 use std::time::Duration;
 
 /// Time after the last event during which the thread polls and yields instead of sleeping.
 const LOOKS: Duration = Duration::from_micros(200);
-/// The same while exposed buffers are in flight: many MPIs copy only when they are called, and most copies end within
-/// this. Then the thread sleeps as shortly as it can.
+/// The same time while exposed buffers are in flight: many MPIs copy only inside a call, and most copies end within this
+/// time. After it the thread takes the shortest sleeps.
 const MOVES_LOOKS: Duration = Duration::from_millis(500);
-/// The sleep is this fraction of the time since the last event, which bounds the relative delay.
+/// The reciprocal of the sleep's share in the time since the last event, which bounds the relative delay.
 const SHARE: u32 = 128;
 /// Shortest sleep; the system's own is about as long.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 /// Longest sleep. A poll with its sleep costs a few microseconds: well below 1 % of this.
 const SLEEP_MAX: Duration = Duration::from_millis(16);
 
-/// A thread that keeps the core for longer than this after a yield is computing; waiting threads give it back sooner.
+/// A thread that keeps the core for longer than this after a yield is computing. Waiting threads give it back sooner.
 const CROWDED: Duration = Duration::from_micros(500);
-/// Pauses that are slept through when another thread is computing: the scheduler favours a thread that has slept over
-/// one that yields again and again.
+/// Number of sleeps, in place of yields, when another thread is computing: the system's scheduler favours a thread that
+/// has slept over one that keeps yielding.
 const CROWDED_PAUSES: u32 = 64;
 
 /// The pause before the next poll.
@@ -27,16 +27,16 @@ const CROWDED_PAUSES: u32 = 64;
 pub(super) enum Pause {
     /// Yield the core.
     Yield,
-    /// Sleep, unless this side gets something to send.
+    /// Sleep until there is something to send, for at most this time.
     Sleep(Duration),
 }
 
 /// The effects of earlier pauses.
 #[derive(Debug)]
 pub(super) struct Backoff {
-    /// Pauses that are still to be slept through, because another thread is computing.
+    /// Sleeps that remain because another thread is computing.
     crowded: u32,
-    /// Waits of more than [`LOOKS`]: for a kernel that other ranks wait for, say.
+    /// Waits of more than [`LOOKS`], for example for a kernel that other ranks wait for.
     quiet: SpinPolicy,
 }
 
@@ -58,7 +58,7 @@ impl Backoff {
         }
     }
 
-    /// Decides the next pause after `idle` without an event; `moves`: exposed buffers are in flight.
+    /// Decides the next pause after `idle` without an event. `moves`: exposed buffers are in flight.
     pub(super) fn pause(&mut self, idle: Duration, moves: bool) -> Pause {
         let looks = if moves { MOVES_LOOKS } else { LOOKS.max(self.quiet.limit()) };
         if self.crowded == 0 && idle < looks {
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(kernels.pause(Duration::from_millis(2), false), Pause::Sleep(SLEEP_MIN));
         let mut rare = after(&[5, 20, 50_000].repeat(12));
         assert_eq!(rare.pause(LOOKS, false), Pause::Sleep(SLEEP_MIN));
-        // A long idle time is a sleep, and a single one is not a pattern.
+        // A long idle time leads to sleep, and a single one is not a pattern.
         kernels.ends(Duration::from_secs(60));
         kernels.ends(Duration::from_secs(60));
         assert_eq!(kernels.pause(LOOKS, false), Pause::Sleep(SLEEP_MIN));

@@ -1,12 +1,11 @@
 //! Credit for bytes in flight. It bounds a rank's memory, however many ranks send to it and however slowly its lanes
 //! are read.
 //!
-//! Each lane always has a credit of [`BASE`], so that no lane can be starved by others. A lane with more to send
-//! requests credit, and gets a [`QUANTUM`] from the rank's [`POOL`], in the order of requests. Credit returns to the
-//! pool when the bytes are read, or when an idle sender gives it back. Nothing is reserved for a pair of ranks or an
-//! idle lane.
+//! Each lane always has a credit of [`BASE`], so that no lane is starved by others. A lane with more to send requests
+//! credit, and gets a [`QUANTUM`] from the rank's [`POOL`], in the order of requests. Credit returns to the pool when the
+//! bytes are read, or when an idle sender gives it back. A pair of ranks or an idle lane reserves none.
 //!
-//! A message's overhead counts too: many small messages would otherwise take memory that no credit bounds.
+//! A message's overhead counts too, because many small messages would otherwise use unbounded memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -32,7 +31,7 @@ pub(super) fn cost(bytes: usize) -> u64 {
 pub(super) struct Outflow {
     sent: u64,
     granted: u64,
-    /// A request is pending.
+    /// Whether a request is pending.
     asked: bool,
     /// The value of `sent` at the last [`Outflow::give_back`].
     seen: u64,
@@ -55,21 +54,21 @@ impl Outflow {
         self.sent += cost;
     }
 
-    /// Whether to request credit for queued messages of this cost. If so, the request counts as made.
+    /// Whether to request credit for queued messages of this cost. A result of `true` counts as the request.
     pub(super) fn asks(&mut self, queued: u64) -> bool {
         let asks = !self.asked && self.granted - self.sent < queued;
         self.asked |= asks;
         asks
     }
 
-    /// Raises the total that the lane may have sent.
+    /// Raises the total that the lane may have sent to `total`.
     pub(super) fn grant(&mut self, total: u64) {
         self.granted = self.granted.max(total);
         self.asked = false;
     }
 
-    /// Gives back all credit above [`BASE`] if nothing was sent since the last call; for lanes with nothing queued.
-    /// Returns the total that the lane might have sent before.
+    /// Gives back all credit above [`BASE`] if no message was sent since the last call. For lanes with an empty queue. Returns
+    /// the previous total that the lane might have sent.
     pub(super) fn give_back(&mut self) -> Option<u64> {
         let unused = std::mem::replace(&mut self.seen, self.sent) == self.sent;
         let keeps = self.sent + BASE;
@@ -87,7 +86,7 @@ struct Inflow {
 }
 
 impl Inflow {
-    /// Returns the lane's credit from the pool.
+    /// Returns the credit that the lane holds from the pool.
     fn lent(&self) -> u64 {
         (self.granted - self.taken).saturating_sub(BASE)
     }
@@ -156,18 +155,18 @@ impl<K: Ord + Copy> Credits<K> {
         }
     }
 
-    /// Takes back all credit above [`BASE`]. `known` is the total that the sender believed it might send; if a larger
-    /// grant is in flight, that grant stays valid and nothing is taken back.
+    /// Takes back all credit above [`BASE`]. `known` is the total that the sender believed it might send. If a larger grant
+    /// is in flight, it stays valid and no credit is taken back.
     ///
     /// # Errors
-    /// Returns `InvalidData` if that total was never granted.
+    /// Returns `InvalidData` if `known` was never granted.
     pub(super) fn take_back(&mut self, lane: K, known: u64) -> io::Result<()> {
         let Some(inflow) = self.lanes.get(&lane) else { return Ok(()) };
         if known > inflow.granted {
             return Err(io::Error::new(ErrorKind::InvalidData, "a rank gives back what it does not have"));
         }
         if known == inflow.granted {
-            // Messages keep their order, so that all sent ones are received.
+            // Messages keep their order, so that all sent ones have been received.
             self.change(lane, |inflow| inflow.granted = inflow.granted.min(inflow.received + BASE));
             self.serve();
         }
@@ -218,7 +217,7 @@ impl<K: Ord + Copy> Credits<K> {
             if self.lent + QUANTUM > POOL {
                 break;
             }
-            // Its reader is slow, which must not delay other lanes.
+            // The lane's reader is slow, which must not delay other lanes.
             if inflow.lent() + QUANTUM > LANE_MAX {
                 at += 1;
                 continue;

@@ -20,18 +20,18 @@ use std::time::{Duration, Instant};
 const SENDS_MAX: usize = 32;
 /// Most messages of exposed buffers in flight from this rank.
 const LENT_SENDS_MAX: usize = 32;
-/// Messages that are received before the thread does other work.
+/// Most messages that are received before the thread does other work.
 const BATCH: usize = 32;
-/// Polls before the core is yielded once, which takes longer than a poll.
+/// Polls per yield of the core, which takes longer than a poll.
 const LOOKS: u32 = 8;
 /// The slack by which the system may end the thread's sleeps late.
 const TIMER_SLACK_NS: u64 = 1_000;
-/// Longest wait for leaving the world: other ranks may delay it.
+/// Longest wait for leaving the world, which other ranks may delay.
 const STOP_MAX: Duration = Duration::from_millis(400);
 /// Longest time to send queued messages when the fabric stops.
 const DRAIN_MAX: Duration = Duration::from_millis(200);
 
-/// This process's place in a world of ranks. Its lanes live as long as it does.
+/// This process's rank in a world. Its lanes live as long as it does.
 #[derive(Debug)]
 pub struct MpiFabric {
     shared: Arc<Shared>,
@@ -42,7 +42,7 @@ pub struct MpiFabric {
 /// The world of which this process is a rank. There is at most one, as with MPI itself.
 static OWN: OnceLock<Arc<MpiFabric>> = OnceLock::new();
 
-/// Makes this process's lanes to other nodes start at this rank.
+/// Makes this process open its lanes to other nodes from this rank.
 pub fn belong_to(fabric: &Arc<MpiFabric>) {
     // The first call wins.
     let _ = OWN.set(fabric.clone());
@@ -54,7 +54,7 @@ pub(in crate::transport) fn own() -> Option<&'static Arc<MpiFabric>> {
 }
 
 impl MpiFabric {
-    /// Starts the thread that owns MPI, which joins the world by `open`.
+    /// Starts the thread that owns MPI and joins the world by `open`.
     ///
     /// # Errors
     /// Returns the error of `open`, or the system's if it can't start a thread.
@@ -64,12 +64,12 @@ impl MpiFabric {
         let of_thread = shared.clone();
         threads::spawn("accord-mpi", move || match open() {
             Ok(mut world) => {
-                // The caller of `start` waits for it.
+                // The caller of `start` waits for this message.
                 let _ = opened.send(Ok((world.rank(), world.size())));
                 let why = match threads::caught(|| of_thread.drive(&mut *world)) {
                     Ok(Ok(())) => "it was stopped".to_owned(),
                     Ok(Err(error)) => error.to_string(),
-                    // Lanes would block for ever without an end.
+                    // Without the call of `end` below, lanes would block for ever.
                     Err(panic) => panic.to_string(),
                 };
                 of_thread.end(&why);
@@ -82,7 +82,7 @@ impl MpiFabric {
         Ok(Self { shared, rank, size })
     }
 
-    /// Allows device memory to be passed to MPI. The caller has tested that MPI can copy from and to it.
+    /// Allows device memory to be passed to MPI. The caller has tested that MPI supports it.
     pub fn take_native(&self) {
         self.shared.take_native();
     }
@@ -107,7 +107,7 @@ impl MpiFabric {
         self.shared.counts.read()
     }
 
-    /// Opens a lane to a rank. A rank that is gone shows only when the lane is used.
+    /// Opens a lane to a rank. A rank that is gone is noticed only when the lane is used.
     ///
     /// # Errors
     /// Returns an error if there are too many lanes, or the world has ended.
@@ -128,7 +128,7 @@ impl MpiFabric {
         Ok(lane)
     }
 
-    /// Queues a lane from a process of this machine to this rank; [`MpiFabric::accept`] returns it like a rank's.
+    /// Queues a lane from a process of this machine to this rank. [`MpiFabric::accept`] returns it as it does a rank's lane.
     ///
     /// # Errors
     /// Returns `WouldBlock` if too many such lanes are queued, and an error if the world has ended.
@@ -177,13 +177,13 @@ impl MpiFabric {
         self.shared.has_changed(state);
     }
 
-    /// Returns the rank of a node; waits at most `limit` for the rank to announce its node.
+    /// Returns the rank of a node. Blocks for at most `limit` until the rank announces its node.
     pub fn rank_of(&self, node: NodeId, limit: Duration) -> Option<u32> {
         let known = |state: &LaneTable| state.ranks.contains_key(&node) || state.ended.is_some();
         self.await_news(limit, known).ranks.get(&node).copied()
     }
 
-    /// Waits at most `limit` for a rank to announce its node. Returns whether it has.
+    /// Blocks for at most `limit` until a rank announces its node. Returns whether it has.
     pub fn await_rank(&self, rank: u32, limit: Duration) -> bool {
         let known = |state: &LaneTable| state.ranks.values().any(|known| *known == rank);
         known(&self.await_news(limit, |state| known(state) || state.ended.is_some()))
@@ -216,7 +216,7 @@ impl MpiFabric {
         }
     }
 
-    /// Sends what is queued and leaves the world. Returns when that is done, or after a bounded time.
+    /// Sends queued messages and leaves the world. Blocks until that is done, or for a bounded time.
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         state.stopping = true;
@@ -235,7 +235,7 @@ impl Drop for MpiFabric {
 #[derive(Clone, Copy, Default)]
 struct Turn {
     sent: bool,
-    /// More may be queued than could be sent.
+    /// Whether more may be queued than could be sent.
     full: bool,
     stopping: bool,
 }
@@ -243,12 +243,12 @@ struct Turn {
 impl Shared {
     /// Sends and receives until the fabric is stopped.
     fn drive(&self, world: &mut dyn World) -> io::Result<()> {
-        // By default the system makes the shortest sleeps twice as long. If it refuses, they stay so.
+        // By default the system doubles the shortest sleeps. If it refuses, they stay so.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(TIMER_SLACK_NS));
         let (mut last, mut backoff) = (Instant::now(), Backoff::default());
         let mut swept = false;
         let mut stop_at: Option<Instant> = None;
-        // These conditions create work without a notification.
+        // Set by conditions that create work without a notification.
         let mut asks = true;
         let mut looks = 0;
         loop {
@@ -308,7 +308,7 @@ impl Shared {
         // Cleared before the queues are read, so that later writes are noticed.
         self.has_work.store(false, Ordering::SeqCst);
         let mut state = self.lock_to_write();
-        // Requested bytes of exposed buffers go before the message that ends their lane.
+        // Requested bytes of exposed buffers precede the message that ends their lane.
         while lent.len() < lent_room
             && let Some(part) = state.streams.next_lent()
         {
@@ -338,7 +338,7 @@ impl Shared {
         Ok(Turn { sent, full, stopping })
     }
 
-    /// Receives arrived messages; returns whether there were any. Wakes a message's waiter before MPI is polled again.
+    /// Receives messages that have arrived. Returns whether there were any. Wakes a message's waiter before the next poll of MPI.
     fn receive(&self, world: &mut dyn World) -> io::Result<bool> {
         for taken in 0..BATCH {
             let Some(came) = world.receive(&mut |from, tag, len| self.lock().room_for(from, tag, len))? else {
@@ -361,8 +361,8 @@ impl Shared {
             }
             state.hand_over(&self.counts);
             state.wake();
-            // Not for each message: the thread that accepts lanes always waits, and waking it takes longer than all
-            // else here.
+            // Not raised for each message: the thread that accepts lanes always waits, and waking it takes longer than all other
+            // work here.
             if is_news || state.streams.has_opened() {
                 Counters::add(&self.counts.news, 1);
                 self.news.raise();
@@ -391,7 +391,7 @@ impl Shared {
         drop(state);
     }
 
-    /// Records that MPI is no longer called.
+    /// Records that the thread no longer calls MPI.
     fn has_left(&self) {
         let mut state = self.lock();
         state.has_left = true;

@@ -1,5 +1,5 @@
-//! Short writes, queued for the thread that owns MPI. That thread has the lanes' table in its cache most of the time:
-//! locking it on another core moves a dozen cache lines there and back. So short writes bypass the table.
+//! Short writes, queued for the thread that owns MPI. That thread usually has the lanes' table in its cache, and locking
+//! the table on another core moves a dozen cache lines there and back. So short writes bypass the table.
 
 use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use super::slots::{BYTES_MAX, Slots};
@@ -14,12 +14,12 @@ const WRITES_MAX: usize = 64;
 const KEY_LEN: usize = 9;
 /// Most bytes of one write.
 pub(super) const WRITE_MAX: usize = BYTES_MAX - KEY_LEN;
-/// Most bytes a lane may have queued for its short writes to be queued here: all of these then fit too, and a message
-/// written since that was checked.
+/// Most bytes that a lane may have queued for its short writes to be queued here. All of these then fit too, and a message
+/// written after the check.
 const ROOMY: usize = QUEUE_MAX / 2;
 const _: () = assert!(ROOMY + DATA_MAX + WRITES_MAX * WRITE_MAX <= QUEUE_MAX);
 
-/// The queue of short writes. It is emptied with the table locked.
+/// The queue of short writes. The consumer empties it with the table locked.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
     writes: Slots<WRITES_MAX>,
@@ -28,7 +28,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Hands in a write of [`WRITE_MAX`] or fewer bytes. Returns `false` if there is no room or the consumer has gone.
+    /// Queues a write of at most [`WRITE_MAX`] bytes. Returns `false` if there is no space or the consumer has gone.
     pub(super) fn put(&self, key: LaneKey, parts: &[IoSlice<'_>]) -> bool {
         let closed = self.closed.lock();
         let key = encode(key);
@@ -72,7 +72,7 @@ fn decode([a, b, c, d, e, f, g, h, opened_here]: [u8; KEY_LEN]) -> LaneKey {
     LaneKey { peer, opened_here: opened_here != 0, number }
 }
 
-/// Whether a lane's short writes may be queued: as of the last look at the table, it accepts bytes and has space.
+/// Whether a lane's short writes may be queued: when the table was last read, the lane accepted bytes and had space.
 #[derive(Debug, Default)]
 pub(super) struct Roomy(AtomicBool);
 
@@ -81,10 +81,10 @@ impl Roomy {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Sets it by the number of bytes that the lane has queued; `None` if it accepts no more.
+    /// Sets the value by the number of bytes that the lane has queued; `None` if it accepts no more.
     pub(super) fn set(&self, queued: Option<usize>) {
         let roomy = queued.is_some_and(|queued| queued <= ROOMY);
-        // Writers poll it, so that a needless store would cost them a cache miss.
+        // Stored only on a change, because a store costs the writers that poll it a cache miss.
         if self.get() != roomy {
             self.0.store(roomy, Ordering::Relaxed);
         }

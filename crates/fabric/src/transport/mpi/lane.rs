@@ -1,4 +1,4 @@
-//! Implements `Lane` over messages, for the threads that read and write.
+//! Implements `Lane` over messages.
 
 mod forwards;
 mod reads;
@@ -23,9 +23,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most bytes that one write takes.
+/// Most bytes of one write.
 const STEP: usize = DATA_MAX;
-/// Shorter writes are gathered into messages: they are copied with the table locked.
+/// Shorter writes are gathered into messages and copied with the table locked.
 const GATHERED_MAX: usize = 4 << 10;
 
 /// This rank's end of a lane.
@@ -43,8 +43,8 @@ pub(in crate::transport) struct MpiLane {
 
 impl MpiLane {
     pub(super) fn new(shared: Arc<Shared>, key: LaneKey, end: Arc<LaneEnd>) -> Self {
-        // Exposed bytes move about as fast as a device copies, which takes longer than a message: a wake-up would cost
-        // a fourth of that.
+        // Exposed bytes move about as fast as a device copies, which takes longer than a message. A wake-up would add a fourth
+        // to that.
         let [rooms, loans] = std::array::from_fn(|_| SharedSpinPolicy::from(SpinPolicy::patient()));
         let (limit, reading, loans) = (TimeLimit::default(), Reading::default(), Arc::new(loans));
         Self { shared, key, end, limit, reading, rooms, loans }
@@ -60,7 +60,7 @@ impl MpiLane {
         self.wait_or(end, spin, || None, work)
     }
 
-    /// Waits as [`MpiLane::wait`], where `quick` may return a value without the table.
+    /// Waits as [`MpiLane::wait`]; `quick` may return a value without the table.
     fn wait_or<T>(
         &self,
         end: Option<Instant>,
@@ -78,7 +78,7 @@ impl MpiLane {
         self.wait_since(seen, end, spin, quick, work)
     }
 
-    /// Waits as [`MpiLane::wait_or`], after a failed attempt when the signal had been raised `seen` times.
+    /// Waits as [`MpiLane::wait_or`]. The signal had been raised `seen` times before the attempt that failed.
     fn wait_since<T>(
         &self,
         seen: u32,
@@ -118,7 +118,7 @@ impl MpiLane {
             return self.wait_for_room(end, |streams, key| streams.write(key, parts));
         }
         let room = self.wait_for_room(end, Streams::room)?;
-        // Copied without the lock, so that the thread that owns MPI goes on. The space can't shrink meanwhile: a lane
+        // Copied without the lock, so that the thread that owns MPI continues. The space can't shrink meanwhile, because a lane
         // has one writer.
         let len = all.min(STEP).min(room);
         let mut message = spare::empty(HEADER_LEN + len);
@@ -139,7 +139,7 @@ impl MpiLane {
         Ok(len)
     }
 
-    /// Blocks until `work` returns a value. After a wait it is called only once there is space for a large piece.
+    /// Blocks until `work` returns a value. After a wait, calls it only once there is space for a large piece.
     fn wait_for_room(
         &self,
         end: Option<Instant>,
@@ -147,7 +147,7 @@ impl MpiLane {
     ) -> io::Result<usize> {
         let mut waited = false;
         self.wait(end, None, |state, key| {
-            // Queued short writes go first.
+            // Queued short writes precede this one.
             state.take_in(&self.shared.intake);
             let LaneTable { streams, ends, .. } = state;
             if waited && !streams.has_room(key) {
@@ -170,7 +170,7 @@ impl MpiLane {
         state.streams.lend(self.key, bytes.len() as u64)?;
         state.lent.insert(self.key, bytes);
         self.shared.has_changed(state);
-        // Without a limit, because MPI may be reading the bytes.
+        // Without a time limit, because MPI may be reading the bytes.
         let loan = self.wait(None, Some(&self.loans), |state, key| {
             let loan = state.streams.loan(key);
             Ok((loan != Loan::UnderWay).then_some(loan))
@@ -182,12 +182,12 @@ impl MpiLane {
         }
     }
 
-    /// Exposes bytes in device memory, if MPI reaches it.
+    /// Exposes bytes in device memory, if MPI supports it.
     fn native_bytes(&self, range: NativeRange) -> io::Result<LentBytes> {
         if self.shared.takes_native() { Ok(LentBytes::native(range)) } else { Err(ErrorKind::Unsupported.into()) }
     }
 
-    /// Ends the direction, after all that was written.
+    /// Ends the direction, after all written bytes.
     fn tell(&self, tell: impl FnOnce(&mut Streams, LaneKey)) {
         let mut state = self.shared.lock_to_write();
         self.end.roomy.set(None);
@@ -273,7 +273,7 @@ impl RemoteMemory for MpiLane {
         if !self.shared.takes_native() || self.reading.has_left() {
             return Ok(None);
         }
-        // A lane reads no more than is asked for.
+        // A lane never reads more than requested.
         self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
     }
 

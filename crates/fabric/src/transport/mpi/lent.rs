@@ -1,4 +1,4 @@
-//! Memory that a thread exposes to the one that owns MPI until that is done with it. Only [`super::lane`] and posted
+//! Memory that a thread exposes to the one that owns MPI, until MPI has released it. Only [`super::lane`] and posted
 //! receives expose memory.
 
 use crate::transport::window::Window;
@@ -17,7 +17,7 @@ pub struct LentRoom(Lent);
 struct Lent {
     start: usize,
     len: usize,
-    /// For device memory: the context that MPI's thread has to enter.
+    /// For device memory: the context that MPI's thread must enter.
     context: Option<NativeContext>,
 }
 
@@ -41,7 +41,7 @@ impl Lent {
 }
 
 impl LentBytes {
-    /// Exposes `bytes`. The caller neither changes nor frees them before they are released.
+    /// Exposes `bytes`. The caller must neither change nor free them before they are released.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self(Lent { start: bytes.as_ptr().expose_provenance(), len: bytes.len(), context: None })
     }
@@ -56,7 +56,7 @@ impl LentBytes {
         Self(Lent::native(range))
     }
 
-    /// Returns a part of them, or `None` if it exceeds them.
+    /// Returns a part of the bytes, or `None` if it exceeds them.
     pub(super) fn part(self, offset: usize, len: usize) -> Option<Self> {
         self.0.part(offset, len).map(Self)
     }
@@ -82,7 +82,7 @@ impl LentBytes {
 }
 
 impl LentRoom {
-    /// Exposes a buffer. The caller does not access it before it is released.
+    /// Exposes a buffer. The caller must not access it before it is released.
     pub(super) fn of(room: &mut [u8]) -> Self {
         Self(Lent { start: room.as_mut_ptr().expose_provenance(), len: room.len(), context: None })
     }
@@ -117,11 +117,11 @@ impl LentRoom {
         ptr::with_exposed_provenance_mut(self.0.start)
     }
 
-    /// Copies as many bytes as fit, where both are this process's memory: for a world within one process.
+    /// Copies as many bytes as fit. Only for a world within one process, where both are this process's memory.
     pub fn fill(self, bytes: LentBytes) {
         let len = self.len().min(bytes.len());
-        // SAFETY: both were this process's memory when they were exposed, the target writable, and their owners wait
-        // until they are released, which is after this. A device's memory is host memory in such a world.
+        // SAFETY: both were this process's memory when they were exposed, and the target is writable. Their owners block until
+        // the release, which is after this copy. A device's memory is host memory in such a world.
         unsafe { self.as_mut_ptr().copy_from_nonoverlapping(bytes.as_ptr(), len) };
     }
 }

@@ -3,16 +3,16 @@
 use super::message::LaneKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Most messages into receive buffers in flight to a rank.
+/// Most messages in flight to receive buffers of a rank.
 pub(super) const TAKES_MAX: u16 = 32;
 /// Most bytes of one such message: MPI counts in 32 bits.
 pub(super) const MESSAGE_MAX: u64 = 1 << 30;
 /// Most bytes that a rank may offer at a time.
 pub(super) const OFFER_MAX: u64 = 1 << 40;
-/// The first tag of those messages; lower tags have other uses.
+/// The first tag of such messages; lower tags have other uses.
 pub(super) const TAG_FIRST: u16 = 2;
 
-/// Part of an exposed buffer, sent in a message of its own.
+/// A part of an exposed buffer, sent as one message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lent {
     /// The lane.
@@ -21,7 +21,7 @@ pub struct Lent {
     pub to: u32,
     /// The message's tag at the receiver.
     pub tag: u16,
-    /// The message's id at the sender: a tag may be reused before the sender learns that its message has been sent.
+    /// The message's id at the sender: a tag may be reused before the sender learns that its message was sent.
     pub id: u64,
     /// Offset in the exposed buffer.
     pub offset: usize,
@@ -31,12 +31,12 @@ pub struct Lent {
     pub is_posted: bool,
 }
 
-/// A message in flight, or about to be sent.
+/// A message that is in flight or about to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Going {
     pub(super) lane: LaneKey,
     pub(super) len: u64,
-    /// Whether it goes to a posted receive, see [`Lent::is_posted`].
+    /// Whether the receive was posted, see [`Lent::is_posted`].
     pub(super) is_posted: bool,
 }
 
@@ -45,9 +45,9 @@ pub(super) struct Going {
 pub enum Loan {
     /// All bytes have been sent.
     Done,
-    /// Bytes of it may be in flight.
+    /// Bytes may be in flight.
     UnderWay,
-    /// The peer takes no more bytes, and none are in flight.
+    /// The peer reads no more bytes, and none are in flight.
     Over,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Lending {
     pub(super) total: u64,
     /// Bytes not requested yet.
     pub(super) left: u64,
-    /// Whether the offer has not been sent yet.
+    /// Whether the offer is still to be sent.
     pub(super) unsaid: bool,
     /// Bytes requested and not sent yet.
     pub(super) queued: u64,
@@ -65,7 +65,7 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// Returns the size to offer, once.
+    /// Returns the size to offer, on the first call only.
     pub(super) fn say(&mut self) -> Option<u64> {
         std::mem::take(&mut self.unsaid).then_some(self.total)
     }
@@ -74,7 +74,7 @@ impl Lending {
         self.unsaid
     }
 
-    /// Whether requested bytes have to be sent before the lane's end.
+    /// Whether requested bytes must be sent before the lane's end.
     pub(super) fn is_queued(&self) -> bool {
         self.queued > 0
     }
@@ -83,7 +83,7 @@ impl Lending {
         self.queued == 0 && self.going == 0
     }
 
-    /// Withdraws the bytes that were not requested.
+    /// Withdraws the bytes that are not requested yet.
     pub(super) fn withdraw(&mut self) {
         (self.left, self.unsaid) = (0, false);
     }
@@ -92,10 +92,10 @@ impl Lending {
 /// The reader's receive buffer, and the bytes offered to it.
 #[derive(Debug, Default)]
 pub(super) struct Borrowing {
-    /// Offered bytes that were not requested, or are in flight.
+    /// Offered bytes that are not requested yet, or are in flight.
     pub(super) offered: u64,
     pub(super) room: Option<Room>,
-    /// Whether the latest buffer was filled.
+    /// Whether the previous buffer was filled.
     pub(super) filled: bool,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Borrowing {
 pub(super) struct Room {
     pub(super) tag: u16,
     pub(super) len: u64,
-    /// MPI is writing there.
+    /// Whether MPI is writing into the buffer.
     pub(super) is_written: bool,
 }
 
@@ -112,7 +112,7 @@ impl Borrowing {
         self.offered > 0
     }
 
-    /// Whether all offered bytes are received or being received, so that later messages may be taken.
+    /// Whether all offered bytes are received or being received, so that later messages may be read.
     pub(super) fn lets_others_come(&self) -> bool {
         self.offered == 0 || self.room.is_some_and(|room| room.is_written && room.len == self.offered)
     }
@@ -127,14 +127,14 @@ impl Borrowing {
     }
 }
 
-/// The exposed buffers of a rank.
+/// All exposed buffers of a rank.
 #[derive(Debug)]
 pub(super) struct Loans {
-    /// Requested and not sent yet.
+    /// Parts requested and not sent yet.
     pub(super) asked: VecDeque<Lent>,
-    /// Loans in flight or about to be, by id.
+    /// Messages in flight or about to be sent, by id.
     pub(super) going: BTreeMap<u64, Going>,
-    /// Messages for posted receives that have been sent, and whose sender was not notified yet.
+    /// Messages for posted receives that were sent, and whose sender was not notified yet.
     pub(super) sent: Vec<u64>,
     pub(super) ids: u64,
     pub(super) tags: Vec<u16>,

@@ -1,9 +1,9 @@
-//! Short messages, queued for a lane's reader. The thread that owns MPI has the lanes' table in its cache most of the
-//! time: locking it on another core moves a dozen cache lines. So the reader takes short messages from here without the
+//! Short messages, queued for a lane's reader. The thread that owns MPI usually has the lanes' table in its cache, and
+//! locking the table on another core moves a dozen cache lines. So the reader takes short messages from here without the
 //! table.
 //!
-//! They are added with the table locked, and precede all messages of the lane in the table. So a reader that finds none
-//! here looks here again with the table locked, before it takes one from the table.
+//! The producer adds them with the table locked, and they precede all messages of the lane in the table. So a reader that
+//! finds no message here checks again with the table locked, before it takes one from the table.
 
 use super::credit::{BASE, cost};
 use super::slots::{BYTES_MAX, Slots};
@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 const MESSAGES_MAX: usize = 8;
 /// Most bytes of one message.
 pub(super) const MESSAGE_MAX: usize = BYTES_MAX;
-/// Most credit that a reader may use before it reports that: the sender goes on meanwhile.
+/// Most credit that a reader uses before it reports it. The sender continues meanwhile.
 const UNTOLD_MAX: u64 = BASE / 8;
 
 /// The queue of short messages.
 #[derive(Debug, Default)]
 pub(super) struct Mailbox {
     slots: Slots<MESSAGES_MAX>,
-    /// Whether the lane is closed. Only the reader checks it: the producer knows it by the table.
+    /// Whether the lane is closed. Only the reader checks it: the producer uses the table.
     closed: AtomicBool,
     /// Bytes of the first message that were read.
     at: AtomicUsize,
-    /// Credit of messages read that the table has not been told of.
+    /// Credit of read messages that was not reported to the table yet.
     untold: AtomicU64,
 }
 
 impl Mailbox {
-    /// Adds a message; returns `false` if the queue is full. The caller has the table locked.
+    /// Adds a message. Returns `false` if the queue is full. The caller must hold the table's lock.
     pub(super) fn put(&self, bytes: &[u8]) -> bool {
         self.slots.put([bytes])
     }
@@ -38,7 +38,7 @@ impl Mailbox {
         self.slots.is_empty() || self.closed.load(Ordering::Relaxed)
     }
 
-    /// Copies the rest of the first message, as far as it fits, and returns the number of bytes. For the lane's reader.
+    /// Copies the rest of the first message, as far as it fits, and returns the number of bytes. Only for the lane's reader.
     pub(super) fn read(&self, room: &mut [u8]) -> usize {
         if self.is_empty() {
             return 0;
@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(mailbox.read(&mut [0; MESSAGE_MAX + 1]), MESSAGE_MAX);
             taken += cost(MESSAGE_MAX);
         }
-        // The limit is well below the base credit, half of which has to be read before it is restored.
+        // The limit is well below half the base credit, which must be read before the credit is restored.
         assert!(taken < BASE / 4);
         assert_eq!((mailbox.tell(), mailbox.tell()), (taken, 0));
         assert!(!mailbox.owes_much());

@@ -1,7 +1,7 @@
-//! The messages between ranks: a header, followed by a lane's bytes if it carries any.
+//! The messages between ranks: a header, then a lane's bytes if it carries any.
 //!
-//! A message names its lane by the rank that opened it and the number given there, so that both ranks may open lanes at
-//! the same time.
+//! Both ranks may open lanes at the same time. So a message names its lane by the rank that opened it, and by that rank's
+//! number for it.
 
 use std::io::{self, ErrorKind};
 
@@ -25,20 +25,20 @@ pub enum MessageKind {
     Credit = 3,
     /// A request for credit by the sender of bytes.
     Want = 4,
-    /// Returns unused credit. The value is the total that the sender of bytes believed it might send.
+    /// Returns unused credit. The value is the total that the sender of bytes believed that it might send.
     Return = 5,
     /// The end of the sender's stream.
     Finish = 6,
-    /// The end of the sender's stream, and it reads no more.
+    /// The end of the sender's stream. The sender also reads no more.
     Close = 7,
-    /// Of no lane: the value is the node of the cluster that the rank is.
+    /// Announces the sending rank's node of the cluster, which is the value. Belongs to no lane.
     Node = 8,
-    /// The lane's next bytes are in an exposed buffer; the value is their number. They are sent in messages of their
-    /// own, when the receiver requests them.
+    /// Offers the lane's next bytes, which are in an exposed buffer. The value is their number. They are sent as messages of
+    /// their own when the receiver requests them.
     Offer = 9,
-    /// Requests bytes of an offer, as many as the value, in a message with the tag.
+    /// Requests offered bytes, as many as the value, in a message with the tag.
     Take = 10,
-    /// The message with the tag has arrived for a posted receive. The value is 1 if it was received, 2 if it was
+    /// Reports that the message with the tag has arrived for a posted receive. The value is 1 if it was received, 2 if it was
     /// discarded.
     Landed = 11,
 }
@@ -51,12 +51,12 @@ impl MessageKind {
     }
 }
 
-/// A lane, as one of its two ranks names it.
+/// A lane as one of its two ranks names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LaneKey {
     /// The other rank.
     pub peer: u32,
-    /// Whether this rank opened it.
+    /// Whether this rank opened the lane.
     pub(super) opened_here: bool,
     pub(super) number: u32,
 }

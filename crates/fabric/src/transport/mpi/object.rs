@@ -1,7 +1,7 @@
-//! MPI, in a shared object of its own (`mpi/` in the repository). Nothing else links MPI, so that Accord runs where
-//! there is none.
+//! MPI, in a shared object of its own (`mpi/` in the repository). Only that object links MPI, so that Accord runs on
+//! systems without MPI.
 //!
-//! The object is loaded with global symbols: Open MPI loads plugins that look for them.
+//! The object is loaded with global symbols, because Open MPI loads plugins that resolve them.
 
 use super::lent::LentBytes;
 use super::loan::{TAG_FIRST, TAKES_MAX};
@@ -16,14 +16,14 @@ use std::path::Path;
 
 /// The version of the functions below, which the object reports.
 const INTERFACE: u32 = 2;
-/// Most messages received at a time, besides those into exposed buffers.
+/// Most messages received at a time, not counting those into exposed buffers.
 const RECEIVES_MAX: usize = 32;
-/// The tag of messages with a header; they need no posted buffer.
+/// The tag of messages with a header, which need no posted buffer.
 const FRAMED: u16 = 1;
 const _: () = assert!(FRAMED < TAG_FIRST);
-/// Longest message: an announced length is not trusted.
+/// Longest message. Longer announced lengths are refused.
 const MESSAGE_MAX: usize = super::message::HEADER_LEN + super::message::DATA_MAX;
-/// Polls of MPI before other work, while it copies exposed buffers: many MPIs copy only when they are called.
+/// Polls of MPI before other work while it copies exposed buffers: many MPIs copy only inside a call.
 const LENT_LOOKS: u32 = 16;
 /// Most completed requests that one call reports.
 const DONE_AT_ONCE: usize = 8;
@@ -65,17 +65,17 @@ struct Functions {
     close: Close,
 }
 
-/// Information on an object that needs no world.
+/// Facts about an object that are known without joining a world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectNews {
-    /// The MPI that it was built for.
+    /// The MPI that the object was built for.
     pub built_for: String,
     /// The MPI that is installed.
     pub here: String,
 }
 
 impl ObjectNews {
-    /// Whether both are the same MPI in the same version.
+    /// Whether both name the same MPI in the same version.
     pub fn fits(&self) -> bool {
         let Some((name, version)) = self.built_for.rsplit_once(' ') else { return false };
         let of_version = |c: char| c.is_ascii_alphanumeric() || c == '.';
@@ -90,7 +90,7 @@ impl MpiObject {
     /// # Errors
     /// Returns an error if the object, or the MPI that it was built for, can't be loaded.
     pub fn load(path: &Path) -> io::Result<Self> {
-        // The loader's message is the source of the error.
+        // The error's source holds the loader's message.
         let failed = |error: libloading::Error| {
             let words = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             io::Error::new(ErrorKind::NotFound, words)
@@ -99,7 +99,7 @@ impl MpiObject {
         let object = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map_err(failed)?;
         // SAFETY: this function has the same name and type in all versions.
         let interface: Interface = *unsafe { object.get(b"accord_mpi_interface\0") }.map_err(failed)?;
-        // SAFETY: it has no arguments and no preconditions.
+        // SAFETY: the function has no arguments and no preconditions.
         let interface = unsafe { interface() };
         if interface != INTERFACE {
             let why = format!(
@@ -108,7 +108,7 @@ impl MpiObject {
             );
             return Err(io::Error::new(ErrorKind::InvalidData, why));
         }
-        // SAFETY: here and below, these are the types of the functions in this version of the interface.
+        // SAFETY: for all functions below, this version of the interface has these types.
         let built_for: BuiltFor = *unsafe { object.get(b"accord_mpi_built_for\0") }.map_err(failed)?;
         // SAFETY: as above.
         let library: LibraryText = *unsafe { object.get(b"accord_mpi_library\0") }.map_err(failed)?;
@@ -123,23 +123,23 @@ impl MpiObject {
                 close: *object.get(b"accord_mpi_close\0").map_err(failed)?,
             }
         };
-        // SAFETY: it returns a static text that ends with 0.
+        // SAFETY: the function returns a static text that ends with 0.
         let built_for = unsafe { CStr::from_ptr(built_for()) }.to_string_lossy().into_owned();
         let mut text = vec![0_u8; TEXT_MAX];
-        // SAFETY: it writes at most `text.len()` bytes, and needs no world.
+        // SAFETY: the function writes at most `text.len()` bytes, and needs no world.
         let len = unsafe { library(text.as_mut_ptr().cast(), text.len()) };
         let library = String::from_utf8_lossy(&text[..len.min(TEXT_MAX)]).into_owned();
-        // MPI can't be loaded twice, so the object is never unloaded.
+        // MPI can't be loaded twice, so that the object is never unloaded.
         let _ = object.into_raw();
         Ok(Self { built_for, library, functions })
     }
 
-    /// Returns which MPI it is.
+    /// Returns the MPI that the object was built for, and the installed one.
     pub fn news(&self) -> ObjectNews {
         ObjectNews { built_for: self.built_for.clone(), here: self.library.clone() }
     }
 
-    /// Joins the job's world, on the thread that will own it. Once in a process.
+    /// Joins the job's world, on the thread that will own it. At most once per process.
     ///
     /// # Errors
     /// Returns MPI's error, or the system's if memory can't be mapped.
@@ -174,13 +174,13 @@ struct MpiWorld {
     world: *mut c_void,
     rank: u32,
     size: u32,
-    /// Requests of sends in flight, and the bytes that MPI reads.
+    /// Requests of sends in flight, and the bytes that MPI is reading.
     sends: Vec<Sending>,
-    /// Exposed buffers that have been sent, and were not reported yet: at most as many as are sent at a time.
+    /// Exposed buffers that were sent but not reported yet: at most as many as are in flight at once.
     lent_sent: VecDeque<u64>,
-    /// Buffers that MPI writes or has written, in the order of matching.
+    /// Buffers that MPI is writing or has written, in the order of matching.
     receives: VecDeque<Receiving>,
-    /// Declared after the requests, which use it.
+    /// Declared after the requests, which use these buffers.
     short: ShortBuffers,
 }
 
@@ -205,7 +205,7 @@ struct Receiving {
 enum Into {
     Message(Vec<u8>),
     Short(ShortBuffer),
-    /// An exposed buffer, by its tag.
+    /// An exposed buffer, with its tag.
     Room(u16),
 }
 
@@ -217,7 +217,7 @@ impl MpiWorld {
         Ok(code)
     }
 
-    /// Receives an arrived message, if there is one, into a new buffer or the exposed one for its tag.
+    /// Receives the next message that has arrived into a new buffer, or into the exposed one for its tag.
     fn begin_receive(&mut self, room: FindRoom<'_>) -> io::Result<()> {
         let (mut from, mut tag, mut len, mut request) = (0, 0, 0, 0);
         // SAFETY: the world is open, and the pointers are to values that outlive the call.
@@ -242,9 +242,8 @@ impl MpiWorld {
             let mut message = spare::filled(len);
             (message.as_mut_ptr(), Into::Message(message))
         };
-        // SAFETY: the buffer holds `len` bytes, and neither moves nor is freed before the request is done: a message is
-        // kept in `receives`, and the owner of an exposed buffer waits for the request. Closing the world waits for
-        // both.
+        // SAFETY: the buffer holds `len` bytes, and neither moves nor is freed before the request is done: `receives` keeps a
+        // message, and the owner of an exposed buffer waits for the request. Closing the world waits for both.
         let code = unsafe { (self.functions.receive)(self.world, start, len, &raw mut request) };
         Self::check(code, "receive")?;
         self.receives.push_back(Receiving { from, request, into, done: false });
@@ -258,11 +257,11 @@ impl MpiWorld {
         let mut looks = if self.moves_lent() { LENT_LOOKS } else { 1 };
         while looks > 0 {
             let mut done = [0_u32; DONE_AT_ONCE];
-            // SAFETY: the world is open; it writes at most `done.len()` numbers.
+            // SAFETY: the world is open, and the function writes at most `done.len()` numbers.
             let n = unsafe { (self.functions.test)(self.world, done.as_mut_ptr(), done.len()) };
             let n = Self::check(n, "go on")? as usize;
             done.iter().take(n).for_each(|request| self.is_done(*request));
-            // Waiters are notified before MPI is polled again. Fewer numbers than asked for are all there are.
+            // Waiters are notified before the next poll. Fewer numbers than the buffer holds means that no more are done.
             looks = if n == 0 {
                 looks - 1
             } else if n < done.len() {
@@ -288,8 +287,8 @@ impl MpiWorld {
 
     fn begin_send(&mut self, to: u32, tag: u16, (start, len): (*const u8, usize), what: SentBytes) -> io::Result<()> {
         let mut request = 0;
-        // SAFETY: the bytes neither move nor are freed before the request is done: a message is kept in `sends`, and
-        // the owner of an exposed buffer waits for the request. Closing the world waits for both.
+        // SAFETY: the bytes neither move nor are freed before the request is done: `sends` keeps a message, and the owner of an
+        // exposed buffer waits for the request. Closing the world waits for both.
         let code = unsafe { (self.functions.send)(self.world, to, tag.into(), start, len, &raw mut request) };
         Self::check(code, "send")?;
         self.sends.push(Sending { request, what });
@@ -297,7 +296,7 @@ impl MpiWorld {
     }
 }
 
-/// The error when a device's context can't be entered.
+/// Returns the error for a device context that can't be entered.
 fn lost_device(what: &str) -> io::Error {
     io::Error::new(ErrorKind::BrokenPipe, format!("MPI can't {what} a device's memory: the device was lost"))
 }
@@ -338,14 +337,14 @@ impl World for MpiWorld {
     }
 
     fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
-        // One at a time: many MPIs copy a message when it is received, and its waiter can go on before the next copy.
+        // One at a time: many MPIs copy a message when it is received, and its waiter can continue before the next copy.
         if self.receives.len() < RECEIVES_MAX + usize::from(TAKES_MAX) {
             self.begin_receive(room)?;
         }
         if let Some(sent) = self.test()? {
             return Ok(Some(sent));
         }
-        // Messages of one rank keep their order, except that they do not wait for exposed buffers, which may take long.
+        // Messages of one rank keep their order. They do not wait for exposed buffers, which may take long.
         let first = (0..self.receives.len()).find(|&at| {
             let one = &self.receives[at];
             let is_before = |earlier: &&Receiving| earlier.from == one.from && !matches!(earlier.into, Into::Room(_));
@@ -363,7 +362,7 @@ impl World for MpiWorld {
 
 impl Drop for MpiWorld {
     fn drop(&mut self) {
-        // SAFETY: the world is open, and not used again.
+        // SAFETY: the world is open, and is not used again.
         unsafe { (self.functions.close)(self.world) };
     }
 }

@@ -1,18 +1,18 @@
-//! Which thread forwards the bytes of a lane: the lane's reader, or the thread that receives messages. Forwarding is in `streams/passing.rs`.
+//! Decides which thread forwards the bytes of a lane: its reader, or the thread that receives messages. See `streams/passing.rs`.
 
-/// Most bytes of a message that the receiving thread forwards: it has other messages to receive.
+/// Most bytes of a message that the receiving thread forwards, because other messages wait for that thread.
 pub(super) const PASSED_MAX: usize = 4 << 10;
-/// Short messages that come before one is forwarded so: an idle reader blocks, and would have to be woken for long
-/// ones.
+/// Number of consecutive short messages before the receiving thread forwards one. The reader of such a lane blocks, and
+/// would have to be woken for long ones.
 pub(super) const SHORT_RUN: u32 = 8;
 
-/// The thread that has bytes of a lane that are not yet written to the other lane.
+/// The thread that holds bytes of a lane that are not yet written to the other lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Holder {
     /// No thread.
     #[default]
     None,
-    /// The lane's reader, until its next read.
+    /// The lane's reader, until it reads again.
     Reader,
     /// The thread that receives messages.
     Bringer,
@@ -29,7 +29,7 @@ pub(super) struct Passing {
 }
 
 impl Passing {
-    /// Records that the reader asks for more. Returns whether it has to wait for the other thread's bytes.
+    /// Records that the reader reads again. Returns whether it must wait for the other thread's bytes.
     pub(super) fn reader_comes(&mut self) -> bool {
         if self.holder == Holder::Reader {
             self.holder = Holder::None;
@@ -49,7 +49,7 @@ impl Passing {
         self.holder = Holder::None;
     }
 
-    /// Allows the thread that receives messages to forward them. Bytes that the reader has may not be written yet.
+    /// Allows the receiving thread to forward messages. The reader may still hold bytes.
     pub(super) fn allow(&mut self) {
         self.allowed = true;
         self.holder = Holder::Reader;
@@ -59,12 +59,12 @@ impl Passing {
         self.allowed
     }
 
-    /// Records an offer, whose bytes the reader takes.
+    /// Records an offer, whose bytes the reader receives.
     pub(super) fn offered(&mut self) {
         self.short_run = 0;
     }
 
-    /// Records a message of so many bytes. Returns whether it may be forwarded if no bytes precede it.
+    /// Records a message of so many bytes. Returns whether the receiving thread may forward it if no bytes precede it.
     pub(super) fn comes(&mut self, bytes: usize) -> bool {
         self.short_run = if bytes > PASSED_MAX { 0 } else { self.short_run.saturating_add(1) };
         self.allowed && self.holder == Holder::None && self.short_run > SHORT_RUN

@@ -1,4 +1,4 @@
-//! A message's worth of bytes on its way from one lane to another.
+//! The bytes of one message that is forwarded from one lane to another.
 
 use super::message::{DATA_MAX, HEADER_LEN};
 use std::io;
@@ -6,9 +6,9 @@ use std::io;
 /// The result of [`super::lane::MpiLane::next_piece`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NextPiece {
-    /// The next bytes are in the piece.
+    /// The piece holds the next bytes.
     Here,
-    /// So many bytes are offered, and are sent once there is a receive buffer for them.
+    /// So many bytes are offered. They are sent once there is a receive buffer for them.
     Offered(usize),
     /// The lane has ended.
     End,
@@ -27,7 +27,7 @@ impl Piece {
         self.buffer.get(HEADER_LEN..HEADER_LEN + self.len).unwrap_or_default()
     }
 
-    /// Replaces the bytes by those that `read` writes, and returns their number.
+    /// Replaces the bytes by those that `read` writes. Returns their number.
     ///
     /// # Errors
     /// Returns the errors of `read`.
@@ -41,7 +41,7 @@ impl Piece {
         Ok(self.len)
     }
 
-    /// Replaces the buffer by another one, whose bytes follow a header. Returns the previous buffer, cut to its bytes.
+    /// Replaces the buffer by one whose bytes follow a header. Returns the previous buffer, cut to its bytes.
     pub(super) fn replace(&mut self, buffer: Vec<u8>) -> Vec<u8> {
         let len = buffer.len().saturating_sub(HEADER_LEN);
         let (mut before, had) = (std::mem::replace(&mut self.buffer, buffer), std::mem::replace(&mut self.len, len));

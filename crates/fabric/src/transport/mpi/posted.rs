@@ -17,7 +17,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Most bytes of such a message: one whose receive was abandoned is received into host memory and discarded.
+/// Most bytes of such a message. A message whose receive was abandoned is received into host memory and discarded.
 const ROOM_BYTES_MAX: usize = 16 << 20;
 
 /// A posted receive of a lane.
@@ -33,7 +33,7 @@ impl PostedReceive for Room {
         let is_free = state.streams.withdraw(self.id);
         let room = if is_free { state.posts.rooms.remove(&self.id) } else { None };
         drop(state);
-        // Dropping it may take long, so that it happens without the lock.
+        // Dropped without the lock, because that may take long.
         drop(room);
         is_free
     }
@@ -50,7 +50,7 @@ impl PostedReceive for Room {
         let mut state = self.shared.lock();
         while !state.streams.abandon(self.id) {
             let changed = state.posts.changed.clone();
-            // MPI completes it, or the world ends.
+            // MPI completes the receive, or the world ends.
             state = match changed.wait(state, None) {
                 Ok(state) => state,
                 Err(_) => return,
@@ -173,11 +173,11 @@ pub(super) struct Sending {
     shared: Arc<Shared>,
     id: u64,
     changed: Arc<Signal>,
-    /// The count of the signal when the send was enqueued.
+    /// The signal's count when the send was enqueued.
     seen: u32,
     spin: Arc<SharedSpinPolicy>,
     begun: Instant,
-    /// Whether the outcome was taken.
+    /// Whether the caller has the outcome.
     is_over: bool,
 }
 
@@ -195,7 +195,7 @@ impl PostedSend for Sending {
 }
 
 impl Sending {
-    /// Waits without a limit, because MPI may be reading the bytes.
+    /// Blocks until `is_so` holds. Without a time limit, because MPI may be reading the bytes.
     fn until(&self, is_so: impl Fn(&Sent) -> bool) -> io::Result<ShortGuard<'_, LaneTable>> {
         let mut state = self.shared.lock();
         while state.posts.sending.get(&self.id).is_some_and(|sent| !is_so(sent)) {
@@ -213,7 +213,7 @@ impl Drop for Sending {
         if let Some(sent) = self.shared.lock().posts.sending.get_mut(&self.id) {
             sent.is_let_go = true;
         }
-        // A dropped send has no caller to return an error to.
+        // A dropped send has no caller that could get an error.
         if let Ok(mut state) = self.until(|sent| sent.is_sent) {
             state.streams.forget_completion(self.id);
             state.posts.sending.remove(&self.id);
@@ -221,7 +221,7 @@ impl Drop for Sending {
     }
 }
 
-/// Notifies the owners of receives that are over, until MPI has been left.
+/// Notifies the owners of receives that are over, until the thread has left MPI.
 fn tell_rooms(shared: &Shared) {
     let mut spin = SpinPolicy::patient();
     loop {

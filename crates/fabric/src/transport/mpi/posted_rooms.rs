@@ -1,5 +1,5 @@
-//! Posted receives. Their owner sends the tag to the writer by other means ([`crate::transfer`]), and the bytes are
-//! sent with that tag, without an offer.
+//! Posted receives. Their owner sends the tag to the writer by other means ([`crate::transfer`]). The writer sends the
+//! bytes with that tag, without an offer.
 //!
 //! ```text
 //! reader  (posts a receive, sends the tag)
@@ -7,9 +7,8 @@
 //!                                       <-  Landed: received or discarded            reader's rank
 //! ```
 //!
-//! A receive ends when its message has been received, when its lane ends, or when its owner withdraws it because it has
-//! learnt that no message will be sent. An owner that gives up without knowing abandons the receive; its message is
-//! then discarded.
+//! A receive ends when its message has been received, when its lane ends, or when its owner withdraws it because no message
+//! will be sent. An owner that does not know this abandons the receive instead; its message is then discarded.
 
 use super::loan::{TAG_FIRST, TAKES_MAX};
 use super::message::LaneKey;
@@ -23,9 +22,9 @@ pub(super) const POSTED_TAG_FIRST: u16 = TAG_FIRST + TAKES_MAX;
 /// Messages to posted receives whose outcome is not known yet, at the sending rank.
 #[derive(Debug, Default)]
 pub(super) struct Completions {
-    /// By lane and tag: a tag is reused only after its message has arrived.
+    /// Indexed by lane and tag: a tag is reused only after its message has arrived.
     awaited: BTreeMap<(LaneKey, u16), u64>,
-    /// Outcomes that were not reported yet; `false` also where none will be known.
+    /// Outcomes that were not reported yet; `false` also if the outcome will never be known.
     pub(super) told: Vec<(u64, bool)>,
 }
 
@@ -46,7 +45,7 @@ impl Completions {
         self.awaited.retain(|_, awaited| *awaited != id);
     }
 
-    /// Ends the messages of a lane, or of all lanes for `None`: their outcome will not be known.
+    /// Ends the messages of a lane, or of all lanes for `None`, with unknown outcome.
     pub(super) fn end(&mut self, of: Option<LaneKey>) {
         let (awaited, told) = (&mut self.awaited, &mut self.told);
         awaited.retain(|(key, _), id| {
@@ -69,7 +68,7 @@ pub enum RoomOf {
     Reader(LaneKey),
     /// A posted receive, by its id.
     Posted(u64),
-    /// A discarded one: its receive was abandoned.
+    /// None: the receive was abandoned, and the message is discarded.
     Abandoned,
 }
 
@@ -78,7 +77,7 @@ pub enum RoomOf {
 pub(super) struct PostedRooms {
     pub(super) rooms: BTreeMap<u16, Posted>,
     pub(super) tags: Vec<u16>,
-    /// Receives that are over and not reported yet, and whether they were filled.
+    /// Receives that are over but not reported yet, and whether they were filled.
     pub(super) ended: Vec<(u64, bool)>,
     ids: u64,
 }
@@ -86,10 +85,10 @@ pub(super) struct PostedRooms {
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) id: u64,
-    /// The lane that posted it.
+    /// The lane that posted the receive.
     pub(super) lane: LaneKey,
     pub(super) len: u64,
-    /// MPI is writing there.
+    /// Whether MPI is writing into the buffer.
     pub(super) is_written: bool,
     /// Whether the owner has given up the receive.
     pub(super) is_abandoned: bool,
@@ -103,7 +102,7 @@ impl Default for PostedRooms {
 }
 
 impl PostedRooms {
-    /// Posts a receive; returns its id and tag, or `None` if too many are posted.
+    /// Posts a receive. Returns its id and tag, or `None` if too many are posted.
     pub(super) fn add(&mut self, lane: LaneKey, len: u64) -> Option<(u64, u16)> {
         let tag = self.tags.pop()?;
         self.ids += 1;
@@ -112,7 +111,7 @@ impl PostedRooms {
         Some((self.ids, tag))
     }
 
-    /// Ends a receive and returns the buffer to its owner.
+    /// Ends a receive and gives the buffer back to its owner.
     pub(super) fn end(&mut self, tag: u16, filled: bool) {
         let Some(Posted { id, is_abandoned, .. }) = self.rooms.remove(&tag) else { return };
         self.tags.push(tag);
@@ -129,17 +128,17 @@ impl PostedRooms {
         self.rooms.iter_mut().find(|(_, posted)| posted.id == id).map(|(tag, posted)| (*tag, posted))
     }
 
-    /// Ends the lane's receives that MPI is not writing: the peer sends nothing more.
+    /// Ends the lane's receives that MPI is not writing, because the peer sends no more messages.
     pub(super) fn lane_finished(&mut self, key: LaneKey) {
         self.end_all(|posted| posted.lane == key && !posted.is_written);
     }
 
-    /// Ends all receives that MPI is not writing: every rank has disconnected.
+    /// Ends all receives that MPI is not writing, because every rank has disconnected.
     pub(super) fn world_ended(&mut self) {
         self.end_all(|posted| !posted.is_written);
     }
 
-    /// Ends all receives, as MPI is no longer called.
+    /// Ends all receives, because the thread no longer calls MPI.
     pub(super) fn left(&mut self) {
         self.end_all(|_| true);
     }

@@ -1,4 +1,4 @@
-//! Posted receives whose messages come without a request, and the bytes sent to those of other ranks.
+//! Memory of posted receives, and of sends to those of other ranks.
 
 use super::lent::{LentBytes, LentRoom};
 use crate::transport::remote_memory::ReceiveEnded;
@@ -11,33 +11,33 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Posts {
     pub(super) rooms: BTreeMap<u64, Posted>,
-    /// Messages without a posted receive, by tag; they are dropped.
+    /// Messages whose receive was abandoned, by tag, until they have arrived.
     pub(super) waste: BTreeMap<u16, Vec<u8>>,
     /// Notifications to deliver.
     pub(super) ended: VecDeque<(ReceiveEnded, bool)>,
     /// Sends to posted receives of other ranks.
     pub(super) sending: BTreeMap<u64, Sent>,
     pub(super) has_thread: bool,
-    /// Raised when a receive was posted or is over, and when MPI has been left.
+    /// Raised when a receive was posted or is over, and when the thread has left MPI.
     pub(super) changed: Arc<Signal>,
 }
 
-/// Bytes for a posted receive of another rank, until their sender knows the outcome.
+/// Bytes for a posted receive of another rank, until the sender has the outcome.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) bytes: LentBytes,
-    /// Raised to wake the sender that waits.
+    /// Wakes the waiting sender.
     pub(super) changed: Arc<Signal>,
-    /// Whether MPI has released them.
+    /// Whether MPI has released the bytes.
     pub(super) is_sent: bool,
-    /// Whether they were received, once that is known.
+    /// Whether the bytes were received, once known.
     pub(super) landed: Option<bool>,
-    /// Whether the sender has given up waiting for their arrival.
+    /// Whether the sender no longer waits for the receive's outcome.
     pub(super) is_let_go: bool,
 }
 
 impl Sent {
-    /// Wakes the sender once both outcomes that it waits for are known.
+    /// Wakes the sender once it has nothing left to wait for.
     pub(super) fn tell(&mut self) {
         if self.is_sent && (self.is_let_go || self.landed.is_some()) {
             self.changed.raise();
@@ -65,7 +65,7 @@ impl Posts {
         self.sending.get(&id).map(|sent| sent.bytes)
     }
 
-    /// Records that a message has arrived completely, also one without a posted receive.
+    /// Records that a message has arrived completely, whether its receive was abandoned or not.
     pub(super) fn came(&mut self, tag: u16) {
         self.waste.remove(&tag);
     }

@@ -6,7 +6,7 @@ use accord_types::short_lock::ShortLock;
 use accord_types::signal::SharedSpinPolicy;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A value that is no count of a signal.
+/// No count of a signal.
 const NEVER: u64 = u64::MAX;
 
 /// The state of a lane's reader.
@@ -15,7 +15,7 @@ pub(super) struct Reading {
     left: ShortLock<Left>,
     /// Whether `left` holds a message.
     has_left: AtomicBool,
-    /// The count of the lane's signal when there was nothing to read; [`NEVER`] until then.
+    /// The count of the lane's signal when there was nothing to read; initially [`NEVER`].
     pub(super) quiet: AtomicU64,
     /// The spin policy of reads.
     pub(super) waits: SharedSpinPolicy,
@@ -46,7 +46,7 @@ impl Reading {
         self.has_left.store(true, Ordering::Release);
     }
 
-    /// Copies the rest of a kept message. The thread that owns MPI goes on meanwhile.
+    /// Copies the rest of a kept message. The thread that owns MPI continues meanwhile.
     pub(super) fn copy(&self, bytes: &mut [u8]) -> usize {
         if !self.has_left() {
             return 0;

@@ -9,7 +9,7 @@ use accord_types::threads;
 use std::io;
 use std::sync::Arc;
 
-/// The lane whose error ends the forwarding of one direction.
+/// The lane whose error ended the forwarding in one direction.
 enum Failed {
     Source,
     Target,
@@ -18,10 +18,10 @@ enum Failed {
 /// Starts two threads that forward bytes until both lanes have ended. The end of one direction is forwarded as such.
 ///
 /// # Errors
-/// Returns the system's error if it can't start the threads; both lanes are shut down then.
+/// Returns the system's error if it can't start the threads, and shuts both lanes down.
 pub(in crate::transport) fn relay(local: Arc<Shm>, remote: Arc<MpiLane>) -> io::Result<()> {
     local.will_lend();
-    // A program waits for these bytes, as it does for its executor's threads.
+    // A program waits for these bytes, as for its executor's threads.
     local.spin_long();
     remote.spin_long();
     let shared: SharedLane = local.clone();
@@ -52,7 +52,7 @@ fn pass_on(from: &dyn Lane, to: &dyn Lane, mut next: impl FnMut(&mut Piece) -> R
             Ok(true) => {}
             Ok(false) => break,
             Err(Failed::Source) => return to.shutdown(),
-            // The sender has to learn that its bytes do not arrive.
+            // The shutdown informs the sender that its bytes do not arrive.
             Err(Failed::Target) => return from.shutdown(),
         }
     }
@@ -61,7 +61,7 @@ fn pass_on(from: &dyn Lane, to: &dyn Lane, mut next: impl FnMut(&mut Piece) -> R
     }
 }
 
-/// Forwards the next bytes of shared memory: many in place, few as a message.
+/// Forwards the next bytes of shared memory: long runs in place, short ones as a message.
 fn pass_out(from: &Shm, to: &MpiLane, piece: &mut Piece) -> Result<bool, Failed> {
     let mut failed = Failed::Source;
     let lent = from.read_in_place(LENT_MIN, |bytes| to.lend_window(bytes).inspect_err(|_| failed = Failed::Target));
@@ -75,7 +75,7 @@ fn pass_out(from: &Shm, to: &MpiLane, piece: &mut Piece) -> Result<bool, Failed>
     Ok(true)
 }
 
-/// Forwards the next message, or offered bytes straight into shared memory.
+/// Forwards the next message, or receives offered bytes directly into shared memory.
 fn pass_back(from: &MpiLane, to: &Shm, piece: &mut Piece) -> Result<bool, Failed> {
     match from.next_piece(piece).map_err(|_| Failed::Source)? {
         NextPiece::End => return Ok(false),

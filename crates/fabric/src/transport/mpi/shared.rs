@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Most nodes that one rank may announce: successive coordinators may number it differently.
+/// Most nodes that one rank may announce, because successive coordinators may number it differently.
 const NODES_OF_A_RANK_MAX: usize = 16;
 
 /// State shared by the lanes and the thread.
@@ -27,9 +27,9 @@ pub(super) struct Shared {
     state: ShortLock<LaneTable>,
     /// Raised when there is something to send, or the thread has to stop.
     pub(super) work: Signal,
-    /// Set with `work`, cleared when the thread looks at the queues.
+    /// Set with `work`. The thread clears it before it reads the queues.
     pub(super) has_work: Apart<AtomicBool>,
-    /// Whether the thread sleeps, or is about to; changed with the table locked.
+    /// Whether the thread sleeps, or is about to. Changed with the table locked.
     pub(super) sleeps: Apart<AtomicBool>,
     pub(super) intake: Intake,
     /// Raised when another rank has opened a lane, a rank has announced its node, or the world has ended.
@@ -48,7 +48,7 @@ pub(super) struct Counters {
     pub(super) news: AtomicU64,
     pub(super) passed: AtomicU64,
     pub(super) handed: AtomicU64,
-    /// Apart, as the lanes' threads count it.
+    /// On cache lines of its own, because the lanes' threads update it.
     pub(super) copied_bytes: Apart<AtomicU64>,
 }
 
@@ -59,7 +59,7 @@ pub struct Counts {
     pub messages: u64,
     /// Messages of exposed buffers sent.
     pub lent_messages: u64,
-    /// Bytes in these.
+    /// Bytes of these messages.
     pub lent_bytes: u64,
     /// Bytes that lanes have copied into messages or out of them.
     pub copied_bytes: u64,
@@ -107,16 +107,16 @@ pub(super) struct LaneTable {
     pub(super) ends: BTreeMap<LaneKey, Arc<LaneEnd>>,
     /// Exposed buffers of lanes' writers.
     pub(super) lent: BTreeMap<LaneKey, LentBytes>,
-    /// Receive buffers of lanes' readers. Not by tag: a tag may be another lane's before the reader learns that its
-    /// buffer is filled.
+    /// Receive buffers of lanes' readers. By lane, not by tag: a tag may belong to another lane before the reader learns that
+    /// its buffer is filled.
     pub(super) rooms: BTreeMap<LaneKey, LentRoom>,
     /// Posted receives, and sends to those of other ranks.
     pub(super) posts: Posts,
     /// The lanes to which all bytes of a lane are forwarded, in order.
     pub(super) onward: BTreeMap<LaneKey, Weak<dyn Lane>>,
-    /// Number of nodes of each rank: at most [`NODES_OF_A_RANK_MAX`].
+    /// The rank of each announced node: at most [`NODES_OF_A_RANK_MAX`] nodes of one rank.
     pub(super) ranks: BTreeMap<NodeId, u32>,
-    /// Lanes from this machine for this rank that were not accepted yet.
+    /// Lanes from this machine to this rank that were not accepted yet.
     pub(super) brought: VecDeque<SharedLane>,
     pub(super) stopping: bool,
     pub(super) ended: Option<String>,
@@ -172,7 +172,7 @@ impl Shared {
         signal.look_then_wait(&self.state, table, None, spin)
     }
 
-    /// Locks the table after all queued short writes, for a caller that writes more or ends a lane.
+    /// Locks the table, and applies all queued short writes. For callers that write more or end a lane.
     pub(super) fn lock_to_write(&self) -> ShortGuard<'_, LaneTable> {
         let mut state = self.lock();
         state.take_in(&self.intake);
@@ -188,11 +188,10 @@ impl Shared {
         drop(state);
     }
 
-    /// Queues a short write that bypasses the table. Returns `false` if the caller has to write it with the table
-    /// locked.
+    /// Queues a short write that bypasses the table. Returns `false` if the caller must write it with the table locked.
     pub(super) fn hand_in(&self, key: LaneKey, parts: &[IoSlice<'_>]) -> bool {
         let taken = self.intake.put(key, parts);
-        // The thread sets `sleeps` before its last look at the queue.
+        // The thread sets `sleeps` before its last check of the queue.
         if taken && self.sleeps.load(Ordering::SeqCst) {
             let state = self.lock();
             self.work.raise();
@@ -203,11 +202,11 @@ impl Shared {
 }
 
 impl LaneTable {
-    /// Writes the queued short writes to their lanes.
+    /// Applies the queued short writes to their lanes.
     pub(super) fn take_in(&mut self, intake: &Intake) {
         let Self { streams, ends, .. } = self;
         intake.take_each(|key, message| {
-            // An error is reported by the next write.
+            // The next write returns any error.
             let taken = streams.take_write(key, message);
             if let Some(end) = ends.get(&key) {
                 end.roomy.set(taken.ok().and_then(|()| streams.queued(key)));
@@ -225,7 +224,7 @@ impl LaneTable {
         }
     }
 
-    /// Moves the message just received to its reader's mailbox, if it is short enough.
+    /// Moves the message that was just received to its reader's mailbox, if it is short enough.
     pub(super) fn hand_over(&mut self, counts: &Counters) {
         let Self { streams, ends, .. } = self;
         streams.hand_over(|key, bytes| {

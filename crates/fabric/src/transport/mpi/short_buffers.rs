@@ -1,8 +1,8 @@
 //! Buffers of short messages while MPI uses them, in memory mapped for them.
 //!
-//! UCX asks CUDA's driver for the kind of memory that a message is in, which takes 2 to 3 us at either end, unless it
-//! knows that the addresses are not a GPU's. It does not know that of pages that were mapped without access when it
-//! started. glibc's heaps for threads are such: they get access as they grow.
+//! UCX asks the CUDA driver for the kind of a message's memory, unless it knows that the addresses are not a GPU's. The
+//! question takes 2 to 3 us at either end. UCX does not know this of pages that were mapped without access when it started.
+//! glibc's heaps for threads are such pages: they get access as they grow.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
@@ -20,7 +20,7 @@ pub(super) struct ShortBuffers {
     free: Vec<usize>,
 }
 
-/// A buffer in use: its first `len` bytes.
+/// A buffer in use, of which the first `len` bytes are used.
 #[derive(Debug)]
 pub(super) struct ShortBuffer {
     number: usize,
@@ -38,7 +38,7 @@ impl ShortBuffers {
         Ok(Self { base, free: (0..BUFFERS).rev().collect() })
     }
 
-    /// Returns a buffer of `len` bytes; `None` if that is too long, or all buffers are in use.
+    /// Returns a buffer of `len` bytes, or `None` if that is too long or all buffers are in use.
     pub(super) fn take(&mut self, len: usize) -> Option<ShortBuffer> {
         let number = if len <= SHORT_MAX { self.free.pop() } else { None };
         number.map(|number| ShortBuffer { number, len })
@@ -57,9 +57,9 @@ impl ShortBuffers {
         self.base.as_ptr().wrapping_add(buffer.number * SHORT_MAX)
     }
 
-    /// Frees a buffer and returns its bytes. MPI no longer writes to it.
+    /// Frees a buffer and returns its bytes. MPI must no longer write to it.
     pub(super) fn read(&mut self, buffer: ShortBuffer) -> Vec<u8> {
-        // SAFETY: the bytes are mapped and were zeros at first; the owner of the buffer is its only user, and frees it here.
+        // SAFETY: the bytes are mapped and initially zero. The buffer's owner is its only user, and frees it here.
         let bytes = unsafe { std::slice::from_raw_parts(self.start(&buffer), buffer.len) }.to_vec();
         self.give_back(buffer);
         bytes
@@ -74,7 +74,7 @@ impl ShortBuffers {
 
 impl Drop for ShortBuffers {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and no buffer is in use any more.
+        // SAFETY: the memory was mapped with this length, and no buffer is in use any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), BUFFERS * SHORT_MAX) };
     }
 }

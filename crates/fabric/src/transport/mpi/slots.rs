@@ -1,5 +1,5 @@
-//! A ring of short messages from one thread to another. Each lies on cache lines of its own, together with the word
-//! that marks it as present: a reader on another core waits for these lines, and for no others.
+//! A ring of short messages from one thread to another. Each message lies on cache lines of its own, together with the
+//! word that marks it as present. So a reader on another core waits for these lines only.
 
 use super::apart::Apart;
 use crate::transport::shared_words::{WORD, gather, load, store};
@@ -23,14 +23,14 @@ struct Slot([AtomicU64; WORDS]);
 pub(super) struct Slots<const N: usize> {
     slots: Box<[Slot]>,
     putting: Apart<Putting>,
-    /// Messages ever taken.
+    /// Number of messages ever taken.
     taken: Apart<AtomicU64>,
 }
 
 /// The producer's state.
 #[derive(Debug, Default)]
 struct Putting {
-    /// Messages ever put.
+    /// Number of messages ever put.
     put: AtomicU64,
     /// The value of `taken` when the producer last loaded it.
     taken: AtomicU64,
@@ -48,20 +48,20 @@ impl<const N: usize> Slots<N> {
         &self.slots[(number % N as u64) as usize].0
     }
 
-    /// Whether another message fits; for the producer.
+    /// Whether another message fits. Only for the producer.
     pub(super) fn has_room(&self) -> bool {
         let Putting { put, taken } = &*self.putting;
         let put = put.load(Ordering::Relaxed);
         if put - taken.load(Ordering::Relaxed) < N as u64 {
             return true;
         }
-        // Pairs with the consumer's release: the slot has been read.
+        // Pairs with the consumer's release store: the consumer has read the slot.
         taken.store(self.taken.load(Ordering::Acquire), Ordering::Relaxed);
         put - taken.load(Ordering::Relaxed) < N as u64
     }
 
-    /// Adds a message of at most [`BYTES_MAX`] bytes, given in parts; returns `false` if the ring is full or the
-    /// message too long.
+    /// Adds a message of at most [`BYTES_MAX`] bytes, given in parts. Returns `false` if the ring is full or the message too
+    /// long.
     pub(super) fn put(&self, parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> bool {
         if !self.has_room() {
             return false;
@@ -72,12 +72,12 @@ impl<const N: usize> Slots<N> {
         let [first, words @ ..] = self.slot(number);
         store(words, &bytes, len);
         self.putting.put.store(number + 1, Ordering::Relaxed);
-        // Sequentially consistent with the flag of a thread that is about to sleep.
+        // Sequentially consistent, because the consumer sets a flag before it sleeps and then reads this word.
         first.store(first_word(number) | len as u64, Ordering::SeqCst);
         true
     }
 
-    /// Returns the number and length of the next message, if there is one.
+    /// Returns the number and length of the next message, if any.
     fn next(&self) -> Option<(u64, usize)> {
         let number = self.taken.load(Ordering::Relaxed);
         let first = self.slot(number)[0].load(Ordering::SeqCst);
@@ -89,7 +89,7 @@ impl<const N: usize> Slots<N> {
         self.next().is_none()
     }
 
-    /// Passes the next message to `read`, and removes it if `read` says that it is done.
+    /// Passes the next message to `read`, and removes it if `read` returns `true`.
     pub(super) fn take<T>(&self, read: impl FnOnce(&[u8]) -> (T, bool)) -> Option<T> {
         let (number, len) = self.next()?;
         let mut bytes = [0; BYTES_MAX];

@@ -28,7 +28,7 @@ pub(super) fn filled(len: usize) -> Vec<u8> {
         return vec![0; len];
     }
     let mut buffer = spares().pop().unwrap_or_else(|| Vec::with_capacity(LONGEST));
-    // The bytes it already holds are not written again.
+    // `resize` writes only the bytes that the buffer does not hold yet.
     buffer.resize(len, 0);
     buffer
 }

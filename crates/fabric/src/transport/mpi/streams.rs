@@ -1,6 +1,6 @@
-//! The lanes of one rank as a state machine. Inputs are written bytes and received messages; outputs are messages to
-//! send, bytes to read, and the lanes whose waiters have to look. No I/O, threads or clocks, so that worlds of many
-//! ranks can be simulated.
+//! The lanes of one rank as a state machine. Inputs are written bytes and received messages. Outputs are messages to
+//! send, bytes to read, and the lanes whose waiters must be woken. No I/O, threads or clocks, so that worlds of many ranks
+//! can be simulated.
 
 mod handing;
 mod lending;
@@ -27,8 +27,8 @@ const WAKE_ROOM: usize = QUEUE_MAX / 4;
 pub(super) const LANES_MAX: usize = 16 << 10;
 /// Most lanes opened by other ranks and not accepted yet.
 pub(super) const OPENED_MAX: usize = 1 << 10;
-/// Most queued notes: of each lane its opening, its end, its grant, its returned credit and its request; outcomes of
-/// posted receives, and refusals.
+/// Most queued notes: for each lane its opening, end, grant, returned credit and request, and also outcomes of posted
+/// receives, and refusals.
 const NOTES_MAX: usize = 8 * LANES_MAX;
 /// Messages between two sweeps for unused credit.
 const SWEEP: u32 = 1 << 10;
@@ -38,26 +38,26 @@ const SWEEP: u32 = 1 << 10;
 pub struct Outgoing {
     /// The receiving rank.
     pub to: u32,
-    /// Its bytes, with the header.
+    /// The bytes, with the header.
     pub message: Vec<u8>,
 }
 
-/// The lanes of one rank; see the module.
+/// All lanes of one rank, see the module.
 #[derive(Debug)]
 pub struct Streams {
     lanes: BTreeMap<LaneKey, Stream>,
     credits: Credits<LaneKey>,
-    /// Messages without a lane's bytes, which go first, except for the ends of lanes.
+    /// Messages without a lane's bytes. They precede all others, except for the ends of lanes.
     notes: VecDeque<(u32, Header)>,
-    /// Lanes that may have something to send, each once, in turn.
+    /// Lanes that may have messages to send, in turn, each once.
     turns: VecDeque<LaneKey>,
     /// Lanes opened by other ranks.
     opened: VecDeque<LaneKey>,
-    /// Lanes whose reader or writer has to look.
+    /// Lanes whose reader or writer must be woken.
     woken: BTreeSet<LaneKey>,
-    /// The lane whose message was just received and is to be forwarded.
+    /// The lane whose message was just received and may be forwarded.
     passable: Option<LaneKey>,
-    /// The lane whose message was just received and may go to the reader's mailbox.
+    /// The lane whose message was just received and may move to the reader's mailbox.
     handable: Option<LaneKey>,
     loans: Loans,
     posted: PostedRooms,
@@ -73,7 +73,7 @@ pub enum Next {
     Message(Vec<u8>),
     /// So many offered bytes, which [`Streams::ask`] requests.
     Offered(u64),
-    /// Nothing yet.
+    /// Nothing to read yet.
     Nothing,
     /// The end of the stream.
     End,
@@ -87,18 +87,18 @@ struct Stream {
     queued: usize,
     in_turn: bool,
     finish: Finish,
-    /// The peer reads nothing more.
+    /// Whether the peer reads no more.
     unread: bool,
     /// Received messages to read.
     inbox: VecDeque<Vec<u8>>,
     lending: Lending,
     borrowing: Borrowing,
-    /// Sends to posted receives that were not given to MPI yet.
+    /// Sends to posted receives that were not passed to MPI yet.
     posting: u32,
     passing: Passing,
-    /// The peer sends nothing more.
+    /// Whether the peer sends no more.
     finished: bool,
-    /// This side neither reads nor sends anything more.
+    /// Whether this side neither reads nor sends any more.
     closed: bool,
 }
 
@@ -107,7 +107,7 @@ struct Stream {
 enum Finish {
     #[default]
     Open,
-    /// It ends after the queued bytes.
+    /// The stream ends after the queued bytes.
     Asked,
     /// The end was sent.
     Said,
@@ -170,7 +170,7 @@ impl Streams {
         self.notes.push_back((rank, header));
     }
 
-    /// Returns what the reader of a lane gets next. A returned message counts as read.
+    /// Returns the next item for the reader of a lane. A returned message counts as read.
     pub fn next(&mut self, key: LaneKey) -> Next {
         let Some(lane) = self.lanes.get_mut(&key) else { return Next::End };
         if lane.closed {
@@ -194,14 +194,14 @@ impl Streams {
         }
     }
 
-    /// Whether [`Streams::next`] would find something.
+    /// Whether [`Streams::next`] would return an item or the end.
     pub fn is_readable(&self, key: LaneKey) -> bool {
         let finds =
             |lane: &Stream| lane.closed || lane.finished || !lane.inbox.is_empty() || lane.borrowing.is_offered();
         self.lanes.get(&key).is_none_or(finds)
     }
 
-    /// Ends the outgoing stream.
+    /// Ends the outgoing stream after the written bytes.
     pub fn finish(&mut self, key: LaneKey) {
         if let Some(lane) = self.lanes.get_mut(&key)
             && lane.finish == Finish::Open
@@ -220,21 +220,21 @@ impl Streams {
         lane.inbox.clear();
         lane.lending.withdraw();
         self.credits.remove(key);
-        // Closing does not wait for a peer that may be stopped.
+        // Closing does not wait for a peer, which may be stopped.
         self.completions.end(Some(key));
-        // Also after `Finish` was sent: `Close` has to follow.
+        // `Close` must follow even if `Finish` was sent.
         lane.finish = Finish::Asked;
         self.woken.insert(key);
         self.take_turn(key);
     }
 
-    /// Handles a received message. Returns the node that the rank announces, if it does.
+    /// Handles a received message. Returns the node that the rank announces, if any.
     ///
     /// # Errors
-    /// Returns `InvalidData` if the message breaks the protocol; the rank can't be trusted any more.
+    /// Returns `InvalidData` if the message breaks the protocol. The rank can't be trusted any more then.
     pub fn receive(&mut self, from: u32, message: Vec<u8>) -> io::Result<Option<u32>> {
         let header = Header::decode(&message)?;
-        // Each note answers a message. A rank that sends and does not receive would make them grow without bound.
+        // Each note answers a message. A rank that sends without receiving would make the queue grow without bound.
         if self.notes.len() >= NOTES_MAX {
             return Err(io::Error::new(ErrorKind::InvalidData, "a rank does not take what it is told"));
         }
@@ -363,7 +363,7 @@ impl Streams {
         if let Some(len) = lane.lending.say() {
             return Some(header(MessageKind::Offer, len).encode().to_vec());
         }
-        // Requested bytes go before the end.
+        // Requested bytes precede the end.
         if lane.finish != Finish::Asked || lane.has_bytes_to_go() {
             return None;
         }
@@ -381,7 +381,7 @@ impl Streams {
         }
     }
 
-    /// Returns the unused credit of idle lanes. To be called before the rank's thread sleeps.
+    /// Returns the unused credit of idle lanes. Called before the rank's thread sleeps.
     pub fn sweep(&mut self) {
         self.until_sweep = SWEEP;
         let lanes = self.lanes.iter_mut().filter(|(_, lane)| lane.queue.is_empty());
@@ -394,7 +394,7 @@ impl Streams {
         }
     }
 
-    /// Ends all lanes, as no messages are exchanged any more.
+    /// Ends all lanes, because no more messages are exchanged.
     pub fn end(&mut self) {
         for (key, lane) in &mut self.lanes {
             lane.finished = true;
@@ -408,7 +408,7 @@ impl Streams {
         self.end_loans();
     }
 
-    /// Returns the lanes whose waiters have to look since the last call.
+    /// Returns the lanes whose waiters must be woken, since the last call.
     pub fn take_woken(&mut self) -> BTreeSet<LaneKey> {
         self.woken.extend(self.handable.take());
         std::mem::take(&mut self.woken)
@@ -419,7 +419,7 @@ impl Streams {
         self.credits.add(key);
     }
 
-    /// Removes a lane that has ended on both sides; later messages of it are ignored.
+    /// Removes a lane that has ended on both sides. Later messages of it are ignored.
     fn forget(&mut self, key: LaneKey) {
         let over = |lane: &Stream| lane.closed && lane.finish == Finish::Said && lane.finished && lane.owes_nothing();
         if self.lanes.get(&key).is_some_and(over) {

@@ -1,4 +1,4 @@
-//! Tests whether a message passing library can copy from and to device memory, in a process whose loss does no harm.
+//! Tests whether a message passing library supports device memory, in a process that may crash without harm.
 
 use super::lent::{LentBytes, LentRoom};
 use super::loan::TAG_FIRST;
@@ -7,12 +7,12 @@ use accord_types::NativeRange;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// Makes this rank send itself the bytes of `from` to `to`, which is as long. A library that can't reach device memory
-/// crashes the process, reports an error, or leaves other bytes there.
+/// Makes this rank send the bytes of `from` to itself, to `to`, which has the same length. A library without support for
+/// device memory crashes the process, reports an error, or leaves other bytes there.
 ///
 /// # Errors
-/// Returns the world's error, and [`ErrorKind::TimedOut`] after `limit`; the library may then still use the memory, and
-/// the process has to end.
+/// Returns the world's error, and [`ErrorKind::TimedOut`] after `limit`. The library may then still use the memory, and the
+/// process must end.
 pub fn try_native(world: &mut dyn World, from: NativeRange, to: NativeRange, limit: Duration) -> io::Result<()> {
     let end = Instant::now() + limit;
     world.send_lent(world.rank(), TAG_FIRST, LentBytes::native(from), 0)?;

@@ -14,13 +14,13 @@ pub enum Came {
     Sent(u64),
 }
 
-/// Returns the buffer for a message, by rank, tag and length; an error ends the world.
+/// Returns the buffer for a message, by rank, tag and length. An error ends the world.
 pub type FindRoom<'a> = &'a mut dyn FnMut(u32, u16, usize) -> io::Result<LentRoom>;
 
-/// The ranks of a job, seen from one of them. Messages arrive whole, once, and in order from each rank. Buffers for
-/// exposed bytes are asked for in that order, too, and filled in any order.
+/// The ranks of a job, as one of them sees them. Messages arrive whole, once, and in order from each rank. Buffers for
+/// exposed bytes are requested in that order too, but filled in any order.
 ///
-/// It belongs to the thread that created it, as MPI's does.
+/// A world belongs to the thread that created it, as MPI's does.
 pub trait World {
     /// Returns this rank, from 0.
     fn rank(&self) -> u32;
@@ -34,21 +34,20 @@ pub trait World {
     /// Returns an error if the world has failed.
     fn send(&mut self, to: u32, message: Vec<u8>) -> io::Result<()>;
 
-    /// Starts to send bytes in place, to the buffer that the other rank has for a message with this tag. [`Came::Sent`]
-    /// reports that they are released.
+    /// Starts to send bytes in place, to the other rank's buffer for a message with this tag. [`Came::Sent`] reports that
+    /// the bytes are released.
     ///
     /// # Errors
     /// Returns an error if the world has failed.
     fn send_lent(&mut self, to: u32, tag: u16, bytes: LentBytes, id: u64) -> io::Result<()>;
 
-    /// Returns the number of messages in flight from here, and of those with exposed bytes.
+    /// Returns the number of messages in flight from this rank, and of those with exposed bytes.
     fn sending(&self) -> (usize, usize);
 
-    /// Whether exposed bytes are in flight from here or into a buffer of this rank.
+    /// Whether exposed bytes are in flight from this rank or into a buffer of it.
     fn moves_lent(&self) -> bool;
 
-    /// Progresses the messages in flight, and returns one result. `room` returns the buffers for exposed bytes that
-    /// arrive.
+    /// Progresses the messages in flight, and returns one result. `room` returns the buffers for arriving exposed bytes.
     ///
     /// # Errors
     /// Returns an error if the world has failed.

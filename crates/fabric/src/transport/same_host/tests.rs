@@ -8,7 +8,7 @@ fn caller(role: Role) -> Caller {
     Caller { from: PeerId::from_raw(9), role }
 }
 
-/// Starts a listener in a thread; returns the connections that it accepts.
+/// Starts a listener in a thread. Returns the connections that it accepts.
 fn serving(key: &Key) -> (Arc<Listener>, mpsc::Receiver<(Caller, OwnedFd)>) {
     let listener = Arc::new(Listener::bind(SESSION, NODE, key).unwrap());
     let (to, from) = mpsc::channel();
@@ -48,7 +48,7 @@ fn another_key_session_or_node_reaches_no_executor() {
     assert!(Listener::bind(SESSION, NODE, &key).is_err(), "there is one already");
 }
 
-/// Connects to the right name without the key.
+/// Connects to the executor's name without proving the key.
 fn intruder(key: &Key) -> OwnedFd {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     connect_socket(&socket, &name(SESSION, NODE, key).unwrap()).unwrap();
@@ -74,7 +74,7 @@ fn a_client_without_the_key_is_dropped() {
         send_message(&socket, wrong).unwrap();
         assert_eq!(receive_message::<64>(&socket), None);
     }
-    // It still serves others.
+    // The listener still serves others.
     connect(SESSION, NODE, caller(Role::Export), &key).unwrap();
     assert_eq!(from.recv().unwrap().0, caller(Role::Export));
 }

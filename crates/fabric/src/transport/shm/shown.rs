@@ -1,8 +1,8 @@
 //! Repeats a short write on the cache lines of the word that counts written bytes.
 //!
-//! A reader on another core first waits for the lines of that word, and only then for those of the bytes. A short write
-//! arrives together with the word. The bytes in the ring are authoritative: the reader discards the repeated ones if
-//! they are overwritten while it reads them.
+//! A reader on another core first waits for the lines of that word, and only then for those of the bytes. With the
+//! repetition a short write arrives together with the word. The bytes in the ring are authoritative: the reader discards
+//! repeated ones that are overwritten while it reads them.
 
 use crate::transport::shared_memory::BESIDE;
 use crate::transport::shared_words::{WORD, gather, load, store};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Most bytes that are repeated: a frame of a command lane, and a little payload.
 pub(super) const SHOWN_MAX: usize = (BESIDE - 1) * WORD;
-/// Low bits of the first word, which hold the number of bytes; the others hold the position of their end.
+/// Low bits of the first word, which hold the number of bytes. The other bits hold the position of their end.
 const LENGTH_BITS: u32 = 8;
 const _: () = assert!(SHOWN_MAX < 1 << LENGTH_BITS);
 
@@ -20,15 +20,15 @@ pub(super) fn show(beside: &[AtomicU64; BESIDE], end: u64, parts: &[IoSlice<'_>]
     let mut bytes = [0; SHOWN_MAX];
     let Some(len) = gather(parts.iter().map(|part| &**part), &mut bytes) else { return };
     let [first, words @ ..] = beside;
-    // A reader of the previous write finds that it is no longer valid.
+    // A concurrent reader of the previous write sees that it is no longer valid.
     first.store(0, Ordering::Relaxed);
     fence(Ordering::Release);
     store(words, &bytes, len);
     first.store(first_word(end, len), Ordering::Release);
 }
 
-/// Copies the bytes before `end`, where the last write has ended, and returns whether they were valid. If not, `bytes`
-/// holds garbage.
+/// Copies the repeated bytes of the write that ended at `end`. Returns whether they were valid; if not, `bytes` holds
+/// garbage.
 pub(super) fn look(beside: &[AtomicU64; BESIDE], end: u64, bytes: &mut [u8]) -> bool {
     let [first, words @ ..] = beside;
     let said = first.load(Ordering::Acquire);
@@ -81,7 +81,7 @@ mod tests {
         show(&beside, 2000, &[IoSlice::new(&before)]);
         show(&beside, 2000 + SHOWN_MAX as u64 + 1, &[IoSlice::new(&[0; SHOWN_MAX + 1])]);
         assert!(!look(&beside, 2000 + SHOWN_MAX as u64 + 1, &mut [0]), "too long");
-        // A peer may store any word: it is taken or ignored.
+        // A peer may store any word, which is accepted or ignored.
         beside[0].store(first_word(3000, 255), Ordering::Relaxed);
         assert!(!look(&beside, 3000, &mut [0; SHOWN_MAX]));
     }

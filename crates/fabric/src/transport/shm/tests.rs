@@ -1,4 +1,4 @@
-//! Both ends of a ring, one of which may lie.
+//! Tests both ends of a ring, one of which may be faulty.
 
 use super::*;
 use crate::transport::window::Window;
@@ -21,7 +21,7 @@ fn a_peer_that_lies_about_its_position_is_found_out() {
         assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
         assert!(victim.is_readable());
         liar.memory.word(Ring::ToClient, Word::Read).store(lie, Ordering::SeqCst);
-        // The reader's position is loaded only when the ring would be full otherwise.
+        // The reader's position is loaded only when the ring would otherwise be full.
         let steps = [STEP; ROOM / STEP].map(|step| victim.write(&[IoSlice::new(&vec![0; step])]).unwrap());
         assert_eq!(steps, [STEP; ROOM / STEP]);
         assert_eq!(victim.write(&[IoSlice::new(b"x")]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
@@ -45,7 +45,7 @@ fn read_available_returns_all_bytes_that_are_there() {
     }
     assert_eq!(lens, [MOST, MOST, 300_000 - 2 * MOST]);
     assert!(all == bytes);
-    // A false position is found, and the bytes before it are returned.
+    // A false position is detected, and the bytes before it are returned.
     let (liar, victim) = two();
     liar.write(&[IoSlice::new(b"true")]).unwrap();
     assert_eq!(victim.read_available(&mut room).unwrap(), 4);
@@ -76,7 +76,7 @@ proptest! {
         for (word, up, value, len) in steps {
             let ring = if up { Ring::ToServer } else { Ring::ToClient };
             liar.memory.word(ring, WORDS[word]).store(value, Ordering::SeqCst);
-            // It also forges the repeated bytes: their number is the true one, or one that can't be.
+            // The peer also forges the repeated bytes: their number is the true one, or an impossible one.
             liar.memory.beside(ring)[0].store((value << 8) | (value.wrapping_add(len as u64) % 256), Ordering::SeqCst);
             let _ = victim.is_readable();
             let lent = victim.read_in_place(len, |window| {
@@ -84,7 +84,7 @@ proptest! {
                 Ok(())
             });
             prop_assert!(!matches!(lent, Err(error) if error.kind() != ErrorKind::InvalidData));
-            // The call would not block then.
+            // The call would not block.
             let has_room = matches!(victim.room_for(&mut victim.writer.take(), ROOM), Err(_) | Ok(WAKE_ROOM..));
             if has_room {
                 let written = victim.write_in_place(len, |window| {
@@ -109,14 +109,14 @@ proptest! {
 #[test]
 fn false_sleep_flags_and_missing_doorbells_are_harmless() {
     let (liar, victim) = two();
-    // It claims to block, again and again, and never empties its doorbell.
+    // The peer repeatedly claims to block, and never empties its doorbell.
     for _ in 0..100_000 {
         liar.memory.word(Ring::ToClient, Word::ReaderSleeps).store(1, Ordering::SeqCst);
         if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(victim.writer.take().at).unwrap() < 8 {
             break;
         }
     }
-    // It writes without ringing the doorbell: the reader's wait ends by its limit.
+    // The peer writes without ringing the doorbell, and the limit ends the reader's wait.
     victim.limit(Some(Duration::from_millis(20))).unwrap();
     assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
     liar.memory.word(Ring::ToServer, Word::Written).store(8, Ordering::SeqCst);
@@ -125,13 +125,13 @@ fn false_sleep_flags_and_missing_doorbells_are_harmless() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Copied bytes and bytes exposed in place keep their order, wherever in the ring they are.
+    /// Copied bytes and bytes exposed in place keep their order, wherever they are in the ring.
     #[test]
     fn bytes_in_windows_are_those_that_were_written(
         steps in prop::collection::vec((any::<bool>(), any::<bool>(), prop_oneof![1..200usize, 1..ROOM]), 1..24),
     ) {
         let (near, far) = two();
-        // The ring's bytes, twice, so that any range of them is contiguous.
+        // The ring's bytes twice, so that any range of them is contiguous.
         let all: Vec<u8> = (0..2 * ROOM).map(|at| (at % ROOM * 7 + at % ROOM / 251) as u8).collect();
         let (mut written, mut read) = (0, 0);
         for (in_place, lent, len) in steps {
@@ -172,7 +172,7 @@ fn a_short_write_is_read_from_its_repeated_bytes() {
     let mut bytes = [0; 80];
     let spoil = |len: usize| far.memory.put(Ring::ToServer, far.reader.take().at, &vec![0xff; len]);
     near.write(&[IoSlice::new(&[1; 16]), IoSlice::new(&[2; 64])]).unwrap();
-    // The ring's own copy is not read.
+    // The reader does not read the ring's own copy.
     spoil(80);
     assert_eq!(far.read(&mut bytes[..16]).unwrap(), 16);
     assert_eq!(bytes[..16], [0xff; 16], "there was more to read");
@@ -201,14 +201,14 @@ fn a_failed_window_counts_as_neither_read_nor_written() {
     assert_eq!(far.read_in_place(9, |_| panic!("so many have not come")).unwrap(), 0);
     let mut bytes = [0; 8];
     assert_eq!((far.read(&mut bytes).unwrap(), &bytes), (8, b"12345678"));
-    // A reader that has shut down reads nothing more; writes to it fail.
+    // A reader that has shut down reads no more, and writes to it fail.
     near.write(&[IoSlice::new(b"more")]).unwrap();
     far.shutdown();
     assert_eq!(far.read_in_place(1, |_| panic!("it was shut down")).unwrap(), 0);
     assert_eq!(near.write_in_place(8, |_| panic!("the reader has gone")).unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 
-/// A writer in place blocks until there is room, and is woken.
+/// A writer in place blocks until there is space, and is woken then.
 #[test]
 fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
     let (near, far) = two();

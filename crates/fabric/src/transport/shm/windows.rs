@@ -1,4 +1,4 @@
-//! The rings' own memory, for a relay: a library copies bytes from there and to there.
+//! Access to the rings' own memory, for a relay whose library copies directly from and to it.
 
 use super::{Shm, WAKE_ROOM};
 use crate::transport::lane::Lane;
@@ -7,17 +7,17 @@ use crate::transport::window::Window;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Most bytes exposed at a time: the other side goes on with the rest of the ring meanwhile.
+/// Most bytes exposed at a time. The other side uses the rest of the ring meanwhile.
 pub(super) const WINDOW_MAX: usize = ROOM / 2;
 
 impl Shm {
-    /// Tells the other end that bytes are exposed in place, so that it sends many in one piece, not in chunks.
+    /// Announces to the other end that this side exposes bytes in place. The peer then sends long runs in one piece, not in chunks.
     pub(in crate::transport) fn will_lend(&self) {
         self.set(self.incoming, Word::Lent, 1);
     }
 
-    /// Blocks for the first byte, then reads all that are there and fit: forwarding has a price for each piece. Returns
-    /// 0 at the end.
+    /// Blocks for the first byte, then reads all available bytes that fit, because each forwarded piece has a cost. Returns 0
+    /// at the end.
     ///
     /// # Errors
     /// Returns the errors of [`Lane::read`].
@@ -27,7 +27,7 @@ impl Shm {
             return Ok(0);
         }
         let mut reader = self.reader.take();
-        // The next read reports an error.
+        // The next read reports any error.
         while n < bytes.len()
             && let Ok(Some(more @ 1..)) = self.take(&mut reader, &mut bytes[n..])
         {
@@ -36,11 +36,11 @@ impl Shm {
         Ok(n)
     }
 
-    /// Passes received bytes to `lend`: at least `least`, contiguous. They count as read when it returns. Returns their
+    /// Passes received bytes to `lend`: at least `least`, contiguous. They count as read when `lend` returns. Returns their
     /// number, or 0 without blocking if fewer are contiguous.
     ///
     /// # Errors
-    /// Returns any error of [`Lane::read`] or of `lend`; nothing counts as read then.
+    /// Returns any error of [`Lane::read`] or of `lend`; no byte counts as read then.
     pub(in crate::transport) fn read_in_place(
         &self,
         least: usize,
@@ -60,11 +60,11 @@ impl Shm {
         Ok(window.len())
     }
 
-    /// Blocks until there is room, and has `fill` write at most `most` bytes there. `fill` returns their number, and
-    /// they are published then.
+    /// Blocks until there is space, and passes a window of at most `most` bytes to `fill`. `fill` writes bytes and returns
+    /// their number, and they are then published.
     ///
     /// # Errors
-    /// Returns any error of [`Lane::write`] or of `fill`; nothing counts as written then.
+    /// Returns any error of [`Lane::write`] or of `fill`; no byte counts as written then.
     pub(in crate::transport) fn write_in_place(
         &self,
         most: usize,
@@ -80,7 +80,7 @@ impl Shm {
                 self.check_read(writer)?;
                 let whole = self.memory.window(self.outgoing, writer.at, most.min(WINDOW_MAX));
                 let room = self.room_for(writer, whole.len())?;
-                // Each piece has its price: a small one only at the end of the ring, or of the bytes.
+                // Each piece has a cost, so that small ones occur only at the end of the ring or of the bytes.
                 Ok((room >= whole.len().min(WAKE_ROOM)).then(|| self.memory.window(self.outgoing, writer.at, room)))
             },
         )?;

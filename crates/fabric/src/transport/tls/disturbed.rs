@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-/// An error of a lane in use, whose source is the error of TLS.
+/// An error of a lane in use, whose source is rustls's error.
 #[derive(Debug)]
 struct Disturbed(Error);
 

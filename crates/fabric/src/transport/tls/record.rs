@@ -1,5 +1,5 @@
-//! Records of TLS 1.3, one direction at a time: the keys and counter of one side, nothing shared with the other
-//! direction. Algorithms, nonces and padding are rustls's.
+//! Records of TLS 1.3, one direction at a time. A direction has the keys and the counter of its sender, and shares nothing
+//! with the other one. Algorithms, nonces and padding are rustls's.
 
 use rustls::crypto::cipher::{
     InboundOpaqueMessage, MessageDecrypter, MessageEncrypter, OutboundChunks, OutboundPlainMessage,
@@ -17,7 +17,7 @@ pub(super) const PLAIN_MAX: usize = 1 << 14;
 const SEALED_MAX: usize = PLAIN_MAX + 256;
 /// Longest record.
 pub(super) const RECORD_MAX: usize = HEADER_LEN + SEALED_MAX;
-/// The one handshake message sent after a handshake: later records use new keys, and the peer need not change its own.
+/// The only handshake message sent after a handshake: later records use new keys, and the peer may keep its own.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 /// The alert `close_notify`.
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
@@ -40,12 +40,12 @@ impl Sealer {
         limit: u64,
     ) -> Result<Self, Error> {
         let (key, iv) = parts(keys.1)?;
-        // Half of the safe limit: earlier changes of keys cost little.
+        // Half of the safe limit, because early key changes cost little.
         let limit = limit.min(suite.common.confidentiality_limit / 2);
         Ok(Self { suite, encrypter: suite.aead_alg.encrypter(key, iv), next: keys.0, limit })
     }
 
-    /// Whether [`Sealer::update`] has to come before the next record.
+    /// Whether [`Sealer::update`] must precede the next record.
     pub(super) fn is_worn(&self) -> bool {
         self.next >= self.limit
     }
@@ -65,7 +65,7 @@ impl Sealer {
         self.seal_as(ContentType::Alert, OutboundChunks::Single(&BAD_RECORD_MAC))
     }
 
-    /// Returns the record that announces new keys, and uses them for all later ones.
+    /// Returns the record that announces new keys. All later records use them.
     pub(super) fn update(&mut self, keys: (u64, ConnectionTrafficSecrets)) -> Result<Vec<u8>, Error> {
         let record = self.seal_as(ContentType::Handshake, OutboundChunks::Single(&KEY_UPDATE))?;
         let (key, iv) = parts(keys.1)?;
@@ -96,7 +96,7 @@ pub(super) enum Opened {
     Data(Range<usize>),
     /// The peer has sent `close_notify`.
     Closed,
-    /// Later records use new keys: [`Opener::update`].
+    /// Later records use new keys, see [`Opener::update`].
     Update,
 }
 
@@ -106,12 +106,12 @@ impl Opener {
         Ok(Self { suite, decrypter: suite.aead_alg.decrypter(key, iv), next: keys.0 })
     }
 
-    /// Decrypts the next record, complete with its header, in place.
+    /// Decrypts the next record, which includes its header, in place.
     pub(super) fn open(&mut self, record: &mut [u8]) -> Result<Opened, Error> {
         let (header, sealed) = record.split_at_mut(HEADER_LEN);
         let typ = ContentType::from(header[0]);
         if typ != ContentType::ApplicationData {
-            // A record in clear can't come from a peer that has done the handshake.
+            // A peer that has completed the handshake sends no record in clear.
             return Err(Error::InappropriateMessage {
                 expect_types: vec![ContentType::ApplicationData],
                 got_type: typ,
@@ -121,7 +121,7 @@ impl Opener {
         let plain = self.decrypter.decrypt(message, self.next)?;
         self.next += 1;
         match (plain.typ, plain.payload) {
-            // The plaintext starts where the ciphertext did.
+            // The plaintext starts at the ciphertext's position.
             (ContentType::ApplicationData, contents) => Ok(Opened::Data(HEADER_LEN..HEADER_LEN + contents.len())),
             (ContentType::Alert, [_, 0]) => Ok(Opened::Closed),
             (ContentType::Alert, [_, alert]) => Err(Error::AlertReceived(AlertDescription::from(*alert))),
@@ -139,9 +139,9 @@ impl Opener {
     }
 }
 
-/// Returns the length, with its header, of the record that `bytes` starts with, or `None` while the header is
-/// incomplete. Memory is not reserved by an announced length. Type and version have one valid value each: they are not
-/// authenticated, and are checked only here.
+/// Returns the length, with its header, of the record at the start of `bytes`, or `None` while the header is incomplete.
+/// The announced length reserves no memory. Type and version have one valid value each; they are not authenticated, and
+/// checked only here.
 pub(super) fn record_len(bytes: &[u8]) -> Result<Option<usize>, Error> {
     let Some(header) = bytes.first_chunk::<HEADER_LEN>() else { return Ok(None) };
     match header {
@@ -153,7 +153,7 @@ pub(super) fn record_len(bytes: &[u8]) -> Result<Option<usize>, Error> {
 /// Returns the length of a handshake record by its header.
 pub(super) fn handshake_record_len(header: &[u8; HEADER_LEN]) -> Result<usize, Error> {
     match header {
-        // Only a first hello may have the old version.
+        // Only a first hello may carry the old version.
         [20..=23, 3, 3, ..] | [22, 3, 1, ..] => announced_len(header),
         _ => Err(Error::InvalidMessage(InvalidMessage::InvalidContentType)),
     }

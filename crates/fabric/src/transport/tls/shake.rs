@@ -1,4 +1,4 @@
-//! The TLS handshake over a lane. After it rustls hands over the keys of both directions.
+//! The TLS handshake over a lane. After it rustls exports the keys of both directions.
 
 use super::record::{HEADER_LEN, RECORD_MAX, handshake_record_len};
 use crate::handshake::Deadline;
@@ -75,15 +75,15 @@ fn found<Data>(connection: &UnbufferedConnectionCommon<Data>) -> io::Result<&'st
 enum Next {
     /// Another step with the buffered bytes.
     Again,
-    /// These bytes have to be sent first.
+    /// Sending of these bytes first.
     Send(Vec<u8>),
-    /// More bytes have to be read first.
+    /// More bytes from the peer.
     Read,
     /// The handshake is complete.
     Done,
 }
 
-/// Interprets one step's status: returns how many bytes it consumed, and what the next step needs.
+/// Interprets one step's status. Returns how many bytes the step consumed, and what the next step needs.
 fn step<Data>(status: UnbufferedStatus<'_, '_, Data>) -> (usize, Result<Next, Error>) {
     let UnbufferedStatus { discard, state } = status;
     let next = state.and_then(|state| {
@@ -108,7 +108,7 @@ fn step<Data>(status: UnbufferedStatus<'_, '_, Data>) -> (usize, Result<Next, Er
             }
             ConnectionState::BlockedHandshake => Next::Read,
             ConnectionState::WriteTraffic(_) => Next::Done,
-            // No application data has been read yet.
+            // No application data was read yet.
             _ => return Err(Error::HandshakeNotComplete),
         })
     });
@@ -117,9 +117,9 @@ fn step<Data>(status: UnbufferedStatus<'_, '_, Data>) -> (usize, Result<Next, Er
 
 /// The connection of either side, during the handshake.
 trait Shaking {
-    /// Takes one step with the bytes received and not yet consumed.
+    /// Takes one step with the bytes that were received but not consumed.
     fn step(&mut self, bytes: &mut [u8]) -> (usize, Result<Next, Error>);
-    /// Whether there is something to send.
+    /// Whether there are bytes to send.
     fn wants_write(&self) -> bool;
 }
 
@@ -143,7 +143,7 @@ impl Shaking for UnbufferedServerConnection {
     }
 }
 
-/// Runs the handshake to its end. Reads record by record, so that no byte after the handshake is consumed.
+/// Runs the handshake to its end. Reads record by record, so that it consumes no byte after the handshake.
 fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> io::Result<()> {
     let mut pending = Vec::new();
     // The messages of one flight are sent together.
@@ -161,7 +161,7 @@ fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> 
             Ok(Next::Done) => return send(lane, &mut flight, deadline),
             Err(error) => {
                 say_why(connection, &mut pending, &mut flight);
-                // The peer may be gone already.
+                // The peer may have closed the connection already.
                 let _unheard = send(lane, &mut flight, deadline);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
@@ -169,7 +169,7 @@ fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> 
     }
 }
 
-/// Appends rustls's alert for an error. It gets no further input: rustls panics if it processes bytes after an error.
+/// Appends rustls's alert for an error. Passes no further input, because rustls panics if it processes bytes after an error.
 fn say_why(connection: &mut impl Shaking, pending: &mut [u8], flight: &mut Vec<u8>) {
     while connection.wants_write() {
         match connection.step(pending) {

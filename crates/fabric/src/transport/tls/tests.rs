@@ -6,7 +6,7 @@ use accord_trust::issue::Authority;
 const HOUR: Duration = Duration::from_secs(3600);
 const PROTOCOL: &[u8] = b"accord-test/1";
 
-/// Both ends of a lane that changes its keys after `records_max` records.
+/// Returns both ends of a lane that changes its keys after `records_max` records.
 fn ends((near, far): (SharedLane, SharedLane), records_max: u64) -> (SharedLane, SharedLane) {
     let authority = Authority::new("c1", HOUR).unwrap();
     let client = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap().to_coordinator(PROTOCOL).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const STREAM: PushingStream = (DeviceId { node: NodeId(1), ordinal: 0 }, StreamId(3));
 const SOON: Duration = Duration::from_secs(20);
 
-/// Takes four bytes, and passes them on with their [`Ending`].
+/// Returns a starter that receives four bytes, and sends them to `to` with their [`Ending`].
 fn keeper(to: mpsc::Sender<(Vec<u8>, Ending)>) -> Starter {
     Box::new(move |incoming| {
         let (mut bytes, ending) = incoming.split().unwrap();
@@ -64,7 +64,7 @@ fn a_sent_push_releases_its_lane_before_it_has_landed() {
     await_follows(&third);
 }
 
-/// Of several lanes another one may be faster.
+/// A push never uses a faster lane than the stream's earlier pushes.
 #[test]
 fn pushes_of_one_stream_use_the_same_lane() {
     let two = two();
@@ -80,7 +80,7 @@ fn pushes_of_one_stream_use_the_same_lane() {
     let mut second = pushed(&two, 2, true, &to);
     second.drain(b"efgh").unwrap();
     drop((first, second, other));
-    // Nothing of the stream is in flight any more, so that the first lane is used again.
+    // Nothing of the stream is in flight, so that the first lane is used again.
     let mut third = pushed(&two, 3, true, &to);
     third.drain(b"ijkl").unwrap();
     two.outbox.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
@@ -99,7 +99,7 @@ fn a_sent_push_can_not_be_aborted() {
     let (to, from) = mpsc::channel();
     let mut first = pushed(&two, 1, true, &to);
     first.drain(b"abcd").unwrap();
-    // As when its stream has failed. The target gets no abort, which would end the lane.
+    // The stream has failed. The target gets no abort, which would end the lane.
     drop(first);
     from.recv_timeout(SOON).unwrap().1.landed(Ok(()));
     let mut second = pushed(&two, 2, true, &to);

@@ -1,5 +1,5 @@
-//! A transfer's receiver may hold the last reference to its device, whose destructor may block: it is dropped with no
-//! lock held.
+//! A transfer's receiver may hold the last reference to its device, whose destructor may block. So it is dropped without
+//! locks.
 
 use super::*;
 use accord_types::NativeContext;
@@ -7,7 +7,7 @@ use accord_types::short_lock::DroppedUnlocked;
 
 const LEN: u64 = 1 << 20;
 
-/// Posts every receive it is asked for, and keeps the callbacks.
+/// Posts every requested receive, and keeps the callbacks.
 #[derive(Default)]
 struct Posting(ShortLock<Vec<ReceiveEnded>>);
 
@@ -37,7 +37,7 @@ impl TransferControl for Posting {
     fn failed(&self, _transfer: TransferId, _error: &Error) {}
 }
 
-/// Panics if it is dropped with a lock held; its references count those that are left.
+/// Panics if it is dropped under a lock. Its references count the remaining owners.
 struct Owner(#[allow(dead_code, reason = "it looks when it is dropped")] DroppedUnlocked, Arc<()>);
 
 struct RoomOfTest {
@@ -58,7 +58,7 @@ impl RoomPlace for RoomOfTest {
 }
 
 struct Target {
-    /// Whether nothing else writes to the posted memory.
+    /// Whether no other operation writes to the posted memory.
     is_free: bool,
     exchange: Arc<Exchange>,
     control: Arc<Posting>,
@@ -66,7 +66,7 @@ struct Target {
 }
 
 impl Target {
-    /// The exchange has the only reference to `inbox`.
+    /// Creates a target whose exchange has the only reference to `inbox`.
     fn new() -> Self {
         let (exchange, control) = (Exchange::new(), Arc::<Posting>::default());
         exchange.arrived(PUSHER, control.clone(), Inbox::new(Arc::default(), false));
@@ -128,7 +128,7 @@ fn an_unannounced_receive_drops_its_owner_unlocked() {
     target.exchange.due(TransferId(1), Ok(()));
     let told = std::mem::take(&mut *target.control.0.lock());
     drop(told);
-    // It arrives by a lane.
+    // The transfer arrives on a lane.
     assert_eq!(target.owners(), 1);
     target.exchange.peer_lost(PUSHER);
     assert_eq!(target.owners(), 0);

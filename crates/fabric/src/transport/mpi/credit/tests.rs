@@ -4,10 +4,10 @@ use super::*;
 struct Job {
     ranks: usize,
     receivers: Vec<Credits<usize>>,
-    /// By sender and receiver.
+    /// Indexed by sender and receiver.
     senders: Vec<Outflow>,
     to_send: Vec<u32>,
-    /// Messages received and not read.
+    /// Numbers of messages received and not read.
     unread: Vec<u32>,
     held: Vec<u64>,
 }
@@ -28,7 +28,7 @@ impl Job {
         }
     }
 
-    /// Sends one message of a lane, or requests credit for it.
+    /// Sends one message on a lane, or requests credit for it.
     fn send(&mut self, from: usize, to: usize) -> bool {
         let lane = from * self.ranks + to;
         let left = self.to_send[lane];
@@ -104,7 +104,7 @@ fn all_to_all_between_256_ranks_completes_in_bounded_memory() {
 
 #[test]
 fn unread_lanes_do_not_starve_others() {
-    // Lanes without a reader take the whole pool; another lane goes on.
+    // Lanes without a reader take the whole pool. Another lane continues.
     let mut job = Job::new(24, 100);
     for from in 1..job.ranks {
         while job.send(from, 0) {}
@@ -123,7 +123,7 @@ fn unread_lanes_do_not_starve_others() {
 fn unused_credit_returns_to_the_pool() {
     let mut job = Job::new(24, 16);
     for from in 1..job.ranks {
-        // It sends less than its credit.
+        // The lane sends less than its credit.
         job.to_send[from * job.ranks] = 64;
         while job.senders[from * job.ranks].granted < 4 * QUANTUM && job.send(from, 0) {}
         job.to_send[from * job.ranks] = 0;

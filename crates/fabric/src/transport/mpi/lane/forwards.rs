@@ -1,4 +1,4 @@
-//! The verbs of a relay, see `relay.rs`.
+//! The operations that a relay needs, see `relay.rs`.
 
 use super::{GATHERED_MAX, MpiLane};
 use crate::transport::lane::SharedLane;
@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
 
 impl MpiLane {
-    /// Blocks until the next message, offer or end. A whole message is moved into `piece`, and not copied.
+    /// Blocks until the next message, offer or end. Moves a whole message into `piece`, without a copy.
     ///
     /// # Errors
     /// Returns the errors of [`crate::transport::Lane::read`].
@@ -33,7 +33,7 @@ impl MpiLane {
         })
     }
 
-    /// Writes all bytes of `piece`, as one message where there is room for it. `piece` may hold another buffer then.
+    /// Writes all bytes of `piece`, as one message if there is space for it. `piece` may then hold another buffer.
     ///
     /// # Errors
     /// Returns the errors of [`crate::transport::Lane::write`].
@@ -49,8 +49,8 @@ impl MpiLane {
         Ok(())
     }
 
-    /// Lets the thread that receives messages write them to `to` itself, where no thread has to wait for it. The reader
-    /// of this lane writes all other bytes there, and reads on when they are written.
+    /// Lets the thread that receives messages write them to `to`, if no thread then waits for that one. This lane's reader
+    /// writes all other bytes to `to`, and reads on once they are written.
     pub(in crate::transport::mpi) fn pass_on_to(&self, to: &SharedLane) {
         let mut state = self.shared.lock();
         state.onward.insert(self.key, Arc::downgrade(to));
@@ -65,11 +65,11 @@ impl MpiLane {
         self.lend_all(LentBytes::window(bytes))
     }
 
-    /// Receives bytes announced by [`NextPiece::Offered`] into shared memory. Blocks until they are there, and returns
+    /// Receives bytes announced by [`NextPiece::Offered`] into shared memory. Blocks until they have arrived, and returns
     /// their number.
     ///
     /// # Errors
-    /// Returns any error of [`crate::transport::Lane::read`], and [`ErrorKind::UnexpectedEof`] if the lane ends before.
+    /// Returns any error of [`crate::transport::Lane::read`], and [`ErrorKind::UnexpectedEof`] if the lane ends first.
     pub(in crate::transport::mpi) fn fill_window(&self, room: Window<'_>) -> io::Result<usize> {
         let none = || io::Error::new(ErrorKind::InvalidInput, "the next bytes are not exposed ones");
         self.fill(room.len(), |len| LentRoom::window(room, len))?.ok_or_else(none)

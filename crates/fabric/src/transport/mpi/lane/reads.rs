@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The reader's next step.
 enum Goes {
-    /// A message is kept in `reading`, or is in the mailbox.
+    /// `reading` or the mailbox holds a message.
     On,
     Into(usize),
     End,
@@ -35,7 +35,7 @@ impl MpiLane {
         }
     }
 
-    /// Copies the rest of a kept message, or else from the mailbox.
+    /// Copies the rest of a kept message, or else bytes from the mailbox.
     fn copy(&self, bytes: &mut [u8]) -> usize {
         let mailbox = &self.end.mailbox;
         let n = match self.reading.copy(bytes) {
@@ -86,14 +86,14 @@ impl MpiLane {
         self.reading.quiet.store(self.end.changed.raised().into(), Ordering::Relaxed);
     }
 
-    /// Returns the count of the signal if there has been nothing to read since.
+    /// Returns the signal's count if there was nothing to read since that count.
     fn quiet_since(&self) -> Option<u32> {
         let raised = self.end.changed.raised();
         (self.reading.quiet.load(Ordering::Relaxed) == u64::from(raised)).then_some(raised)
     }
 
-    /// Blocks until the next message, offer or end. For offered bytes, of which at most `most` are wanted, `room`
-    /// returns the buffer.
+    /// Blocks until the next message, offer or end. For offered bytes, at most `most` of which are received, `room` returns
+    /// the buffer.
     fn await_next(
         &self,
         end: Option<Instant>,
@@ -115,7 +115,7 @@ impl MpiLane {
         Ok(next.unwrap_or(Goes::On))
     }
 
-    /// Blocks until a buffer passed to MPI is released, without a limit: MPI may be writing there.
+    /// Blocks until a buffer passed to MPI is released. Without a time limit, because MPI may be writing into it.
     fn await_room(&self, len: usize) -> io::Result<usize> {
         let filled = self.wait(None, Some(&self.rooms), |state, key| {
             let filled = state.streams.filled(key);
@@ -127,8 +127,8 @@ impl MpiLane {
         Ok(if filled { len } else { 0 })
     }
 
-    /// Receives at most `most` exposed bytes into the buffer of `room`, and returns their number. Returns `None` if a
-    /// message is next, which is kept.
+    /// Receives at most `most` exposed bytes into the buffer of `room`. Returns their number, or `None` if the next item is a
+    /// message, which is kept.
     pub(super) fn fill(&self, most: usize, room: impl FnMut(usize) -> LentRoom) -> io::Result<Option<usize>> {
         match self.await_next(None, most, room)? {
             Goes::On => Ok(None),
@@ -140,7 +140,7 @@ impl MpiLane {
         }
     }
 
-    /// Blocks until the next message, offer or end. Returns `None` if [`MpiLane::take`] finds the message.
+    /// Blocks until the next message, offer or end. Returns `None` if the message is where [`MpiLane::take`] reads it.
     pub(super) fn await_message(&self, end: Option<Instant>) -> io::Result<Option<Next>> {
         self.wait_to_read(end, |_, next| match next {
             Next::Nothing => None,

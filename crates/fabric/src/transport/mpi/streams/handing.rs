@@ -1,20 +1,19 @@
-//! Short messages that go to a lane's reader by its mailbox, past this state machine.
+//! Short messages that reach a lane's reader through its mailbox, bypassing this state machine.
 
 use super::{Stream, Streams};
 use crate::transport::mpi::mailbox::MESSAGE_MAX;
 use crate::transport::mpi::message::{HEADER_LEN, LaneKey};
 
 impl Streams {
-    /// Whether a received message of so many bytes, which is the only one, may go to the mailbox. The reader reports
-    /// its credit late, so the lane must hold no credit from the pool, for which other lanes may wait.
+    /// Whether a received message of so many bytes, the only one of its lane, may move to the mailbox. The reader reports the
+    /// message's credit late. So the lane must hold no credit from the pool, for which other lanes may wait.
     pub(super) fn may_hand_over(&self, key: LaneKey, bytes: usize) -> bool {
         let is_readers = |lane: &Stream| !lane.passing.is_allowed() && !lane.borrowing.is_offered();
         bytes <= MESSAGE_MAX && self.lanes.get(&key).is_some_and(is_readers) && !self.credits.lends_to(key)
     }
 
-    /// Passes the message just received to `put`, if it may go to the mailbox. If `put` returns `false` the reader
-    /// finds the message here. Messages in the mailbox precede all others of the lane, and count as read by
-    /// [`Streams::took`].
+    /// Passes the message just received to `put`, if it may move to the mailbox. If `put` returns `false` the message stays
+    /// here. Messages in the mailbox precede all others of the lane. [`Streams::took`] counts them as read.
     pub fn hand_over(&mut self, put: impl FnOnce(LaneKey, &[u8]) -> bool) {
         let Some(key) = self.handable.take() else { return };
         let Some(lane) = self.lanes.get_mut(&key) else { return };
@@ -25,7 +24,7 @@ impl Streams {
         }
     }
 
-    /// Records that messages with this cost were read from the mailbox.
+    /// Records that messages of this cost were read from the mailbox.
     pub fn took(&mut self, key: LaneKey, cost: u64) {
         if cost > 0 {
             self.credits.take(key, cost);

@@ -7,8 +7,8 @@
 //!         a message with the tag        ->   into the buffer
 //! ```
 //!
-//! Nothing is sent before there is a buffer for it, so it takes no credit. Tags belong to the reader's rank, which has
-//! few of them. They bound the messages in flight to a rank, whichever ranks send them.
+//! No byte is sent before it has a buffer, so that it uses no credit. Tags belong to the reader's rank, which has few. They
+//! bound the messages in flight to a rank, whichever ranks send them.
 
 use super::{Stream, Streams};
 use crate::transport::mpi::loan::{Going, Lending, Lent, Loan, MESSAGE_MAX, OFFER_MAX, Room};
@@ -21,12 +21,12 @@ impl Stream {
         self.lending.is_idle() && self.borrowing.is_idle() && self.posting == 0
     }
 
-    /// Whether bytes have to be sent before the lane's end.
+    /// Whether bytes must be sent before the lane's end.
     pub(super) fn has_bytes_to_go(&self) -> bool {
         self.lending.is_queued() || self.posting > 0
     }
 
-    /// Records that requested bytes are given to MPI.
+    /// Records that requested bytes were passed to MPI.
     fn goes(&mut self, lent: &Lent) {
         if lent.is_posted {
             self.posting -= 1;
@@ -62,13 +62,13 @@ impl Streams {
         }
     }
 
-    /// Returns the next requested part of an exposed buffer, which has to be sent.
+    /// Returns the next requested part of an exposed buffer, which the caller must send.
     pub fn next_lent(&mut self) -> Option<Lent> {
         let lent = self.loans.asked.pop_front()?;
         if let Some(lane) = self.lanes.get_mut(&lent.lane) {
             lane.goes(&lent);
         }
-        // The lane's end may wait for it.
+        // The lane's end may wait for this part.
         self.take_turn(lent.lane);
         Some(lent)
     }
@@ -86,8 +86,7 @@ impl Streams {
         self.forget(key);
     }
 
-    /// Requests at most `len` offered bytes. Returns the tag and the number of bytes, or `None` if the caller has to
-    /// wait.
+    /// Requests at most `len` offered bytes. Returns the tag and the number of bytes, or `None` if the caller must wait.
     pub fn ask(&mut self, key: LaneKey, len: usize) -> Option<(u16, usize)> {
         let lane = self.lanes.get_mut(&key)?;
         if lane.borrowing.room.is_some() || !lane.borrowing.is_offered() {
@@ -107,7 +106,7 @@ impl Streams {
         Some((tag, len as usize))
     }
 
-    /// Whether the reader's buffer was filled; `None` while it is in use.
+    /// Whether the reader's buffer was filled, or `None` while it is in use.
     pub fn filled(&self, key: LaneKey) -> Option<bool> {
         let Some(lane) = self.lanes.get(&key) else { return Some(false) };
         lane.borrowing.room.is_none().then_some(lane.borrowing.filled)
@@ -161,7 +160,7 @@ impl Streams {
     }
 
     pub(super) fn receive_take(&mut self, key: LaneKey, len: u64, tag: u16) -> io::Result<()> {
-        // A lane that is closed here sends `Close`, so that the peer does not wait.
+        // A lane that was closed here sends `Close`, so that the peer does not wait.
         let Some(lane) = self.lanes.get_mut(&key).filter(|lane| !lane.closed) else { return Ok(()) };
         let wrong = io::Error::new(ErrorKind::InvalidData, "a rank takes what was not lent");
         let lending = &mut lane.lending;
@@ -180,7 +179,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Ends all transfers: memory that MPI does not use returns to its owner.
+    /// Ends all transfers. Memory that MPI does not use returns to its owner.
     pub(super) fn end_loans(&mut self) {
         let asked = std::mem::take(&mut self.loans.asked);
         for lent in asked {
@@ -198,7 +197,7 @@ impl Streams {
         ended.into_iter().for_each(|key| self.end_room(key, false));
     }
 
-    /// Returns all memory to its owners, as MPI is no longer called.
+    /// Returns all memory to its owners, because the thread no longer calls MPI.
     pub fn left(&mut self) {
         self.loans.asked.clear();
         let going = std::mem::take(&mut self.loans.going);

@@ -1,4 +1,4 @@
-//! Short messages of a lane that is forwarded to another. Waking its reader for each takes as long as the transfer
+//! Short messages of a lane that is forwarded to another lane. Waking its reader for each takes as long as a transfer
 //! between two ranks. So the thread that receives a message may write it to the other lane.
 
 use super::Streams;
@@ -6,15 +6,15 @@ use crate::transport::mpi::credit::cost;
 use crate::transport::mpi::message::{HEADER_LEN, LaneKey};
 
 impl Streams {
-    /// Declares that the lane's reader writes all bytes to another lane in order, and reads no more before they are
-    /// written. So the receiving thread may do the same: see [`Streams::take_to_pass`].
+    /// Declares that the lane's reader writes all bytes in order to another lane, and reads no more before they are written.
+    /// So the receiving thread may do the same, see [`Streams::take_to_pass`].
     pub fn pass_on(&mut self, key: LaneKey) {
         if let Some(lane) = self.lanes.get_mut(&key) {
             lane.passing.allow();
         }
     }
 
-    /// Returns the message just received, if the receiving thread is to forward it. The lane's reader finds nothing
+    /// Returns the message just received, if the receiving thread should forward it. The lane's reader finds no message
     /// until [`Streams::passed`].
     pub fn take_to_pass(&mut self) -> Option<(LaneKey, Vec<u8>)> {
         let key = self.passable.take()?;
@@ -36,7 +36,7 @@ impl Streams {
             message.drain(HEADER_LEN..HEADER_LEN + bytes - left);
             lane.inbox.push_front(message);
             self.woken.insert(key);
-            // The message's overhead counts when the reader takes it.
+            // The message's overhead counts when the reader takes its rest.
             self.credits.take(key, (bytes - left) as u64);
         }
     }

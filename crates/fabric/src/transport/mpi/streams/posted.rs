@@ -7,15 +7,15 @@ use crate::transport::mpi::posted_rooms::RoomOf;
 use std::io::{self, ErrorKind};
 
 impl Streams {
-    /// Posts a receive for one message of `len` bytes from the lane's peer; returns its id and its tag. Returns `None`
-    /// if the lane has ended, or too many receives are posted.
+    /// Posts a receive for one message of `len` bytes from the lane's peer. Returns its id and its tag, or `None` if the lane
+    /// has ended or too many receives are posted.
     pub fn post(&mut self, key: LaneKey, len: u64) -> Option<(u64, u16)> {
         self.lanes.get(&key).filter(|lane| !lane.closed && !lane.finished)?;
         self.posted.add(key, len)
     }
 
-    /// Withdraws a receive to which the peer has promised to send nothing. Returns whether its buffer is free: it is
-    /// not if MPI writes there all the same.
+    /// Withdraws a receive for which the peer has promised to send no message. Returns whether its buffer is free. It is not
+    /// if MPI is writing into it nevertheless.
     pub fn withdraw(&mut self, id: u64) -> bool {
         let is_free = self.abandon(id);
         if let Some((tag, _)) = self.posted.of_id(id).filter(|_| is_free) {
@@ -31,12 +31,12 @@ impl Streams {
         !posted.is_written
     }
 
-    /// Returns a receive that is over since, and whether it was filled.
+    /// Returns the next receive that is over, and whether it was filled.
     pub fn next_ended_room(&mut self) -> Option<(u64, bool)> {
         self.posted.ended.pop()
     }
 
-    /// Records that a message without a header has arrived, and returns its destination. MPI writes there from now on.
+    /// Records that a message without a header has arrived, and returns its destination. MPI is writing there from now on.
     ///
     /// # Errors
     /// Returns `InvalidData` if no receive is posted for this rank, tag and length.
@@ -60,7 +60,7 @@ impl Streams {
         self.posted.end(tag, true);
     }
 
-    /// Sends `len` bytes, more than 0, to a receive that the lane's peer has posted. Returns the id by which
+    /// Sends `len` bytes, more than 0, to a receive that the lane's peer has posted. Returns the send's id.
     /// [`Streams::next_lent`] yields the message, [`Streams::next_sent`] reports that its bytes are released, and
     /// [`Streams::next_landed`] reports its outcome.
     ///
@@ -84,8 +84,8 @@ impl Streams {
         self.loans.sent.pop()
     }
 
-    /// Returns the id of the next send whose outcome is known, and whether it was received. If not, the lane's peer
-    /// reports the copy's outcome elsewhere, or has ended.
+    /// Returns the id of the next send with a known outcome, and whether it was received. If not, the lane's peer reports the
+    /// copy's outcome elsewhere, or has ended.
     pub fn next_landed(&mut self) -> Option<(u64, bool)> {
         self.completions.told.pop()
     }

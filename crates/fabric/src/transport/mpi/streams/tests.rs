@@ -57,7 +57,7 @@ impl World {
     }
 }
 
-/// The byte at this offset of a lane's stream.
+/// Returns the byte at this offset of a lane's stream.
 fn byte(lane: usize, at: usize) -> u8 {
     (at * 7 + at / 251 + lane * 13) as u8
 }
@@ -66,7 +66,7 @@ fn write(world: &mut World, rank: u32, lane: LaneKey, bytes: &[u8]) -> usize {
     world.rank(rank).write(lane, &[IoSlice::new(bytes)]).unwrap().unwrap_or(0)
 }
 
-/// Reads all available bytes; returns whether the stream has ended.
+/// Reads all available bytes. Returns whether the stream has ended.
 fn read(world: &mut World, rank: u32, lane: LaneKey, to: &mut Vec<u8>) -> bool {
     loop {
         match world.rank(rank).next(lane) {
@@ -207,7 +207,7 @@ fn a_rank_that_opens_too_much_is_refused() {
     assert_eq!(refused, 5);
 }
 
-/// A rank that grants credit again and again and receives nothing makes the other rank queue notes that return it.
+/// A rank that repeatedly grants credit and receives nothing makes the other rank queue notes that return the credit.
 #[test]
 fn a_rank_that_does_not_receive_its_notes_is_refused() {
     let mut world = World::new(2);

@@ -6,10 +6,10 @@ use crate::transport::mpi::spare;
 use std::io::{self, ErrorKind, IoSlice};
 
 impl Streams {
-    /// Queues as much of `parts` as fits; returns `None` if nothing does.
+    /// Queues as much of `parts` as fits. Returns `None` if there is no space.
     ///
     /// # Errors
-    /// Returns `BrokenPipe` if the peer reads nothing more, or this side has ended the stream.
+    /// Returns `BrokenPipe` if the peer reads no more, or this side has ended the stream.
     pub fn write(&mut self, key: LaneKey, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
@@ -22,7 +22,7 @@ impl Streams {
         Ok(Some(written))
     }
 
-    /// Returns the number of bytes that [`Streams::write_message`] may take; `None` if there are none.
+    /// Returns the number of bytes that [`Streams::write_message`] accepts, or `None` if there is no space.
     ///
     /// # Errors
     /// Returns the errors of [`Streams::write`].
@@ -32,7 +32,7 @@ impl Streams {
         Ok(Some(QUEUE_MAX - lane.queued).filter(|room| *room > 0))
     }
 
-    /// Queues bytes that are in a message already, with space for its header. The caller has checked [`Streams::room`].
+    /// Queues a message whose bytes follow space for its header. The caller has checked [`Streams::room`].
     ///
     /// # Errors
     /// Returns the errors of [`Streams::write`].
@@ -47,14 +47,14 @@ impl Streams {
         Ok(())
     }
 
-    /// Whether a blocked writer should go on.
+    /// Whether a blocked writer should be woken.
     pub fn has_room(&self, key: LaneKey) -> bool {
         self.lanes
             .get(&key)
             .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_ROOM)
     }
 
-    /// Queues a short write as [`Streams::write_message`] does, or appends it to a message that was not sent yet.
+    /// Queues a short write as [`Streams::write_message`], or appends it to a message that was not sent yet.
     ///
     /// # Errors
     /// Returns the errors of [`Streams::write`].
@@ -69,14 +69,14 @@ impl Streams {
         Ok(())
     }
 
-    /// Returns the number of bytes that a lane has queued; `None` if it takes no more.
+    /// Returns the number of bytes that a lane has queued, or `None` if it accepts no more.
     pub fn queued(&self, key: LaneKey) -> Option<usize> {
         self.lanes.get(&key).filter(|lane| lane.check_open().is_ok()).map(|lane| lane.queued)
     }
 }
 
 impl Stream {
-    /// Returns `BrokenPipe` if nothing may be written.
+    /// Returns `BrokenPipe` if the lane accepts no more bytes.
     pub(super) fn check_open(&self) -> io::Result<()> {
         if self.unread || self.finish != Finish::Open { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }

@@ -1,7 +1,7 @@
-//! A program copies from each device of 256 agents to every other one, in a random order. The agents' exchanges, their
-//! pools of lanes and their lanes over MPI are the real ones; a seed decides the interleaving. Every copy completes, no
-//! copy gets another's bytes, and no rank has more receive buffers than there are tags. Half of the large copies have a
-//! receive posted for them, as far as the bound allows.
+//! A program copies from each device of 256 agents to every other one, in a random order. The agents' exchanges, pools of
+//! lanes and lanes over MPI are the real ones; a seed decides the interleaving. Every copy completes, no copy gets
+//! another's bytes, and no rank has more receive buffers than there are tags. Half of the large copies have a posted
+//! receive, as far as the bound allows.
 
 use super::super::{HEADER_LEN, LaneKey, Lent, Loan, Next, RoomOf, Streams};
 use crate::frame::EXCHANGE_WINDOW;
@@ -18,28 +18,28 @@ const QUEUES: usize = 16;
 /// Bytes of a copy: in messages of the lane, or in an exposed buffer.
 const SMALL: usize = 3_000;
 const LARGE: usize = 1 << 20;
-/// Most messages of a rank that MPI has at a time.
+/// Most messages that MPI has of a rank at a time.
 const SENDS_MAX: usize = 32;
-/// Most messages to receive buffers of a rank.
+/// Most messages in flight to receive buffers of a rank.
 const ROOMS_MAX: usize = 32;
 /// Bytes of a message about a copy: its state, its id, and the tag of its posted receive.
 const WORD: usize = 11;
 /// Bytes before a copy's own: its id and length.
 const HEAD: usize = 16;
 
-/// A copy on a queue of one of its devices.
+/// A copy in a queue of one of its devices.
 #[derive(Clone, Copy)]
 enum Work {
     Push(TransferId, u32, usize, Stage),
-    /// The flag: whether all earlier work of the queue is done.
+    /// The flag tells whether all earlier work of the queue is done.
     Expect(TransferId, bool),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Waits for the target.
+    /// The push waits for the target.
     Waits,
-    /// The head is written, and so many bytes, on this lane.
+    /// The head is written on this lane, and so many bytes.
     Sends(usize, usize),
     Lends(usize),
     /// All bytes are sent.
@@ -121,7 +121,7 @@ impl World {
         for from in 0..AGENTS {
             for to in (0..AGENTS).filter(|to| *to != from) {
                 let (mut lanes, mut pool) = (Vec::new(), LanePool::default());
-                // One lane to every other peer, two to the others.
+                // One lane to every other peer, two lanes to the rest.
                 for _ in 0..1 + (from + to) % 2 {
                     lanes.push(world.at(from).streams.open(to).unwrap());
                     pool.add();
@@ -204,7 +204,7 @@ impl World {
         true
     }
 
-    /// Runs all that an agent can do by itself.
+    /// Runs all work that an agent can do by itself.
     fn work(&mut self, at: u32) -> bool {
         let mut moved = false;
         for lane in self.at(at).streams.take_woken() {
@@ -256,7 +256,7 @@ impl World {
             let tag = NonZeroU16::new(u16::from_le_bytes(word[9..].try_into().unwrap()));
             let message = match (word[0], tag) {
                 (0, None) => ControlMessage::Ready(transfer, Vec::new()),
-                // The overlap is not used here.
+                // This test does not use the overlap.
                 (0, Some(number)) => ControlMessage::Room(transfer, RoomWord { number, overlaps: false }),
                 _ => ControlMessage::Landed(transfer),
             };
@@ -315,7 +315,7 @@ impl World {
                     (0, peer, transfer)
                 }
                 ExchangeEffect::Landed(peer, transfer) => {
-                    // The copy leaves its queue, in which it is the first.
+                    // The copy is the first in its queue, and leaves it.
                     let queue = queues
                         .iter_mut()
                         .find(|queue| matches!(queue.front(), Some(Work::Expect(first, true)) if *first == transfer));
@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// Advances the first copy of a queue; returns whether that was possible.
+    /// Advances the first copy of a queue. Returns whether that was possible.
     fn go_on(&mut self, at: u32, queue: usize) -> bool {
         let Agent { streams, core, queues, lanes, done, .. } = &mut self.agents[at as usize];
         match queues[queue].front_mut() {
@@ -402,7 +402,7 @@ fn shuffle<T>(items: &mut [T], chance: &mut Random) {
     }
 }
 
-/// Runs copies between all pairs of devices, all issued at once, in the order of a seed.
+/// Runs copies between all pairs of devices, issued at once, in the order of a seed.
 fn copy_all(seed: u64) {
     let mut chance = Random(seed);
     let mut world = World::new();
@@ -410,7 +410,7 @@ fn copy_all(seed: u64) {
     pairs.retain(|(from, to)| from != to);
     shuffle(&mut pairs, &mut chance);
     let copies = pairs.len();
-    // All copies of the program are in flight at once: each agent has 510 of them.
+    // All copies of the program are in flight at once: 510 for each agent.
     for (number, (from, to)) in pairs.into_iter().enumerate() {
         let transfer = TransferId(number as u64);
         let (len, queue) = (if chance.below(2) == 0 { SMALL } else { LARGE }, chance.below(QUEUES));

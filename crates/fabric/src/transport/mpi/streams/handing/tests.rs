@@ -39,7 +39,7 @@ impl Rig {
         self.written += self.from.write(self.near, &[IoSlice::new(&bytes)]).unwrap().unwrap_or(0);
     }
 
-    /// Delivers the receiver's messages, and sends one of the sender's.
+    /// Delivers the receiver's messages, and sends one message of the sender.
     fn send(&mut self) -> bool {
         while let Some(outgoing) = self.to.next_message() {
             self.from.receive(1, outgoing.message).unwrap();
@@ -48,7 +48,7 @@ impl Rig {
         outgoing.map(|outgoing| self.under_way.push_back(outgoing.message)).is_some()
     }
 
-    /// Receives a message. The reader is notified either by the mailbox or by the table.
+    /// Receives a message. Either the mailbox or the table notifies the reader.
     fn bring(&mut self) -> bool {
         let Some(message) = self.under_way.pop_front() else { return false };
         let is_data = message.len() > HEADER_LEN;
@@ -65,7 +65,7 @@ impl Rig {
         true
     }
 
-    /// Reads at most `most` bytes, as a lane does; returns whether there were any.
+    /// Reads at most `most` bytes, as a lane does. Returns whether there were any.
     fn read(&mut self, most: usize) -> bool {
         let mut bytes = vec![0; most];
         if self.left.is_empty() && self.mailbox.is_empty() {
@@ -121,7 +121,7 @@ proptest! {
     }
 }
 
-/// The reader never asks the table by itself here: it reports its credit often enough that the sender goes on.
+/// The reader here never reads the table by itself. It reports its credit often enough for the sender to continue.
 #[test]
 fn a_reader_of_the_mailbox_alone_never_stops_its_sender() {
     let mut rig = Rig::new();

@@ -34,7 +34,7 @@ impl World {
         &mut self.ranks[rank as usize]
     }
 
-    /// Sends all that a rank has queued.
+    /// Sends all messages that a rank has queued.
     fn send(&mut self, from: u32) -> bool {
         let mut moved = false;
         loop {
@@ -65,7 +65,7 @@ impl World {
         true
     }
 
-    /// Completes received messages, which may be long after later ones.
+    /// Completes received messages, possibly long after later ones.
     fn end_writing(&mut self) {
         for (rank, tag) in std::mem::take(&mut self.writing) {
             self.rank(rank).came(tag);
@@ -176,7 +176,7 @@ proptest! {
         prop_assert!(world.ranks.iter().all(is_empty));
     }
 
-    /// Lanes may be closed on either side at any time: all buffers are released, and no state remains.
+    /// Either side may close a lane at any time: all buffers are released, and no state remains.
     #[test]
     fn closing_a_lane_releases_exposed_buffers(steps in prop::collection::vec(0..9_u8, 1..30), by_reader: bool) {
         let mut world = World::new(2);
@@ -218,7 +218,7 @@ fn the_end_of_the_world_releases_all_memory_that_mpi_does_not_use() {
     world.deliver(1, 0);
     world.send(0);
     world.rank(1).comes(0, tag, len).unwrap();
-    // MPI reads one buffer and writes the other: neither is released while it may do so.
+    // MPI reads one buffer and writes the other, and neither is released while it may do so.
     for rank in [0, 1] {
         world.rank(rank).end();
     }
@@ -249,7 +249,7 @@ fn unrequested_bytes_are_refused() {
     assert!(world.rank(0).receive(1, take(101, 9)).is_err(), "more than was lent");
     world.rank(0).receive(1, take(60, 9)).unwrap();
     assert!(world.rank(0).receive(1, take(10, 9)).is_err(), "it has room for one at a time");
-    // A lane's own bytes must not arrive before those that are offered.
+    // A lane's own bytes must not arrive before the offered ones.
     world.rank(1).write(far, &[IoSlice::new(b"x")]).unwrap();
     let offer = Header { kind: MessageKind::Offer, value: 1, tag: 0, by_opener: true, number: near.number };
     assert!(world.rank(1).receive(0, offer.encode().to_vec()).is_err(), "one is there");
@@ -259,8 +259,8 @@ fn unrequested_bytes_are_refused() {
     assert!(world.rank(1).receive(0, data).is_err(), "bytes came within");
 }
 
-/// Copies between all agents at once, in which all pushers expose what their targets read: all complete, and no rank
-/// has more messages in flight to it than there are tags.
+/// Copies between all agents at once, in which every pusher exposes what its target reads. All complete, and no rank has
+/// more messages in flight to it than there are tags.
 #[test]
 fn all_to_all_between_256_ranks_completes_with_bounded_messages_in_flight() {
     const RANKS: u32 = 256;

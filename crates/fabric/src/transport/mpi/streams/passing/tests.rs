@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// A rank that writes to a lane, and one that forwards what it receives.
+/// A rank that writes to a lane, and one that forwards the bytes it receives.
 struct Rig {
     from: Streams,
     near: LaneKey,
@@ -37,7 +37,7 @@ impl Rig {
         self.written.extend_from_slice(&bytes[..n]);
     }
 
-    /// Sends all that both ranks have queued.
+    /// Sends all queued messages of both ranks.
     fn send(&mut self) {
         while let Some(outgoing) = self.from.next_message() {
             self.under_way.push_back(outgoing.message);
@@ -47,7 +47,7 @@ impl Rig {
         }
     }
 
-    /// Receives a message; if it is to be forwarded, the other lane takes `room` bytes of it.
+    /// Receives a message. If it should be forwarded, the other lane accepts `room` bytes of it.
     fn bring(&mut self, room: usize) {
         let Some(message) = self.under_way.pop_front() else { return };
         self.by.receive(0, message).unwrap();
@@ -62,7 +62,7 @@ impl Rig {
         self.by.passed(key, message, left);
     }
 
-    /// The reader writes the bytes it has, or reads more.
+    /// Makes the reader write the bytes it holds, or read more.
     fn read(&mut self) {
         match self.held.take() {
             Some(bytes) => self.onward.extend_from_slice(&bytes),
@@ -86,7 +86,7 @@ impl Rig {
 }
 
 proptest! {
-    /// In any interleaving, and however few bytes the other lane takes, all arrive in order and once.
+    /// In any interleaving, all bytes arrive in order and once, however few the other lane accepts.
     #[test]
     fn bytes_are_forwarded_in_order_and_once(steps in prop::collection::vec((0..9_u8, 1..6000_usize), 1..400)) {
         let mut rig = Rig::new();
@@ -124,7 +124,7 @@ fn only_runs_of_short_messages_bypass_the_reader() {
         assert_eq!(come(&mut rig, PASSED_MAX), 0);
     }
     assert_eq!([1, 1].map(|len| come(&mut rig, len)), [1, 2]);
-    // A reader that has not returned since still has bytes.
+    // A reader that has not read again still holds bytes.
     assert_eq!(come(&mut rig, PASSED_MAX + 1), 2);
     for _ in 0..SHORT_RUN {
         assert_eq!(come(&mut rig, 1), 2);

@@ -101,7 +101,7 @@ impl World {
         std::iter::from_fn(|| self.ranks[1].next_ended_room()).collect()
     }
 
-    /// Returns the outcomes that the pusher's rank has learnt since.
+    /// Returns the outcomes that the pusher's rank has learnt since the last call.
     fn landed(&mut self) -> Vec<(u64, bool)> {
         std::iter::from_fn(|| self.ranks[0].next_landed()).collect()
     }
@@ -169,7 +169,7 @@ fn withdrawn_tags_are_reused_at_once_and_abandoned_ones_after_their_message() {
     assert_eq!(world.settle(), [RoomOf::Abandoned]);
     assert_eq!(world.ended(), [(second, false)]);
     assert_eq!(world.landed(), [(unwanted, false)]);
-    // A receive that MPI is writing stays until it is filled.
+    // A receive that MPI is writing remains until it is filled.
     world.push(other, 8);
     world.send(0);
     world.deliver(0);
@@ -192,7 +192,7 @@ fn the_lanes_end_follows_its_bytes_and_ends_other_receives() {
     while !world.under_way[0].is_empty() {
         world.deliver(0);
     }
-    // The first is not over: MPI is writing it.
+    // The first one is not over: MPI is writing into it.
     assert_eq!(world.ended(), [(second, false)]);
     assert_eq!(world.ranks[1].post(world.far, 8), None);
     world.end_writing();
@@ -201,7 +201,7 @@ fn the_lanes_end_follows_its_bytes_and_ends_other_receives() {
     assert_eq!(world.landed(), [(sent, false)], "a closed lane waits for no outcome");
 }
 
-/// The sender to a posted receive learns that it was received, or that the reader has ended.
+/// The sender to a posted receive learns that the message was received, or that the reader has ended.
 #[test]
 fn every_completion_is_reported_or_ended() {
     let mut world = World::new();
@@ -212,7 +212,7 @@ fn every_completion_is_reported_or_ended() {
     world.ranks[1].close(world.far);
     world.hear();
     assert_eq!(world.landed(), [(sent, false)]);
-    // A tag that is already another message's.
+    // A tag that another message uses already.
     let mut world = World::new();
     let (first, second) = (world.push(tag, 8), world.push(tag, 8));
     assert_eq!(world.landed(), [(first, false)]);
@@ -242,8 +242,8 @@ fn the_worlds_end_releases_all_memory_but_what_mpi_uses() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// In any interleaving, each message reaches its receive, or is discarded if that was abandoned; each sender's
-    /// bytes are released; and no state remains after the lane's end.
+    /// In any interleaving, each message reaches its receive, or is discarded if that was abandoned. Each sender's bytes are
+    /// released, and no state remains after the lane's end.
     #[test]
     fn messages_reach_their_receives_and_no_state_remains(steps in prop::collection::vec((0..9_u8, any::<prop::sample::Index>()), 1..120)) {
         let mut world = World::new();
@@ -266,7 +266,7 @@ proptest! {
                     pushed.insert(id, tag);
                 }
                 3 if !open.is_empty() => {
-                    // The pusher sends nothing to it.
+                    // The pusher sends no message for it.
                     let (id, _) = open.swap_remove(which.index(open.len()));
                     prop_assert!(world.ranks[1].withdraw(id));
                     withdrawn.push(id);
@@ -295,7 +295,7 @@ proptest! {
             ended.extend(world.ended());
             landed.extend(world.landed());
         }
-        // No outcome is reported for these.
+        // No outcome is reported for these sends.
         let known: Vec<u64> = landed.iter().map(|(sent, _)| of_sent[sent]).collect();
         let late: Vec<u64> = pushed.keys().copied().filter(|id| !known.contains(id)).collect();
         world.ranks[0].close(world.near);
