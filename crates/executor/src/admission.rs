@@ -1,20 +1,20 @@
-//! Which connections a session takes, by how they introduce themselves: decisions only.
+//! Decides which connections belong to a session, by their hellos. Without I/O.
 
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_types::{NodeId, SessionId};
 
-/// Bulk lanes that one program may open: so many numbers, each once. Each lane is read by a thread of its own.
+/// Most bulk lanes of one program, each with its own number below this. A thread per lane reads it.
 const BULK_LANES_MAX: u16 = 16;
 
-/// The decision which connections a session takes.
+/// The admission of a session's connections.
 #[derive(Debug)]
 pub struct Admission {
     session: SessionId,
     node: NodeId,
-    /// This executor among all of the session's: its command lane has said so.
+    /// This executor's name, which the command lane's hello gives.
     own: Option<PeerId>,
-    /// The numbers of its bulk lanes, a bit each.
+    /// The numbers of open bulk lanes, a bit each.
     bulk: u16,
     has_control: bool,
     ended: bool,
@@ -27,20 +27,19 @@ pub enum Admitted {
     Commands(PeerId),
     /// A lane of the program's for bytes of transfers.
     Bulk,
-    /// The one for what is said about them.
+    /// The lane of control messages.
     Control,
-    /// One on which another executor pushes.
+    /// A lane on which another executor pushes.
     Peer,
 }
 
 impl Admission {
-    /// Creates the admission of a session on a node. The command lane comes first but for those of the program's other
-    /// lanes.
+    /// Creates the admission of a session on a node. The program's command lane comes before all peer lanes.
     pub fn new(session: SessionId, node: NodeId) -> Self {
         Self { session, node, own: None, bulk: 0, has_control: false, ended: false }
     }
 
-    /// Returns the use of a connection with this hello, or `None` if it is not taken.
+    /// Returns the use of a connection with this hello, or `None` if it is refused.
     pub fn admit(&mut self, hello: &Hello) -> Option<Admitted> {
         if self.ended || hello.session != self.session {
             return None;
@@ -57,9 +56,9 @@ impl Admission {
                 self.bulk |= number;
                 is_new.then_some(Admitted::Bulk)
             }
-            // One lane's end is the session's: no other one takes its place.
+            // The lane is never replaced: its end ends the session.
             Purpose::Control => (!std::mem::replace(&mut self.has_control, true)).then_some(Admitted::Control),
-            // For this executor, and not for one that had its place; from another one.
+            // From another executor, and for this one, not for a predecessor of it.
             Purpose::Peer => {
                 let (own, from) = (self.own?, hello.from.process());
                 let fits = own.incarnation() == hello.index && from != PeerId::PROGRAM && from != own;
@@ -74,12 +73,12 @@ impl Admission {
         }
     }
 
-    /// Takes nothing more. False if that was so before.
+    /// Refuses all later connections. Returns `false` if that was so before.
     pub fn end(&mut self) -> bool {
         !std::mem::replace(&mut self.ended, true)
     }
 
-    /// Whether nothing is taken any more.
+    /// Whether all connections are refused.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -115,8 +114,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whichever order: one command lane, which says who this is; each lane of the program's once; peers for this executor only, from others only;
-        /// nothing of another session, nothing after the end.
+        /// Admits, in any order of hellos: one command lane, which names the executor; each lane of the program once;
+        /// peer lanes from other executors to this one. Refuses other sessions, and all hellos after the end.
         #[test]
         fn a_session_takes_what_is_its_own(comes in prop::collection::vec(hello(), 1..40), end in 0..60usize) {
             let mut admission = Admission::new(SESSION, NODE);

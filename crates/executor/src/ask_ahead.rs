@@ -1,37 +1,37 @@
-//! Which copies in are asked for before their streams are there, so that a queue does not stand still until their bytes have come from
-//! afar. Their bytes are kept meanwhile, and there is a bound to that. Without I/O or clock.
+//! Decides which copies in are requested before their streams reach them, so that a queue does not wait for a round trip per copy. Their bytes are
+//! buffered meanwhile, up to a bound. Without I/O or clock.
 
 use accord_types::TransferId;
 use std::collections::BTreeMap;
 
-/// Bytes of copies in that a session's executor has asked for, and whose streams are not there.
+/// Most bytes of copies in that are requested before their streams reach them.
 pub const AHEAD_MAX: u64 = 8 << 20;
 
-/// Copies in that wait for their streams. `C` is what asks for the bytes of one.
+/// Copies in that wait for their streams. `C` is the caller's value that requests a copy's bytes.
 pub struct AskAhead<C> {
-    /// Asked for, with their lengths; those whose turn has come with 0.
+    /// Requested copies, with their lengths; 0 for those that their streams have reached.
     asked: BTreeMap<TransferId, u64>,
-    /// Not asked for: there is no room. In the order of the program, which numbers them.
+    /// Copies not requested for lack of space. In the program's order, which is that of their numbers.
     waiting: BTreeMap<TransferId, (u64, C)>,
-    /// Longer than all that there may be.
+    /// Copies longer than the bound.
     long: BTreeMap<TransferId, C>,
     bytes: u64,
     most: u64,
 }
 
 impl<C> AskAhead<C> {
-    /// Creates a table for at most so many bytes: [`AHEAD_MAX`], but for a simulation.
+    /// Creates a table with a bound of `most` bytes: [`AHEAD_MAX`], except in simulations.
     pub fn new(most: u64) -> Self {
         Self { asked: BTreeMap::new(), waiting: BTreeMap::new(), long: BTreeMap::new(), bytes: 0, most }
     }
 
-    /// Whether a copy with this number was put, and is not over. One more with its number would not be counted as it should.
+    /// Whether a copy with this number is in the table. A second one with its number would be counted wrongly.
     pub fn is_open(&self, transfer: TransferId) -> bool {
         let Self { asked, waiting, long, .. } = self;
         asked.contains_key(&transfer) || waiting.contains_key(&transfer) || long.contains_key(&transfer)
     }
 
-    /// A copy of so many bytes was put into a stream. Given back if it is to be asked for now.
+    /// Adds a copy that was put into a stream. Returns it if it should be requested now.
     #[must_use]
     pub fn put(&mut self, transfer: TransferId, len: u64, copy: C) -> Option<C> {
         if len > self.most {
@@ -39,11 +39,11 @@ impl<C> AskAhead<C> {
             return None;
         }
         self.waiting.insert(transfer, (len, copy));
-        // Those that came before have the first right to room.
+        // Earlier copies have the first claim to space.
         self.fitting().filter(|next| *next == transfer).and_then(|next| self.take(next))
     }
 
-    /// The stream of a copy is there. Given back if it was not asked for before.
+    /// Records that its stream has reached a copy. Returns the copy if it was not requested before.
     #[must_use]
     pub fn turn(&mut self, transfer: TransferId) -> Option<C> {
         let copy = self.long.remove(&transfer).or_else(|| self.waiting.remove(&transfer).map(|(_, copy)| copy))?;
@@ -51,25 +51,25 @@ impl<C> AskAhead<C> {
         Some(copy)
     }
 
-    /// A copy is done, or comes to nothing. Next, [`AskAhead::next_to_ask`] is asked.
+    /// Removes a copy that is done or has failed. The caller then calls [`AskAhead::next_to_ask`].
     pub fn over(&mut self, transfer: TransferId) {
         drop(self.turn(transfer));
         self.bytes -= self.asked.remove(&transfer).unwrap_or_default();
     }
 
-    /// A copy that is to be asked for now, as there is room.
+    /// Returns the next copy that should be requested now, if there is space.
     #[must_use]
     pub fn next_to_ask(&mut self) -> Option<C> {
         let next = self.fitting()?;
         self.take(next)
     }
 
-    /// Bytes that were asked for, and are not done.
+    /// Returns the number of bytes requested and not done.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The first one, if it fits.
+    /// Returns the first waiting copy, if it fits.
     fn fitting(&self) -> Option<TransferId> {
         let (next, (len, _)) = self.waiting.first_key_value()?;
         (self.bytes + len <= self.most).then_some(*next)
@@ -97,7 +97,7 @@ mod tests {
         let mut ahead = AskAhead::new(100);
         assert_eq!(ahead.put(t(1), 60, 1), Some(1));
         assert_eq!(ahead.put(t(2), 50, 2), None);
-        // The room is that one's.
+        // The space is reserved for that copy.
         assert_eq!(ahead.put(t(3), 10, 3), None);
         assert_eq!(ahead.next_to_ask(), None);
         assert_eq!(ahead.turn(t(1)), None, "it was asked for");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each is asked for once at most, ahead or in its turn, and never more than there may be.
+        /// Each copy is requested at most once, ahead or in its turn, and within the bound.
         #[test]
         fn each_is_asked_for_once(lens in prop::collection::vec(1..150_u64, 1..60), order in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut ahead = AskAhead::new(100);
@@ -161,7 +161,7 @@ mod tests {
                     None if open.is_empty() => break,
                     None => {
                         let number = open.remove(usize::from(choice) % open.len());
-                        // Some come to nothing before their turn.
+                        // Some fail before their turn.
                         if !choice.is_multiple_of(7) {
                             ahead.turn(t(number as u64)).into_iter().for_each(|number| asked[number] += 1);
                             prop_assert_eq!(asked[number], 1);

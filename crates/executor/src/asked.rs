@@ -1,4 +1,4 @@
-//! Bytes of copies in that are asked for: before their streams are there as far as there is room, else in their turn.
+//! Requests the bytes of copies in: ahead of their streams as far as there is space, otherwise in their turn.
 
 use crate::ask_ahead::{AHEAD_MAX, AskAhead};
 use crate::executor::broken;
@@ -16,32 +16,32 @@ pub(crate) struct Asking {
     ahead: ShortLock<AskAhead<Arc<AskedCopy>>>,
 }
 
-/// Asks for the bytes of one.
+/// A copy that requests its bytes.
 struct AskedCopy {
     transfer: TransferId,
     len: u64,
     link: Arc<Link>,
-    /// What the stream wants of the bytes when they come.
+    /// What the stream needs of the bytes when they arrive.
     want: AtomicU8,
-    /// Until they are asked for.
+    /// Set until the bytes are requested.
     to: ShortLock<Option<Sender<Result<Found>>>>,
 }
 
-/// Nothing yet: they leave their lane, on which others come behind them.
+/// The stream has not reached the copy: the bytes are buffered, to free their lane for later ones.
 const LATER: u8 = 0;
-/// All of them.
+/// The stream waits for the bytes.
 const NOW: u8 = 1;
-/// Nothing any more.
+/// The stream no longer needs the bytes.
 const NEVER: u8 = 2;
 
-/// Bytes, as they come to a stream.
+/// Bytes as a stream receives them.
 enum Found {
-    /// They are just coming.
+    /// On their lane.
     Lane(Incoming),
     Here(Cursor<Vec<u8>>),
 }
 
-/// The bytes of one, for its stream.
+/// The bytes of one copy, for its stream.
 pub(crate) struct AskedBytes {
     asking: Arc<Asking>,
     copy: Arc<AskedCopy>,
@@ -54,10 +54,10 @@ impl Asking {
         Arc::new(Self { ahead: ShortLock::new(AskAhead::new(AHEAD_MAX)) })
     }
 
-    /// A copy of so many bytes is about to be put into a stream.
+    /// Registers a copy of so many bytes that is about to be put into a stream.
     ///
     /// # Errors
-    /// Returns an error if there is one with this number: more bytes than there may be could come for the two.
+    /// Returns an error if a copy with this number exists: the bytes of both could exceed the bound.
     pub(crate) fn start(self: &Arc<Self>, link: &Arc<Link>, transfer: TransferId, len: u64) -> Result<AskedBytes> {
         let (to, from) = channel();
         let (want, to) = (AtomicU8::new(LATER), ShortLock::new(Some(to)));
@@ -88,13 +88,13 @@ impl AskedCopy {
     fn ask(self: &Arc<Self>) {
         let Some(to) = self.to.lock().take() else { return };
         let copy = self.clone();
-        // Without a session it is dropped, and who waits hears of it.
+        // The inbox of a lost session drops the callback, which ends the wait of its receiver.
         let receive = move |incoming| drop(to.send(copy.came(incoming)));
         self.link.inbox().post(self.transfer, self.len, Box::new(receive));
         self.link.control().ready(self.transfer, Vec::new());
     }
 
-    /// On the thread of their lane.
+    /// Receives the bytes, on their lane's thread.
     fn came(&self, mut incoming: Incoming) -> Result<Found> {
         match self.want.load(Ordering::Acquire) {
             LATER => {
@@ -108,10 +108,10 @@ impl AskedCopy {
 }
 
 impl AskedBytes {
-    /// The stream is there: the next bytes.
+    /// Reads the next bytes. Called once the stream has reached the copy.
     ///
     /// # Errors
-    /// Returns an error if they don't come.
+    /// Returns an error if the bytes do not arrive.
     pub(crate) fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
         if self.found.is_none() {
             self.copy.want.store(NOW, Ordering::Release);

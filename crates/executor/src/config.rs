@@ -1,4 +1,4 @@
-//! What an executor is started with, and what a node makes its devices for.
+//! The parameters of an executor's start, and of creating its devices.
 
 use crate::limits::Limits;
 use accord_device::image::Images;
@@ -9,26 +9,27 @@ use accord_fabric::{Key, ProgramSpec};
 use accord_types::{AddressRange, DeviceUse, NodeId, Result, SessionId};
 use std::sync::Arc;
 
-/// Takes what a worker wrote: the file descriptor (1 or 2) and the bytes.
+/// Receives a worker's output: the file descriptor (1 or 2) and the bytes.
 pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
 
-/// Receives reports on the session's use of devices, by their ordinals. Does not block.
+/// Receives reports on the session's use of devices, by their ordinals. Must not block.
 pub type UseSink = Arc<dyn Fn(&[(u32, DeviceUse)]) + Send + Sync>;
 
-/// Makes this node's devices for one session.
+/// Creates this node's devices for one session.
 pub trait DeviceFactory: Send + Sync {
-    /// Gives what devices have printed by way of this process to `take`, in order. For devices without a process of
-    /// their own, whose factory can't give it to their `output`.
+    /// Passes to `take`, in order, the text that devices have printed through this process. For devices without a process of
+    /// their own, whose factory can't pass it to their `output`.
     fn printed(&self, take: &mut dyn FnMut(&[u8])) {
         let _ = take;
     }
 
-    /// Whether other processes of the machine may reach these devices' memory, and these devices theirs.
+    /// Whether these devices and other processes of the machine may access each other's memory.
     fn ipc(&self) -> bool {
         false
     }
 
-    /// Makes the device of this ordinal, with fresh memory, which is to lie at `place`. Called when the program starts to use it, and
+    /// Creates the device of this ordinal, with new memory at `place`. Called when the program first uses it, and again after it was shut down. Other
+    /// threads observe a worker's start through `start`.
     /// again after it was shut down. If it has a worker, others look after its `start`.
     ///
     /// # Errors
@@ -47,28 +48,28 @@ pub trait DeviceFactory: Send + Sync {
 pub struct Work {
     /// The program.
     pub program: ProgramSpec,
-    /// Its code for GPUs, as far as it was sent.
+    /// The program's code for GPUs, as far as it was sent.
     pub images: Arc<Images>,
 }
 
 /// The parameters of an executor's start.
 pub struct ExecutorConfig {
-    /// The node that it runs on.
+    /// The node of the executor.
     pub node: NodeId,
     /// The node's name, for messages.
     pub node_name: String,
-    /// The session that it serves.
+    /// The session of the executor.
     pub session: SessionId,
-    /// The limits of its lease here.
+    /// The limits of the session's lease on this node.
     pub limits: Limits,
-    /// The session's key, which its processes prove to each other.
+    /// The session's key, by which its processes authenticate each other.
     pub key: Key,
     /// The terms of lanes to other executors.
     pub transport: LaneTerms,
-    /// The ways of copies to devices of other processes of the machine, and their costs.
+    /// The ways of copies to devices of other processes of the machine, with their costs.
     pub ways: CopyWays,
     /// The factory of this node's devices.
     pub devices: Box<dyn DeviceFactory>,
-    /// Passes reports on the use of devices to the agent.
+    /// Receives reports on the use of devices, for the agent.
     pub report: UseSink,
 }

@@ -1,4 +1,4 @@
-//! Copies between a device and its program.
+//! Copies between a device and the session's program.
 
 use crate::asked::AskedBytes;
 use crate::events::Events;
@@ -9,24 +9,24 @@ use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-/// The bytes of a copy in: read from a bulk lane by the device's thread itself, or asked for.
+/// The bytes of a copy in: eager ones, which the device's thread reads from a bulk lane, or requested ones.
 pub(crate) enum FromLane {
-    /// Will come.
+    /// Eager bytes that have not arrived yet.
     Coming(Receiver<Incoming>),
     Here(Incoming),
     Asked(AskedBytes),
 }
 
 impl FromLane {
-    /// Posts a receive for bytes that come unasked.
+    /// Posts a receive for eager bytes.
     pub(crate) fn eager(inbox: &Inbox, transfer: TransferId, len: u64) -> Self {
         let (to, from) = channel();
-        // If the copy was dropped meanwhile, so is the transfer, and its bytes are thrown away.
+        // If the copy was dropped meanwhile, so is the transfer, whose bytes are then discarded.
         inbox.post(transfer, len, Box::new(move |incoming| drop(to.send(incoming))));
         Self::Coming(from)
     }
 
-    /// Creates the source of bytes that are asked for.
+    /// Creates the source of requested bytes.
     pub(crate) fn asked(bytes: AskedBytes) -> Self {
         Self::Asked(bytes)
     }

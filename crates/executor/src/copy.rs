@@ -5,20 +5,20 @@ use accord_device::{CopySink, CopySource, Device, Sink};
 use accord_types::{DevicePtr, HostRange, Result, Seq, StreamId};
 use std::sync::Arc;
 
-/// One end of a copy.
+/// One side of a copy.
 #[derive(Clone, Copy)]
 pub struct End<'a> {
     /// The device.
     pub hosted: &'a Hosted,
-    /// First byte.
+    /// The first byte.
     pub start: DevicePtr,
 }
 
-/// Copies `len` bytes in the order of `stream` of the source's device, and after `after` of the target's. Returns the position in
-/// the source's stream: it is reached when the bytes have landed.
+/// Copies `len` bytes in the order of `stream` of the source's device, and after `after` of the target's. Returns the position in the source's stream
+/// that is reached when the bytes have landed.
 ///
 /// # Errors
-/// Returns the errors of the devices; the target's failure after this returns fails the source's stream.
+/// Returns the errors of the devices. A later failure of the target fails the source's stream.
 pub fn copy_here(
     stream: StreamId,
     source: End<'_>,
@@ -27,7 +27,7 @@ pub fn copy_here(
     after: Option<(StreamId, Seq)>,
 ) -> Result<Seq> {
     let (from, to) = (source.hosted.device(), target.hosted.device());
-    // Two GPUs reach each other without the host.
+    // Two GPUs copy without the host.
     if let Some(seq) = from.copy_to(stream, source.start, &**to, target.start, len, after)? {
         return Ok(seq);
     }
@@ -36,13 +36,13 @@ pub fn copy_here(
     from.copy_out(stream, source.start, len, CopySink::new(sink))
 }
 
-/// Gives one device's bytes to another.
+/// Writes the bytes of one device to another.
 struct IntoDevice {
     device: Arc<dyn Device>,
     stream: StreamId,
     at: DevicePtr,
-    /// What comes first on the target. Waited for here and not by the stream: that one takes copies from
-    /// all sides, and one that waits would hold the others up, and the lanes on which they come.
+    /// The position on the target that precedes the copy. The sink waits for it, not the incoming stream, which takes copies from
+    /// all sources: a wait there would delay the others, and the lanes that carry them.
     after: Option<(StreamId, Seq)>,
 }
 
@@ -52,7 +52,7 @@ impl Sink for IntoDevice {
             self.device.synchronize(stream, seq)?;
         }
         let len = piece.len();
-        // The piece is memory of this process; `synchronize` keeps it here until it has been read.
+        // The piece is this process's memory; `synchronize` keeps it valid until the device has read it.
         let range = HostRange { start: piece.as_ptr().expose_provenance(), len };
         let seq = self.device.copy_in(self.stream, self.at, len as u64, CopySource::program(range, true))?;
         self.device.synchronize(self.stream, seq)?;
@@ -72,7 +72,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const QUEUE: QueueId = QueueId(1);
 
-    /// Bytes of a copy in, made in its turn.
+    /// Bytes of a copy in, produced when its turn comes.
     struct With<F>(F);
 
     impl<F: FnMut(&mut [u8]) -> Result<()> + Send> Source for With<F> {

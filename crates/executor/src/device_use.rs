@@ -1,7 +1,7 @@
-//! Counts and samples what a session does on its devices. Without I/O or clock.
+//! Counts and samples a session's use of its devices. Without I/O or clock.
 //!
 //! Launches are not counted: samples show how busy a device is. A sample of a busy device counts for the time since the
-//! last sample. The sum is right on average, however short the work is, because the moments of samples don't depend on it.
+//! last sample. The sum is right on average, however short kernels are, because the times of samples don't depend on them.
 
 use accord_types::{DeviceUse, SessionId};
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use std::time::Duration;
 pub const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
 /// Time between two samples of idle devices, and between two reports.
 pub const REPORT_PERIOD: Duration = Duration::from_secs(1);
-/// Samples without use after which the longer period begins.
+/// Number of idle samples after which the longer period begins.
 const IDLE_SAMPLES: u32 = 8;
 
-/// Bytes of one device, counted where copies and memory are requested.
+/// The counts of one device's bytes, updated where copies and memory are requested.
 #[derive(Debug, Default)]
 pub struct UseCounters {
     bytes_in: AtomicU64,
@@ -39,7 +39,7 @@ impl UseCounters {
         self.held.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts memory that it gives back.
+    /// Counts memory that the session frees.
     pub fn unmapped(&self, bytes: u64) {
         // The device refuses memory that is returned twice.
         let _ = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| Some(held.saturating_sub(bytes)));
@@ -50,7 +50,7 @@ impl UseCounters {
         self.held.store(0, Ordering::Relaxed);
     }
 
-    /// Returns a sample of the device's use. `busy`: whether its queues are not empty; none if that can't be known.
+    /// Returns a sample of the device's use. `busy`: whether its queues are not empty; `None` if unknown.
     pub fn sample(&self, busy: Option<bool>) -> UseSample {
         let [bytes_in, bytes_out, held] =
             [&self.bytes_in, &self.bytes_out, &self.held].map(|counter| counter.load(Ordering::Relaxed));
@@ -58,7 +58,7 @@ impl UseCounters {
     }
 }
 
-/// A device at one moment.
+/// A device's use at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UseSample {
     busy: Option<bool>,
@@ -67,7 +67,7 @@ pub struct UseSample {
     held: u64,
 }
 
-/// Makes reports of samples: at most one each [`REPORT_PERIOD`], and only of devices whose use has changed. `K` names a
+/// Makes reports from samples: at most one per [`REPORT_PERIOD`], and only for devices whose use has changed. `K` names a
 /// device.
 #[derive(Debug)]
 pub struct UseSampler<K> {
@@ -104,10 +104,10 @@ impl<K: Copy + Ord> UseSampler<K> {
         self.next.saturating_sub(now)
     }
 
-    /// Takes samples of devices, at a time since the session's begin.
+    /// Records samples of devices, at a time since the session's start.
     pub fn sample(&mut self, now: Duration, samples: impl IntoIterator<Item = (K, UseSample)>) {
         let passed = self.sampled.map_or(SAMPLE_PERIOD, |before| now.saturating_sub(before));
-        // A process that was stopped meanwhile knows nothing of that time.
+        // A process that was stopped meanwhile has no samples of that time.
         let counts = passed.min(2 * self.period());
         self.sampled = Some(now);
         self.idle_samples = self.idle_samples.saturating_add(1);
@@ -148,13 +148,13 @@ impl<K: Copy + Ord> UseSampler<K> {
         report
     }
 
-    /// Has the next report contain everything, for another receiver.
+    /// Makes the next report complete, for a new receiver.
     pub fn report_again(&mut self) {
         self.devices.values_mut().for_each(|device| device.reported = None);
         self.reported = None;
     }
 
-    /// Returns the time from one sample to the next.
+    /// Returns the time between two samples.
     fn period(&self) -> Duration {
         if self.devices.is_empty() || self.idle_samples >= IDLE_SAMPLES { REPORT_PERIOD } else { SAMPLE_PERIOD }
     }
@@ -162,7 +162,7 @@ impl<K: Copy + Ord> UseSampler<K> {
 
 /// Returns the time of a session's first sample: anywhere in a period, spread by the session's number.
 fn first_sample(session: u64) -> Duration {
-    // Spreads neighbours over all bits (Fibonacci hashing).
+    // Spreads close numbers over all bits (Fibonacci hashing).
     let spread = session.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let period = u64::try_from(SAMPLE_PERIOD.as_millis()).unwrap_or(1);
     Duration::from_millis(1 + spread % period)
@@ -181,7 +181,7 @@ mod tests {
     fn reports_come_once_a_second_and_only_of_what_has_changed() {
         let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
         sampler.sample(ms(100), [(3, counters.sample(Some(false))), (4, counters.sample(Some(false)))]);
-        // A device that did nothing is known to have done nothing.
+        // An idle device is reported as such.
         assert_eq!(sampler.report(ms(100), false).len(), 2);
         counters.copied_in(10);
         counters.copied_out(4);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        /// Work of any length at any time: over many sessions the samples add up to it.
+        /// Work of any length at any time: over many sessions the samples add up to its length.
         #[test]
         fn on_average_samples_count_the_time_that_a_device_is_busy(begin in 0..2_000_u64, len in 1..3_000_u64) {
             let counters = UseCounters::default();

@@ -1,4 +1,4 @@
-//! The command lane: reads commands, and does what the core asks for on the session's devices and lanes.
+//! The command lane: reads commands, and carries out the core's requests on the session's devices and lanes.
 
 use crate::config::Work;
 use crate::copies::{FromLane, ToEvent, ToLane};
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Copies out up to this size travel inside an event.
 const IN_EVENT_MAX: u64 = PAYLOAD_MAX as u64;
 
-/// Serves the command lane until it ends, and the session with it.
+/// Serves the command lane until it ends, and then ends the session.
 pub(crate) fn serve(session: &Arc<Session>) {
     let Some(lane) = session.link.records() else { return };
     let mut driver = Driver {
@@ -39,7 +39,7 @@ pub(crate) fn serve(session: &Arc<Session>) {
     if let Err(error) = driver.run(lane) {
         session.events.over(error);
     }
-    // What happens to streams from here on is no news; lanes end before devices do.
+    // Streams' failures are no longer reported; lanes end before devices do.
     driver.world.devices.values().for_each(Started::forget);
     session.end();
 }
@@ -48,7 +48,7 @@ struct Driver<'a> {
     core: ExecutorCore,
     world: World<'a>,
     work: Option<Work>,
-    /// The wait that came last; nothing has come after it.
+    /// The latest wait, while no command has followed it.
     waiting: Option<Wait>,
 }
 
@@ -61,12 +61,12 @@ struct World<'a> {
 /// A started device.
 struct Started {
     hosted: Arc<Hosted>,
-    /// The program ends the device: its streams' failures are no news.
+    /// Whether the program has ended the device, so that its streams' failures are not reported.
     ended: Arc<AtomicBool>,
 }
 
 impl Started {
-    /// Says nothing more about its streams.
+    /// Stops reports on the device's streams.
     fn forget(&self) {
         self.ended.store(true, Ordering::Release);
     }
@@ -107,7 +107,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Does what the core asks for. False if it is to be given the command again.
+    /// Carries out the core's requests for one command. Returns `false` if the core needs the command again.
     fn step(&mut self, command: Command, payload: &[u8], frame: usize, words: &mut Words) -> Result<bool> {
         let (core, world) = (&mut self.core, &self.world);
         let events = &world.session.events;
@@ -119,9 +119,9 @@ impl Driver<'_> {
                 return Ok(false);
             }
             Request::Put { device, stream, operation } => core.put(world.put(device, stream, operation)?)?,
-            // Dropping it throws the bytes away.
+            // Dropping the copy discards the bytes.
             Request::Discard { transfer, len } => drop(FromLane::eager(world.session.link.inbox(), transfer, len)),
-            // Dropping it tells the other side.
+            // Dropping the push notifies the target.
             Request::Abandon { push } => drop(world.push(push)?),
             Request::Start { ticket, program } => {
                 self.work = Some(Work { program: *program, images: Arc::default() });
@@ -196,7 +196,7 @@ impl Driver<'_> {
             started.shutdown();
             return Err(over());
         }
-        // The core has the program's queues; what is here is the stream for copies from elsewhere.
+        // The core tracks the program's queues; this entry only has the stream for incoming copies.
         let counters = session.uses.started(device, &started);
         let hosted = Arc::new(Hosted::new(started, 0, counters));
         self.world.devices.insert(device, Started { hosted, ended: Arc::default() });
@@ -216,7 +216,7 @@ impl Driver<'_> {
         session.events.flush_spans();
     }
 
-    /// Answers once all positions are reached.
+    /// Replies once all positions are reached.
     fn wait(&mut self, ticket: u64, payload: &[u8]) -> Result<()> {
         let world = &self.world;
         let mut wait = Wait::new(ticket, world.session)?;
@@ -225,7 +225,7 @@ impl Driver<'_> {
                 place.map(|place| Ok((world.device(place.device)?.clone(), place.stream, place.seq))).transpose()
             }));
         }
-        // One at a time is looked for.
+        // Only one wait at a time is polled.
         if let Some(before) = self.waiting.take() {
             before.be_told(world.session);
         }
@@ -256,10 +256,10 @@ impl World<'_> {
         self.hosted(device).map(|hosted| hosted.device())
     }
 
-    /// Puts an operation into its stream.
+    /// Enqueues an operation in its stream.
     ///
     /// # Errors
-    /// Returns an error if the program breaks the protocol; within, what fails the queue.
+    /// Returns an error if the program breaks the protocol. The inner result is an error that fails the queue.
     fn put(&self, device: u32, stream: StreamId, operation: Operation<'_>) -> Result<Result<Seq>> {
         let session = self.session;
         let hosted = match self.hosted(device) {
@@ -334,7 +334,7 @@ impl World<'_> {
                 let export = self.session.local.as_ref().map(|local| destination.export(&local.peer(from)));
                 let ways = DirectWays { export, room: destination.room() };
                 exchange.expect(transfer, from, len, Box::new(|incoming| destination.start(incoming)), ways)?;
-                // The transfer may be over long before its place is free.
+                // The transfer may be over long before its target memory is free.
                 due_after(exchange, transfer, hosted, after, Waited::new(self.session)?);
             }
             Err(error) => {
@@ -344,7 +344,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Says what the core wants said.
+    /// Carries out an effect of the core.
     fn act(&self, effect: Effect) {
         let events = &self.session.events;
         match effect {
@@ -363,7 +363,7 @@ impl World<'_> {
                         events.failed(device, queue.0, error);
                     }
                 };
-                // No stream gets there: the call comes when it fails, or ends.
+                // No stream reaches this position: the callback runs when the stream fails or ends.
                 started.hosted.device().notify(stream, Seq(u64::MAX), Box::new(failed));
             }
         }
@@ -386,7 +386,7 @@ impl World<'_> {
     }
 }
 
-/// The core knows which devices there are.
+/// Returns the error of a missing device, though the core requests only existing ones.
 fn gone() -> Error {
     Error::new(ErrorCode::DeviceUnavailable, "the device is not started")
 }

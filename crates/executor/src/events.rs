@@ -1,4 +1,4 @@
-//! What goes back to the program. Whichever thread has the news writes it at once, unless another one is writing: that takes it along.
+//! Events to the program. A thread writes its event at once, unless another thread is writing and includes it.
 
 use crate::executor::ALL;
 use accord_fabric::frame::{self, Event, PAYLOAD_MAX};
@@ -9,7 +9,7 @@ use accord_types::{Error, QueueId, Span, SpanSink};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar};
 
-/// Bytes of spans that are gathered before they are sent unasked.
+/// Bytes of spans that are gathered before they are sent without a request.
 const SPANS_BATCH: usize = 32 << 10;
 /// Most bytes of events that wait for the writing thread. A thread with more events blocks.
 const WAITING_MAX: usize = 1 << 20;
@@ -21,7 +21,7 @@ pub(crate) struct Events {
     state: ShortLock<EventBuffer>,
     /// Whether the session has ended. Set before its lanes close and its devices shut down.
     ended: AtomicBool,
-    /// What has waited is written.
+    /// Notified when waiting frames were written.
     written: Condvar,
 }
 
@@ -31,9 +31,9 @@ struct EventBuffer {
     frames: Vec<u8>,
     /// Whether a thread is writing, without the lock.
     writing: bool,
-    /// How many wait for that.
+    /// Number of threads that wait for `written`.
     waiting: u32,
-    /// Frames that were written; kept for its space.
+    /// The written frames' buffer, kept for reuse.
     spare: Vec<u8>,
     text: Vec<u8>,
     spans: Vec<u8>,
@@ -50,19 +50,19 @@ impl Events {
         self.ended.store(true, Ordering::SeqCst);
     }
 
-    /// Sends one event. It is dropped if the lane is gone: the reading side ends the session.
+    /// Sends one event. If the lane is gone the event is dropped, and the lane's reader ends the session.
     pub(crate) fn send(&self, event: &Event, payload: &[u8]) {
         let Some(mut state) = self.room() else { return };
         state.put(event, payload);
         self.flush(state);
     }
 
-    /// Answers a command.
+    /// Replies to a command.
     pub(crate) fn reply(&self, ticket: u64, value: u64, extra: u64) {
         self.send(&Event::Reply { ticket, value, extra }, &[]);
     }
 
-    /// Answers a command that waits for queues. What they did is told first.
+    /// Replies to a command that waits for queues. The spans of their operations are sent first.
     pub(crate) fn reply_done(&self, ticket: u64, outcome: Result<u64, Error>) {
         let Some(mut state) = self.room() else { return };
         state.put_spans();
@@ -73,14 +73,14 @@ impl Events {
         self.flush(state);
     }
 
-    /// Says that a command could not be done.
+    /// Reports that a command failed.
     pub(crate) fn reply_failed(&self, ticket: u64, error: Error) {
         let Some(mut state) = self.room() else { return };
         self.put_failure(&mut state, error, |failure| Event::ReplyFailed { ticket, failure });
         self.flush(state);
     }
 
-    /// Says that a queue, or more with [`ALL`], has failed.
+    /// Reports that a queue, or all of them with [`ALL`], has failed.
     pub(crate) fn failed(&self, device: u32, queue: u32, error: Error) {
         let error = if queue == ALL { error } else { error.queue(QueueId(queue)) };
         let Some(mut state) = self.room() else { return };
@@ -89,13 +89,13 @@ impl Events {
         self.flush(state);
     }
 
-    /// Says why all is over, and waits until that is written. The program hears it if it still listens.
+    /// Reports why the session ends, and blocks until that is written. The program receives it if it still reads.
     pub(crate) fn over(&self, error: Error) {
         self.failed(ALL, ALL, error);
         self.finish();
     }
 
-    /// Passes a worker's output on.
+    /// Forwards a worker's output.
     pub(crate) fn output(&self, descriptor: u8, bytes: &[u8]) {
         for piece in bytes.chunks(PAYLOAD_MAX) {
             self.send(&Event::Output { descriptor: descriptor.into() }, piece);
@@ -117,7 +117,7 @@ impl Events {
         state.text = text;
     }
 
-    /// Blocks until there is room for more events. Returns `None` once the session has ended.
+    /// Blocks until there is space for more frames. Returns `None` once the session has ended.
     fn room(&self) -> Option<ShortGuard<'_, EventBuffer>> {
         let mut state = self.state.lock();
         while state.frames.len() >= WAITING_MAX {
@@ -133,7 +133,7 @@ impl Events {
         state
     }
 
-    /// Writes the frames that wait, and those that others add meanwhile, unless another thread is writing.
+    /// Writes waiting frames, and those that other threads add meanwhile, unless another thread is writing.
     fn flush<'a>(&'a self, mut state: ShortGuard<'a, EventBuffer>) {
         if state.writing {
             return;
@@ -145,7 +145,7 @@ impl Events {
             state.writing = true;
             drop(state);
             assert_none_held();
-            // The frames are dropped if the lane is gone: the reading side ends the session.
+            // If the lane is gone the frames are dropped, and the lane's reader ends the session.
             if lane.send(&frames).is_ok() {
                 LinkStats::add(&self.link.stats().command_sent, frames.len() as u64);
             }
@@ -171,7 +171,7 @@ impl Events {
 
 impl EventBuffer {
     fn put(&mut self, event: &Event, payload: &[u8]) {
-        // Payloads are cut to fit where they are made.
+        // The callers cut payloads to fit.
         let _ = frame::put(&mut self.frames, event, &[payload]);
     }
 
@@ -190,7 +190,7 @@ impl SpanSink for Events {
         let Some(mut state) = self.room() else { return };
         frame::encode_span(&mut state.spans, &span);
         if state.spans.len() > PAYLOAD_MAX {
-            // A single immense name: the timeline can do without.
+            // A single very long name, which the timeline can omit.
             state.spans.clear();
         }
         if state.spans.len() >= SPANS_BATCH {

@@ -1,7 +1,7 @@
-//! What an executor decides: commands and what came of them go in, requests and effects come out. Without I/O or clock.
+//! The decisions of an executor: it consumes commands and their outcomes, and produces requests and effects. Without I/O or clock.
 //!
-//! A command that asks for something impossible fails its queue. A peer that does not speak the protocol loses the session: that
-//! is what errors of this module's functions stand for.
+//! A command that requests something impossible fails its queue. A peer that breaks the protocol loses the session: that is the meaning of all errors of
+//! this module's functions.
 
 mod request;
 mod slot;
@@ -25,13 +25,13 @@ use slot::{Found, Slot};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Stands for "all devices" or "all queues" in [`Effect::Failed`].
+/// All devices, or all queues, in [`Effect::Failed`].
 pub const ALL: u32 = u32::MAX;
 
 /// Space for [`ArgBlock::relative`].
 pub type Words = [u64; ArgBlock::RELATIVE_WORDS_MAX];
 
-/// One session's executor.
+/// The executor of one session.
 pub struct ExecutorCore {
     session: SessionId,
     limits: Limits,
@@ -40,25 +40,25 @@ pub struct ExecutorCore {
     started: bool,
     arriving: Arriving,
     slots: HashMap<u32, Slot, ByNumber>,
-    /// The operation that is being put in.
+    /// The operation that is being enqueued.
     putting: Option<Putting>,
-    /// Bytes of commands that the program does not know to be done with.
+    /// Bytes of handled commands whose credit was not returned yet.
     uncredited: u64,
     effects: Vec<Effect>,
 }
 
-/// An operation on its way into a stream.
+/// An operation that is being enqueued.
 struct Putting {
     device: u32,
     id: QueueId,
     queue: Arc<Queue>,
     cost: u64,
-    /// The range that it gives back.
+    /// The range that the operation frees.
     unmaps: Option<(DevicePtr, u64)>,
 }
 
 impl ExecutorCore {
-    /// Creates the core for a session whose lease has these limits. Copies out up to `in_event_max` bytes travel inside
+    /// Creates the core for a session whose lease has these limits. Copies out of at most `in_event_max` bytes are sent inside
     /// an event.
     pub fn new(session: SessionId, limits: Limits, in_event_max: u64) -> Self {
         Self {
@@ -74,11 +74,10 @@ impl ExecutorCore {
         }
     }
 
-    /// Decodes a command into a request. `frame` is the length of its frame; `words` is space for what is decoded of
-    /// it.
+    /// Decodes a command into a request. `frame` is the length of its frame; `words` is space for decoded arguments.
     ///
     /// # Errors
-    /// Returns an error if the program does not keep to the protocol: the session is over.
+    /// Returns an error if the program breaks the protocol, which ends the session.
     pub fn handle<'a>(
         &mut self,
         command: Command,
@@ -144,7 +143,7 @@ impl ExecutorCore {
         }
     }
 
-    /// A command was handled, and all that it asked for is done.
+    /// Records that a command was handled and its requests carried out.
     pub fn handled(&mut self, frame: usize) {
         self.uncredited += frame as u64;
         if self.uncredited >= CREDIT_STEP {
@@ -152,12 +151,12 @@ impl ExecutorCore {
         }
     }
 
-    /// Takes the effects, in this order.
+    /// Returns the effects, in their order.
     pub fn effects(&mut self) -> impl Iterator<Item = Effect> + '_ {
         self.effects.drain(..)
     }
 
-    /// Returns the positions in streams that a wait or a test is for; `None` for a queue without operations.
+    /// Returns the positions in streams of a wait or a test; `None` for a queue without operations.
     ///
     /// # Errors
     /// Returns an error if the payload is no list of positions.
@@ -173,7 +172,7 @@ impl ExecutorCore {
         Ok(frame::positions(payload)?.map(of))
     }
 
-    /// A device has started, and has these addresses, or has not.
+    /// Records that a device has started with these addresses, or has failed to.
     pub fn opened(&mut self, device: u32, ticket: u64, outcome: Result<(DevicePtr, u64)>) {
         match outcome {
             Ok(addresses) => {
@@ -231,10 +230,10 @@ impl ExecutorCore {
         }
     }
 
-    /// The operation of [`Request::Put`] was put in, or could not be.
+    /// Records that the operation of [`Request::Put`] was enqueued, or why it was not.
     ///
     /// # Errors
-    /// Returns an error if the program goes on without credit.
+    /// Returns an error if the program exceeds its credit.
     pub fn put(&mut self, outcome: Result<Seq>) -> Result<()> {
         let Some(Putting { device, id, queue, cost, unmaps }) = self.putting.take() else { return Ok(()) };
         let Some(slot) = self.slots.get_mut(&device) else { return Ok(()) };
@@ -309,7 +308,7 @@ impl ExecutorCore {
         facts: &impl Facts,
     ) -> Result<Request<'a>> {
         let in_event_max = self.in_event_max;
-        // Bytes come, or another executor waits, whatever becomes of the operation.
+        // Bytes arrive, or another executor waits, even if the operation fails.
         let otherwise = Self::otherwise(&command, payload, facts)?;
         let relayed = match command {
             Command::Relay { target, dst, len, seq, .. } => Some(self.copy_target(target, dst, len, seq)),
@@ -327,7 +326,7 @@ impl ExecutorCore {
                 let (src, transfer) = (slot.check(src, len)?, TransferId(transfer));
                 Ok(Some(Operation::CopyOut { src, len, transfer, in_event: len <= in_event_max }))
             }
-            // There may be nothing to wait for: the queue stays where it is.
+            // If the other queue has no operation, this one need not wait.
             Command::WaitQueue { other, seq, .. } => {
                 Ok(slot.position(QueueId(other), Seq(seq))?.map(|(other, seq)| Operation::WaitStream { other, seq }))
             }
@@ -354,7 +353,7 @@ impl ExecutorCore {
         }
     }
 
-    /// Returns the work to do if an operation is not put in.
+    /// Returns the work to do if an operation is not enqueued.
     fn otherwise<'a>(command: &Command, payload: &'a [u8], facts: &impl Facts) -> Result<Request<'a>> {
         match *command {
             Command::CopyIn { transfer, len, eager, .. } => {

@@ -1,5 +1,5 @@
 //! Incoming copies reported complete while the device still executes them. A fence orders later work in its streams
-//! behind them ([`accord_device::Device::fence`]); every other access to its memory asks here.
+//! after them ([`accord_device::Device::fence`]); every other access to their memory checks here first.
 
 use accord_types::short_lock::ShortLock;
 use accord_types::{AddressRange, Seq, StreamId};
@@ -8,17 +8,17 @@ use accord_types::{AddressRange, Seq, StreamId};
 #[derive(Default)]
 pub(crate) struct FencedCopies(ShortLock<Option<Open>>);
 
-/// All of them, as one.
+/// All fenced copies, as one.
 #[derive(Clone, PartialEq, Debug)]
 struct Open {
-    /// Where they go, with what lies between.
+    /// The smallest range that contains their targets.
     at: AddressRange,
-    /// The last of them. Copies from other devices are put into one stream; where that has failed, all of it is over, and another takes its place.
+    /// The last copy. Incoming copies share one stream. If that has failed, all of its copies are over, and another stream replaces it.
     last: (StreamId, Seq),
 }
 
 impl FencedCopies {
-    /// One more.
+    /// Adds a copy.
     pub(crate) fn add(&self, at: AddressRange, stream: StreamId, seq: Seq) {
         let mut state = self.0.lock();
         let open = state.get_or_insert_with(|| Open { at, last: (stream, seq) });
@@ -32,10 +32,10 @@ impl FencedCopies {
         self.0.lock().as_ref().is_some_and(|open| open.at.overlaps(at))
     }
 
-    /// The same, once `is_over` has asked the device whether it has got to a position.
+    /// Whether the device still writes there. `is_over` asks the device whether it has reached a position.
     pub(crate) fn still_overlap(&self, at: AddressRange, is_over: impl FnOnce(StreamId, Seq) -> bool) -> bool {
         let Some(open) = self.0.lock().clone().filter(|open| open.at.overlaps(at)) else { return false };
-        // Without the lock.
+        // Called without the lock.
         if !is_over(open.last.0, open.last.1) {
             return true;
         }

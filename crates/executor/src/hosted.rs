@@ -1,5 +1,4 @@
-//! A started device with the queues of one program: the same where libacc drives a device of its own node and where an executor
-//! does for a program elsewhere.
+//! A started device with the queues of one program. libacc uses it for a device of its own node, and an executor for a program elsewhere.
 
 use crate::device_use::UseCounters;
 use crate::fenced_copies::FencedCopies;
@@ -19,18 +18,17 @@ pub struct Hosted {
     rooms: Arc<DeviceRooms>,
     fenced_copies: FencedCopies,
     counters: Arc<UseCounters>,
-    /// Another process was told where the device's memory is, and may write there.
+    /// Whether another process knows the device's memory, and may write to it.
     is_shown: AtomicBool,
-    /// One thread at a time makes streams, which may take its time; a thread whose queue has a stream does not wait for
-    /// that.
+    /// Held while a stream is created, which may take long. A thread whose queue has a stream does not wait for it.
     making: TurnLock<()>,
-    /// The device may end with it.
+    /// The device may end with this value.
     #[allow(dead_code, reason = "it looks when it is dropped")]
     unlocked: DroppedUnlocked,
 }
 
 impl Hosted {
-    /// A device that was just started; the lease's quota of streams as in [`accord_types::streams_max`]. `counters` counts its use.
+    /// Creates the entry of a device that was just started, with the lease's quota of streams as in [`accord_types::streams_max`]. `counters` counts its use.
     pub fn new(device: Arc<dyn Device>, stream_quota: u32, counters: Arc<UseCounters>) -> Self {
         let queues = ShortRwLock::new(QueueTable::new(stream_quota));
         Self {
@@ -50,43 +48,43 @@ impl Hosted {
         &self.device
     }
 
-    /// Returns the counters of its copies and memory.
+    /// Returns the counters of the device's copies and memory.
     pub fn counters(&self) -> &UseCounters {
         &self.counters
     }
 
-    /// Returns the receives posted in its memory: they end before the device does.
+    /// Returns the receives posted in the device's memory. They must end before the device does.
     pub fn rooms(&self) -> &Arc<DeviceRooms> {
         &self.rooms
     }
 
-    /// Copies that were said to be there and may not be.
+    /// Returns the copies that were reported complete but may still be in progress.
     pub(crate) fn fenced_copies(&self) -> &FencedCopies {
         &self.fenced_copies
     }
 
-    /// Whether the device may still be at some of them there.
+    /// Whether the device may still execute a fenced copy to this range.
     pub(crate) fn still_writes(&self, at: AddressRange) -> bool {
-        // A failure is told by who uses the device.
+        // Users of the device get its failure elsewhere.
         self.fenced_copies.still_overlap(at, |stream, seq| self.device.reached(stream, seq) != Ok(false))
     }
 
-    /// Whether an enqueued copy from elsewhere may be reported complete while the device still executes it: no other
-    /// access reaches its target before. Else the caller has to wait for it.
+    /// Whether an enqueued incoming copy may be reported complete while the device still executes it, because no other access
+    /// can reach its target first. Otherwise the caller must wait for the copy.
     pub(crate) fn fence(&self, at: AddressRange, stream: StreamId, seq: Seq) -> bool {
-        // Recorded first: code that posts room there, or exposes it, asks afterwards.
+        // Added first: code that posts a receive there, or exposes the memory, checks afterwards.
         self.fenced_copies.add(at, stream, seq);
         !self.is_shown.load(Ordering::SeqCst) && !self.rooms.overlaps(at) && self.device.fence(stream, seq)
     }
 
-    /// Whether another process may be told of this part of the device's memory, and write there. From then on no copy
-    /// is reported complete before it is: that process writes without asking.
+    /// Whether this part of the device's memory may be exposed to another process for writing. From then on no incomplete copy
+    /// is reported complete, because that process writes without checking.
     pub(crate) fn may_show(&self, at: AddressRange) -> bool {
         self.is_shown.store(true, Ordering::SeqCst);
         !self.still_writes(at)
     }
 
-    /// The queues, to look only.
+    /// Returns the queues, for reading only.
     pub fn queues(&self) -> ShortReadGuard<'_, QueueTable> {
         self.queues.read()
     }
@@ -100,15 +98,15 @@ impl Hosted {
         self.queues().find(queue).cloned()
     }
 
-    /// The stream of a queue that was used before, and what was put in last.
+    /// Returns the stream of a queue that was used before, and the position of its last operation.
     pub fn last(&self, queue: QueueId) -> Option<(StreamId, Seq)> {
         self.queues().find(queue).map(|queue| (queue.stream(), queue.last()))
     }
 
-    /// A queue, which gets its stream at its first use.
+    /// Returns a queue, which gets its stream at its first use.
     ///
     /// # Errors
-    /// Returns the errors of the device; when there are too many queues.
+    /// Returns the errors of the device, and an error if there are too many queues.
     pub fn queue(&self, queue: QueueId) -> Result<Arc<Queue>> {
         if let Some(known) = self.known(queue) {
             return Ok(known);
@@ -131,7 +129,7 @@ impl Hosted {
         self.queues_mut().add(queue, stream);
     }
 
-    /// The stream that takes copies from other devices. Made at its first use, and anew should it fail.
+    /// Returns the stream for incoming copies. It is created at its first use, and again if it fails.
     ///
     /// # Errors
     /// Returns the errors of the device.
@@ -139,7 +137,7 @@ impl Hosted {
         self.queue(QueueId::INCOMING).map(|queue| queue.stream())
     }
 
-    /// The stream that takes copies has failed: the next copy gets another one.
+    /// Records that the stream for incoming copies has failed, so that the next copy gets another one.
     pub(crate) fn incoming_failed(&self, which: StreamId) {
         let mut queues = self.queues_mut();
         if queues.find(QueueId::INCOMING).is_some_and(|queue| queue.stream() == which) {

@@ -1,19 +1,19 @@
-//! GPU code on its way here, in pieces, and how much of it there may be.
+//! Receives GPU code in pieces, and bounds its size.
 
 use accord_device::image::{ENCODED_MAX, Image};
 use accord_types::{Error, ErrorCode, Result};
 
-/// Images of a program that an executor keeps: a program has one for each of its objects that has regions.
+/// Most images of a program that an executor keeps. A program has one for each of its objects that has regions.
 const IMAGES_MAX: usize = 4_096;
-/// Bytes of them, encoded: hundreds of images of some MiB each.
+/// Most bytes of these images, encoded: hundreds of images of some MiB each.
 const IMAGES_BYTES_MAX: u64 = 1 << 30;
 
-/// The images of a program: the one that is coming, and how many have come.
+/// The images of a program: the one that is being received, and counts of the received ones.
 pub(crate) struct Arriving {
     coming: Vec<u8>,
-    /// Images that have come, which are kept until the session ends.
+    /// Number of received images, which are kept until the session ends.
     count: usize,
-    /// Bytes of these.
+    /// Bytes of these images.
     bytes: u64,
     /// Most images.
     count_max: usize,
@@ -32,11 +32,11 @@ impl Arriving {
         Self { coming: Vec::new(), count: 0, bytes: 0, count_max, bytes_max }
     }
 
-    /// Takes the piece from `offset` on of an image whose encoding is `len` bytes. Returns the image with its last piece.
+    /// Appends the piece at `offset` of an image whose encoding has `len` bytes. Returns the image after its last piece.
     ///
     /// # Errors
-    /// Returns an error if the piece is not the next one, the whole is no image or too long, or there is too much with
-    /// it.
+    /// Returns an error if the piece is not the next one, the image is invalid or too long, or the images exceed their
+    /// bounds.
     pub(crate) fn take(&mut self, piece: &[u8], offset: u64, len: u64) -> Result<Option<Image>> {
         let (next, end) = (self.coming.len(), offset.saturating_add(piece.len() as u64));
         if offset != next as u64 || piece.is_empty() || end > len || len > ENCODED_MAX {
@@ -45,7 +45,7 @@ impl Arriving {
                 format!("{} bytes of GPU code from {offset} of {len}, where {next} are next", piece.len()),
             ));
         }
-        // Each piece says the length anew.
+        // Each piece repeats the length, which may differ.
         self.check_room(len)?;
         self.coming.extend_from_slice(piece);
         if end < len {
@@ -57,7 +57,7 @@ impl Arriving {
         Ok(Some(image))
     }
 
-    /// Whether an image of so many bytes may come.
+    /// Checks that an image of so many bytes fits.
     fn check_room(&self, len: u64) -> Result<()> {
         let (count, bytes) = (self.count, self.bytes);
         let full = if count >= self.count_max {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whichever pieces: what is kept, and what is coming beside it, are bounded.
+        /// In any order of pieces, the kept images and the one being received are bounded.
         #[test]
         fn images_that_are_kept_are_bounded(steps in prop::collection::vec((0..400usize, 1..5usize, any::<bool>()), 1..40)) {
             const COUNT_MAX: usize = 8;
@@ -141,7 +141,7 @@ mod tests {
                 let fits = count < COUNT_MAX && bytes + len <= BYTES_MAX;
                 let mut offset = 0;
                 for piece in whole.chunks(whole.len().div_ceil(pieces)) {
-                    // A lying program says at the end that the image goes on.
+                    // A faulty program claims at the end that the image continues.
                     let last = offset + piece.len() as u64 == len;
                     let said = if lies && last { BYTES_MAX } else { len };
                     let taken = arriving.take(piece, offset, said);
@@ -155,7 +155,7 @@ mod tests {
                             bytes += len;
                         }
                         Err(_) => {
-                            // That ends the session.
+                            // The error ends the session.
                             prop_assert!(!fits || said > BYTES_MAX - bytes);
                             return Ok(());
                         }

@@ -8,30 +8,30 @@ use accord_types::short_lock::DroppedUnlocked;
 use accord_types::{AddressRange, DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
 
-/// Transfers up to this length are taken by the thread that reads their lane.
+/// Most bytes of a transfer that the thread of its lane reads itself.
 const QUICK_MAX: u64 = 64 << 10;
 
 /// The target of a transfer.
 pub struct Destination {
     hosted: Arc<Hosted>,
-    /// First byte.
+    /// The first byte.
     dst: DevicePtr,
     /// Bytes.
     len: u64,
-    /// See [`Destination::private`].
+    /// Whether the device's memory is private, see [`Destination::private`].
     is_private: bool,
-    /// A device may end with the last transfer that goes there.
+    /// The last transfer to a device may end the device.
     unlocked: DroppedUnlocked,
 }
 
 impl Destination {
-    /// Creates the target of so many bytes of a device, from `dst` on.
+    /// Creates the target of `len` bytes of a device, from `dst` on.
     pub fn new(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
         Self { hosted: hosted.clone(), dst, len, is_private: false, unlocked: DroppedUnlocked::default() }
     }
 
-    /// The same, of a device whose memory is reached only by its streams and through [`Destination::room`] and
-    /// [`Destination::export`].
+    /// Creates the target as [`Destination::new`], for a device whose memory is accessed only by its streams and through
+    /// [`Destination::room`] and [`Destination::export`].
     pub fn private(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
         Self { is_private: true, ..Self::new(hosted, dst, len) }
     }
@@ -44,13 +44,13 @@ impl Destination {
         AddressRange { start: self.dst, len: self.len }
     }
 
-    /// Its memory, for a library that writes there; none if there is no such for its kind of devices.
+    /// Returns the target's memory, for a library that writes into it, or `None` if its kind of device does not support that.
     pub fn room(&self) -> Option<DeviceRoom> {
         self.hosted.device().native()?;
         Some(DeviceRoom { device: self.hosted.rooms().clone(), place: Box::new(self.copy()) })
     }
 
-    /// Says where it is, for a pusher of this host, when it may come.
+    /// Returns the callback that exports the memory to a pusher of this host, once the bytes may be sent.
     pub fn export(&self, to: &SameHostPeer) -> Export {
         let (place, export) = (self.copy(), to.export(self.hosted.device(), self.dst, self.len));
         Box::new(move || {
@@ -59,7 +59,7 @@ impl Destination {
         })
     }
 
-    /// Takes a transfer whose first bytes are there.
+    /// Receives a transfer whose first bytes have arrived.
     pub fn start(self, incoming: IncomingTransfer) {
         let Some((bytes, ending)) = incoming.split() else { return };
         let at = self.at();
@@ -97,7 +97,7 @@ impl RoomPlace for Destination {
     }
 }
 
-/// Lets an expected transfer come once the device has got to `after`. The device remembers that, and `waits` goes when it does so no more.
+/// Permits an expected transfer once the device has reached `after`. The device remembers that; `waits` is dropped once it no longer does.
 pub fn due_after(
     exchange: &Arc<Exchange>,
     transfer: TransferId,
@@ -106,7 +106,7 @@ pub fn due_after(
     waits: impl Send + 'static,
 ) {
     match after {
-        // Asking is quicker than being told. A failure is told.
+        // A query is faster than a notification. The notification reports a failure.
         Some((stream, seq)) if !hosted.device().reached(stream, seq).unwrap_or(false) => {
             let exchange = exchange.clone();
             let due = move |outcome| {
@@ -138,8 +138,8 @@ impl Source for FromDevice {
         Ok(self.bytes.fill_native(room))
     }
 
-    /// A short transfer comes with its header, in one write. The thread that has read that would only wait for the one
-    /// that reads the rest, so it does so itself.
+    /// Whether the thread of the lane reads the bytes itself. A short transfer arrives with its header, in one write, and that
+    /// thread would only wait for another one to read the rest.
     fn immediate(&self) -> bool {
         self.len <= QUICK_MAX
     }

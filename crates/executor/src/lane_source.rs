@@ -1,4 +1,4 @@
-//! Where a session's lanes come in: from an agent that is another process, or from one that hosts the session itself.
+//! The source of a session's lanes: an agent in another process, or one that hosts the session itself.
 
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handed, Handover, SharedLane};
@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
-/// Most lanes that were handed in and not taken yet.
+/// Most lanes that were handed over and not received yet.
 const WAITING_MAX: usize = 1_024;
 
-/// The way from an agent to an executor in the same process.
+/// The channel from an agent to an executor in the same process.
 #[derive(Debug, Default)]
 pub struct HandedLanes {
     state: ShortLock<Waiting>,
@@ -25,10 +25,10 @@ struct Waiting {
 }
 
 impl HandedLanes {
-    /// Hands a lane in, of which nothing was read after its handshake.
+    /// Hands a lane over. No byte may have been read from it after its handshake.
     ///
     /// # Errors
-    /// Returns `acc_error_system` if the executor ends, or takes none.
+    /// Returns `acc_error_system` if the executor ends, or the channel is full.
     pub fn send(&self, lane: SharedLane, client: Introduced) -> Result<()> {
         let mut state = self.lock();
         let refused = |why: &str| Err(Error::new(ErrorCode::System, format!("the executor {why}")));
@@ -55,7 +55,7 @@ impl HandedLanes {
         self.changed.notify_all();
     }
 
-    /// The next lane; none when the way is closed, or nothing comes within `limit`.
+    /// Returns the next lane, or `None` when the channel is closed or no lane arrives within `limit`.
     fn receive(&self, limit: Option<Duration>) -> Option<(SharedLane, Introduced)> {
         let nothing = |state: &mut Waiting| state.lanes.is_empty() && !state.closed;
         let state = self.lock();
@@ -73,9 +73,9 @@ impl HandedLanes {
 
 /// The result of waiting for a lane for a time.
 pub(crate) enum Received {
-    /// A lane, or the reason why the executor has to end.
+    /// A lane, or the reason why the executor must end.
     Handed(Handed),
-    /// Nothing arrived.
+    /// No message arrived.
     Nothing,
     /// The agent has closed the connection.
     End,
@@ -85,12 +85,12 @@ pub(crate) enum Received {
 pub(crate) enum LaneSource {
     /// The agent is another process.
     Agent(Handover),
-    /// It is this one.
+    /// An agent in this process.
     Here(Arc<HandedLanes>),
 }
 
 impl LaneSource {
-    /// Another handle of the same way.
+    /// Duplicates the handle of the channel.
     pub(crate) fn try_clone(&self) -> std::io::Result<Self> {
         match self {
             Self::Agent(handover) => handover.try_clone().map(Self::Agent),
@@ -98,7 +98,7 @@ impl LaneSource {
         }
     }
 
-    /// The next lane, which has to come within `limit`, or why the executor ends; none at the end.
+    /// Returns the next lane, or the reason why the executor ends. Blocks for at most `limit`. Returns `None` at the end.
     pub(crate) fn receive(&self, limit: Option<Duration>) -> Option<Handed> {
         match self {
             Self::Agent(handover) => {

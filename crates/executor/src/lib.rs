@@ -1,10 +1,10 @@
-//! One session's use of a node's devices, in a process of its own or in its agent's: commands come in on the
-//! session's lanes, go into the devices' streams, and events go back.
+//! One session's use of a node's devices, in a process of its own or in its agent's. Commands arrive on the session's
+//! lanes and are enqueued in the devices' streams; events go back.
 //!
 //! ```text
-//! command lane ── commands (one thread, which only puts them in) ───> streams of the devices
+//! command lane ── commands (one thread, which only enqueues them) ──> streams of the devices
 //!      ^                                                              │ copies read and write lanes
-//!      └── events (written by whichever thread has the news) <────────┘ on the devices' own threads
+//!      └── events (written by the thread that has one) <──────────────┘ on the devices' own threads
 //! ```
 #![forbid(unsafe_code)]
 
@@ -45,17 +45,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The limit of an executor's wait for its program's command lane.
+/// The longest wait for the program's command lane.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves one session until its program's command lane or the agent (`control`) goes, or no
-/// command lane comes for 10 s. The session's connections come in over `control`, see [`Handover`].
+/// Serves one session until its program's command lane or the agent (`control`) ends, or no command lane arrives within
+/// 10 s. The session's connections arrive over `control`, see [`Handover`].
 pub fn run(control: Handover, config: ExecutorConfig) -> ExitCode {
     serve(&LaneSource::Agent(control), config)
 }
 
-/// Runs as [`run`], in the agent's own process: the session's connections come in by `lanes`, which ends the session
-/// when it is closed.
+/// Runs as [`run`], in the agent's own process. The session's connections arrive by `lanes`; closing it ends the session.
 pub fn run_here(lanes: &Arc<HandedLanes>, config: ExecutorConfig) -> ExitCode {
     serve(&LaneSource::Here(lanes.clone()), config)
 }

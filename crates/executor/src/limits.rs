@@ -1,12 +1,11 @@
-//! What a lease lets its session have here. Enforced by the executor, whatever the program believes or says. Without I/O or
-//! clock.
+//! The limits of a session's lease on this node, which the executor enforces against any program. Without I/O or clock.
 
 use accord_types::{DevicePtr, Error, ErrorCode, Result, Seq, SessionId, StreamId};
 use std::collections::BTreeMap;
 
-/// Pieces of memory that a program may have mapped on a device, neighbours taken together.
+/// Most pieces of memory that a program may have mapped on a device, where adjacent pieces count as one.
 const RANGES_MAX: usize = 1 << 16;
-/// Pieces that it may give back before the streams have got there.
+/// Most pieces that may wait to be freed until their streams get there.
 const LEAVING_MAX: usize = 1 << 12;
 
 /// The part of a lease that one executor serves.
@@ -16,12 +15,12 @@ pub struct Limits {
     pub ordinals: Vec<u32>,
     /// Bytes that the session may hold on each device; 0 means no limit.
     pub memory: u64,
-    /// Streams for the program's queues on each device, which share them beyond that; 0 means no limit.
+    /// Most streams for the program's queues on each device, which share them beyond that; 0 means no limit.
     pub streams: u32,
 }
 
 impl Limits {
-    /// Whether the lease names a device.
+    /// Checks that the lease includes a device.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if it does not.
@@ -42,14 +41,14 @@ impl Limits {
 pub(crate) struct MappedRanges {
     /// Most bytes; none: no limit.
     limit: Option<u64>,
-    /// Bytes mapped, and those on their way out.
+    /// Bytes mapped, including those that wait to be freed.
     bytes: u64,
-    /// Starts and lengths. Neighbours are one.
+    /// Starts and lengths. Adjacent ranges are merged.
     ranges: BTreeMap<u64, u64>,
     leaving: Vec<Leaving>,
 }
 
-/// Memory that is given back once a stream gets there.
+/// Memory that is freed once a stream reaches a position.
 #[derive(Debug)]
 struct Leaving {
     start: u64,
@@ -59,16 +58,16 @@ struct Leaving {
 }
 
 impl MappedRanges {
-    /// Creates the ranges of a device without mapped memory; `limit` as in [`Limits::memory`].
+    /// Creates the ranges of a device without mapped memory. `limit` is that of [`Limits::memory`].
     pub(crate) fn new(limit: u64) -> Self {
         Self { limit: (limit > 0).then_some(limit), bytes: 0, ranges: BTreeMap::new(), leaving: Vec::new() }
     }
 
-    /// Whether `[start, start + len)` may be mapped. `reached` says whether a stream has got to a position.
+    /// Checks that `[start, start + len)` may be mapped. `reached` returns whether a stream has reached a position.
     ///
     /// # Errors
-    /// Returns `acc_error_out_of_memory` beyond the limit, `acc_error_invalid_argument` for a range that is mapped or
-    /// none.
+    /// Returns `acc_error_out_of_memory` beyond the limit, and `acc_error_invalid_argument` for an invalid range or one that
+    /// is mapped.
     pub(crate) fn check_map(
         &mut self,
         start: DevicePtr,
@@ -120,10 +119,10 @@ impl MappedRanges {
         self.ranges.insert(from, size);
     }
 
-    /// Whether all of `[start, start + len)` is mapped, and may be given back.
+    /// Checks that all of `[start, start + len)` is mapped and may be freed.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if it is not.
+    /// Returns `acc_error_invalid_argument` if it may not.
     pub(crate) fn check_unmap(
         &mut self,
         start: DevicePtr,
@@ -144,7 +143,7 @@ impl MappedRanges {
         Ok(())
     }
 
-    /// A range that was checked goes when `stream` gets to `seq`. It counts until then.
+    /// Frees a checked range once `stream` reaches `seq`. It counts until then.
     pub(crate) fn leaves(&mut self, start: DevicePtr, len: u64, stream: StreamId, seq: Seq) {
         let Some((from, size)) = self.ranges.range(..=start.0).next_back().map(|(from, size)| (*from, *size)) else {
             return;
@@ -160,7 +159,7 @@ impl MappedRanges {
         self.leaving.push(Leaving { start: start.0, len, stream, seq });
     }
 
-    /// Drops what is gone.
+    /// Removes freed ranges.
     fn settle(&mut self, mut reached: impl FnMut(StreamId, Seq) -> bool) {
         let bytes = &mut self.bytes;
         self.leaving.retain(|leaving| {
@@ -225,7 +224,7 @@ mod tests {
     }
 
     proptest! {
-        /// Beside a table of pages: nothing is mapped twice, given back twice or held beyond the limit.
+        /// Compared with a table of pages: no page is mapped twice, freed twice, or held beyond the limit.
         #[test]
         fn ranges_are_what_a_table_of_pages_says(
             limit in 1..PAGES,

@@ -1,46 +1,45 @@
-//! Which link a push to another executor takes, and which links end because another has taken their place: decisions only. A link is
-//! whatever `L` names.
+//! Decides which link a push to another executor uses, and which links end because later ones replace them. Without I/O. `L` names a link.
 
 use accord_fabric::peer::PeerId;
 use accord_types::{Error, ErrorCode, Result};
 use std::collections::HashMap;
 
-/// Executors that a session may have had, one after the other on all of its nodes, and that this one has had to do with.
+/// Most other executors of the session that one executor ever deals with, on all nodes and including replaced ones.
 const PEERS_MAX: usize = 1 << 14;
-/// Links on which others push, each of which has a thread: so many nodes has a coordinator, and a session has one executor on each.
+/// Most links on which others push, each of which has a thread. A coordinator has at most so many nodes, and a session one executor on each.
 const INCOMING_MAX: usize = 4_096;
-/// Links on which this executor pushes, each of which has a thread: to those of all nodes that a coordinator has, and to as many whose threads
-/// have still to end.
+/// Most links on which this executor pushes, each of which has a thread: one to each of a coordinator's nodes, and as many whose threads have not ended
+/// yet.
 const OUTGOING_MAX: usize = 8_192;
-/// The lane of an executor that is not pushed to any more.
+/// The lane number of an executor to which no more pushes go.
 const NEVER: u32 = u32::MAX;
 
 /// The links of one executor.
 #[derive(Debug)]
 pub struct PeerTable<L> {
-    /// The last link on which each executor is pushed to that the session has had, lost or not, by process, and its lane's number.
+    /// By process: the last link on which this executor has pushed to it, lost or not, and its lane's number.
     out: HashMap<PeerId, (u32, L)>,
-    /// Links that were made to push on them, whose threads have still to end.
+    /// Number of links for pushes whose threads have not ended.
     pushed_over: usize,
-    /// Most of these.
+    /// Most such links.
     pushed_over_max: usize,
     /// Links on which others push: the latest of each process.
     incoming: Vec<(PeerId, L)>,
-    /// Links that have arrived and not left: those of `incoming`, and others whose threads have still to end.
+    /// Links of arrivals that have not left: those of `incoming`, and replaced ones whose threads have not ended.
     served: Vec<L>,
-    /// Most of these.
+    /// Most such links.
     served_max: usize,
     closed: Option<Error>,
 }
 
-/// The way of a push.
+/// The link of a push.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PushWay<L> {
     /// Over this link.
     Over(L),
-    /// Its lane is over, and this link has come after it: the push fails.
+    /// None: its lane is over, and this link has replaced that one. The push fails.
     After(L),
-    /// Over a new link: [`PeerTable::push_over`].
+    /// A new link, see [`PeerTable::push_over`].
     New,
 }
 
@@ -51,7 +50,7 @@ impl<L> Default for PeerTable<L> {
 }
 
 impl<L> PeerTable<L> {
-    /// One that takes so many links of others, and makes so many.
+    /// Creates a table with these bounds on links.
     pub(crate) fn with_room(served_max: usize, pushed_over_max: usize) -> Self {
         Self {
             out: HashMap::new(),
@@ -66,38 +65,39 @@ impl<L> PeerTable<L> {
 }
 
 impl<L: Clone + PartialEq> PeerTable<L> {
-    /// Returns the way of a push to an executor on the lane that the program has named. A lost link is not made again:
-    /// its target forgets what it was told to expect on it. After the loss the program's requests name the next lane.
+    /// Returns the link of a push to an executor on the lane that the program has named. A lost link is not replaced on its own
+    /// lane, because its target forgets the transfers that it expected there. After the loss the program names the next lane.
     ///
     /// # Errors
-    /// Returns an error if all has ended, or there are too many executors.
+    /// Returns an error if the table is closed, or there are too many executors.
     pub fn way(&self, to: PeerId) -> Result<PushWay<L>> {
         if let Some(error) = &self.closed {
             return Err(error.clone());
         }
         match self.out.get(&to.process()) {
             Some((number, link)) if *number == to.lane() => Ok(PushWay::Over(link.clone())),
-            // Asked for before the program heard of the loss, or of a process that it has lost: it fails, and not the session.
+            // The program issued the push before it knew of the loss, or to a process that it has lost. The push fails, but not the session.
             Some((number, link)) if *number > to.lane() => Ok(PushWay::After(link.clone())),
             Some(_) => self.check_pushed_over().map(|()| PushWay::New),
             None => self.check_room().and_then(|()| self.check_pushed_over()).map(|()| PushWay::New),
         }
     }
 
-    /// A link was made where [`PeerTable::way`] wanted a new one. Returns the one before, which ends. [`PeerTable::push_ended`] follows.
+    /// Records a new link after [`PeerTable::way`] has returned [`PushWay::New`]. Returns the replaced link, which the caller closes.
+    /// [`PeerTable::push_ended`] must follow.
     pub fn push_over(&mut self, to: PeerId, link: L) -> Option<L> {
         self.pushed_over += 1;
         self.out.insert(to.process(), (to.lane(), link)).map(|(_, before)| before)
     }
 
-    /// A link on which this executor pushed has ended, and its thread with it.
+    /// Records that a link for pushes and its thread have ended.
     pub fn push_ended(&mut self) {
         self.pushed_over -= 1;
     }
 
-    /// Another executor pushes over a link. Returns the one that it has had before, which ends: it has seen that end, and streams that take
-    /// bytes from there go on. None if it is not taken: all has ended, the program has lost that executor, a later link has come already, or
-    /// there are too many. One that is taken leaves later, see [`PeerTable::leave`].
+    /// Records a link on which another executor pushes. Returns the replaced link, if any, which the caller closes: its pusher has seen its end, and streams
+    /// that take bytes from it continue. Returns `None` if the link is refused: the table is closed, the program has lost that executor, a later link has
+    /// arrived, or there are too many. [`PeerTable::leave`] must follow for an accepted link.
     pub fn arrive(&mut self, from: PeerId, link: L) -> Option<Option<L>> {
         let lost = self.out.get(&from.process()).is_some_and(|(number, _)| *number == NEVER);
         if self.closed.is_some() || lost || self.served.len() >= self.served_max {
@@ -119,21 +119,21 @@ impl<L: Clone + PartialEq> PeerTable<L> {
         Some(before)
     }
 
-    /// A link on which another executor pushed has ended, and its thread with it, whatever took its place. Nothing if it was not taken.
+    /// Records that a link on which another executor pushed has ended with its thread, replaced or not. Ignores a refused link.
     pub fn leave(&mut self, link: &L) {
         self.served.retain(|other| other != link);
         self.incoming.retain(|(_, other)| other != link);
     }
 
-    /// The program has lost an executor: nothing is pushed to it any more. Returns the links to it and from it, which end; `never` is what
-    /// stands for one if there is none.
+    /// Records that the program has lost an executor, to which no more pushes go. Returns the links to it and from it, which the caller closes. `never`
+    /// creates a stand-in if there is no link.
     ///
     /// # Errors
     /// Returns an error if there are too many executors.
     pub fn lose(&mut self, peer: PeerId, never: impl FnOnce() -> L) -> Result<Vec<L>> {
         let process = peer.process();
         if !self.out.contains_key(&process) {
-            // What it is to get may be on its way here.
+            // A push to it may still arrive here.
             self.check_room()?;
         }
         let (number, link) = self.out.entry(process).or_insert_with(|| (NEVER, never()));
@@ -142,7 +142,7 @@ impl<L: Clone + PartialEq> PeerTable<L> {
         Ok(std::iter::once(link.clone()).chain(from.map(|(_, link)| link.clone())).collect())
     }
 
-    /// Ends everything, for the first reason that is given. Returns all links, which end.
+    /// Closes the table with the error of the first call. Returns all links, which the caller closes.
     pub fn close(&mut self, error: &Error) -> Vec<L> {
         self.closed.get_or_insert_with(|| error.clone());
         let incoming = std::mem::take(&mut self.incoming).into_iter().map(|(_, link)| link);
@@ -177,9 +177,9 @@ mod tests {
         PeerId::executor(NodeId(node), 0).unwrap().on_lane(lane)
     }
 
-    /// Links that a small table serves.
+    /// Most links that a small table serves.
     const ROOM: usize = 4;
-    /// Links that it makes.
+    /// Most links that it creates.
     const MADE: usize = 5;
 
     #[derive(Clone, Debug)]
@@ -209,14 +209,13 @@ mod tests {
     }
 
     proptest! {
-        /// For any names from the program and any order of arrivals: there is one link to each process, made for the
-        /// lane that was named, and lanes only go up; of those from one process only the latest goes on; each link that
-        /// ends is reported once for each reason; links that have come and not left are bounded, whatever names they
-        /// claim.
+        /// For any names from the program and any order of arrivals: each process has one link, created for the named lane, and
+        /// lane numbers only grow. Of the links from one process only the latest continues. Each ended link is reported once per
+        /// reason. Links that have arrived and not left are bounded, whatever names they claim.
         #[test]
         fn each_process_is_pushed_to_on_one_lane_and_later_ones_take_its_place(steps in prop::collection::vec(step(), 1..60)) {
             let mut table = PeerTable::<usize>::with_room(ROOM, MADE);
-            // By link: whom it is to or from.
+            // By link: its peer.
             let mut made: Vec<PeerId> = Vec::new();
             let mut out = BTreeMap::<PeerId, (u32, usize)>::new();
             let mut incoming = Vec::<usize>::new();
@@ -278,7 +277,7 @@ mod tests {
                         }
                     }
                     Step::Leave(which) => {
-                        // Also those that others have taken the place of.
+                        // Also replaced links.
                         if which < served.len() {
                             let link = served.remove(which);
                             table.leave(&link);
@@ -343,7 +342,7 @@ mod tests {
         }
         let one_more = peer(u32::try_from(PEERS_MAX).unwrap(), 0);
         assert!(table.way(one_more).is_err() && table.lose(one_more, || 0).is_err());
-        // Those that are known go on.
+        // Known links continue.
         assert_eq!(table.way(peer(3, 0)), Ok(PushWay::Over(3)));
         assert_eq!(table.way(peer(3, 1)), Ok(PushWay::New));
     }

@@ -1,6 +1,6 @@
 //! Links between the executors of a session, through the agents' ports.
 //!
-//! The pusher of a copy connects: its bytes go out on that lane, the target's control messages come back on it.
+//! The pusher of a copy connects. Its bytes use that lane, and the target's control messages its reverse direction.
 
 use crate::config::ExecutorConfig;
 use crate::events::Events;
@@ -24,17 +24,17 @@ use std::sync::{Arc, OnceLock};
 
 /// All other executors of the session.
 pub(crate) struct Peers {
-    /// This executor among all of the session's, once it has its command lane.
+    /// This executor's name, once the command lane is open.
     own: OnceLock<PeerId>,
     node_name: String,
     session: SessionId,
     key: Key,
     transport: LaneTerms,
     exchange: Arc<Exchange>,
-    /// The program hears there which lanes are lost.
+    /// Events that inform the program of lost lanes.
     events: Arc<Events>,
     local: Option<Arc<Local>>,
-    /// Counts what goes over peer lanes.
+    /// Counters of the peer lanes.
     pub(crate) stats: Arc<LinkStats>,
     state: ShortLock<PeerTable<LinkTo>>,
 }
@@ -70,9 +70,9 @@ impl Peers {
         })
     }
 
-    /// The command lane has said which of the session's executors this one is.
+    /// Sets this executor's name, which the command lane gives.
     pub(crate) fn set_own(&self, own: PeerId) {
-        // There is one command lane.
+        // There is only one command lane.
         let _ = self.own.set(own);
     }
 
@@ -89,7 +89,7 @@ impl Peers {
             }
             PushWay::New => {}
         }
-        // The push came on the command lane, which has said it.
+        // The push was read from the command lane, whose hello gave the name.
         let unnamed = || Error::new(ErrorCode::ImplementationDefined, "an executor without a command lane pushes");
         let own = self.own.get().copied().ok_or_else(unnamed)?;
         let link = self.new_link(to);
@@ -118,10 +118,10 @@ impl Peers {
         Link::new(&self.node_name, peer, self.stats.clone(), Unposted::Refuse)
     }
 
-    /// Connects by way of the target's agent, then takes what the target says until the link ends.
+    /// Connects through the target's agent, then reads the target's messages until the link ends.
     fn push_over(self: &Arc<Self>, own: PeerId, link: &Arc<Link>, agent: &Endpoint, name: &str) {
         let to = link.peer();
-        // First of all: what the target says depends on it.
+        // Precedes the connection, because the target's messages depend on it.
         if let Some(local) = &self.local {
             local.discover(own, to);
         }
@@ -139,28 +139,28 @@ impl Peers {
             Ok(()) => gone("it closed the connection"),
             Err(error) => gone(error.cause()),
         };
-        // First of all: who hears of a failure asks for the next lane.
+        // Reported first: a peer that sees the failure requests the next lane.
         link.outbox().report_loss();
         link.close(&error);
         self.exchange.push_lost(to, &error);
     }
 
-    /// The program has lost an executor, which may still run and be silent: no thread here waits for it any more, nor
-    /// for its bytes.
+    /// Records that the program has lost an executor, which may still run silently. No thread here waits for it or its bytes any
+    /// more.
     ///
     /// # Errors
-    /// Returns an error if there are too many.
+    /// Returns an error if there are too many executors.
     pub(crate) fn lose(&self, peer: PeerId, error: &Error) -> Result<()> {
         let links = self.lock().lose(peer, || LinkTo(self.new_link(peer.on_lane(u32::MAX))))?;
-        // First: it says why.
+        // First, because this gives the reason.
         self.exchange.push_lost(peer.on_lane(u32::MAX), error);
         links.iter().for_each(|LinkTo(link)| link.close(error));
-        // It may have no lane to here: what it was to push on that is not waited for.
+        // The executor may have no lane to here, so that its expected pushes are dropped.
         self.exchange.peer_lost(peer.on_lane(u32::MAX));
         Ok(())
     }
 
-    /// Takes a lane on which another executor pushes.
+    /// Accepts a lane on which another executor pushes.
     pub(crate) fn accept(self: &Arc<Self>, client: Introduced, lane: SharedLane) {
         let from = client.hello.from;
         let link = self.new_link(from);
@@ -171,7 +171,7 @@ impl Peers {
             before.close(&replaced());
         }
         let pushed = PushedLane { peers: self.clone(), link, lane };
-        // Without a thread the lane ends here, which its pusher hears without a reason.
+        // Without a thread the lane ends here, and its pusher gets no reason.
         if let Err(error) = spawn("accord-peer", move || pushed.serve(client)) {
             let what = "no thread for what another node copies here";
             tell(format_args!("accord-node-agent executor: {what}: {error}; {}", scarce::THREADS));
@@ -188,7 +188,7 @@ impl Peers {
     }
 }
 
-/// The thread of a link on which this executor pushes, which may outlive the link by the time that connecting takes.
+/// The thread of a link for pushes. It may outlive the link by the time that connecting takes.
 struct PushThread(Arc<Peers>);
 
 impl Drop for PushThread {

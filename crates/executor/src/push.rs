@@ -1,4 +1,4 @@
-//! Copies from a device to one of another process.
+//! Copies from a device to a device of another process.
 
 use crate::same_host::SameHostPeer;
 use accord_device::{Device, FetchTo, MappedRange, Sink};
@@ -6,7 +6,7 @@ use accord_fabric::transfer::Pushing;
 use accord_types::{NativeRange, Result};
 use std::sync::Arc;
 
-/// Sends a device's bytes to a device of another process, or puts them there itself.
+/// Sends a device's bytes to a device of another process, or writes them there directly.
 pub struct ToPeer {
     /// The transfer.
     pub pushing: Pushing,
@@ -14,7 +14,7 @@ pub struct ToPeer {
     pub device: Arc<dyn Device>,
     /// Number of bytes.
     pub len: u64,
-    /// Whom they go to, if that is on this host: then the device may reach it.
+    /// The target's process, if it is on this host, so that the device may access its memory.
     pub same_host: Option<SameHostPeer>,
     /// The node that errors name, if that is not the source's.
     pub node_name: Option<String>,

@@ -1,4 +1,4 @@
-//! Which stream of a device carries which queue of a program, and how far each was filled. Without I/O or clock.
+//! Assigns a program's queues to a device's streams, and tracks how many operations each queue has. Without I/O or clock.
 
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq, StreamId, streams_max};
 use std::collections::HashMap;
@@ -6,46 +6,46 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Queues that a program may have on a device.
+/// Most queues that a program may have on a device.
 pub const QUEUES_MAX: usize = 1 << 16;
 
 /// The queues of one program on one device.
 pub struct QueueTable {
     queues: HashMap<QueueId, Arc<Queue>, ByNumber>,
-    /// Streams of the program's own queues, for those that get none of their own; those that could not be made among them, so that
-    /// the program knows which queues share one.
+    /// Streams of the program's queues, which further queues share. Includes streams that could not be created, so that the program can derive which
+    /// queues share one.
     shared: Vec<Result<StreamId>>,
-    /// Most of those.
+    /// Most such streams.
     streams_max: usize,
 }
 
-/// One queue.
+/// One queue of a program.
 #[derive(Debug)]
 pub struct Queue {
     stream: StreamId,
-    /// Operations that the program has put in, as far as they are counted.
+    /// Number of counted operations of the queue.
     count: AtomicU64,
     /// Position of the last one in the stream.
     last: AtomicU64,
-    /// An operation could not even be put in: the queue takes no more.
+    /// The error of an operation that could not be enqueued. The queue accepts no more.
     failed: OnceLock<Error>,
 }
 
 /// The stream for a queue's operations.
 #[derive(Clone, Debug)]
 pub enum Carrier {
-    /// Into the stream that the queue has.
+    /// The stream that the queue has.
     Known(Arc<Queue>),
-    /// Into a stream that is still to be made, see [`QueueTable::add`].
+    /// A stream that the caller must create, see [`QueueTable::add`].
     New,
-    /// Into another queue's stream, which only adds order.
+    /// Another queue's stream, which only adds ordering.
     Shared(StreamId),
-    /// Nowhere: the stream that it would share could not be made.
+    /// None: the shared stream could not be created.
     Failed(Error),
 }
 
 impl QueueTable {
-    /// A table without queues; the lease's quota of streams as in [`streams_max`].
+    /// Creates a table without queues, with the lease's quota of streams as in [`streams_max`].
     pub fn new(stream_quota: u32) -> Self {
         Self { queues: HashMap::default(), shared: Vec::new(), streams_max: streams_max(stream_quota) }
     }
@@ -76,7 +76,7 @@ impl QueueTable {
         })
     }
 
-    /// A queue's operations go into this stream from now on. Nothing was put in yet.
+    /// Assigns a stream to a queue. No operation of the queue was enqueued yet.
     pub fn add(&mut self, queue: QueueId, stream: StreamId) -> Arc<Queue> {
         if !is_accords(queue) && self.shared.len() < self.streams_max && !self.queues.contains_key(&queue) {
             self.shared.push(Ok(stream));
@@ -86,12 +86,12 @@ impl QueueTable {
         state
     }
 
-    /// Forgets a queue of Accord's own.
+    /// Removes an internal queue.
     pub(crate) fn remove(&mut self, queue: QueueId) {
         self.queues.remove(&queue);
     }
 
-    /// Whether there may be one more queue.
+    /// Whether there are as many queues as allowed.
     pub(crate) fn is_full(&self) -> bool {
         self.queues.len() >= QUEUES_MAX
     }
@@ -107,11 +107,10 @@ impl QueueTable {
         state
     }
 
-    /// Returns the stream and position of a queue, if `seq` is a count that the program has put in; `None` if it never
-    /// put anything in.
+    /// Returns the stream and position of a queue, if `seq` is a count of its operations; `None` if it has none.
     ///
     /// # Errors
-    /// Returns an error if the queue has failed, or the program names a position that it never filled.
+    /// Returns an error if the queue has failed, or never had so many operations.
     pub fn position(&self, queue: QueueId, seq: Seq) -> Result<Option<(StreamId, Seq)>> {
         let unknown = || Error::new(ErrorCode::ImplementationDefined, "a program waits for what it never put in");
         let Some(state) = self.find(queue) else {
@@ -125,7 +124,7 @@ impl QueueTable {
     }
 }
 
-/// Queues of Accord's own never share a stream.
+/// Whether a queue is internal: such queues never share a stream.
 fn is_accords(queue: QueueId) -> bool {
     queue.0 >= QueueId::INCOMING.0
 }
@@ -135,12 +134,12 @@ impl Queue {
         Self { stream, count: AtomicU64::new(0), last: AtomicU64::new(0), failed: OnceLock::new() }
     }
 
-    /// The stream that carries it.
+    /// Returns the stream that carries the queue.
     pub fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Position in the stream of what was put in last.
+    /// Returns the position in the stream of the last operation.
     pub fn last(&self) -> Seq {
         Seq(self.last.load(Ordering::Acquire))
     }
@@ -150,31 +149,31 @@ impl Queue {
         self.last.fetch_max(seq.0, Ordering::AcqRel);
     }
 
-    /// Counts an operation that the program has put in.
+    /// Records an enqueued operation.
     pub fn count_one(&self) {
         self.count.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Operations that were counted.
+    /// Returns the number of recorded operations.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// The queue takes no more. The first error stays.
+    /// Makes the queue refuse operations. The first error stays.
     pub fn fail(&self, error: Error) {
         let _ = self.failed.set(error);
     }
 
-    /// Whether the queue takes more.
+    /// Checks that the queue accepts operations.
     ///
     /// # Errors
-    /// Returns the error that [`Queue::fail`] was given.
+    /// Returns the error of [`Queue::fail`].
     pub fn check(&self) -> Result<()> {
         self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 }
 
-/// A hasher for keys that are numbers of the program's own: badly chosen ones harm only the program itself.
+/// A hasher for keys that are a program's own numbers. Badly chosen ones slow down only that program.
 pub type ByNumber = BuildHasherDefault<NumberHasher>;
 
 /// The hasher of [`ByNumber`].
@@ -195,7 +194,7 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Spreads neighbours over all bits (Fibonacci hashing).
+        // Spreads close numbers over all bits (Fibonacci hashing).
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
     }
 }
@@ -206,7 +205,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// As a driver does it.
+    /// Returns a queue, as a driver does.
     fn queue(table: &mut QueueTable, queue: QueueId, made: &mut u32) -> Result<Arc<Queue>> {
         Ok(match table.carrier(queue)? {
             Carrier::Known(queue) => queue,
@@ -241,7 +240,7 @@ mod tests {
         assert!(other.check().is_ok());
         table.add_failed(QueueId(3), Error::new(ErrorCode::Execution, "no stream"));
         assert!(table.position(QueueId(3), Seq(0)).is_err());
-        // It counts among the streams, here as for the program.
+        // A failed stream counts, here as in the program.
         let mut table = QueueTable::new(2);
         table.add_failed(QueueId(1), Error::new(ErrorCode::Execution, "no stream"));
         assert!(matches!(table.carrier(QueueId(2)).unwrap(), Carrier::New));

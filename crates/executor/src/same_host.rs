@@ -15,23 +15,23 @@ use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The number and interval of attempts to get the name at which this executor is discovered.
+/// The number and interval of attempts to bind the name at which this executor is discovered.
 const BIND_ATTEMPTS: u32 = 10;
 const BIND_PAUSE: Duration = Duration::from_millis(20);
 
-/// The other end of copies, if it is on this host.
+/// The other end of copies, which may be on this host.
 #[derive(Clone)]
 pub struct SameHostPeer {
     /// All that are.
     pub same_host: Arc<SameHostPeers>,
-    /// Its name.
+    /// The peer's name.
     pub peer: PeerId,
-    /// The ways of copies to it, and their costs.
+    /// The ways of copies to the peer, with their costs.
     pub ways: CopyWays,
 }
 
 impl SameHostPeer {
-    /// Says where a transfer from it goes, when it may come.
+    /// Returns the callback that exports the target of a transfer from the peer, once the bytes may be sent.
     pub fn export(&self, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Export {
         let (Self { same_host, peer, .. }, device) = (self.clone(), device.clone());
         let unlocked = DroppedUnlocked::default();
@@ -41,11 +41,11 @@ impl SameHostPeer {
         })
     }
 
-    /// Returns the target of a push to it from `device`, if the peer has told it, the device reaches it, and it takes
-    /// no longer than over a lane.
+    /// Returns the mapped target of a push to the peer from `device`. Returns `None` if the peer has exported no target, the
+    /// device can't access it, or a lane is faster.
     ///
     /// # Errors
-    /// Returns an error if it refuses or is gone.
+    /// Returns an error if the peer refuses or is gone.
     pub fn mapped_range(&self, pushing: &mut Pushing, device: &dyn Device, len: u64) -> Result<Option<MappedRange>> {
         if !self.may_reach(pushing, len) {
             return Ok(None);
@@ -54,32 +54,32 @@ impl SameHostPeer {
         pushing.reach(|handle| same_host.map(peer.raw(), device, handle, len))
     }
 
-    /// Whether [`SameHostPeer::mapped_range`] may give something.
+    /// Whether [`SameHostPeer::mapped_range`] may return a target.
     pub fn may_reach(&self, pushing: &Pushing, len: u64) -> bool {
-        // With the first lane it is known who is on this host. Others get the bytes as soon as they may come.
+        // The first lane reveals which peers are on this host. Others get the bytes as soon as they may be sent.
         self.maps(len) && (!pushing.is_connected() || self.same_host.imports_from(self.peer.raw()))
     }
 }
 
 impl SameHostPeer {
-    /// Whether so many bytes go into mapped memory, where that can be had: it was measured to take no longer than a lane, or not at all.
+    /// Whether to use mapped memory for so many bytes, where available: it is not slower than a lane, or was not measured.
     fn maps(&self, len: u64) -> bool {
         self.ways.choose(len).is_none_or(|choice| choice.way == CopyWay::Mapped)
     }
 }
 
-/// This executor's peers on this host, and where it discovers them.
+/// This executor's peers on this host, and the listener by which they discover it.
 pub(crate) struct Local {
     session: SessionId,
     key: Key,
     same_host: Arc<SameHostPeers>,
-    /// `None` if the name is taken: then no process takes memory from here.
+    /// `None` if the name is taken: no process then accesses this process's memory.
     listener: Option<Arc<Listener>>,
     ways: CopyWays,
 }
 
 impl Local {
-    /// None if the session's devices here are not reached in this way.
+    /// Creates the value, or returns `None` if the session's devices here can't share memory.
     pub(crate) fn new(config: &ExecutorConfig) -> Option<Arc<Self>> {
         if !config.devices.ipc() {
             return None;
@@ -90,7 +90,7 @@ impl Local {
                 "accord-node-agent executor: {name}, session {session}: copies go over the network: {why}"
             ));
         });
-        // The session's executor before this one may still be ending, and have the name.
+        // The session's previous executor may still be ending and hold the name.
         let bind = |attempt| {
             if attempt > 0 {
                 std::thread::sleep(BIND_PAUSE);
@@ -100,7 +100,7 @@ impl Local {
         let listener = (0..BIND_ATTEMPTS).find_map(bind);
         if let Some(listener) = listener.clone() {
             let same_host = same_host.clone();
-            // Without a thread no peer is discovered, and copies go over lanes.
+            // Without a thread no peer is discovered, and copies use lanes.
             let _ = spawn("accord-local", move || {
                 listener.serve(|caller, socket| match caller.role {
                     Role::Import => same_host.export_to(caller.from.raw(), socket),
@@ -111,7 +111,7 @@ impl Local {
         Some(Arc::new(Self { session, key: config.key.clone(), same_host, listener, ways: config.ways }))
     }
 
-    /// Looks whether another node's executor is on this machine, before the first copy to it.
+    /// Discovers whether another node's executor is on this machine, before the first copy to it.
     pub(crate) fn discover(&self, own: PeerId, other: PeerId) {
         let caller = Caller { from: own, role: Role::Import };
         if let Some(socket) = connect(self.session, other.node(), caller, &self.key) {
@@ -119,7 +119,7 @@ impl Local {
         }
     }
 
-    /// One of the peers, if it is on this host.
+    /// Returns a peer, which may be on this host.
     pub(crate) fn peer(&self, peer: PeerId) -> SameHostPeer {
         SameHostPeer { same_host: self.same_host.clone(), peer, ways: self.ways }
     }

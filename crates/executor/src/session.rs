@@ -1,4 +1,4 @@
-//! The lanes of a session and what all its threads share.
+//! The lanes of a session, and the state that all its threads share.
 
 use crate::admission::{Admission, Admitted};
 use crate::asked::Asking;
@@ -27,25 +27,25 @@ use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// One session.
+/// The state of one session.
 pub(crate) struct Session {
     pub(crate) config: ExecutorConfig,
     pub(crate) events: Arc<Events>,
     /// The link to the program.
     pub(crate) link: Arc<Link>,
     pub(crate) exchange: Arc<Exchange>,
-    /// Copies in whose bytes the program has.
+    /// Requests for the bytes of copies in.
     pub(crate) asking: Arc<Asking>,
     pub(crate) peers: Arc<Peers>,
-    /// Other processes of this machine.
+    /// Peers on this machine.
     pub(crate) local: Option<Arc<Local>>,
-    /// Reports on its use of devices.
+    /// Reports on the session's use of devices.
     pub(crate) uses: UseReports,
-    /// Positions of streams for which the program waits.
+    /// Number of positions of streams for which the program waits.
     pub(crate) positions_waited: AtomicUsize,
-    /// The recent durations of its waits.
+    /// The recent durations of the program's waits.
     pub(crate) wait_policy: ShortLock<SpinPolicy>,
-    /// Wakes the thread that receives lanes.
+    /// The source of lanes; closing it wakes the receiving thread.
     control: LaneSource,
     state: ShortLock<Running>,
 }
@@ -53,12 +53,12 @@ pub(crate) struct Session {
 struct Running {
     admission: Admission,
     devices: Vec<Arc<dyn Device>>,
-    /// Devices that are being started, one at a time, by their ordinals.
+    /// The device that is being started, by its ordinal.
     starting: Option<(u32, Arc<WorkerStart>)>,
     commands: Option<JoinHandle<()>>,
-    /// Why a lane that came before the command lane has no thread: it is told on that.
+    /// The error of a lane that got no thread before the command lane arrived, on which it is reported.
     unthreaded: Option<io::Error>,
-    /// Lanes that may still have TLS to begin.
+    /// Lanes that may still have to begin TLS.
     introducing: Vec<SharedLane>,
 }
 
@@ -95,8 +95,8 @@ impl Session {
         })
     }
 
-    /// Takes one of the session's connections. True if it is the command lane, which `serve` serves on a thread of its own. TLS, which may
-    /// come first, is waited for on the lane's own thread.
+    /// Accepts one of the session's connections. Returns `true` for the command lane, which `serve` serves on a thread of its own. TLS, which may come first,
+    /// runs on the lane's own thread.
     pub(crate) fn take(
         self: &Arc<Self>,
         lane: SharedLane,
@@ -112,7 +112,7 @@ impl Session {
             state.introducing.push(lane.clone());
         }
         let session = self.clone();
-        // On it a lack of threads is told, its own too.
+        // A lack of threads is reported on this lane, even for itself.
         let commands = matches!(admitted, Admitted::Commands(_)).then(|| (lane.clone(), client.clone()));
         let started = match (admitted, state.unthreaded.take()) {
             (_, Some(error)) => Err(error),
@@ -128,7 +128,7 @@ impl Session {
                 threads::spawn("accord-commands", commands).map(|thread| state.commands = Some(thread))
             }
             (Admitted::Peer, None) => {
-                // Without the lock: a lane that gets no thread ends there, and devices may end with what was to come on it.
+                // Released first: a lane without a thread ends there, and devices may end with its expected transfers.
                 drop(state);
                 self.peers.accept(client, lane);
                 return false;
@@ -138,7 +138,7 @@ impl Session {
         };
         let error = match started {
             Ok(()) => return commands.is_some(),
-            // The command lane may come after others, and it does come.
+            // The command lane may still arrive after others.
             Err(error) if commands.is_none() && state.commands.is_none() => {
                 state.unthreaded = Some(error);
                 return false;
@@ -147,7 +147,7 @@ impl Session {
         };
         drop(state);
         if let Some((lane, client)) = commands {
-            // No thread of its own makes it a lane of the link.
+            // There is no thread of its own that would join the lane to the link.
             self.join_link(lane, &client);
         }
         self.unthreaded(&error);
@@ -159,19 +159,19 @@ impl Session {
         threads::spawn(name, move || self.guard(|| self.read(lane, &client))).map(drop)
     }
 
-    /// Reports to the program that a lane has no thread, and ends the session with all lanes. Else the peer that has
-    /// opened the lane would wait for an answer.
+    /// Reports to the program that a lane has no thread, and ends the session with all lanes. Otherwise the lane's peer would
+    /// wait for an answer.
     fn unthreaded(&self, error: &io::Error) {
         let error = Error::new(ErrorCode::DeviceUnavailable, format!("the executor cannot start a thread: {error}"))
             .remedy(scarce::THREADS);
-        // For the agent's log: the program may be gone.
+        // For the agent's log, as the program may be gone.
         tell(format_args!("accord-node-agent executor: {error}"));
         self.await_records();
         self.events.over(error.node(&self.config.node_name));
         self.end();
     }
 
-    /// The command lane comes first, but its thread may not have got so far yet. Waits for a moment.
+    /// Waits a moment for the command lane, which arrives first but whose thread may be slow.
     fn await_records(&self) {
         const MOMENT: Duration = Duration::from_millis(200);
         const PAUSE: Duration = Duration::from_millis(2);
@@ -181,8 +181,8 @@ impl Session {
         }
     }
 
-    /// Does what the thread of a lane does, and ends the session: without its lanes it is over. Of a panic the program is told why, and in a
-    /// process that has other sessions too these go on.
+    /// Runs the work of a lane's thread, and then ends the session, which needs all its lanes. Reports a panic to the program; other sessions of the
+    /// process continue.
     fn guard(&self, work: impl FnOnce()) {
         if let Err(panic) = threads::caught(work) {
             let cause = format!("in the executor, {panic}");
@@ -192,7 +192,7 @@ impl Session {
         self.end();
     }
 
-    /// Makes a connection one of the link's lanes.
+    /// Joins a connection to the link as one of its lanes.
     fn join_link(&self, lane: SharedLane, client: &Introduced) -> Option<Reader> {
         let begun = lane.clone();
         let joined = client.secure(lane).and_then(|lane| self.link.accept(lane, client.hello.purpose));
@@ -219,14 +219,14 @@ impl Session {
         }
     }
 
-    /// Passes on what devices have printed, before the program learns that they are done.
+    /// Forwards text printed by devices, before the program learns that they are done.
     pub(crate) fn pass_on_printed(&self) {
         /// Standard output.
         const DESCRIPTOR: u8 = 1;
         self.config.devices.printed(&mut |bytes| self.events.output(DESCRIPTOR, bytes));
     }
 
-    /// Returns how often the hearts of devices' workers have beaten. Those that the program gives up end.
+    /// Returns the heartbeat counts of devices' workers. Ends those that the program gives up.
     fn beats(&self, given_up: &[u32]) -> Vec<(u32, u64)> {
         let state = self.lock();
         let (devices, starting) = (state.devices.clone(), state.starting.clone());
@@ -236,7 +236,7 @@ impl Session {
             if given_up.contains(&ordinal) {
                 start.give_up();
             } else if start.waits() {
-                // Its heart does not beat yet.
+                // The worker has no heartbeat yet.
                 beats.push((ordinal, 0));
             }
         }
@@ -251,7 +251,7 @@ impl Session {
         beats
     }
 
-    /// A device is about to be started: answers to heartbeats say how that goes, and the end of the session ends it.
+    /// Records that a device is about to start. Answers to heartbeats then include it, and the end of the session ends it.
     ///
     /// # Errors
     /// Returns an error if the session is over.
@@ -270,7 +270,7 @@ impl Session {
         self.lock().starting.take_if(|(_, known)| Arc::ptr_eq(known, start));
     }
 
-    /// Keeps a device so that the end of the session ends it. False if the session is over.
+    /// Keeps a device so that the end of the session ends it. Returns `false` if the session is over.
     pub(crate) fn keep(&self, device: &Arc<dyn Device>) -> bool {
         let mut state = self.lock();
         let ended = state.admission.has_ended();
@@ -285,8 +285,8 @@ impl Session {
         self.lock().devices.retain(|kept| !Arc::ptr_eq(kept, device));
     }
 
-    /// Tells the program why the session ends here, and gives it a moment to end its lanes by itself: other executors of the session lose theirs to this
-    /// one then, and the program shall not hear of that first. The agent ends a process that this takes too long.
+    /// Reports to the program why the session ends, and gives it a moment to close its lanes itself: the session's other executors then lose their lanes to
+    /// this one, and the program should not learn of that first. The agent ends a process for which this takes too long.
     pub(crate) fn tell(&self, ending: &ExecutorEnding) {
         const MOMENT: Duration = Duration::from_millis(300);
         const PAUSE: Duration = Duration::from_millis(2);
@@ -301,7 +301,7 @@ impl Session {
         }
     }
 
-    /// Ends the session, from any thread: lanes first, so that nothing waits for them, then devices.
+    /// Ends the session, from any thread: first lanes, so that no operation waits for them, then devices.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         if !state.admission.end() {
@@ -329,7 +329,7 @@ impl Session {
         self.control.close();
     }
 
-    /// Waits until no command is worked on any more.
+    /// Blocks until the command thread has ended.
     pub(crate) fn join(&self) {
         let commands = self.lock().commands.take();
         if let Some(commands) = commands {

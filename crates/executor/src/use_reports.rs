@@ -47,7 +47,7 @@ impl UseReports {
         self.lock().sampler.until_next(self.began.elapsed())
     }
 
-    /// Takes a sample if one is due, and reports the changes. `is_last`: the session is over.
+    /// Samples the devices if that is due, and reports the changes. `is_last`: the session is over.
     pub(crate) fn sample(&self, is_last: bool) {
         let now = self.began.elapsed();
         let state = self.lock();

@@ -1,4 +1,4 @@
-//! Waits of the program, for one or more queues.
+//! Waits of the program for one or more queues.
 
 use crate::executor::broken;
 use crate::session::Session;
@@ -11,12 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The least time for which the thread that reads commands spins for the end of a wait itself: most regions are
-/// shorter, and waking another thread, which then polls from time to time, would cost more than they take. It spins for
-/// longer where recent waits were.
+/// The least time for which the thread that reads commands spins for the end of a wait: most regions are shorter, and
+/// waking another thread, which polls at intervals, would take longer than they do. The time grows with recent waits.
 const LOOK_MIN: Duration = Duration::from_micros(100);
 
-/// Positions for which a program may wait at the same time: far more than threads that each wait for all their queues. Their devices remember
+/// Most positions for which a program may wait at once: far more than threads that each wait for all their queues. The devices remember
 /// them.
 const POSITIONS_MAX: usize = 1 << 18;
 
@@ -31,11 +30,11 @@ fn check_room(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// A position for which something else than a wait of the program waits, as long as it does.
+/// A position that the executor itself waits for, counted until it is dropped.
 pub(crate) struct Waited(Arc<Session>);
 
 impl Waited {
-    /// One more.
+    /// Counts a position.
     ///
     /// # Errors
     /// Returns the errors of [`Wait::new`].
@@ -57,21 +56,21 @@ pub(crate) struct Wait {
     ticket: u64,
     since: Instant,
     places: Vec<Awaited>,
-    /// A queue of it has failed.
+    /// The failure of one of the queues.
     failure: Option<Error>,
 }
 
 impl Wait {
-    /// A wait for nothing, to be answered with `ticket`.
+    /// Creates a wait without queues, whose reply has `ticket`.
     ///
     /// # Errors
-    /// Returns an error if the program waits for more than it can have threads and queues.
+    /// Returns an error if the program waits for too many positions.
     pub(crate) fn new(ticket: u64, session: &Session) -> Result<Self> {
         check_room(session)?;
         Ok(Self { ticket, since: Instant::now(), places: Vec::new(), failure: None })
     }
 
-    /// Adds one of its queues, as far as it has something in it.
+    /// Adds a queue, if it has operations.
     pub(crate) fn add(&mut self, place: Result<Option<Awaited>>) {
         match place {
             Ok(place) => self.places.extend(place),
@@ -79,13 +78,13 @@ impl Wait {
         }
     }
 
-    /// Whether looking is cheap and quicker than being told.
+    /// Whether polling is cheap, and faster than a notification.
     pub(crate) fn is_for_looking(&self) -> bool {
         self.places.iter().all(|(device, ..)| device.capabilities().quick_to_ask)
     }
 
-    /// Spins until all queues have got there, for a while and as long as no command comes and no other thread wants the
-    /// core; then waits as [`Wait::be_told`] does.
+    /// Spins for a limited time until all queues have got there, while no command arrives and no other thread needs the core.
+    /// Then waits as [`Wait::be_told`].
     pub(crate) fn look(mut self, session: &Arc<Session>, lane: &dyn Lane) {
         let limit = session.wait_policy.lock().limit().max(LOOK_MIN);
         let looked = look_for(Instant::now(), limit, lane.properties().polls_per_yield, || {
@@ -109,7 +108,7 @@ impl Wait {
         });
     }
 
-    /// Is answered by whichever thread sees the last queue get there.
+    /// Makes the thread that sees the last queue get there send the reply.
     pub(crate) fn be_told(self, session: &Arc<Session>) {
         let Self { ticket, since, places, failure } = self;
         if places.is_empty() {
@@ -136,14 +135,14 @@ fn answer(session: &Session, (ticket, since): (u64, Instant), failure: Option<Er
     session.events.reply_done(ticket, failure.map_or(Ok(0), Err));
 }
 
-/// Several queues that are answered for together.
+/// Several queues with one reply.
 struct AllOf {
     left: AtomicUsize,
     failure: ShortLock<Option<Error>>,
 }
 
 impl AllOf {
-    /// One of them is over. Returns the failure of any to the last one.
+    /// Records that one queue is over. Returns the first failure, if any, to the last one.
     fn one(&self, outcome: Result<()>) -> Option<Option<Error>> {
         if let Err(error) = outcome {
             self.failure.lock().get_or_insert(error);

@@ -1,21 +1,21 @@
-//! How much of what a program has put into a stream is not done. Without I/O or clock.
+//! Tracks the unfinished operations of a stream. Without I/O or clock.
 
 use accord_fabric::frame::{FRAME_MAX, STREAM_STEP, STREAM_WINDOW};
 use accord_types::{Error, ErrorCode, QueueId, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The operations of one stream.
+/// The unfinished operations of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// Bytes for which no credit was given.
+    /// Bytes whose credit was not returned yet.
     open: Arc<AtomicU64>,
-    /// Those that no step has taken along, by queue.
+    /// Bytes that are not part of a step yet, by queue.
     pending: Vec<(QueueId, u64)>,
     pending_bytes: u64,
 }
 
-/// Credit to be given when the stream has got to where it is now.
+/// Credit to return when the stream has reached its present position.
 #[derive(Debug)]
 pub struct Step {
     open: Arc<AtomicU64>,
@@ -23,14 +23,13 @@ pub struct Step {
 }
 
 impl Window {
-    /// An operation of `queue` was put in last, and counts so much. Returns what is to be given back when it is done, if that is
-    /// worth telling.
+    /// Charges the last operation of `queue`. Returns the credit to return when it is done, once that is worth a message.
     ///
     /// # Errors
     /// Returns an error if the program had no credit for it.
     pub(crate) fn charge(&mut self, queue: QueueId, cost: u64) -> Result<Option<Step>> {
-        // A program looks whether there is credit before it knows how long the frame will be, and may hear of credit from before a
-        // device was shut down when it has started that again.
+        // Tolerates some excess: a program checks its credit before it knows the frame's length, and credit from before a device was
+        // shut down may arrive after its restart.
         if self.open.fetch_add(cost, Ordering::AcqRel) >= 2 * STREAM_WINDOW + FRAME_MAX as u64 {
             let cause = format!("a program has more than {STREAM_WINDOW} bytes of operations open in one stream");
             return Err(Error::new(ErrorCode::ImplementationDefined, cause));
@@ -49,9 +48,9 @@ impl Window {
 }
 
 impl Step {
-    /// The stream has got there: gives credit for each queue.
+    /// Calls `give` with the credit of each queue. Called when the stream has reached the position.
     pub fn done(self, mut give: impl FnMut(QueueId, u64)) {
-        // First: the program may use the credit as soon as it is told.
+        // First, because the program may use the credit as soon as it arrives.
         self.open.fetch_sub(self.queues.iter().map(|(_, bytes)| bytes).sum(), Ordering::AcqRel);
         self.queues.into_iter().for_each(|(queue, bytes)| give(queue, bytes));
     }
@@ -85,7 +84,7 @@ mod tests {
     }
 
     proptest! {
-        /// A program that keeps to the window is never refused, and can always go on when its streams have.
+        /// A program that keeps to the window is never refused, and can always continue once its streams have.
         #[test]
         fn credit_comes_back_for_all_that_is_done(
             operations in prop::collection::vec((0..9u32, 1..FRAME_MAX, 0..4usize), 1..400),

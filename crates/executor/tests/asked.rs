@@ -1,4 +1,4 @@
-//! Copies in that are asked for: before their stream is there as far as there is room, and in its turn beyond that.
+//! Copies in whose bytes are requested: ahead of their stream as far as there is space, otherwise in their turn.
 
 mod support;
 
@@ -16,17 +16,17 @@ use std::time::Duration;
 use support::{Program, SYNC};
 
 const MIB: u64 = 1 << 20;
-/// Two of these may be asked for ahead, and three may not.
+/// Two such copies may be requested ahead, but not three.
 const LEN: u64 = 3 * MIB;
 const SOON: Duration = Duration::from_secs(20);
 
-/// A program with one lane for bytes, and what it is asked for.
+/// A program with one lane for bytes, and the transfers that are requested of it.
 struct Asked {
     program: Program,
     start: u64,
     outbox: Arc<Outbox>,
     asked: Receiver<TransferId>,
-    /// Lets the region go on, which ends as this says.
+    /// Ends the region with this outcome.
     go: Sender<Result<()>>,
 }
 
@@ -69,7 +69,7 @@ impl Asked {
         self.program.send(&launch, &[]);
     }
 
-    /// To the place of its number.
+    /// Copies in to the transfer's own place.
     fn copy_in(&self, queue: u32, transfer: u64, len: u64) {
         let dst = self.start + transfer * LEN;
         self.program.send(&Command::CopyIn { device: 0, queue, dst, len, transfer, eager: false }, &[]);
@@ -101,8 +101,7 @@ impl Asked {
     }
 }
 
-/// Their bytes leave the lane whatever their order on it: others come behind them, and a region that takes days blocks
-/// none of them.
+/// The requested bytes leave the lane in any order, so that later ones are not blocked by a region that runs for days.
 #[test]
 fn bytes_come_while_a_region_runs_as_far_as_there_is_room() {
     let mut w = Asked::new();
@@ -122,7 +121,7 @@ fn bytes_come_while_a_region_runs_as_far_as_there_is_room() {
     assert_eq!([1, 2, 3].map(|transfer| w.found(transfer, LEN)), [[1, 1], [2, 2], [3, 3]]);
 }
 
-/// What is more than there may be at once is asked for when its turn has come, and shorter ones behind it go before it.
+/// A copy beyond the bound is requested in its turn, and shorter ones after it precede it.
 #[test]
 fn long_copies_are_asked_for_in_their_turn() {
     let mut w = Asked::new();
@@ -139,7 +138,7 @@ fn long_copies_are_asked_for_in_their_turn() {
     assert_eq!([w.found(1, long), w.found(5, LEN)], [[1, 1], [5, 5]]);
 }
 
-/// A program says that bytes will not come, or they come all the same: the lane is free, and so is their room.
+/// The program aborts the bytes, or they arrive too late: the lane and their space become free.
 #[test]
 fn what_was_asked_for_and_fails_leaves_nothing_behind() {
     let mut w = Asked::new();

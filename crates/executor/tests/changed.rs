@@ -1,5 +1,5 @@
-//! A short session, recorded, with each byte of the recording changed in turn: the executor refuses it or goes on, ends when its lanes do, and
-//! never has more memory mapped than the lease allows.
+//! A short recorded session, replayed with each byte changed in turn. The executor refuses it or continues, ends when its lanes do, and never has more
+//! memory mapped than the lease allows.
 
 mod support;
 
@@ -15,28 +15,28 @@ use std::sync::Arc;
 use support::Program;
 
 const MIB: u64 = 1 << 20;
-/// Where the device's memory is to be, so that a recording can name its addresses.
+/// The address of the device's memory, so that a recording can name its addresses.
 const START: u64 = AddressRange::WINDOW.start.0;
 const MEMORY: u64 = 1 << 30;
 const LEASED: u64 = 4 * MIB;
 const QUEUE: u32 = 5;
 /// The ticket of the question after the recording.
 const LAST: u64 = 1 << 40;
-/// What a copy in brings on a lane of its own.
+/// The bytes of a copy in on a bulk lane.
 const COPIED: [u8; 40] = [9; 40];
-/// The last bit and the first one: neighbours, and what is far away.
+/// The lowest and the highest bit: small and large changes.
 const CHANGES: [u8; 2] = [0x01, 0x80];
 
 fn limits() -> Limits {
     Limits { ordinals: vec![0], memory: LEASED, streams: 4 }
 }
 
-/// What a program sends from its first word to its last one.
+/// All commands that a program sends.
 struct Recording {
     commands: Vec<u8>,
     bulk: Vec<u8>,
     tickets: u64,
-    /// So many bytes of the commands, and questions in them, come before the program waits for what it has asked.
+    /// The bytes of the commands, and the requests among them, before the program first waits for replies.
     first: (usize, u64),
 }
 
@@ -96,18 +96,18 @@ impl Recording {
     }
 }
 
-/// What came of a recording that was played.
+/// The outcome of a replayed recording.
 struct Outcome {
-    /// Those that were answered, and with what was right.
+    /// Number of replies.
     replies: u64,
     data: Vec<Vec<u8>>,
-    /// The session went on to the recording's end.
+    /// Whether the session lasted to the recording's end.
     went_on: bool,
     mapped: u64,
 }
 
-/// The program says the first part of a recording, hears answers, and says the rest. After each part it asks something more, so that there is an
-/// answer at last whatever has become of the recording. `wanted`: so many other answers it waits for.
+/// Sends the first part of a recording, reads replies, and sends the rest. After each part a further request makes sure that there is a last reply,
+/// whatever the recording does. Waits for `wanted` other replies.
 fn play(parts: [&[u8]; 2], bulk: &[u8], wanted: [u64; 2]) -> Outcome {
     let region: FakeRegion = Arc::new(|_| Ok(()));
     let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
@@ -119,7 +119,7 @@ fn play(parts: [&[u8]; 2], bulk: &[u8], wanted: [u64; 2]) -> Outcome {
         program.send(&Command::Clock { ticket: LAST }, &[]);
         let mut heard_last = false;
         while !heard_last || outcome.replies < wanted {
-            // One that says nothing for long is a failure of this, and so is a frame that is none.
+            // A long silence is an error, and so is a malformed frame.
             let Some((event, payload)) = program.event() else { break };
             match event {
                 Event::Reply { ticket: LAST, .. } => heard_last = true,

@@ -1,4 +1,4 @@
-//! What an executor decides, without a device or a lane.
+//! The executor's decisions, without a device or a lane.
 
 use accord_executor::Limits;
 use accord_executor::executor::{CopyTarget, Effect, ExecutorCore, Facts, Operation, Request};
@@ -10,7 +10,7 @@ use accord_types::{ArgBlock, DevicePtr, Error, ErrorCode, QueueId, Result, Seq, 
 const BASE: u64 = 1 << 32;
 const FRAME: usize = 100;
 
-/// Nothing is done yet.
+/// Facts of an executor whose streams have done no work.
 struct Nothing;
 
 impl Facts for Nothing {
@@ -23,7 +23,7 @@ impl Facts for Nothing {
     }
 }
 
-/// With devices 0 and 1 open.
+/// Returns a core with devices 0 and 1 open.
 fn core() -> ExecutorCore {
     let mut core = ExecutorCore::new(SessionId(7), Limits { ordinals: vec![0, 1], ..Limits::default() }, 4096);
     let mut program = Vec::new();
@@ -40,12 +40,12 @@ fn core() -> ExecutorCore {
 }
 
 fn ask(core: &mut ExecutorCore, command: Command) -> Request<'static> {
-    // Nothing of these commands is in the payload.
+    // These commands have empty payloads.
     let words = Box::leak(Box::new([0; ArgBlock::RELATIVE_WORDS_MAX]));
     core.handle(command, &[], FRAME, words, &Nothing).expect("the protocol")
 }
 
-/// Until its queue has a stream.
+/// Handles a command until its queue has a stream.
 fn with_stream(core: &mut ExecutorCore, command: Command) -> Request<'static> {
     match ask(core, command) {
         Request::MakeStream { device, queue } => {
@@ -76,7 +76,7 @@ fn an_operation_may_be_given_again_until_it_was_put() {
         assert!(matches!(with_stream(&mut core, copy), Request::Put { stream: StreamId(1), .. }));
     }
     core.put(Ok(Seq(9))).unwrap();
-    // It counts once.
+    // The operation counts once.
     let mut positions = Vec::new();
     for (seq, known) in [(1, true), (2, false)] {
         positions.clear();
@@ -98,7 +98,7 @@ fn bytes_that_come_unasked_are_thrown_away_if_nothing_takes_them() {
     // A queue that has failed; that is no news.
     assert!(thrown(&ask(&mut core, copy_in(0, BASE, true))));
     assert!(failed(&mut core).is_empty());
-    // What was not asked for does not come.
+    // Bytes that were not requested do not arrive.
     assert!(matches!(ask(&mut core, copy_in(0, BASE, false)), Request::Done));
 }
 
@@ -150,7 +150,7 @@ fn copies_between_devices_come_after_the_targets_synchronous_queue() {
         Request::Expect { place: Ok(found), .. } => assert_eq!(found, place),
         other => panic!("{other:?}"),
     }
-    // What was never put in can't come first.
+    // An operation that was never enqueued can't precede a copy.
     let never = Command::Expect { device: 1, dst: BASE, len: 8, transfer: 6, from: PeerId::PROGRAM, seq: 2 };
     assert!(matches!(ask(&mut core, never), Request::Expect { place: Err(_), .. }));
 }

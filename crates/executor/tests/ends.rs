@@ -1,4 +1,4 @@
-//! How a session ends, whether its executor is a process of its own or a part of the agent's.
+//! The end of a session whose executor is a process of its own or a part of the agent's.
 
 mod support;
 
@@ -64,7 +64,7 @@ fn expect(program: &Program, transfer: u64, dst: u64, from: PeerId) {
     program.send(&Command::Expect { device: 0, dst, len: 8, transfer, from, seq: 0 }, &[]);
 }
 
-/// An executor that never came is lost: what it was to push keeps no room from others.
+/// An executor that never connected is lost: its expected pushes occupy no space of others.
 #[test]
 fn copies_from_an_executor_that_is_lost_are_over() {
     let (mut program, start) = Program::open(limits(), 0);

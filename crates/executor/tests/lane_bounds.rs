@@ -1,5 +1,5 @@
-//! Each list and each text that goes over lanes and to the session endpoint has a named bound, which is enforced where it is received. Control messages of the cluster are
-//! in `proto/tests/bounds.rs`.
+//! Each list and each text on lanes and at the session endpoint has a named bound, which the receiver enforces. Control messages of the cluster are in
+//! `proto/tests/bounds.rs`.
 
 use accord_device::image::ENCODED_MAX;
 use accord_executor::Limits;
@@ -18,7 +18,7 @@ use accord_types::{
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The types whose values go over lanes, by the files that have them, below `crates`.
+/// The types whose values are sent on lanes, by their files below `crates`.
 const TYPES: &[(&str, &[&str])] = &[
     ("fabric/src/program.rs", &["ProgramSpec"]),
     ("fabric/src/ending.rs", &["ExecutorEnding"]),
@@ -36,7 +36,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("device/src/image/mod.rs", &["Image", "ImageFunction", "ImageVariable"]),
 ];
 
-/// Places of these types that may have any length: `Type.field`, `Type.Variant` or `Type.Variant.field`.
+/// Returns the fields of these types that may have any length: `Type.field`, `Type.Variant` or `Type.Variant.field`.
 fn places() -> BTreeSet<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = BTreeSet::new();
@@ -70,10 +70,10 @@ fn places() -> BTreeSet<String> {
     found
 }
 
-/// What marks a text in a message.
+/// The text that marks a field in a message.
 const MARK: &str = "MARK";
 
-/// Whether a message of the session endpoint is refused where the text [`MARK`] in it has one byte more than `max`, and not with one byte less.
+/// Whether the session endpoint refuses a message whose text [`MARK`] has one byte more than `max`, and accepts one byte less.
 fn is_bounded(message: &Message, max: usize) -> bool {
     let bytes = message.encode();
     let text = |text: &[u8]| [&(text.len() as u32).to_le_bytes()[..], text].concat();
@@ -120,7 +120,7 @@ fn device(info: DeviceInfo) -> Message {
     granted(vec![LeasedDevice { info, address: "a".into() }])
 }
 
-/// Whether a message is refused whose last list, which is empty, is said to have `len` elements, with so many bytes behind.
+/// Whether a message is refused whose last list, which is empty, claims `len` elements, followed by so many bytes.
 fn refuses_list(message: &Message, before_end: usize, len: usize, bytes: usize) -> bool {
     let encoded = message.encode();
     let at = encoded.len() - before_end - 4;
@@ -146,7 +146,7 @@ fn request(node_name: &str, program: &str) -> SessionRequest {
     }
 }
 
-/// Whether a payload is too long for a frame, whose reader takes [`PAYLOAD_MAX`] bytes at most.
+/// Whether a payload is too long for a frame, whose reader accepts at most [`PAYLOAD_MAX`] bytes.
 fn fits_no_frame(payload: &[u8]) -> bool {
     let command = Command::Function { device: 0, function: 0, offset: 0, executable: true };
     payload.len() > PAYLOAD_MAX && frame::put(&mut Vec::new(), &command, &[payload]).is_err()
@@ -181,7 +181,7 @@ impl Facts for Nothing {
     }
 }
 
-/// GPU code comes in pieces; its lists and texts are in its encoding.
+/// GPU code arrives in pieces; its encoding contains its lists and texts.
 fn image_is_refused() -> bool {
     let mut core = ExecutorCore::new(SessionId(1), Limits { ordinals: vec![0], memory: 0, streams: 1 }, 0);
     let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
@@ -194,12 +194,12 @@ fn image_is_refused() -> bool {
     !takes(ENCODED_MAX + 1) && takes(ENCODED_MAX)
 }
 
-/// Longer than a frame's payload.
+/// Returns a text longer than a frame's payload.
 fn long() -> String {
     "x".repeat(PAYLOAD_MAX + 1)
 }
 
-/// Whether the bound of a place is enforced; `None` if none is known.
+/// Whether the bound of a field is enforced; `None` if the field is unknown.
 fn is_enforced(place: &str) -> Option<bool> {
     let object =
         |path: &str, build_id: &str| ObjectSpec { path: path.into(), build_id: build_id.into(), executable: true };
@@ -210,7 +210,7 @@ fn is_enforced(place: &str) -> Option<bool> {
         "ProgramSpec.argv0" => program_fits_no_frame(&ProgramSpec { argv0: long(), ..Default::default() }),
         "ProgramSpec.cwd" => program_fits_no_frame(&ProgramSpec { cwd: long(), ..Default::default() }),
         "ProgramSpec.env" => {
-            // STRINGS_MAX, which is private to the payload's reader, with the four others.
+            // One more than STRINGS_MAX, which is private to the payload's reader, less the four other texts.
             let program = |count| ProgramSpec { env: vec![String::new(); count], ..Default::default() };
             let decodes = |count| {
                 let mut payload = Vec::new();
@@ -258,12 +258,12 @@ fn is_enforced(place: &str) -> Option<bool> {
         "DeviceInfo.vendor" => is_bounded(&device(DeviceInfo { vendor: mark(), ..info() }), NAME_MAX),
         "DeviceInfo.driver" => is_bounded(&device(DeviceInfo { driver: mark(), ..info() }), NAME_MAX),
         "DeviceInfo.uuid" => is_bounded(&device(DeviceInfo { uuid: mark(), ..info() }), NAME_MAX),
-        // The address follows: its length and a byte.
+        // The address follows: a length and a byte.
         "DeviceInfo.cpus" => refuses_list(&device(info()), 5, 1 << 20, 4 << 20),
         "ControlMessage.Ready" => chunk_is_refused(ChunkKind::Ready, HANDLE_MAX),
         "ControlMessage.Ask" => chunk_is_refused(ChunkKind::Ask, DEVICES_BYTES_MAX),
         "ControlMessage.Alive" => chunk_is_refused(ChunkKind::Alive, DEVICES_BYTES_MAX),
-        // Of refusals too, in chunks of their own bound.
+        // Refusals too, in chunks with their own bound.
         "ErrorParts.cause" | "ErrorParts.remedy" => {
             let text = format!("{}\0{}", long(), long());
             let error = frame::decode_error(frame::Failure::new(ErrorCode::System.to_wire()), text.as_bytes());
@@ -286,7 +286,7 @@ fn every_list_and_text_on_a_lane_has_a_bound() {
     assert!(wrong.is_empty(), "without a bound that this test sees enforced: {wrong:?}");
 }
 
-/// Records of command lanes have a fixed length; what has none is in their payload.
+/// Records of command lanes have a fixed length. Fields without one are in the payload.
 #[test]
 fn records_hold_nothing_that_has_any_length() {
     fn is_plain<T: Copy>() {}

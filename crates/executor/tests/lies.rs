@@ -1,4 +1,4 @@
-//! Programs that lie about their lease or do not keep to the protocol: the executor itself refuses them.
+//! Programs that exceed their lease or break the protocol: the executor itself refuses them.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn a_device_that_the_lease_does_not_name_is_refused() {
         let error = program.ask(|ticket| Command::Open { device, ticket, start: 0, len: 0 }).unwrap_err();
         assert_eq!(error.code(), ErrorCode::DeviceUnavailable);
         assert!(error.cause().contains(&format!("session s7 does not name device {device}")), "{error}");
-        // Nor may it be used without being opened.
+        // A device must not be used without being opened.
         assert!(program.ask(|ticket| Command::Memory { device, ticket }).is_err());
         program.send(&Command::Store { device, queue: SYNC, dst: 0 }, &[1]);
         assert_eq!(program.failure(SYNC).cause(), "the device is not started");
@@ -55,11 +55,11 @@ fn no_more_memory_than_the_lease_has_is_mapped_on_a_device() {
         assert!(program.ask(map(start + 12 * MIB, len)).is_err(), "{len} bytes");
     }
     assert!(program.ask(map(start + 8 * MIB, MIB)).is_err(), "it is mapped already");
-    // Another device has its own share.
+    // Another device has its own limit.
     let other = program.ask(|ticket| Command::Open { device: 2, ticket, start: 0, len: 0 }).unwrap();
     program.ask(|ticket| Command::Map { device: 2, ticket, start: other, len: 16 * MIB }).unwrap();
 
-    // What is given back may be mapped again, but only what was there is given back.
+    // Freed memory may be mapped again, but only mapped memory is freed.
     program.send(&Command::Unmap { device: 0, queue: SYNC, start, len: 4 * MIB }, &[]);
     program.wait(0, SYNC, 1).unwrap();
     program.ask(map(start, 4 * MIB)).unwrap();
@@ -86,7 +86,7 @@ fn many_queues_share_the_streams_of_the_lease() {
     }
     let streams = program.devices()[0].create_stream(QueueId(0)).unwrap().0;
     assert_eq!(streams, 4, "the program has {streams} streams");
-    // A queue is not waited for where it never was.
+    // A wait for an operation that a queue never had is refused.
     assert!(program.wait(0, 3, 2).is_err());
     assert!(program.wait(0, 101, 1).is_err());
 }
@@ -104,7 +104,7 @@ fn too_many_queues_and_queues_of_accords_own_end_the_session() {
     for queue in 0..=QUEUES_MAX as u32 {
         program.send(&Command::Store { device: 0, queue, dst: start }, &[1]);
         if queue % 256 == 255 {
-            // It keeps to the windows of its streams: the last queues of all of them.
+            // The program keeps to the windows of its streams by waiting for the last queues of each.
             for last in queue - 3..=queue {
                 program.wait(0, last, 1).unwrap();
             }
@@ -179,7 +179,7 @@ fn commands_out_of_turn_end_the_session() {
     program.send(&Command::Image { offset: 0, len: 1 << 60 }, &[1]);
     program.assert_ended();
 
-    // Transfers by the same number twice: an agreement is made once.
+    // Transfers with the same number twice: the second is refused.
     let (mut program, start) = Program::open(limits(), 0);
     program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
     for _ in 0..2 {
@@ -189,10 +189,10 @@ fn commands_out_of_turn_end_the_session() {
     program.assert_ended();
 }
 
-/// In an MPI job they would be in an agent, beside other sessions'.
+/// In an MPI job the agent would hold the code, with that of other sessions.
 #[test]
 fn gpu_code_without_end_ends_the_session() {
-    /// What a program may have on a node.
+    /// Most images of a program on a node.
     const IMAGES: usize = 4_096;
     let (mut beside, _) = Program::open(limits(), 0);
     let mut program = Program::new(limits());
@@ -211,7 +211,7 @@ fn gpu_code_without_end_ends_the_session() {
     beside.ask(|ticket| Command::Clock { ticket }).unwrap();
 }
 
-/// The device keeps all that it is asked for, whatever the number here.
+/// The device keeps every function that it resolves, whatever its number.
 #[test]
 fn functions_that_are_named_again_and_again_end_the_session() {
     let region: FakeRegion = Arc::new(|_| Ok(()));
@@ -241,21 +241,20 @@ fn announcements_of_2_to_the_60_bytes_end_the_session() {
     }
 }
 
-/// A holder of the session's key can claim to be any of its executors. The executor itself has a link and a thread for
-/// each of them.
+/// A holder of the session's key can claim to be any of its executors. The executor has a link and a thread for each.
 #[test]
 fn executors_without_end_are_turned_away_and_the_session_goes_on() {
-    /// Those of all nodes that there may be.
+    /// Most links: one for each possible node.
     const LINKS_MAX: u32 = 4_096;
     let (mut program, start) = Program::open(limits(), 0);
     program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
     let from = |node| PeerId::executor(NodeId(2 + node), 0).unwrap();
     let announce = |transfer, from| Command::Expect { device: 0, dst: start, len: 8, transfer, from, seq: 0 };
-    // An honest one was there before.
+    // A valid one connected before.
     program.send(&announce(1, from(0)), &[]);
     let honest = program.lane_of(Purpose::Peer, from(0));
     let lanes: Vec<_> = (1..LINKS_MAX + 64).map(|node| program.lane_of(Purpose::Peer, from(node))).collect();
-    // Those that are turned away are closed.
+    // The refused lanes are closed.
     for lane in &lanes[LINKS_MAX as usize - 1..] {
         match lane.read(&mut [0]) {
             Ok(0) => {}
@@ -263,12 +262,12 @@ fn executors_without_end_are_turned_away_and_the_session_goes_on() {
             other => panic!("one more is taken: {other:?}"),
         }
     }
-    // What the others are told shows that they are served.
+    // The messages to the others show that they are served.
     program.send(&announce(2, from(LINKS_MAX - 1)), &[]);
     for lane in [&honest, &lanes[LINKS_MAX as usize - 2]] {
         assert!(lane.read(&mut [0; 16]).unwrap() > 0, "no answer says that the bytes may come");
     }
-    // One that ends makes room for another.
+    // A lane that ends frees a place for another.
     drop(lanes);
     program.send(&announce(3, from(LINKS_MAX + 100)), &[]);
     let begun = Instant::now();
@@ -282,7 +281,7 @@ fn executors_without_end_are_turned_away_and_the_session_goes_on() {
     program.ask(|ticket| Command::Clock { ticket }).unwrap();
 }
 
-/// A region that stands still until it is let go, or its sender is dropped.
+/// Returns a region that blocks until its sender sends or is dropped.
 fn held() -> (std::sync::mpsc::Sender<()>, FakeRegion) {
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
@@ -293,7 +292,7 @@ fn held() -> (std::sync::mpsc::Sender<()>, FakeRegion) {
     (go, region)
 }
 
-/// Of two copies with one number only one would be counted among those whose bytes may wait here: a program could have all memory filled.
+/// Of two copies with one number only one would count towards the bound on buffered bytes, so that a program could fill all memory.
 #[test]
 fn a_copy_that_is_put_in_twice_ends_the_session() {
     let (go, region) = held();
@@ -347,7 +346,7 @@ fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
         },
         &[],
     );
-    // What a program may have open is taken, and other queues go on beside it.
+    // A full window is accepted, and other queues continue meanwhile.
     for _ in 0..STREAM_WINDOW / 1024 - 1 {
         program.send(&Command::Store { device: 0, queue: 1, dst: start }, &[1]);
     }
@@ -385,10 +384,10 @@ fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
     program.assert_ended();
 }
 
-/// What is expected from an executor that is lost is over at once, and the device still remembers that it was to come after what stands still.
+/// An expected transfer from a lost executor is over at once, but the device still remembers the position that it waited for.
 #[test]
 fn a_program_that_expects_copies_from_an_executor_that_is_lost_is_refused() {
-    /// Positions for which a program may wait.
+    /// Most positions for which a program may wait.
     const POSITIONS: u64 = 1 << 18;
     let (go, region) = held();
     let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
@@ -461,11 +460,11 @@ fn a_program_that_waits_for_everything_at_once_is_refused() {
     program.assert_ended();
 }
 
-/// Every command, event and chunk there may be, and some that there are not, with fields of nothing, of ones and of the largest numbers.
+/// Returns every command, event and chunk, and some unknown ones, with fields of zeros, of ones and of the largest numbers.
 fn frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for fill in [0, 1, 0xff] {
-        // Commands are of kind 1, events of kind 2; the record begins with which of them it is.
+        // Commands have kind 1, events kind 2. The record begins with the number of its variant.
         for (kind, number) in [1, 2, 3].into_iter().flat_map(|kind| (0..32).map(move |number| (kind, number))) {
             let mut frame = vec![fill; 80];
             frame[..16].copy_from_slice(&[80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kind, 0, 0, 0]);
@@ -481,8 +480,8 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// From the program and from another executor, on every lane, in every state of the session: the executor refuses it or goes on, ends when the
-/// lane does, and does not panic. A session beside it does not notice.
+/// From the program and from another executor, on every lane and in every state of the session: the executor refuses the frame or continues, ends when
+/// the lane does, and does not panic. Another session does not notice.
 #[test]
 fn every_frame_in_every_state_is_handled_without_a_panic() {
     let (mut honest, _) = Program::open(limits(), 0);
@@ -546,7 +545,7 @@ fn a_second_command_lane_and_lanes_of_others_are_turned_away() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Whatever is written on a lane, in whichever state: the executor ends in order, and does not panic.
+    /// For any bytes on any lane in any state: the executor ends in order, and does not panic.
     #[test]
     fn garbage_never_harms_the_executor(
         state in 0..3, lane in 0..3, bytes in prop::collection::vec(any::<u8>(), 1..4096), cut in any::<bool>(),
@@ -565,7 +564,7 @@ proptest! {
         };
         let mut bytes = bytes;
         if cut && bytes.len() >= 16 {
-            // A right header before it, so that the record is read.
+            // A valid header precedes the bytes, so that the record is read.
             bytes.resize(80, 0);
             bytes[..16].copy_from_slice(&[80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
         }
@@ -586,7 +585,7 @@ fn queues_that_share_a_stream_all_hear_of_its_failure() {
     program.devices()[0].fail(Error::new(ErrorCode::Execution, "a region has crashed"));
     let mut told = BTreeSet::new();
     while told.len() < 3 {
-        // One that waits for bytes which never come hears of it in no other way.
+        // This event is the only notice for a waiter whose bytes never arrive.
         let (event, _) = program.event().expect("the executor has closed the lane");
         if let Event::Failed { queue, .. } = event {
             told.insert(queue);

@@ -1,4 +1,4 @@
-//! Events, to a program that is slow to read them.
+//! Tests events to a program that reads slowly.
 
 use super::*;
 use accord_fabric::frame::FrameReader;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// More than a lane holds.
+/// More bytes than a lane holds.
 const MANY: usize = 1 << 20;
 
 fn to_program(lane: SharedLane) -> Arc<Events> {
@@ -19,8 +19,8 @@ fn to_program(lane: SharedLane) -> Arc<Events> {
     Events::new("h1".to_owned(), link)
 }
 
-/// A program that does not read blocks the writing thread; other threads leave their events and go on, as long as there
-/// is room.
+/// A program that does not read blocks the writing thread. Other threads queue their events and continue, while there is
+/// space.
 #[test]
 fn events_are_left_to_the_writing_thread() {
     let (near, far) = inproc_pair();
@@ -29,7 +29,7 @@ fn events_are_left_to_the_writing_thread() {
         let events = events.clone();
         std::thread::spawn(move || events.output(1, &[0; MANY]))
     };
-    // It fills the lane.
+    // The thread fills the lane.
     std::thread::sleep(Duration::from_millis(200));
     let (told, done) = channel();
     let sent = Arc::<AtomicUsize>::default();
@@ -49,11 +49,11 @@ fn events_are_left_to_the_writing_thread() {
         })
     };
     done.recv_timeout(Duration::from_secs(20)).expect("it waits for the one that writes");
-    // There is a bound.
+    // The queue is bounded.
     assert_eq!(done.recv_timeout(Duration::from_millis(300)), Err(RecvTimeoutError::Timeout));
     assert!(sent.load(Ordering::Relaxed) <= WAITING_MAX / 1024 + 1);
 
-    // Once the program reads, everything comes, each thread's in its order.
+    // Once the program reads, all events arrive, each thread's in order.
     let mut reader = FrameReader::default();
     let (mut output, mut next) = (0, 0);
     while next <= 2 * WAITING_MAX as u64 / 1024 || output < MANY {
@@ -72,7 +72,7 @@ fn events_are_left_to_the_writing_thread() {
     other.join().unwrap();
 }
 
-/// A thread that waits for room returns when the lane ends.
+/// A thread that waits for space returns when the lane ends.
 #[test]
 fn a_lane_that_ends_blocks_no_thread() {
     let (near, far) = inproc_pair();

@@ -1,4 +1,4 @@
-//! What the core wants done, and what it wants said.
+//! Requests and effects of the core.
 
 use crate::window::Step;
 use accord_device::FunctionHandle;
@@ -11,70 +11,70 @@ use accord_types::{
     StreamId, TransferId,
 };
 
-/// Queries of the core while it decides. An answer neither waits nor changes anything.
+/// Queries of the core while it decides. An implementation neither blocks nor changes any state.
 pub trait Facts {
-    /// Whether a stream has got to a position.
+    /// Whether a stream has reached a position.
     fn reached(&self, device: u32, stream: StreamId, seq: Seq) -> bool;
 
-    /// Copies in whose bytes have not all come.
+    /// Returns the number of copies in whose bytes have not all arrived.
     fn incoming(&self) -> usize;
 }
 
-/// Work to do for a command, now. Requests that name an answer wait for it: the driver gives the core their outcome.
+/// Work to do for a command, now. For a request that names an answer, the driver then passes the outcome to the core.
 #[derive(Debug)]
 pub enum Request<'a> {
-    /// Nothing more.
+    /// No more work.
     Done,
-    /// Keeps the program; replies with the clock.
+    /// Keeps the program, and replies with the clock.
     Start { ticket: u64, program: Box<ProgramSpec> },
     /// Starts a device. Answer: [`super::ExecutorCore::opened`].
     Open { device: u32, ticket: u64, place: Option<AddressRange> },
-    /// Ends a device, if it is there, and replies.
+    /// Ends a device, if it exists, and replies.
     Close { device: u32, ticket: u64 },
-    /// Puts memory behind a range. Answer: [`super::ExecutorCore::mapped`].
+    /// Maps memory at a range. Answer: [`super::ExecutorCore::mapped`].
     Map { device: u32, ticket: u64, start: DevicePtr, len: u64 },
     /// Keeps GPU code.
     Image(Image),
-    /// Looks a function up. Answer: [`super::ExecutorCore::named`].
+    /// Resolves a function. Answer: [`super::ExecutorCore::named`].
     Function { device: u32, function: u32, spec: Box<FunctionSpec> },
-    /// Looks a variable up. Answer: [`super::ExecutorCore::found`].
+    /// Resolves a variable. Answer: [`super::ExecutorCore::found`].
     Global { device: u32, ticket: u64, spec: Box<GlobalSpec> },
-    /// Makes the stream of a queue. Answer: [`super::ExecutorCore::stream_made`]; then the core is given the command again.
+    /// Creates the stream of a queue. Answer: [`super::ExecutorCore::stream_made`]. The core then needs the command again.
     MakeStream { device: u32, queue: QueueId },
-    /// Puts an operation into a stream. Answer: [`super::ExecutorCore::put`]. Until then the command may be given again.
+    /// Enqueues an operation in a stream. Answer: [`super::ExecutorCore::put`]. Until then the core accepts the command again.
     Put { device: u32, stream: StreamId, operation: Operation<'a> },
-    /// A copy in comes to nothing: its bytes, which come unasked, are thrown away.
+    /// Discards the eager bytes of a copy in that has failed.
     Discard { transfer: TransferId, len: u64 },
-    /// A push comes to nothing: the other side is told.
+    /// Abandons a push that has failed, and notifies the target.
     Abandon { push: Push<'a> },
     /// Replies once all positions are reached, see [`super::ExecutorCore::places`].
     Wait { ticket: u64 },
-    /// Replies whether they are.
+    /// Replies whether all positions are reached.
     Test { ticket: u64 },
     /// Replies with the bytes that can still be mapped, at most `left`.
     Memory { device: u32, ticket: u64, left: u64 },
     /// Replies with the clock.
     Clock { ticket: u64 },
-    /// Replies with what was counted.
+    /// Replies with the link's counters.
     Stats { ticket: u64 },
-    /// Takes a pushed transfer, if there is a place for it.
+    /// Expects a pushed transfer, or refuses it if `place` is an error.
     Expect { transfer: TransferId, from: PeerId, len: u64, place: Result<CopyTarget> },
 }
 
-/// An operation of a stream. Its ranges are the device's.
+/// An operation of a stream. Its ranges belong to the device.
 #[derive(Debug)]
 pub enum Operation<'a> {
-    /// Gives memory back.
+    /// Frees memory.
     Unmap { start: DevicePtr, len: u64 },
     /// Writes bytes.
     Store { dst: DevicePtr, bytes: &'a [u8] },
-    /// Takes a transfer from the program.
+    /// Receives a transfer from the program.
     CopyIn { dst: DevicePtr, len: u64, transfer: TransferId, eager: bool },
     /// Sends bytes to the program: in an event, or on a bulk lane.
     CopyOut { src: DevicePtr, len: u64, transfer: TransferId, in_event: bool },
     /// Copies within the device.
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
-    /// Runs a region.
+    /// Launches a region.
     Launch { function: FunctionHandle, dims: LaunchDims, control: FloatControl, block: ArgBlock<'a> },
     /// Waits for another stream.
     WaitStream { other: StreamId, seq: Seq },
@@ -87,13 +87,13 @@ pub enum Operation<'a> {
 /// A transfer to another device of the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Push<'a> {
-    /// Its number.
+    /// The transfer's number.
     pub transfer: TransferId,
     /// The receiver.
     pub to: PeerId,
     /// Bytes.
     pub len: u64,
-    /// Directions to it; `None` for the program.
+    /// Directions to the target executor; `None` for the program.
     pub to_executor: Option<Directions<'a>>,
 }
 
@@ -102,9 +102,9 @@ pub struct Push<'a> {
 pub struct CopyTarget {
     /// The device.
     pub device: u32,
-    /// First byte.
+    /// The first byte.
     pub dst: DevicePtr,
-    /// The position that precedes it there.
+    /// The position of the target that precedes the copy.
     pub after: Option<(StreamId, Seq)>,
 }
 
@@ -122,16 +122,16 @@ pub struct StreamPosition {
 /// A message to the program, now or after an event.
 #[derive(Debug)]
 pub enum Effect {
-    /// Answers a command.
+    /// Replies to a command.
     Reply { ticket: u64, value: u64, extra: u64 },
-    /// Says that it could not be done.
+    /// Reports that a command failed.
     ReplyFailed { ticket: u64, error: Error },
-    /// Says that a queue, or more with [`super::ALL`], has failed.
+    /// Reports that a queue, or all of them with [`super::ALL`], has failed.
     Failed { device: u32, queue: u32, error: Error },
-    /// Commands were read.
+    /// Returns credit for read commands.
     Credit { bytes: u64 },
-    /// Credit for a stream, when it has got to a position; at once without one.
+    /// Returns credit for a stream once it has reached a position, or at once without one.
     GiveBack { device: u32, after: Option<(StreamId, Seq)>, step: Step },
-    /// A queue has a stream now: the stream's driver reports when it fails.
+    /// Reports that a queue has a stream now, whose failure the driver must report.
     Watch { device: u32, queue: QueueId, stream: StreamId },
 }

@@ -1,4 +1,4 @@
-//! One device of the session: its queues, and what of it the program has named.
+//! One device of the session: its queues, and the functions and variables that the program has named.
 
 use super::request::Effect;
 use crate::limits::{Limits, MappedRanges};
@@ -9,33 +9,33 @@ use accord_types::{DevicePtr, Error, ErrorCode, QueueId, Result, Seq, StreamId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Functions that a program may name on a device.
+/// Most functions that a program may name on a device.
 const FUNCTIONS_MAX: usize = 1 << 20;
-/// Bytes of what it says of them, which the device keeps.
+/// Most bytes of their specifications, which the device keeps.
 const FUNCTIONS_BYTES_MAX: usize = 256 << 20;
-/// Variables that a program may ask for on a device.
+/// Most variables that a program may request on a device.
 const GLOBALS_MAX: usize = 1 << 20;
-/// Highest number of a queue of the program's own.
+/// Highest number of a program's queue.
 const PROGRAM_QUEUE_MAX: u32 = i32::MAX.unsigned_abs();
 
 /// A started device.
 pub(super) struct Slot {
     pub(super) ordinal: u32,
-    /// The range whose contents the program hands out.
+    /// The range from which the program allocates.
     pub(super) addresses: (DevicePtr, u64),
     queues: QueueTable,
-    /// What of its operations is not done.
+    /// The unfinished operations of streams.
     windows: HashMap<StreamId, Window, ByNumber>,
     /// The ranges that the program has mapped.
     pub(super) memory: MappedRanges,
     functions: HashMap<u32, Result<FunctionHandle>, ByNumber>,
-    /// Bytes of what was said of them.
+    /// Bytes of the functions' specifications.
     functions_bytes: usize,
-    /// Variables of the program, outside of the device's own range.
+    /// Variables of the program outside of the device's range.
     globals: BTreeMap<u64, u64>,
 }
 
-/// A queue, or what it lacks.
+/// A queue, or what is missing for it.
 pub(super) enum Found {
     Queue(Arc<Queue>),
     /// A stream.
@@ -56,10 +56,10 @@ impl Slot {
         }
     }
 
-    /// A queue of the program.
+    /// Returns a queue of the program, or what is missing for it.
     ///
     /// # Errors
-    /// Returns an error if the program has too many, or names none of its own.
+    /// Returns an error if the program has too many queues, or may not use this number.
     pub(super) fn queue(&mut self, queue: QueueId, effects: &mut Vec<Effect>) -> Result<Found> {
         if queue.0 > PROGRAM_QUEUE_MAX && queue != QueueId::SYNC {
             return Err(invalid(format!("{} is no queue of a program", queue.0)));
@@ -67,7 +67,7 @@ impl Slot {
         Ok(Found::Queue(match self.queues.carrier(queue)? {
             Carrier::Known(known) => known,
             Carrier::New => return Ok(Found::Nothing),
-            // Every queue that shares the stream gets its failure.
+            // Every queue that shares the stream reports its failure.
             Carrier::Shared(stream) => {
                 effects.push(Effect::Watch { device: self.ordinal, queue, stream });
                 self.queues.add(queue, stream)
@@ -76,21 +76,21 @@ impl Slot {
         }))
     }
 
-    /// A queue has its stream.
+    /// Records the stream of a queue.
     pub(super) fn stream_made(&mut self, queue: QueueId, stream: StreamId) {
         self.queues.add(queue, stream);
     }
 
-    /// A queue has none, and takes nothing.
+    /// Records that a queue could not get a stream, and fails it.
     pub(super) fn no_stream(&mut self, queue: QueueId, error: Error, effects: &mut Vec<Effect>) -> Arc<Queue> {
         effects.push(Effect::Failed { device: self.ordinal, queue: queue.0, error: error.clone() });
         self.queues.add_failed(queue, error)
     }
 
-    /// An operation of a queue was put in, or could not be; what goes wrong is told to the program and fails the queue.
+    /// Records that an operation of a queue was enqueued, or why it was not. A failure is reported to the program and fails the queue.
     ///
     /// # Errors
-    /// Returns an error if the program goes on without credit. `cost` is the operation's.
+    /// Returns an error if the program exceeds its credit. `cost` is the operation's.
     pub(super) fn settle(
         &mut self,
         id: QueueId,
@@ -110,7 +110,7 @@ impl Slot {
             }
         }
         if let Some(step) = self.windows.entry(queue.stream()).or_default().charge(id, cost)? {
-            // A stream that has failed is done with all of it.
+            // A stream that has failed is done with all operations.
             let after = queue.check().is_ok().then(|| (queue.stream(), queue.last()));
             effects.push(Effect::GiveBack { device: self.ordinal, after, step });
         }
@@ -125,10 +125,10 @@ impl Slot {
         self.queues.position(queue, seq)
     }
 
-    /// Whether one more function may be named, by so many bytes. Each has a number of its own: the device keeps all that it is asked for.
+    /// Checks that one more function of so many bytes may be named. Each has a number of its own, because the device keeps every function that it resolves.
     ///
     /// # Errors
-    /// Returns an error if it was named before, or there are too many.
+    /// Returns an error if the number was used before, or there are too many functions.
     pub(super) fn check_function(&mut self, function: u32, bytes: usize) -> Result<()> {
         if self.functions.contains_key(&function) {
             return Err(invalid(format!("function {function} was named before")));
@@ -143,15 +143,15 @@ impl Slot {
         Ok(())
     }
 
-    /// Keeps what a function of the program stands for.
+    /// Keeps the handle of a function.
     pub(super) fn name_function(&mut self, function: u32, handle: Result<FunctionHandle>) {
         self.functions.insert(function, handle);
     }
 
-    /// A function that was named before.
+    /// Returns the handle of a function that was named before.
     ///
     /// # Errors
-    /// Returns an error if it was not, or could not be found.
+    /// Returns an error if the function was not named, or could not be resolved.
     pub(super) fn function(&self, function: u32) -> Result<FunctionHandle> {
         match self.functions.get(&function) {
             Some(handle) => handle.clone(),
@@ -159,10 +159,10 @@ impl Slot {
         }
     }
 
-    /// Whether one more variable may be asked for.
+    /// Checks that one more variable may be requested.
     ///
     /// # Errors
-    /// Returns an error if there are too many.
+    /// Returns an error if there are too many variables.
     pub(super) fn check_globals(&self) -> Result<()> {
         if self.globals.len() >= GLOBALS_MAX {
             return Err(invalid(format!("a program asked for more than {GLOBALS_MAX} variables")));
@@ -175,10 +175,10 @@ impl Slot {
         self.globals.insert(address.0, len);
     }
 
-    /// Whether a range of addresses is one that the program may name.
+    /// Checks that the program may use a range of addresses.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if it is not.
+    /// Returns `acc_error_invalid_argument` if it may not.
     pub(super) fn check(&self, start: u64, len: u64) -> Result<DevicePtr> {
         let (base, size) = self.addresses;
         let inside = |from: u64, size: u64| {

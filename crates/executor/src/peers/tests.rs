@@ -45,7 +45,7 @@ fn peers(key: &Key) -> Arc<Peers> {
     peers
 }
 
-/// Lanes that come to an agent on this machine, in the order in which they do.
+/// Returns the lanes that arrive at an agent on this machine, in order.
 fn agent(listener: Listener, key: &Key) -> mpsc::Receiver<SharedLane> {
     let (accepted, lanes) = mpsc::channel();
     let key = key.clone();
@@ -60,7 +60,7 @@ fn agent(listener: Listener, key: &Key) -> mpsc::Receiver<SharedLane> {
     lanes
 }
 
-/// An address of this machine behind which no agent has proven to be here may lead elsewhere.
+/// An address of this machine may lead elsewhere if no agent has proven to be local.
 #[test]
 fn executors_of_one_machine_share_memory_and_others_use_tls() {
     let key = Key::random().unwrap();
@@ -79,7 +79,7 @@ fn executors_of_one_machine_share_memory_and_others_use_tls() {
     }
 }
 
-/// The first lane tells that a target is elsewhere: no thread waits until it says where it wants the bytes.
+/// The first lane shows that the target is on another host: no thread waits for its handle.
 #[test]
 fn a_target_on_another_host_is_not_reached() {
     let key = Key::random().unwrap();
@@ -101,7 +101,7 @@ fn a_target_on_another_host_is_not_reached() {
     assert!(!same_host.may_reach(&pushing, 8));
 }
 
-/// A target forgets with the lane what it was to get on it. A push for it that comes later would wait on a new one for ever.
+/// With its lane a target forgets the transfers that it expected. A later push on a new lane would wait for ever.
 #[test]
 fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
     let key = Key::random().unwrap();
@@ -122,11 +122,11 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
             let _ = ended.send(push(2).and_then(|mut second| second.drain(&[0; 8])));
         });
         let outcome = outcome.recv_timeout(SOON);
-        // The test does not wait for the waiter.
+        // The test does not depend on the waiter.
         peers.exchange.push_lost(to, &Error::new(ErrorCode::DeviceShutdown, "the test is over"));
         assert_eq!(outcome.expect("it waits").unwrap_err().code(), ErrorCode::DeviceUnavailable);
     });
-    // What the program asks for when it has heard of the loss names the next lane.
+    // After the loss the program names the next lane.
     let next = peers.link(to.on_lane(1), Directions::read(words.as_bytes()).unwrap()).unwrap();
     let _open = lanes.recv_timeout(SOON).expect("a new lane");
     next.push(&peers.exchange, TransferId(3), 8).unwrap();
@@ -137,7 +137,7 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
     );
 }
 
-/// No thread for it, say.
+/// For example if it has no thread.
 #[test]
 fn a_lane_without_a_thread_is_lost() {
     let peers = peers(&Key::random().unwrap());
@@ -153,7 +153,7 @@ fn a_lane_without_a_thread_is_lost() {
     assert!(matches!(peers.lock().arrive(from, LinkTo(peers.new_link(from))), Some(None)), "the link too");
 }
 
-/// A program that names one lane after the other, to an agent that takes connections and says nothing: each has a thread that waits for that.
+/// A program that names lane after lane, to an agent that accepts connections and never answers: each has a thread that waits.
 #[test]
 fn a_program_that_names_lane_after_lane_has_no_threads_without_end() {
     const MOST: u32 = 4;
@@ -169,7 +169,7 @@ fn a_program_that_names_lane_after_lane_has_no_threads_without_end() {
     let error = link(MOST).err().expect("one more thread");
     assert!(error.cause().contains("more than 4 connections"), "{error}");
     assert!(link(MOST - 1).is_ok(), "the last one goes on");
-    // They end with their connections, and others may follow.
+    // The threads end with their connections, and others may follow.
     let taken: Vec<_> = (0..MOST).map(|_| listener.accept().unwrap()).collect();
     drop((taken, listener));
     let begun = std::time::Instant::now();

@@ -22,7 +22,7 @@ pub(crate) const SESSION: SessionId = SessionId(7);
 pub(crate) const SYNC: u32 = QueueId::SYNC.0;
 /// The device whose start panics.
 pub(crate) const PANICS: u32 = 13;
-/// More than anything here takes.
+/// Longer than any step of these tests takes.
 const SOON: Duration = Duration::from_secs(20);
 
 /// An executor and its program's command lane.
@@ -35,7 +35,7 @@ pub(crate) struct Program {
     tickets: u64,
 }
 
-/// The agent's end of the way to the executor.
+/// The agent's end of the channel to the executor.
 enum Control {
     OtherProcess(Handover),
     Here(Arc<HandedLanes>),
@@ -67,7 +67,7 @@ impl DeviceFactory for Factory {
 }
 
 impl Program {
-    /// An executor under these limits, with a command lane and no more.
+    /// Starts an executor with these limits, and opens its command lane only.
     pub(crate) fn new(limits: Limits) -> Self {
         Self::with_regions(limits, Vec::new())
     }
@@ -79,7 +79,7 @@ impl Program {
         })
     }
 
-    /// As [`Program::new`], with an executor that belongs to the agent's process.
+    /// Starts an executor as [`Program::new`], in the agent's process.
     pub(crate) fn here(limits: Limits) -> Self {
         let lanes = Arc::<HandedLanes>::default();
         let control = Control::Here(lanes.clone());
@@ -112,7 +112,7 @@ impl Program {
         Self { lane, reader: FrameReader::default(), control, executor: Some(executor), made, tickets: 0 }
     }
 
-    /// Started, with this device open. Returns the first address of its range too.
+    /// Starts a program and opens this device. Also returns the first address of the device's range.
     pub(crate) fn open(limits: Limits, device: u32) -> (Self, u64) {
         let mut program = Self::new(limits);
         program.start().unwrap();
@@ -145,7 +145,7 @@ impl Program {
         self.send_all(std::iter::once(*command), payload);
     }
 
-    /// Commands with one payload, at once.
+    /// Sends commands with one payload in one write.
     pub(crate) fn send_all(&self, commands: impl Iterator<Item = Command>, payload: &[u8]) {
         let mut bytes = Vec::new();
         for command in commands {
@@ -159,7 +159,7 @@ impl Program {
         self.ask_with(command, &[])
     }
 
-    /// The answer to a command; news of queues that come before it are dropped.
+    /// Returns the reply to a command. Drops earlier events of queues.
     pub(crate) fn ask_with(&mut self, command: impl FnOnce(u64) -> Command, payload: &[u8]) -> Result<u64> {
         self.tickets += 1;
         let wanted = self.tickets;
@@ -194,7 +194,7 @@ impl Program {
         }
     }
 
-    /// What a queue, or with `u32::MAX` all of them, fails with.
+    /// Returns the error of a queue, or of all queues with `u32::MAX`.
     pub(crate) fn failure(&mut self, queue: u32) -> Error {
         loop {
             let (event, text) = self.event().expect("the executor has closed the lane and not said why");
@@ -213,7 +213,7 @@ impl Program {
         self.ask_with(|ticket| Command::Wait { ticket }, &payload)
     }
 
-    /// Names the region at an offset.
+    /// Names the region at this offset.
     pub(crate) fn function(&self, device: u32, function: u32, offset: u64) {
         let spec = FunctionSpec {
             object: ObjectSpec { path: "/bin/app".to_owned(), build_id: "1".to_owned(), executable: true },
@@ -231,7 +231,7 @@ impl Program {
         self.control.end();
     }
 
-    /// The session is over within the time, and the lane with it.
+    /// Checks that the session and the lane end within the time limit.
     pub(crate) fn assert_ended(mut self) {
         while self.event().is_some() {}
         self.control.end();
