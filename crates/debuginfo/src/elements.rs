@@ -1,24 +1,24 @@
-//! What the elements of a Fortran array are by its declaration, given the address of its descriptor.
+//! The type of a Fortran array's elements, given the address of its descriptor.
 
 use crate::entry::{Entry, name, plain_size, type_of};
 use crate::location::{Found, Frame, Scope};
 use crate::{Memory, ObjectInfo, types};
 use gimli::UnitOffset;
 
-/// Structures inside of structures, and pointers behind pointers.
+/// Deepest nesting of structures and pointers that is followed.
 const DEPTH_MAX: usize = 4;
 
 /// The declared elements of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elements {
-    /// Bytes of one.
+    /// Bytes of one element.
     pub bytes: u64,
-    /// Whether it may be of a type that extends the declared one, and larger.
+    /// Whether an element may have a type that extends the declared one, and so be larger.
     pub polymorphic: bool,
 }
 
 impl ObjectInfo {
-    /// The elements of the array whose descriptor, at an address of the process, is a static variable or part of one.
+    /// Returns the elements of the array whose descriptor, at an address of the process, is a static variable or part of one.
     pub fn global_elements(&self, base: u64, descriptor: u64, memory: &dyn Memory) -> Option<Elements> {
         self.global_at(base, descriptor, memory, |unit, entry, start| {
             let scope = Scope::of_unit(unit, base, memory);
@@ -26,7 +26,7 @@ impl ObjectInfo {
         })
     }
 
-    /// The same where it is a local variable of `frame`, part of one, or where a parameter leads to it.
+    /// Returns the elements of an array whose descriptor is a local variable of `frame`, part of one, or reached from a parameter.
     pub fn local_elements(&self, base: u64, frame: &Frame, descriptor: u64, memory: &dyn Memory) -> Option<Elements> {
         let mut found = None;
         self.each_local(base, frame, memory, |scope, entry, _| {
@@ -53,7 +53,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks into what is at `address`, of type `at`.
+    /// Searches the value of type `at` at `address`.
     fn look(&self, at: UnitOffset, address: u64, depth: usize) -> Option<Elements> {
         let unit = self.scope.unit;
         let entry = unit.entry(at).ok()?;
@@ -68,7 +68,7 @@ impl Search<'_> {
                 let bytes = types::size(&self.scope, type_of(unit, &entry)?);
                 bytes.filter(|_| address == self.wanted).map(|bytes| Elements { bytes, polymorphic: false })
             }
-            // Of the elements of an array that has its bounds, the one that holds it.
+            // For an array with known bounds: the element that contains the descriptor.
             gimli::DW_TAG_array_type => {
                 let element = type_of(unit, &entry)?;
                 let (all, each) = (types::size(&self.scope, at)?, plain_size(unit, element)?);
@@ -97,7 +97,7 @@ impl Search<'_> {
         let class = name(unit, entry).is_some_and(|name| name.starts_with("__class_"));
         let mut tree = unit.entries_tree(Some(at)).ok()?;
         let mut children = tree.root().ok()?.children();
-        // Members stand in the order of their places: the last one that does not start behind it holds it.
+        // Members are in the order of their offsets: the last one that does not start after the descriptor contains it.
         let mut holder = None;
         while let Ok(Some(child)) = children.next() {
             let entry = child.entry();

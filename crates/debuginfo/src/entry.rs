@@ -1,4 +1,4 @@
-//! Short ways to what an entry of the debug information says.
+//! Shorthands for reading entries of the debug information.
 
 use gimli::{AttributeValue, DebuggingInformationEntry, EndianArcSlice, Reader, RunTimeEndian, UnitOffset, UnitRef};
 
@@ -8,12 +8,12 @@ pub(crate) type Dwarf = gimli::Dwarf<R>;
 pub(crate) type Entry = DebuggingInformationEntry<R>;
 pub(crate) type Unit<'a> = UnitRef<'a, R>;
 
-/// Entries that refer to others for a name or a type are followed so far.
+/// Most references that are followed to an entry with a name or a type.
 const HOPS_MAX: usize = 8;
-/// Types inside of types are followed so far.
+/// Most nested types that are followed.
 const TYPE_HOPS_MAX: usize = 16;
 
-/// An attribute of the entry, or of the one that it completes (a declaration, an abstract function or variable).
+/// Returns an attribute of the entry, or of the one that it completes (a declaration, an abstract function or variable).
 pub(crate) fn attribute(unit: Unit<'_>, entry: &Entry, name: gimli::DwAt) -> Option<AttributeValue<R>> {
     let mut next = None;
     for _ in 0..HOPS_MAX {
@@ -31,7 +31,7 @@ pub(crate) fn attribute(unit: Unit<'_>, entry: &Entry, name: gimli::DwAt) -> Opt
     None
 }
 
-/// A reference's target, if it lies in the same unit.
+/// Returns a reference's target, if it is in the same unit.
 pub(crate) fn in_unit(unit: Unit<'_>, value: AttributeValue<R>) -> Option<UnitOffset> {
     match value {
         AttributeValue::UnitRef(offset) => Some(offset),
@@ -52,7 +52,7 @@ pub(crate) fn number(unit: Unit<'_>, entry: &Entry, name: gimli::DwAt) -> Option
     attribute(unit, entry, name)?.udata_value()
 }
 
-/// Returns the place of its declaration.
+/// Returns the file and line of an entry's declaration.
 pub(crate) fn declared(unit: Unit<'_>, entry: &Entry) -> (Option<String>, Option<u32>) {
     let line = number(unit, entry, gimli::DW_AT_decl_line).and_then(|line| u32::try_from(line).ok());
     let file = attribute(unit, entry, gimli::DW_AT_decl_file).and_then(|value| match value {
@@ -62,7 +62,7 @@ pub(crate) fn declared(unit: Unit<'_>, entry: &Entry) -> (Option<String>, Option
     (file, line.filter(|line| *line > 0))
 }
 
-/// The name of a file in the unit's line table, with its folder where that is known.
+/// Returns the name of a file in the unit's line table, with its folder if known.
 pub(crate) fn file_name(unit: Unit<'_>, index: u64) -> Option<String> {
     let header = unit.line_program.as_ref()?.header();
     let file = header.file(index)?;
@@ -108,7 +108,7 @@ pub(crate) fn type_of(unit: Unit<'_>, entry: &Entry) -> Option<UnitOffset> {
     None
 }
 
-/// The type's size where it says one.
+/// Returns the type's size, if the entry states it.
 pub(crate) fn plain_size(unit: Unit<'_>, at: UnitOffset) -> Option<u64> {
     number(unit, &unit.entry(at).ok()?, gimli::DW_AT_byte_size)
 }

@@ -11,15 +11,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Largest sum of a file's debug sections that is read. More has no names.
+/// Most bytes of a file's debug sections that are read. A larger file has no names.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// The debug information and symbols of one file of the program.
 ///
-/// Offsets are relative to where the file is loaded: an address less the object's load address.
+/// Offsets are relative to the file's load address.
 pub struct ObjectInfo {
     pub(crate) dwarf: Option<Arc<Dwarf>>,
-    /// Finds units, lines and functions; not for several threads at a time.
+    /// Finds units, lines and functions. Only one thread at a time may use it.
     pub(crate) context: Mutex<Option<Context<R>>>,
     symbols: OnceLock<Symbols>,
     path: PathBuf,
@@ -27,7 +27,7 @@ pub struct ObjectInfo {
 }
 
 impl ObjectInfo {
-    /// Reads a file's debug sections, where it has any. None if it is no ELF file.
+    /// Reads a file's debug sections, if it has any. Returns `None` if it is no ELF file.
     pub fn open(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
@@ -42,12 +42,12 @@ impl ObjectInfo {
         self.dwarf.is_some()
     }
 
-    /// The static variable that holds an offset, by the symbol table: where it begins and ends.
+    /// Returns the range of the static variable that contains an offset, by the symbol table.
     pub fn static_at(&self, offset: u64) -> Option<Range<u64>> {
         self.symbols().variable(offset).map(|symbol| symbol.span.clone())
     }
 
-    /// The symbols, read at the first question about them.
+    /// Returns the symbols, which the first call reads.
     pub(crate) fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| {
             let read = || {
@@ -63,7 +63,7 @@ impl ObjectInfo {
     }
 }
 
-/// The debug sections, if there are any and not too many.
+/// Reads the debug sections. Returns `None` if there are none or they are too large.
 fn sections<'a>(file: &impl Object<'a>) -> Option<Dwarf> {
     let debug = file.section_by_name(".debug_info")?;
     let bytes: u64 =

@@ -3,11 +3,11 @@
 use gimli::{DebugInfoOffset, UnitOffset};
 use std::ops::Range;
 
-/// Static variables of a file, found once.
+/// The static variables of a file.
 #[derive(Default)]
 pub(crate) struct Globals(pub(crate) Vec<Global>);
 
-/// One of them.
+/// One static variable.
 pub(crate) struct Global {
     pub(crate) span: Range<u64>,
     pub(crate) unit: DebugInfoOffset,

@@ -1,10 +1,10 @@
-//! What the debug information and the symbols of a program's files say of addresses: the line and function of
-//! code, the variable at a data address, the pointer that leads to a block of memory.
+//! Looks addresses up in the debug information and the symbols of a program's files: the line and function of code, the
+//! variable at a data address, the pointer that leads to a block of memory.
 //!
-//! An [`ObjectInfo`] is one file, read when it is opened, which is meant to happen when something is to be said. Offsets are
-//! relative to the file's load address. Values of variables are read through [`Memory`], whose reader must bear any
-//! address: what is read here may be garbage, and is only ever compared. Work and memory are bounded
-//! by the constants of this crate; beyond them there is no answer.
+//! An [`ObjectInfo`] is one file, read when it is opened, which should happen only for a message. Offsets are relative to
+//! the file's load address. Values of variables are read through [`Memory`], which must tolerate any address: values read
+//! may be garbage, and are only ever compared. The constants of this crate bound work and memory; beyond them a search
+//! returns no result.
 
 #![forbid(unsafe_code)]
 

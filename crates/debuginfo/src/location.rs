@@ -1,25 +1,25 @@
-//! Where a variable is: location expressions, evaluated with what is known of a frame.
+//! Evaluates location expressions of variables, for a known frame.
 
 use crate::Memory;
 use crate::entry::{Entry, R, Unit, plain_size, type_of};
 use gimli::{AttributeValue, EvaluationResult, Expression, Location, Value};
 
-/// Operations of one expression that are carried out.
+/// Most operations of one expression that are executed.
 const OPERATIONS_MAX: u32 = 1000;
 
 /// A call in progress, as an unwinder sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    /// Address of the instruction: for a caller its return address less one.
+    /// Address of the instruction; for a caller its return address less one.
     pub code: u64,
     /// The canonical frame address: the value that the stack pointer had before the call of this function.
     pub cfa: Option<u64>,
-    /// Registers by their DWARF numbers; those that calls may change are None.
+    /// Registers by their DWARF numbers. Those that calls may change are `None`.
     pub registers: [Option<u64>; Self::REGISTERS],
 }
 
 impl Frame {
-    /// The number of registers that a frame can tell.
+    /// The number of registers that a frame may hold.
     pub const REGISTERS: usize = 32;
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Scope<'a> {
     /// The file's load address.
     pub(crate) base: u64,
     pub(crate) memory: &'a dyn Memory,
-    /// Locals need one; what is static doesn't.
+    /// The frame, which locals need and static variables don't.
     pub(crate) frame: Option<&'a Frame>,
     pub(crate) frame_base: Option<u64>,
 }
@@ -38,9 +38,9 @@ pub(crate) struct Scope<'a> {
 /// The location or the value of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
-    /// At an address of the process.
+    /// The address of the value.
     At(u64),
-    /// In a register, or computed.
+    /// The value, from a register or computed.
     Value(u64),
 }
 
@@ -61,7 +61,7 @@ impl<'a> Scope<'a> {
         Self { frame_base, ..scope }
     }
 
-    /// Evaluates a location attribute: an expression, or a list of them by code address.
+    /// Evaluates a location attribute: an expression, or a list of expressions by code address.
     pub(crate) fn locate(&self, value: AttributeValue<R>) -> Option<Found> {
         if let AttributeValue::Exprloc(expression) = value {
             return self.evaluate(expression, None);
@@ -76,7 +76,7 @@ impl<'a> Scope<'a> {
         None
     }
 
-    /// Evaluates an expression; `object` is the address of the object that it is about.
+    /// Evaluates an expression. `object` is the address of the object that contains the value.
     pub(crate) fn evaluate(&self, expression: Expression<R>, object: Option<u64>) -> Option<Found> {
         let mut evaluation = expression.evaluation(self.unit.encoding());
         evaluation.set_max_iterations(OPERATIONS_MAX);
@@ -109,7 +109,7 @@ impl<'a> Scope<'a> {
                     evaluation.resume_with_indexed_address(address.wrapping_add(base))
                 }
                 EvaluationResult::RequiresBaseType(_) => evaluation.resume_with_base_type(gimli::ValueType::Generic),
-                // Values at entry and thread-local storage are not known here.
+                // Values at entry and thread-local storage are not supported.
                 _ => return None,
             }
             .ok()?;

@@ -1,11 +1,11 @@
-//! Reading memory at addresses that may mean nothing.
+//! Reads memory at arbitrary addresses.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Memory that can be read at any address, or not.
+/// Memory that may be unreadable at any address.
 pub trait Memory {
-    /// Fills `bytes` from `address`; false if any of it can't be read.
+    /// Fills `bytes` from `address`. Returns `false` if any byte can't be read.
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
 
     /// A word of 8 bytes.
@@ -15,11 +15,11 @@ pub trait Memory {
     }
 }
 
-/// This process's own memory, by way of the kernel: an address that is not mapped is an error and not a signal.
+/// This process's own memory, read through the kernel, so that an unmapped address is an error and no signal.
 pub struct ProcessMemory(Option<File>);
 
 impl ProcessMemory {
-    /// Opens it. Without `/proc` nothing can be read.
+    /// Opens the memory. Without `/proc` all reads fail.
     pub fn open() -> Self {
         Self(File::open("/proc/thread-self/mem").ok())
     }
@@ -27,7 +27,7 @@ impl ProcessMemory {
 
 impl Memory for ProcessMemory {
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        // Addresses that are no file offsets are none of the program's either.
+        // An address beyond any file offset is no address of the program.
         i64::try_from(address).is_ok() && self.0.as_ref().is_some_and(|file| file.read_exact_at(bytes, address).is_ok())
     }
 }

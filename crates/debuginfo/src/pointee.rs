@@ -1,4 +1,4 @@
-//! Which pointer leads to a block of memory: a variable, or a member of one.
+//! Finds the pointer that leads to a block of memory: a variable, or a member of one.
 
 use crate::entry::{Entry, Unit, attribute, in_unit, name, type_of};
 use crate::location::{Found, Scope};
@@ -7,21 +7,21 @@ use gimli::UnitOffset;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Structures inside of structures, and pointers behind pointers.
+/// Deepest nesting of structures and pointers that is followed.
 const DEPTH_MAX: usize = 4;
-/// Elements of an array of pointers.
+/// Most elements of an array of pointers that are read.
 const ELEMENTS_MAX: i64 = 256;
-/// Values that are read for one question.
+/// Most values that one search reads.
 pub(crate) const READS_MAX: u32 = 200_000;
 
 /// The quality of a pointer's fit, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Fit {
-    /// It is the first address.
+    /// The pointer is the first address of the range.
     Start,
-    /// It points into what is looked for.
+    /// The pointer is inside the range.
     Inside,
-    /// It is the beginning of the allocated block in which that lies.
+    /// The pointer is the start of the allocated block that contains the range.
     Block,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks through a variable of type `at`. Gives the expression that leads to the range, as `s->rows[3]`.
+    /// Searches a variable of type `at`. Returns the expression that leads to the range, as `s->rows[3]`.
     pub(crate) fn variable(&self, variable: &str, at: UnitOffset, found: Found) -> Option<(String, Fit)> {
         self.look(variable, ".", at, found, 0)
     }
 
-    /// `dot` is what stands between the path and a member's name.
+    /// Searches a value. `dot` separates the path from a member's name.
     fn look(&self, path: &str, dot: &str, at: UnitOffset, found: Found, depth: usize) -> Option<(String, Fit)> {
         let unit = self.scope.unit;
         let entry = unit.entry(at).ok()?;
@@ -84,7 +84,7 @@ impl Search<'_> {
                 entry.attr_value(gimli::DW_AT_data_member_location).map_or(Some(0), |value| value.udata_value());
             let Some(offset) = offset else { continue };
             let name = name(unit, entry).filter(|name| !name.starts_with('_'));
-            // What a library's class calls its own part says nothing to people: `v` and not `v._M_impl._M_start`.
+            // The private members of a library's class are omitted: `v`, not `v._M_impl._M_start`.
             let (path, dot) = match name {
                 Some(name) => (format!("{path}{dot}{name}"), "."),
                 None => (path.to_owned(), dot),
@@ -100,7 +100,7 @@ impl Search<'_> {
     fn array(&self, path: &str, at: UnitOffset, entry: &Entry, address: u64, depth: usize) -> Option<(String, Fit)> {
         let unit = self.scope.unit;
         if let Some(gimli::AttributeValue::Exprloc(data)) = entry.attr_value(gimli::DW_AT_data_location) {
-            // A Fortran array behind its descriptor.
+            // The data of a Fortran array, found by its descriptor.
             let (Found::At(data) | Found::Value(data)) = self.scope.evaluate(data, Some(address))?;
             return self.fit(data).map(|fit| (path.to_owned(), fit));
         }
@@ -134,7 +134,7 @@ impl Search<'_> {
         }
     }
 
-    /// The block that `malloc` has given out at this address, going by the size that the C library keeps ahead of it.
+    /// Returns the block that `malloc` has allocated at this address, by the size that the C library stores before it.
     fn block(&self, pointer: u64) -> Option<Range<u64>> {
         const FLAGS: u64 = 7;
         const LARGEST: u64 = 1 << 47;

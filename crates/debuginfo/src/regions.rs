@@ -1,4 +1,4 @@
-//! Variables of a region that its caller's debug information does not place: GCC compiles a region as a function of its own.
+//! Variables of a region that its caller's debug information does not locate, because GCC compiles a region as a separate function.
 
 use crate::entry::type_of;
 use crate::location::Frame;
@@ -6,7 +6,7 @@ use crate::variables::{Variable, describe};
 use crate::{Memory, ObjectInfo, source_location};
 
 impl ObjectInfo {
-    /// Pointers among the variables that a region uses; `code` is an address of the process in it.
+    /// Returns the pointers among the variables that a region uses. `code` is an address of the process inside it.
     pub fn region_pointers(&self, base: u64, code: u64) -> Vec<Variable> {
         let code = code.wrapping_sub(base);
         let mut found = Vec::new();
@@ -31,7 +31,7 @@ impl ObjectInfo {
         found
     }
 
-    /// Names of the variables whose places in `frame` are known.
+    /// Returns the names of the variables whose locations in `frame` are known.
     pub fn located(&self, base: u64, frame: &Frame, memory: &dyn Memory) -> Vec<String> {
         let mut names = Vec::new();
         self.each_local(base, frame, memory, |scope, entry, _| {

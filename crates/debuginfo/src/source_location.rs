@@ -6,16 +6,16 @@ use addr2line::LookupResult;
 use gimli::{DW_TAG_subprogram, UnitOffset};
 use std::fmt;
 
-/// The origin of code. Fields are `None` where it is unknown.
+/// The origin of code. Unknown fields are `None`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceLocation {
-    /// The source file with its folder, as the compiler was given it.
+    /// The source file with its folder, as passed to the compiler.
     pub file: Option<String>,
     /// The line, from 1.
     pub line: Option<u32>,
-    /// The function that it belongs to: for a region the function around the construct, for inlined code the function that was inlined.
+    /// The function: for a region the one around the construct, for inlined code the inlined one.
     pub function: Option<String>,
-    /// First and last line of that function; for an address in a region, of the region.
+    /// First and last line of that function, or of the region for an address in one.
     pub function_lines: Option<(u32, u32)>,
 }
 
@@ -25,7 +25,7 @@ pub fn base_name(path: &str) -> &str {
 }
 
 impl fmt::Display for SourceLocation {
-    /// `laplace.c:52, main`, or as much of it as is known.
+    /// Formats the known parts of `laplace.c:52, main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.as_deref().map(base_name);
         match (file, self.line) {
@@ -42,8 +42,8 @@ impl fmt::Display for SourceLocation {
 }
 
 impl ObjectInfo {
-    /// Returns the origin of the instruction at `offset`. For a return address pass one less: what it returns to may be
-    /// the next line. `None` if neither debug information nor symbols cover it.
+    /// Returns the origin of the instruction at `offset`, or `None` if neither debug information nor symbols cover it. Pass a
+    /// return address less one, because the address itself may belong to the next line.
     pub fn place(&self, offset: u64) -> Option<SourceLocation> {
         let mut place = self.with_unit(offset, |unit| Some(place_in(unit, offset))).unwrap_or_default();
         if place.function.is_none() {
@@ -56,7 +56,7 @@ impl ObjectInfo {
         self.with_context(|context| {
             let unit = match context.find_dwarf_and_unit(offset) {
                 LookupResult::Output(unit) => unit,
-                // Split debug information is in files of its own, which are not looked for.
+                // Split debug information is in other files, which are not read.
                 LookupResult::Load { .. } => None,
             };
             look(unit?)
@@ -77,7 +77,7 @@ fn place_in(unit: Unit<'_>, offset: u64) -> SourceLocation {
     place
 }
 
-/// The name of the function that a region was taken out of.
+/// Returns the name of the function from which GCC outlined a region.
 fn of_region(name: &str) -> &str {
     name.split_once("._omp_fn.").map_or(name, |(function, _)| function)
 }
@@ -98,7 +98,7 @@ fn line_at(unit: Unit<'_>, offset: u64) -> Option<(u64, u32)> {
     None
 }
 
-/// The function whose code holds an instruction.
+/// Returns the function whose code contains an instruction.
 pub(crate) fn function_at(unit: Unit<'_>, offset: u64) -> Option<UnitOffset> {
     let mut entries = unit.entries();
     while let Ok(Some(entry)) = entries.next_dfs() {
@@ -109,7 +109,7 @@ pub(crate) fn function_at(unit: Unit<'_>, offset: u64) -> Option<UnitOffset> {
     None
 }
 
-/// The innermost function inlined into `function` whose code holds an instruction; else that function itself.
+/// Returns the innermost function inlined into `function` whose code contains an instruction, or else `function`.
 pub(crate) fn inlined_at(unit: Unit<'_>, function: UnitOffset, offset: u64) -> UnitOffset {
     let mut innermost = function;
     let Ok(mut entries) = unit.entries_at_offset(function) else { return function };
@@ -136,7 +136,7 @@ pub(crate) fn covers(unit: Unit<'_>, entry: &crate::entry::Entry, offset: u64) -
     false
 }
 
-/// First and last line of a function: where it is declared, and the last line of that file that its code has.
+/// Returns the first and last line of a function: its declaration, and the last line of that file in its code.
 fn lines_of(unit: Unit<'_>, function: &crate::entry::Entry) -> Option<(u32, u32)> {
     let Some(first) = declared(unit, function).1 else { return lines_of_region(unit, function) };
     let file = attribute(unit, function, gimli::DW_AT_decl_file).and_then(|value| match value {
@@ -155,7 +155,7 @@ fn lines_of(unit: Unit<'_>, function: &crate::entry::Entry) -> Option<(u32, u32)
     Some((first, last))
 }
 
-/// The same for a region, which is declared nowhere: the lines of its own code, without what is inlined into it.
+/// Returns the lines of a region, which has no declaration: those of its own code without inlined functions.
 fn lines_of_region(unit: Unit<'_>, region: &crate::entry::Entry) -> Option<(u32, u32)> {
     let mut found: Option<(u64, u32, u32)> = None;
     let mut rows = unit.line_program.clone()?.rows();

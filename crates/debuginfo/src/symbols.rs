@@ -19,7 +19,7 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    /// The full table, or where the file is stripped the dynamic one.
+    /// Reads the full table, or the dynamic one if the file is stripped.
     pub(crate) fn read<'a>(file: &impl Object<'a>) -> Self {
         let mut all = Self::default();
         for symbol in file.symbols().chain(file.dynamic_symbols()).take(SYMBOLS_MAX) {
@@ -50,6 +50,6 @@ impl Symbols {
 
 fn holding(list: &[Symbol], offset: u64) -> Option<&Symbol> {
     let after = list.partition_point(|symbol| symbol.span.start <= offset);
-    // Aliases share an address.
+    // Aliases have the same address.
     list[..after].iter().rev().take(8).find(|symbol| symbol.span.contains(&offset))
 }

@@ -1,10 +1,10 @@
-//! Types: how large a variable is, and what it points to.
+//! Types: the size of a variable, and the type that it points to.
 
 use crate::entry::{Unit, number, type_of};
 use crate::location::Scope;
 use gimli::UnitOffset;
 
-/// Dimensions of one array.
+/// Most dimensions of one array.
 const DIMENSIONS_MAX: usize = 16;
 
 /// Bytes of a variable of this type. The bounds of an array may depend on other variables.
@@ -25,7 +25,7 @@ pub(crate) fn size(scope: &Scope<'_>, at: UnitOffset) -> Option<u64> {
     Some(bytes)
 }
 
-/// Lower and upper bounds of an array's dimensions.
+/// Returns lower and upper bounds of an array's dimensions.
 pub(crate) fn dimensions(scope: &Scope<'_>, at: UnitOffset) -> Option<Vec<(i64, i64)>> {
     let unit = scope.unit;
     let mut entries = unit.entries_at_offset(at).ok()?;

@@ -10,30 +10,30 @@ use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 
-/// Entries of one file that are looked at for its variables.
+/// Most entries of one file that are searched for its variables.
 const ENTRIES_MAX: usize = 20_000_000;
-/// Values that GCC copies to the stack for a region are as a rule no larger, in bytes.
+/// Most bytes of a value that GCC usually copies to the stack for a region.
 const TEMPORARY_MAX: u64 = 256;
-/// A call's own stack is taken to be no larger, in bytes.
+/// Most bytes that a call's own stack frame is assumed to have.
 const FRAME_MAX: u64 = 1 << 20;
-/// Static variables of one file that are kept.
+/// Most static variables of one file that are kept.
 const GLOBALS_MAX: usize = 500_000;
 
 /// A variable that data belongs to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Variable {
-    /// Its name; with members where the data hangs on one: `grid`, `s->rows[3]`; `grid+400` where only the symbol is known.
+    /// The name, with members if the data belongs to one: `grid`, `s->rows[3]`; `grid+400` if only the symbol is known.
     pub name: String,
-    /// The file that declares it, with its folder.
+    /// The file of the declaration, with its folder.
     pub file: Option<String>,
-    /// The line that declares it.
+    /// The line of the declaration.
     pub line: Option<u32>,
-    /// The function that it belongs to; None for those of a file or module.
+    /// The function of the variable; `None` for a variable of a file or module.
     pub function: Option<String>,
 }
 
 impl fmt::Display for Variable {
-    /// `grid (laplace.c:41, main)`, or as much of it as is known.
+    /// Formats the known parts of `grid (laplace.c:41, main)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name)?;
         match (self.file.as_deref().map(base_name), self.line, &self.function) {
@@ -61,7 +61,7 @@ impl ObjectInfo {
         Some(Variable { name, ..Variable::default() })
     }
 
-    /// The static variable that points to `wanted`, or through which a pointer does.
+    /// Returns the static variable that points to `wanted`, directly or through other pointers.
     pub fn global_pointer(&self, base: u64, wanted: &Range<u64>, memory: &dyn Memory) -> Option<Variable> {
         let reads = Cell::new(READS_MAX);
         let mut best: Option<(Variable, Fit)> = None;
@@ -95,7 +95,7 @@ impl ObjectInfo {
         best.map(|(variable, _)| variable)
     }
 
-    /// Calls `act` with each variable and parameter that the function of `frame` has there, and the function that it belongs to.
+    /// Calls `act` with each variable and parameter that is in scope in `frame`, and its function.
     pub(crate) fn each_local(
         &self,
         base: u64,
@@ -205,7 +205,7 @@ impl ObjectInfo {
     }
 }
 
-/// Goes on behind the current entry's children.
+/// Skips the current entry's children.
 fn next_after<T: gimli::Reader>(entries: &mut gimli::EntriesCursor<'_, T>) -> bool {
     let Some(depth) = entries.current().map(gimli::DebuggingInformationEntry::depth) else { return false };
     while let Ok(Some(entry)) = entries.next_dfs() {
@@ -216,14 +216,14 @@ fn next_after<T: gimli::Reader>(entries: &mut gimli::EntriesCursor<'_, T>) -> bo
     false
 }
 
-/// Whether a range may be a temporary of the compiler's in the stack frame of a call. A pointer of that call which leads there names something
-/// else: the end of the array before it, or what the place was used for earlier.
+/// Whether a range may be a compiler's temporary in the stack frame of a call. A pointer of that call into such a range belongs to something else: the
+/// end of the previous array, or an earlier use of the place.
 fn may_be_temporary(frame: &Frame, wanted: &Range<u64>) -> bool {
     let in_frame = |cfa: u64| wanted.start < cfa && cfa - wanted.start < FRAME_MAX;
     wanted.end.saturating_sub(wanted.start) <= TEMPORARY_MAX && frame.cfa.is_some_and(in_frame)
 }
 
-/// One local: it is there, or if it `follows` pointers, it leads there.
+/// Returns one local if it is the range or, if it `follows` pointers, leads there.
 fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset, follows: bool) -> Option<(Variable, Fit)> {
     let unit = search.scope.unit;
     let found = search.scope.locate(entry.attr_value(gimli::DW_AT_location)?)?;

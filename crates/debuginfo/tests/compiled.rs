@@ -1,4 +1,4 @@
-//! What is known of a file that the machine's compiler made.
+//! Looks up a file that the machine's compiler made.
 
 use accord_debuginfo::{Memory, ObjectInfo, ProcessMemory, base_name};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ double first(int i)
 double second(void) { return inner[0] + mesh.cells[0]; }
 ";
 
-/// Memory in which a pointer lies.
+/// Memory that contains one pointer.
 struct OnePointer {
     at: u64,
     value: u64,
@@ -30,7 +30,7 @@ impl Memory for OnePointer {
     }
 }
 
-/// A shared object of [`SOURCE`]; None where there is no compiler.
+/// Compiles [`SOURCE`] to a shared object. Returns `None` without a compiler.
 fn compile(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
     let (source, object) = (folder.join("numbers.c"), folder.join("numbers.so"));
     std::fs::write(&source, SOURCE).unwrap();
@@ -48,7 +48,7 @@ fn compile(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
     }
 }
 
-/// Offset of a symbol, by the machine's `nm`.
+/// Returns the offset of a symbol, by the machine's `nm`.
 fn offset(object: &Path, symbol: &str) -> u64 {
     let output = Command::new("nm").arg(object).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -102,7 +102,7 @@ fn without_debug_information_symbols_are_left() {
     assert_eq!(info.global(0, &(within..within + 8), &ProcessMemory::open()).unwrap().to_string(), "grid+16");
 }
 
-/// Whatever the bytes are: some answer or none, and no panic.
+/// For any bytes there is a result or none, but no panic.
 #[test]
 fn broken_files_are_no_harm() {
     let folder = tempfile::tempdir().unwrap();
