@@ -1,4 +1,4 @@
-//! One end of a copy, whatever it is.
+//! One end of a copy, of any kind.
 
 use crate::copy_ends::{Sink, Source};
 use crate::host_memory::HostMemory;
@@ -6,7 +6,7 @@ use accord_types::HostRange;
 use accord_types::short_lock::DroppedUnlocked;
 use std::ops::{Deref, DerefMut};
 
-/// An end that may own devices, or wait for its other end when it is dropped: with no lock held.
+/// An end that may own devices, or block on its other end when it is dropped, and so must be dropped without locks.
 pub struct Unlocked<T: ?Sized> {
     #[allow(dead_code, reason = "it looks when it is dropped")]
     unlocked: DroppedUnlocked,
@@ -19,16 +19,16 @@ impl<T> Unlocked<T> {
     }
 }
 
-/// The source of a copy's bytes. The program's own memory, the usual case, takes nothing from the heap.
+/// The source of a copy's bytes. The program's own memory, the usual case, needs no heap allocation.
 pub enum CopySource {
     /// Memory of this process.
     Program(HostMemory),
-    /// Anything else.
+    /// Any other source.
     Other(Box<Unlocked<dyn Source>>),
 }
 
 impl CopySource {
-    /// Memory of this process; `immediate` as for [`HostMemory::new`].
+    /// Creates the source for memory of this process; `immediate` as for [`HostMemory::new`].
     pub fn program(range: HostRange, immediate: bool) -> Self {
         Self::Program(HostMemory::new(range, immediate))
     }
@@ -59,16 +59,16 @@ impl DerefMut for CopySource {
     }
 }
 
-/// The sink of a copy's bytes. The program's own memory, the usual case, takes nothing from the heap.
+/// The sink of a copy's bytes. The program's own memory, the usual case, needs no heap allocation.
 pub enum CopySink {
     /// Memory of this process.
     Program(HostMemory),
-    /// Anything else.
+    /// Any other sink.
     Other(Box<Unlocked<dyn Sink>>),
 }
 
 impl CopySink {
-    /// Memory of this process; `immediate` as for [`HostMemory::new`].
+    /// Creates the sink for memory of this process; `immediate` as for [`HostMemory::new`].
     pub fn program(range: HostRange, immediate: bool) -> Self {
         Self::Program(HostMemory::new(range, immediate))
     }

@@ -1,4 +1,4 @@
-//! What the registry wants to know of a backend.
+//! The registry's view of a backend.
 
 use crate::capabilities::Capabilities;
 use crate::device::Device;
@@ -10,30 +10,29 @@ use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One backend. Its module makes it; [`crate::registry::BACKENDS`] names it.
+/// One backend. Its module defines it, and [`crate::registry::BACKENDS`] lists it.
 pub struct Backend {
-    /// The kind of its devices.
+    /// The kind of the devices.
     pub kind: DeviceKind,
-    /// Its name in tables and settings.
+    /// The backend's name in tables and settings.
     pub name: &'static str,
-    /// The capabilities of its devices.
+    /// The capabilities of the devices.
     pub capabilities: &'static Capabilities,
-    /// Finds the devices of this machine that need no configuration. Without any it takes microseconds.
+    /// Finds the devices of this machine that need no configuration. Takes microseconds if there are none.
     pub find: fn(NodeId, &str) -> Found,
-    /// Returns how many addresses a device likes to have for its memory. More than there is memory leaves room for
-    /// fragments.
+    /// Returns the number of addresses that a device prefers for its memory. More than its memory allows for fragmentation.
     pub addresses_wanted: fn(&DeviceInfo) -> u64,
-    /// Makes the driver's context of a device that has not started, where the driver has such: the program's own calls of the driver need it.
+    /// Creates the driver's context of a device that has not started, for the program's own calls of the driver. `None` if the driver has no contexts.
     pub context: fn(&DeviceInfo) -> Result<Option<DriverContext>>,
     /// Starts the device that the information describes.
     pub start: fn(DeviceInfo, &StartConfig) -> Result<Arc<dyn Device>>,
 }
 
-/// A driver's context, which lives as long as this.
+/// A driver's context, which lives as long as this value.
 pub struct DriverContext {
     /// The driver's handle.
     pub handle: usize,
-    /// Keeps it alive.
+    /// Keeps the context alive.
     pub(crate) _kept: Box<dyn Any + Send>,
 }
 
@@ -41,24 +40,24 @@ pub struct DriverContext {
 #[derive(Clone, Default)]
 pub struct StartConfig {
     /// Place of the device's memory, so that no other device of the session has the same addresses; `None`: the backend
-    /// chooses. A driver may put it elsewhere all the same: [`Device::addresses`] tells.
+    /// chooses. A driver may choose another place: [`Device::addresses`] returns it.
     pub place: Option<AddressRange>,
-    /// The program whose regions run, where its executable is started; none: this process's own.
+    /// The program whose regions run, if its executable must be started; `None`: this process's own program.
     pub program: Option<ProgramSpec>,
-    /// Counts the memory that all sessions of the node have on the device, where no driver does; none: this process has the device alone.
+    /// Counts the memory of all sessions of the node on the device, if no driver does; `None`: only this process uses the device.
     pub account: Option<Arc<dyn MemoryAccount>>,
     /// The program's images.
     pub images: Arc<Images>,
-    /// Folder for compiled code; none: every start compiles.
+    /// Folder for compiled code; `None`: every start compiles.
     pub cache: Option<PathBuf>,
-    /// Other processes of the machine may reach the memory, see docs/design/transports.md.
+    /// Whether other processes of the machine may access the memory, see docs/design/transports.md.
     pub ipc: bool,
-    /// Whether memory may have been another user's, whose data must not be readable there.
+    /// Whether memory may contain another user's data, which must not be readable.
     pub scrub: bool,
-    /// Memory comes from [`crate::Device::allocate`], where the backend can do that ([`Capabilities::allocates`]).
+    /// Whether memory comes from [`crate::Device::allocate`], if the backend supports it ([`Capabilities::allocates`]).
     pub allocate: bool,
-    /// Whether other code in this process uses the device's driver, and may access the device's memory by it; `None` if
-    /// there is no such code.
+    /// Whether other code in this process uses the device's driver, and may access the device's memory; `None` if there is no
+    /// such code.
     pub company: Option<fn() -> bool>,
 }
 
@@ -67,9 +66,8 @@ pub struct StartConfig {
 pub struct Found {
     /// The usable devices, in their driver's order. Ordinals are the driver's.
     pub devices: Vec<DeviceInfo>,
-    /// The reason why there are none, or fewer than the driver shows: a clause for people. `None` if there is nothing
-    /// to say.
+    /// A clause for the user why there are no devices, or fewer than the driver shows, if there is a reason to report.
     pub note: Option<String>,
-    /// The driver or a device failed: the note tells of trouble and what to do about it, and not of a machine without devices.
+    /// Whether the driver or a device failed, so that the note describes a fault and its remedy, not a machine without devices.
     pub failed: bool,
 }

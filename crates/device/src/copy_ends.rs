@@ -4,28 +4,28 @@ use crate::ipc::MappedRange;
 use crate::memory_handle::MemoryHandle;
 use accord_types::{HostRange, NativeRange, Result};
 
-/// Gives the bytes of a copy to a device, piece by piece and in order.
+/// Supplies the bytes of a copy to a device, in pieces and in order.
 ///
-/// Called on one of the device's own threads when the stream has got there; may block.
+/// Called on one of the device's own threads when the stream has reached the copy; may block.
 pub trait Source: Send {
     /// Fills `piece` completely with the next bytes.
     ///
     /// # Errors
-    /// An error fails the stream's operation and the stream after it.
+    /// Returns an error that fails the operation and its stream from there on.
     fn fill(&mut self, piece: &mut [u8]) -> Result<()>;
 
-    /// `fill` never blocks and may run on the thread that asks for the copy.
+    /// Whether `fill` never blocks and may run on the thread that issues the copy.
     fn immediate(&self) -> bool {
         false
     }
 
-    /// Whether [`Source::fill_native`] may put something there.
+    /// Whether [`Source::fill_native`] may receive bytes.
     fn fills_native(&self) -> bool {
         false
     }
 
-    /// Receives the next contiguous bytes into device memory, by a library that can address it, and returns their
-    /// number. Returns 0 if [`Source::fill`] has to provide them. Called when nothing else uses that memory; may block.
+    /// Receives the next contiguous bytes into device memory, by a library that can address it, and returns their number.
+    /// Returns 0 if [`Source::fill`] must supply them. Called when no other operation uses that memory; may block.
     ///
     /// # Errors
     /// Returns the errors of [`Source::fill`].
@@ -34,36 +34,36 @@ pub trait Source: Send {
         Ok(0)
     }
 
-    /// Returns the place of the bytes, if the device may reach them itself: by several threads, from the moment when
-    /// [`Source::fill`] would have been called until the copy is done. A device that can't calls [`Source::fill`].
+    /// Returns the location of the bytes, if the device may read them itself. It may then use several threads, from the moment
+    /// when it would have called [`Source::fill`] until the copy is done. Other devices call [`Source::fill`].
     fn memory(&self) -> Option<MemoryHandle> {
         None
     }
 }
 
-/// A place where bytes may be copied before their sink takes them.
+/// The memory to which bytes may be copied before it is their sink's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchTo {
-    /// They stay where they are.
+    /// None: the bytes stay in place.
     Nowhere,
-    /// The host's memory. Neither [`Sink::drains_native`] nor [`Sink::mapped_range`] gives anything.
+    /// The host's memory. Neither [`Sink::drains_native`] nor [`Sink::mapped_range`] applies.
     Host,
-    /// Other memory of the device's. [`Sink::mapped_range`] gives nothing; [`Sink::drains_native`] does, as far as is known.
+    /// Other memory of the device. [`Sink::mapped_range`] does not apply; [`Sink::drains_native`] probably does.
     Device,
 }
 
-/// Takes the bytes of a copy from a device, piece by piece and in order.
+/// Receives the bytes of a copy from a device, in pieces and in order.
 ///
-/// Called on one of the device's own threads when the stream has got there; may block.
+/// Called on one of the device's own threads when the stream has reached the copy; may block.
 pub trait Sink: Send {
-    /// Takes the next bytes.
+    /// Receives the next bytes.
     ///
     /// # Errors
-    /// An error fails the stream's operation and the stream after it.
+    /// Returns an error that fails the operation and its stream from there on.
     fn drain(&mut self, piece: &[u8]) -> Result<()>;
 
-    /// All bytes were given to [`Sink::drain`]. Not called after an error. They have left the device: what comes next in the stream may begin before
-    /// this returns, though it is not done before.
+    /// Ends the copy, after [`Sink::drain`] has received all bytes. Not called after an error. The bytes have left the device: the stream's next operation
+    /// may begin before this returns, though it is not done before.
     ///
     /// # Errors
     /// Returns the errors of [`Sink::drain`].
@@ -71,42 +71,42 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// `drain` never blocks and may run on the thread that asks for the copy.
+    /// Whether `drain` never blocks and may run on the thread that issues the copy.
     fn immediate(&self) -> bool {
         false
     }
 
-    /// Returns the place for the bytes, if the device may write them itself, in any order; then [`Sink::drain`] and
-    /// [`Sink::finish`] are not called. A device that can't calls them.
+    /// Returns the target of the bytes, if the device may write them itself, in any order. It then calls neither
+    /// [`Sink::drain`] nor [`Sink::finish`]. Other devices call both.
     fn memory(&self) -> Option<MemoryHandle> {
         None
     }
 
-    /// Whether [`Sink::drain`] may put some of the bytes into this part of this process's memory.
+    /// Whether [`Sink::drain`] may write to this part of this process's memory.
     fn may_write(&self, range: HostRange) -> bool {
         self.memory().and_then(|memory| memory.host()).is_some_and(|memory| memory.overlaps(range))
     }
 
-    /// Whether the bytes' arrival is reported in another way than by waiting for the stream: [`Sink::drain`] may then
-    /// be called after the stream has gone on.
+    /// Whether another mechanism than waiting for the stream reports the bytes' arrival. [`Sink::drain`] may then be called
+    /// after the stream has moved on.
     fn detached(&self) -> bool {
         false
     }
 
-    /// Returns where a device may bring the bytes, if they are few, before it is the sink's turn.
+    /// Returns the memory to which a device may copy the bytes, if they are few, before it is the sink's turn.
     fn fetch_to(&self) -> FetchTo {
         FetchTo::Nowhere
     }
 
-    /// Whether the bytes may be given though those that sinks before it were given have not come to their end, for which [`Sink::finish`] waits. These
-    /// are finished afterwards, in their order. Does not wait.
+    /// Whether the sink accepts its bytes before earlier sinks of the stream, which have received theirs, are finished by [`Sink::finish`]. The device
+    /// then finishes them in order. Does not block.
     fn follows(&self) -> bool {
         false
     }
 
-    /// Whether a library takes the bytes from device memory. A device with such memory calls it once, before
-    /// [`Sink::drain`], when its stream has reached the copy; may block. If it returns `true`, [`Sink::drain_native`]
-    /// is called with all bytes in place of [`Sink::drain`]; then [`Sink::finish`].
+    /// Whether a library reads the bytes from device memory. A device with such memory calls this once, before
+    /// [`Sink::drain`], when its stream has reached the copy; may block. If this returns `true`, the device calls
+    /// [`Sink::drain_native`] with all bytes in place of [`Sink::drain`], and then [`Sink::finish`].
     ///
     /// # Errors
     /// Returns the errors of [`Sink::drain`].
@@ -114,7 +114,7 @@ pub trait Sink: Send {
         Ok(false)
     }
 
-    /// Has all bytes taken out of the device's own memory, where they stay as they are until [`Sink::await_native`] has returned, or the sink was
+    /// Starts to read all bytes from the device's own memory. They stay unchanged until [`Sink::await_native`] has returned, or the sink was
     /// dropped.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// The bytes were taken when it returns. Called after [`Sink::drain_native`].
+    /// Blocks until the bytes were read. Called after [`Sink::drain_native`].
     ///
     /// # Errors
     /// Returns the errors of [`Sink::drain`].
@@ -132,14 +132,14 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// Whether the bytes may be taken out of the device's own memory, and arrive, at the same time as those of other copies of the stream that say so,
-    /// before or after it. Does not block; [`Sink::drains_native`] says yes then, and does not block either.
+    /// Whether the bytes may be read from the device's own memory, and arrive, together with those of other such copies of the stream, in any order.
+    /// Does not block. If `true`, [`Sink::drains_native`] returns `true` too, without blocking.
     fn goes_beside(&mut self) -> bool {
         false
     }
 
-    /// The bytes go to memory of another process that the device reaches. Asked once, by a device that shares memory, when its stream
-    /// has got there; may block. If there is such memory [`Sink::drain`] is not called, and [`Sink::finish`] when the bytes are there.
+    /// Returns memory of another process that the device can write to. Called once, by a device that shares memory, when its stream has reached the copy;
+    /// may block. If there is such memory, the device does not call [`Sink::drain`], and calls [`Sink::finish`] once the bytes are written.
     ///
     /// # Errors
     /// Returns the errors of [`Sink::drain`].

@@ -30,7 +30,6 @@ pub trait DeviceFactory: Send + Sync {
 
     /// Creates the device of this ordinal, with new memory at `place`. Called when the program first uses it, and again after it was shut down. Other
     /// threads observe a worker's start through `start`.
-    /// again after it was shut down. If it has a worker, others look after its `start`.
     ///
     /// # Errors
     /// Returns an error if the device can't start.

@@ -1,4 +1,4 @@
-//! The owner's side of a device's memory: the file, its mapping, and how much of it is in use.
+//! The owner's side of a device's memory: the file, its mapping, and the amount in use.
 
 use super::detach::above_stdio;
 use super::globals::Piece;
@@ -15,41 +15,41 @@ use std::sync::atomic::Ordering;
 /// The file's size can't change.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// Pages of `declare` variables, which lie in the worker's own data segments, as this process sees them.
+/// The mapping in this process of pages with `declare` variables, which are in the worker's own data segments.
 #[derive(Clone, Copy)]
 struct View {
     len: u64,
     at: *mut u8,
 }
 
-/// A device's memory file. The owner maps its control part, its arena, and what is used of the pages of `declare` variables between them.
+/// A device's memory file. The owner maps its control part, its arena, and the pages of `declare` variables between them that are in use.
 pub(crate) struct Arena {
     fd: OwnedFd,
     /// The control part.
     base: *mut u8,
-    /// The arena: at its device address where that is free here.
+    /// The arena, mapped at its device address if that is free in this process.
     memory: *mut u8,
     /// Device address and length of the arena.
     start: u64,
     len: u64,
     capacity: u64,
-    /// The same capacity, of which other sessions have a part.
+    /// The capacity that other sessions share.
     shared: SharedCapacity,
     /// Mapped ranges by start, and their total.
     mapped: ShortLock<(BTreeMap<u64, u64>, u64)>,
-    /// By device address. They may overlap; all of them show the same memory.
+    /// Views by device address. They may overlap, and then map the same memory.
     views: ShortRwLock<BTreeMap<u64, View>>,
 }
 
-// SAFETY: `base` and the views are shared mappings that live as long as the Arena; access to their bytes is
-// ordered by the streams, as device memory is.
+// SAFETY: `base` and the views are shared mappings that live as long as the Arena. The streams order all access to
+// their bytes, as they do for device memory.
 unsafe impl Send for Arena {}
 // SAFETY: as for Send.
 unsafe impl Sync for Arena {}
 
 /// Returns how many addresses a device likes to have.
 pub(crate) fn addresses_wanted(info: &DeviceInfo) -> u64 {
-    // Twice the memory leaves room for fragments, and addresses cost little. A process may have few of them (ulimit -v).
+    // Twice the memory allows for fragmentation, and addresses are cheap. A process may have few of them (`ulimit -v`).
     let small = info.memory.saturating_mul(8).min(1 << 30);
     let wanted = info.memory.saturating_mul(2).max(small).max(AddressRange::PAGE);
     wanted.min(ARENA_STRIDE - ARENA_OFFSET).next_multiple_of(AddressRange::PAGE)
@@ -80,8 +80,8 @@ impl Arena {
                 .remedy(scarce::remedy(&error).filter(|_| error.kind() != ErrorKind::OutOfMemory).unwrap_or(REMEDY))
         };
         let fail = |what: &str| refused(what, std::io::Error::last_os_error());
-        // SAFETY: the descriptor is new and has no other owner; mmap at an address of the kernel's choice, or at one
-        // where nothing is mapped, changes no existing mapping.
+        // SAFETY: the descriptor is new and has no other owner. mmap at an address that the kernel chooses, or at a free one,
+        // changes no existing mapping.
         let (fd, base, memory, len) = unsafe {
             let fd = libc::memfd_create(c"accord-device".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
             if fd < 0 {
@@ -94,7 +94,7 @@ impl Arena {
                 let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | flags;
                 let at = libc::mmap(at, len as usize, access, flags, fd.as_raw_fd(), offset as libc::off_t);
                 if at != libc::MAP_FAILED {
-                    // A core dump of the program need not hold device memory, nor a forked child map it.
+                    // Device memory is neither part of the program's core dumps nor mapped in a forked child.
                     libc::madvise(at, len as usize, libc::MADV_DONTDUMP);
                     libc::madvise(at, len as usize, libc::MADV_DONTFORK);
                 }
@@ -105,8 +105,8 @@ impl Arena {
                 if memory != libc::MAP_FAILED {
                     return Some((memory, len));
                 }
-                // Where something is in the way, as under valgrind, the memory is elsewhere: only that device addresses mean nothing
-                // in this process then.
+                // If the address is in use, as under valgrind, the memory is mapped elsewhere. Device addresses then have no meaning in
+                // this process.
                 let memory = map(0, 0, ARENA_OFFSET, len);
                 (memory != libc::MAP_FAILED).then_some((memory, len))
             };
@@ -128,7 +128,7 @@ impl Arena {
                 _ => Err(std::io::Error::last_os_error()),
             };
             file_limit::as_error(lengthen).map_err(|error| release(refused("ftruncate", error)))?;
-            // The worker has the file too: a shorter one would make accesses here fault.
+            // The worker has the file too, and could otherwise shorten it, which would make accesses here fault.
             if libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) != 0 {
                 return Err(release(fail("F_ADD_SEALS")));
             }
@@ -143,7 +143,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Has all that is mapped from now on counted together with other sessions' memory.
+    /// Counts all memory mapped from now on together with that of other sessions.
     pub(crate) fn sharing(mut self, shared: SharedCapacity) -> Self {
         self.shared = shared;
         self
@@ -153,7 +153,7 @@ impl Arena {
         &self.fd
     }
 
-    /// Header and streams. Valid as long as the arena.
+    /// Returns header and streams, which are valid as long as the arena.
     pub(crate) fn control(&self) -> Control {
         // SAFETY: the mapping is the control part; users hold the arena by Arc.
         unsafe { Control::new(self.base) }
@@ -168,7 +168,7 @@ impl Arena {
         self.capacity.saturating_sub(self.mapped.lock().1).saturating_sub(others)
     }
 
-    /// Accounts for memory behind a range; the file gives pages when they are touched.
+    /// Accounts for memory at a range. The file provides pages on first access.
     pub(crate) fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check_inside(start.0, len)?;
         let total = self.reserve(start, len)?;
@@ -176,7 +176,7 @@ impl Arena {
             let mut mapped = self.mapped.lock();
             mapped.0.remove(&start.0);
             mapped.1 -= len;
-            // A neighbour that was unmapped meanwhile has shown their common granule as mapped.
+            // A neighbour's concurrent unmapping has set their common granule's bit.
             self.show_mapped(&mapped.0, start.0, len);
             return Err(error);
         }
@@ -185,7 +185,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Counts a range as this session's. Returns how much the session had before.
+    /// Counts a range as this session's. Returns the session's previous total.
     fn reserve(&self, start: DevicePtr, len: u64) -> Result<u64> {
         let mut mapped = self.mapped.lock();
         let (ranges, total) = &mut *mapped;
@@ -208,7 +208,7 @@ impl Arena {
         Ok(*total - len)
     }
 
-    /// Gives pages back to the system. The range may be a part of what one call mapped, or touch several.
+    /// Gives pages back to the system. The range may be part of one mapped range, or span several.
     pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check_inside(start.0, len)?;
         let mut mapped = self.mapped.lock();
@@ -234,7 +234,7 @@ impl Arena {
         }
         *total -= len;
         self.show_mapped(ranges, start.0, len);
-        // SAFETY: only pages of this file are freed, and the owner of the range no longer uses them.
+        // SAFETY: only pages of this file are freed, and the range's owner no longer uses them.
         unsafe {
             libc::fallocate(
                 self.fd.as_raw_fd(),
@@ -248,7 +248,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Shows the worker which granules of a range have mapped memory. The caller holds the lock.
+    /// Publishes to the worker which granules of a range have mapped memory. The caller holds the lock.
     fn show_mapped(&self, ranges: &BTreeMap<u64, u64>, start: u64, len: u64) {
         if len == 0 {
             return;
@@ -271,14 +271,14 @@ impl Arena {
     /// Translates `[start, start + len)` of the device to an address of this process.
     pub(crate) fn translate(&self, start: DevicePtr, len: u64) -> Result<*mut u8> {
         if self.is_inside(start.0, len) {
-            // SAFETY: inside the mapping, as just checked.
+            // SAFETY: the offset is inside the mapping, as checked above.
             return Ok(unsafe { self.memory.add((start.0 - self.start) as usize) });
         }
         let end = start.0.saturating_add(len);
         let views = self.views.read();
-        // The last that begins here or before is the right one, unless it is a part of a longer one.
+        // The last view that starts at or before the address contains it, unless a longer view does.
         if let Some((&first, view)) = views.range(..=start.0).rev().find(|&(&s, v)| end <= s + v.len) {
-            // SAFETY: inside the view, as just checked.
+            // SAFETY: the offset is inside the view, as checked above.
             return Ok(unsafe { view.at.add((start.0 - first) as usize) });
         }
         Err(Error::new(
@@ -288,8 +288,8 @@ impl Arena {
         .remedy("pass an address that acc_malloc or acc_deviceptr returned for this device"))
     }
 
-    /// Makes the pages of a variable addressable as one range, whatever pieces of the file they are in.
-    /// The pieces follow one upon the other.
+    /// Makes the pages of a variable addressable as one range, though they may be in several pieces of the file. The pieces
+    /// are contiguous in the worker.
     pub(crate) fn show(&self, pieces: &[Piece]) -> Result<()> {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(()) };
         let (start, len) = (first.start, last.start + last.len - first.start);
@@ -302,11 +302,11 @@ impl Arena {
         Ok(())
     }
 
-    /// Maps pieces of the file side by side.
+    /// Maps pieces of the file contiguously.
     fn join(&self, pieces: &[Piece], len: u64) -> Result<*mut u8> {
         let map = |at: *mut u8, len: u64, flags: i32, fd: i32, offset: u64| {
             let protection = if fd < 0 { libc::PROT_NONE } else { libc::PROT_READ | libc::PROT_WRITE };
-            // SAFETY: at a place of the kernel's choice, or inside the range that was reserved for these pieces.
+            // SAFETY: the address is chosen by the kernel, or inside the range that was reserved for these pieces.
             let at = unsafe {
                 libc::mmap(at.cast(), len as usize, protection, flags, fd, offset as libc::off_t).cast::<u8>()
             };
@@ -332,7 +332,7 @@ impl Arena {
                 return Err(error);
             }
         }
-        // SAFETY: as for the arena: device memory is none of a core dump's or a forked child's.
+        // SAFETY: as for the arena. Device memory belongs in no core dump and no forked child.
         unsafe {
             libc::madvise(reserved.cast(), len as usize, libc::MADV_DONTDUMP);
             libc::madvise(reserved.cast(), len as usize, libc::MADV_DONTFORK);
@@ -361,10 +361,10 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let views = std::mem::take(self.views.get_mut());
         for view in views.values() {
-            // SAFETY: mapped in `join` with this length; there are no users after the last Arc is dropped.
+            // SAFETY: `join` mapped this length, and no user remains after the last Arc is dropped.
             unsafe { libc::munmap(view.at.cast(), view.len as usize) };
         }
-        // SAFETY: mapped in `new` with this length; likewise.
+        // SAFETY: `new` mapped this length, and no user remains.
         unsafe {
             libc::munmap(self.memory.cast(), self.len as usize);
             libc::munmap(self.base.cast(), CONTROL_BYTES);

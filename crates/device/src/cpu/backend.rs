@@ -1,4 +1,4 @@
-//! CPU devices, for the registry.
+//! The registry's entry for CPU devices.
 
 use super::arena::addresses_wanted;
 use super::device::CpuDevice;
@@ -11,7 +11,7 @@ pub(crate) static BACKEND: Backend = Backend {
     kind: DeviceKind::CPU,
     name: "cpu",
     capabilities: &super::device::CAPABILITIES,
-    // Their number is configured: [`super::inventory`].
+    // Their number is configured, see [`super::inventory`].
     find: |_, _| Found::default(),
     addresses_wanted,
     context: |_| Ok(None),

@@ -1,11 +1,11 @@
-//! What a CPU device is made of: cores and memory of a machine.
+//! The configuration of CPU devices: cores and memory of a machine.
 
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
 
-/// Set in a worker's environment: `MEMORY-FD,CONTROL-FD,ORDINAL,OWNER-PID,CORES`. libacc looks for it
-/// when a program starts; the worker removes it, so that its own children are ordinary programs.
+/// The variable that makes a program a worker: `MEMORY-FD,CONTROL-FD,ORDINAL,OWNER-PID,CORES`. libacc checks it when a
+/// program starts. The worker removes it, so that its own children are ordinary programs.
 pub const WORKER_ENV: &str = "ACCORD_WORKER";
-/// The variable by which a worker learns of the program's folder if it is started in another one.
+/// The variable with the program's folder, for a worker that starts in another one.
 pub const WORKER_FOLDER_ENV: &str = "ACCORD_WORKER_FOLDER";
 /// The beginning of the last words of a worker that can't start.
 pub(crate) const WORKER_SAYS: &str = "accord: worker: ";
@@ -13,13 +13,13 @@ pub(crate) const WORKER_SAYS: &str = "accord: worker: ";
 /// The division of a machine's cores and memory into CPU devices.
 #[derive(Clone, Debug, Default)]
 pub struct CpuConfig {
-    /// Number of devices; one with all cores if not given.
+    /// Number of devices; by default one with all cores.
     pub devices: Option<u32>,
-    /// Bytes of memory of each device; 80 % of what is available to this process, divided, if not given.
+    /// Bytes of memory of each device; by default an equal part of 80 % of the memory available to this process.
     pub memory: Option<u64>,
 }
 
-/// The CPU devices of this machine, for a node of the given number and name.
+/// Returns the CPU devices of this machine, for a node with this number and name.
 pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<DeviceInfo> {
     let cpus = allowed_cpus();
     let count = config.devices.unwrap_or(1);
@@ -47,7 +47,7 @@ pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<Devic
         .collect()
 }
 
-/// Device `index`'s share of the processors: contiguous parts, or one each in turn if there are too few.
+/// Returns the processors of device `index`: contiguous parts, or one each in turn if there are too few.
 fn share_of(cpus: &[u32], index: usize, count: usize) -> Vec<u32> {
     if cpus.is_empty() {
         return Vec::new();
@@ -59,7 +59,7 @@ fn share_of(cpus: &[u32], index: usize, count: usize) -> Vec<u32> {
 }
 
 fn allowed_cpus() -> Vec<u32> {
-    // SAFETY: an all-zero cpu_set_t is a valid empty set; sched_getaffinity fills it.
+    // SAFETY: an all-zero `cpu_set_t` is a valid empty set, which sched_getaffinity fills.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
@@ -74,12 +74,12 @@ fn allowed_cpus() -> Vec<u32> {
         .collect()
 }
 
-/// Bytes that this machine has free, as far as this process can use them: a limit of its addresses (`ulimit -v`) has to suffice for the program
-/// too, and a device likes twice as many addresses as it has memory.
+/// Returns the free bytes of this machine that this process can use. A limit on its addresses (`ulimit -v`) must also suffice for the program, and a
+/// device prefers twice as many addresses as it has memory.
 fn memory_available() -> u64 {
     const SHARE_OF_ADDRESSES: u64 = 4;
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: writes one rlimit; it stays without a limit if that fails.
+    // SAFETY: the call writes one rlimit, which stays infinite on failure.
     unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
     memory_free().min(limit.rlim_cur / SHARE_OF_ADDRESSES)
 }

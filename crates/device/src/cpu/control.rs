@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) enum Request {
     /// Serve this stream from now on.
     Stream { index: u32 },
-    /// Address of `offset` in an object, which is loaded if need be.
+    /// Resolve `offset` in an object to an address, loading the object if necessary.
     Resolve { path: String, build_id: String, executable: bool, offset: u64 },
     /// The pages that hold `[address, address + len)` become pages of the memory file at `file_offset`.
     Share { address: u64, len: u64, file_offset: u64 },
@@ -20,9 +20,9 @@ pub(crate) enum Request {
 /// The worker's answer to every request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// What was asked for: `Resolve`: the address, and the object's load address.
+    /// The result; for `Resolve` the address and the object's load address.
     Done(u64, u64),
-    /// Why not.
+    /// The reason of a failure.
     Failed(String),
 }
 
@@ -85,11 +85,11 @@ pub(crate) fn send_answer(socket: &mut UnixStream, answer: &Answer) -> io::Resul
     socket.write_all(&out)
 }
 
-/// An answer on its way. The worker's regions are the program's: half of one may come, or something else.
+/// A read of an answer, which may be incomplete or garbage, because the worker's regions are the program's code.
 struct WhileLooking<'a> {
     socket: &'a mut UnixStream,
     look: &'a dyn Fn() -> Result<()>,
-    /// Why it is not waited for any more.
+    /// The error that ended the wait.
     given_up: Option<Error>,
 }
 
@@ -105,11 +105,11 @@ impl io::Read for WhileLooking<'_> {
     }
 }
 
-/// Sends a request and waits for its answer; calls `look` every now and then meanwhile.
+/// Sends a request and waits for its answer. Calls `look` at intervals meanwhile.
 ///
 /// # Errors
-/// Returns `acc_error_device_init` with the worker's reason, `acc_error_device_unavailable` if the worker is gone or
-/// answers what is no answer; those of `look`.
+/// Returns `acc_error_device_init` with the worker's reason, `acc_error_device_unavailable` if the worker is gone or its
+/// answer is malformed, and any error of `look`.
 pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() -> Result<()>) -> Result<(u64, u64)> {
     let gone = |e: io::Error| Error::new(ErrorCode::DeviceUnavailable, format!("the device's worker is gone: {e}"));
     send_request(socket, request).map_err(gone)?;
@@ -132,7 +132,7 @@ fn receive_answer(socket: &mut impl io::Read) -> io::Result<Answer> {
     })
 }
 
-/// Bytes of the answer that some begin with, if they do: what is read of a worker, for those who try the decoder.
+/// Returns the length of the answer at the start of `bytes`, if there is one. For fuzzing the decoder.
 pub fn answer_len(mut bytes: &[u8]) -> Option<usize> {
     let all = bytes.len();
     receive_answer(&mut bytes).ok()?;

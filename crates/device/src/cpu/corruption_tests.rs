@@ -1,5 +1,5 @@
-//! A worker that writes anything anywhere into what it shares with its owner: that one ends it, or believes what can be. It neither
-//! panics, nor touches what is not the ring's, nor takes for done what it has to do itself.
+//! A worker that writes arbitrary values to the memory it shares with its owner. The owner ends it, or accepts only plausible values. It does not
+//! panic, writes only to the ring, and never takes its own work for done.
 
 use super::arena::Arena;
 use super::layout::{Control, RING_BYTES, StreamShared};
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a word may hold: what is close to true, and what is far from it.
+/// Returns plausible and implausible values of a word.
 fn word() -> impl Strategy<Value = u64> {
     let ring = RING_BYTES as u64;
     prop_oneof![0..600u64, ring - 64..ring + 64, u64::MAX - 64..=u64::MAX, any::<u64>()]
@@ -30,19 +30,19 @@ fn arena() -> Arc<Arena> {
     Arc::new(Arena::new(&inventory(NodeId(0), "here", &config)[0], None).unwrap())
 }
 
-/// The words of a stream's block, and those of the header: all that the owner reads there.
+/// Returns the words of a stream's block, and those of the header: all that the owner reads.
 fn words(control: &Control, stream: u32) -> (&[AtomicU64], &[AtomicU64]) {
     const HEADER_WORDS: usize = 16;
     let block = std::ptr::from_ref(control.stream(stream)).cast::<AtomicU64>();
     let header = std::ptr::from_ref(control.header()).cast::<AtomicU64>();
-    // SAFETY: both lie at the start of pages of the mapping, which nothing else uses, and any bytes are numbers.
+    // SAFETY: both are at the start of pages of the mapping that no other code uses, and any bytes are valid numbers.
     unsafe {
         let block = std::slice::from_raw_parts(block, size_of::<StreamShared>() / 8);
         (block, std::slice::from_raw_parts(header, HEADER_WORDS))
     }
 }
 
-/// What lies before and after a stream's ring and is not the stream's.
+/// Returns the bytes before and after a stream's ring, which do not belong to the stream.
 fn neighbours(control: &Control, stream: u32) -> [&[u8]; 2] {
     const FAR: usize = 128 << 10;
     let ring = control.ring(stream);
@@ -55,13 +55,13 @@ fn neighbours(control: &Control, stream: u32) -> [&[u8]; 2] {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A record with so many bytes.
+    /// Puts a record with so many bytes.
     Put(usize),
-    /// The worker takes one.
+    /// Lets the worker take a record.
     Take,
     /// A word of the stream's block.
     Word(usize, u64),
-    /// A word of the ring, near what is read next.
+    /// Writes a word of the ring, near the next record to read.
     Ring(u64, u64),
 }
 
@@ -140,7 +140,7 @@ impl Source for Fill {
     }
 }
 
-/// A stream whose worker is played by the test.
+/// Returns a stream whose worker the test simulates.
 fn stream(arena: Arc<Arena>) -> Arc<Stream> {
     let control = arena.control();
     let shared = Shared {
@@ -176,7 +176,7 @@ fn assert_corrupt<T: std::fmt::Debug>(outcome: Result<T>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// `run` does nothing here, so that what is put in stays, but for what is done at once.
+    /// `run` has no effect here, so that operations stay in the queue unless they are done at once.
     #[test]
     fn an_owner_goes_on_or_says_that_a_ring_is_corrupt(
         steps in prop::collection::vec((0..6u8, any::<prop::sample::Index>(), word()), 1..60),
@@ -245,7 +245,7 @@ fn a_worker_that_is_done_and_gives_no_places_back_is_not_waited_for() {
     let stream = stream(arena());
     let block = stream.block();
     let outcome = loop {
-        // All done, and nothing taken.
+        // The worker reports all operations done, but no record taken.
         block.worker_done.store(stream.last().0, Ordering::SeqCst);
         let outcome = store(&stream, 60_000);
         if outcome.is_err() {

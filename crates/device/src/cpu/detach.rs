@@ -1,5 +1,4 @@
-//! Starts a process that the program never hears of: not among its children, and no signal when
-//! one ends.
+//! Starts a process that is hidden from the program: it is not among its children, and its end raises no signal.
 //!
 //! A child started by the standard library raises SIGCHLD in the program when it ends. Here a child without that signal
 //! starts the process and ends, so that the process is not the program's child.
@@ -11,37 +10,35 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
 
-/// The child that starts the process is ended once the process is known. If that does not happen, it ends after this
-/// time.
+/// The longest life of the child that starts the process. Normally it is ended once the process is known.
 const CHILD_LASTS_MS: libc::c_int = 60_000;
 
 /// A process to start.
 pub(crate) struct Detached<'a> {
     /// The executable.
     pub(crate) exe: &'a OsStr,
-    /// Its only argument, `argv[0]`.
+    /// The only argument, `argv[0]`.
     pub(crate) arg0: &'a OsStr,
-    /// Its whole environment, `NAME=value` each.
+    /// The whole environment, `NAME=value` each.
     pub(crate) env: Vec<Vec<u8>>,
-    /// Its working directory, if not this process's; `/` if there is no such directory here.
+    /// The working directory, if not this process's; `/` if it does not exist here.
     pub(crate) cwd: Option<&'a OsStr>,
-    /// Descriptors for its standard input, output and error; -1 inherits.
+    /// Descriptors for standard input, output and error; -1 inherits.
     pub(crate) stdio: [RawFd; 3],
-    /// Descriptors above 2 that it keeps under their numbers.
+    /// Descriptors above 2 that the process keeps under their numbers.
     pub(crate) keep: &'a [RawFd],
-    /// A socket, the other end of which is among them.
+    /// A socket whose other end is in `keep`.
     pub(crate) socket: BorrowedFd<'a>,
     /// Processors to run on, if allowed.
     pub(crate) cpus: Option<libc::cpu_set_t>,
-    /// Whether it gets a session of its own, so that signals to this process's group, by a launcher say, do not reach
-    /// it. A group alone would not suffice: once the child that starts the process has ended, the group would be
-    /// orphaned, and the system would hang up a process of it that is stopped. It then inherits no other descriptors
-    /// than those of `stdio` and `keep`.
+    /// Whether the process gets a session of its own, so that signals to this process's group, for example from a launcher, do
+    /// not reach it. A group alone would not suffice: once the child that starts the process has ended, the group is orphaned,
+    /// and the system hangs up a stopped process in it. The process then inherits only the descriptors of `stdio` and `keep`.
     pub(crate) own_session: bool,
 }
 
-/// The same descriptor under a number above 2: the program may have closed its standard ones, and
-/// the new process needs those numbers.
+/// Duplicates the descriptor to a number above 2. The program may have closed its standard descriptors, whose numbers the
+/// new process needs.
 pub(crate) fn above_stdio(fd: OwnedFd) -> io::Result<OwnedFd> {
     const FIRST: RawFd = 3;
     if fd.as_raw_fd() >= FIRST {
@@ -54,16 +51,16 @@ pub(crate) fn above_stdio(fd: OwnedFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// A process that is about to run its executable.
+/// A process that is about to execute its program.
 pub(crate) struct Started {
     pub(crate) pid: u32,
     pub(crate) process: Handle,
-    /// Readable if it can't run its executable, see [`Started::refused`], and once it does.
+    /// Readable once the process has executed its program, or could not, see [`Started::refused`].
     pub(crate) report: OwnedFd,
 }
 
 impl Started {
-    /// Returns the reason why it can't run its executable, once that is known: to be called when `report` is readable.
+    /// Returns the reason why the process could not execute its program, if known. Called when `report` is readable.
     pub(crate) fn refused(&self) -> Option<Error> {
         match receive(&self.report) {
             Ok(Some(Report { errno, .. })) if errno != 0 => Some(Error::from_raw_os_error(errno)),
@@ -78,15 +75,15 @@ impl Started {
 struct Report {
     /// The process, of the child.
     pid: libc::pid_t,
-    /// Why there is none, of the child; why it can't run its executable, of the process.
+    /// The error of the child, which could not start the process, or of the process, which could not execute its program.
     errno: i32,
 }
 
 impl Detached<'_> {
-    /// Starts the process. `look` is called at intervals meanwhile, as the child may be stopped by a signal.
+    /// Starts the process. Calls `look` at intervals meanwhile, because a signal may have stopped the child.
     ///
     /// # Errors
-    /// Returns an error if the system refuses, and those of `look`.
+    /// Returns an error if the system refuses, and any error of `look`.
     pub(crate) fn start(&self, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<Started> {
         let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Error::from(io::ErrorKind::InvalidInput));
         let exe = text(self.exe.as_bytes())?;
@@ -104,8 +101,8 @@ impl Detached<'_> {
             envp: envp.as_ptr(),
             report: write.as_raw_fd(),
         };
-        // SAFETY: the child only makes system calls until it ends or runs another program. Signals are
-        // blocked so that none of the program's handlers runs in it.
+        // SAFETY: the child makes only system calls until it ends or executes another program. Signals are blocked so that it
+        // runs none of the program's handlers.
         unsafe {
             let mut all: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
@@ -122,7 +119,7 @@ impl Detached<'_> {
             }
             drop(write);
             let started = born(&read, self.socket, look);
-            // It has nothing to do any more. Until here it has kept the process's number from being another one's.
+            // The child has no more work. Until now it has kept the process's number from being reused.
             libc::kill(pid, libc::SIGKILL);
             while libc::waitpid(pid, null_mut(), libc::__WALL) < 0
                 && Error::last_os_error().kind() == io::ErrorKind::Interrupted
@@ -132,7 +129,7 @@ impl Detached<'_> {
     }
 }
 
-/// Waits for the number of the process, which exists as long as the child does.
+/// Waits for the number of the process, which is not reused while the child exists.
 fn born(read: &OwnedFd, socket: BorrowedFd<'_>, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<(u32, Handle)> {
     while !process::readable(read, Some(process::LOOK_AROUND)) {
         look()?;
@@ -154,10 +151,10 @@ struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// Makes the process, says so, and waits for its end.
+    /// Starts the process, reports it, and waits for its end.
     ///
     /// # Safety
-    /// Only in a child of [`fork_with_signal`]: locks may be held by threads that aren't there.
+    /// Must be called only in a child of [`fork_with_signal`]: threads that do not exist there may hold locks.
     unsafe fn run(&self) -> ! {
         // SAFETY: system calls only, on values made before the fork.
         unsafe {
@@ -180,11 +177,11 @@ impl Child<'_> {
     /// # Safety
     /// As for [`Child::run`].
     unsafe fn report(&self, report: Report) {
-        // SAFETY: plain bytes of a value of this function's own; so few are written as a whole.
+        // SAFETY: the bytes are plain and belong to this function's value. The system writes so few in one piece.
         unsafe { libc::write(self.report, (&raw const report).cast(), size_of::<Report>()) };
     }
 
-    /// Returns only on failure, with errno set.
+    /// Executes the program. Returns only on failure, with errno set.
     ///
     /// # Safety
     /// As for [`Child::run`].
@@ -192,12 +189,12 @@ impl Child<'_> {
         // SAFETY: as above.
         unsafe {
             if self.start.own_session {
-                // It can't fail for a process that has just been made.
+                // The call can't fail in a new process.
                 libc::setsid();
                 inherit_nothing();
             }
             if let Some(cpus) = &self.start.cpus {
-                // Where the processors are not ours to take, the process runs anywhere.
+                // If these processors are not permitted, the process runs on any.
                 libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus);
             }
             for (number, fd) in (0..).zip(self.start.stdio) {
@@ -210,7 +207,7 @@ impl Child<'_> {
                     return;
                 }
             }
-            // The program's directory may be on its own node only.
+            // The program's directory may exist only on its own node.
             if !self.cwd.is_null() && libc::chdir(self.cwd) != 0 && libc::chdir(c"/".as_ptr()) != 0 {
                 return;
             }
@@ -223,23 +220,23 @@ impl Child<'_> {
     }
 }
 
-/// Has all descriptors above 2 close when the process runs its executable: libraries and the parent of this process may have left some open.
+/// Makes all descriptors above 2 close on execution: libraries and this process's parent may have left some open.
 ///
 /// # Safety
 /// As for [`Child::run`].
 unsafe fn inherit_nothing() {
     const FIRST: libc::c_uint = 3;
-    /// Higher numbers than these are not looked at where the system closes no ranges: processes of this project have none.
+    /// Highest number that is closed if the system can't close ranges: processes of this project have none above it.
     const DESCRIPTORS_MAX: libc::rlim_t = 1 << 20;
     // SAFETY: system calls on numbers of descriptors, of which any may be none.
     unsafe {
         if libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 {
             return;
         }
-        // Before Linux 5.11.
+        // For Linux before 5.11.
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        // A limit may be a thousand million, which would take minutes.
+        // A limit may be a thousand million, for which the loop would take minutes.
         let last = limit.rlim_cur.min(DESCRIPTORS_MAX);
         for fd in FIRST as RawFd..RawFd::try_from(last).unwrap_or(RawFd::MAX) {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
@@ -247,7 +244,7 @@ unsafe fn inherit_nothing() {
     }
 }
 
-/// `fork` whose child raises `signal`, or none, in its parent when it ends. No handlers run.
+/// Forks a child that raises `signal` in its parent when it ends, or none. No handlers run in it.
 ///
 /// # Safety
 /// The child may only make system calls.
@@ -259,7 +256,7 @@ unsafe fn fork_with_signal(signal: i32) -> libc::pid_t {
 /// A pipe that new programs don't inherit.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: room for both ends, which are fresh.
+    // SAFETY: the array holds both ends, which are new.
     let (read, write) = unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(Error::last_os_error());
@@ -269,15 +266,15 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((above_stdio(read)?, above_stdio(write)?))
 }
 
-/// The next report; none at the end, as all who could write one have ended or run their executable.
+/// Returns the next report, or `None` once all writers have ended or executed their program.
 fn receive(read: &OwnedFd) -> io::Result<Option<Report>> {
     let mut report = Report::default();
     loop {
-        // SAFETY: room for a report, of which any bytes are valid.
+        // SAFETY: the buffer holds a report, for which any bytes are valid.
         let got = unsafe { libc::read(read.as_raw_fd(), (&raw mut report).cast(), size_of::<Report>()) };
         match usize::try_from(got) {
             Ok(0) => return Ok(None),
-            // Written as a whole, it is read as a whole.
+            // A report is written in one piece, and so read in one piece.
             Ok(_) => return Ok(Some(report)),
             Err(_) => {
                 let error = Error::last_os_error();
@@ -294,7 +291,7 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    /// None is needed where there are descriptors of processes.
+    /// Returns no socket, which is not needed where the system has process descriptors.
     fn no_socket() -> BorrowedFd<'static> {
         // SAFETY: standard input stays open.
         unsafe { BorrowedFd::borrow_raw(0) }
@@ -354,7 +351,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
-    /// `cat` that waits for its input, and the other end of that.
+    /// Starts a `cat` that waits for its input, and returns the other end of that.
     fn waiting(own_session: bool) -> (Started, OwnedFd) {
         let (read, write) = pipe().unwrap();
         let script = Detached {

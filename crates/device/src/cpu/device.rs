@@ -1,4 +1,4 @@
-//! A CPU device, seen from its owner.
+//! The owner's side of a CPU device.
 
 use super::arena::Arena;
 use super::control::{self, Request};
@@ -33,14 +33,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Copies up to this size run on the calling thread when nothing is ahead of them.
+/// Most bytes of a copy that runs on the calling thread if no operation precedes it.
 const IMMEDIATE_BYTES_MAX: u64 = 64 << 10;
-/// Memory of the program up to this size is taken along at once: cheaper than another thread, and short.
+/// Most bytes of the program's memory that are copied at once: cheaper than using another thread, and short.
 const SMALL_BYTES_MAX: usize = 16 << 10;
-/// The largest size that is copied aside, rather than waited for, where bytes have to be read before the call returns.
+/// Most bytes that are copied aside, instead of waiting, if they must be read before the call returns.
 const TAKEN_BYTES_MAX: usize = 1 << 20;
 
-/// The dimensions of every region on a CPU device, whatever it asks for: GCC's host version of it is one gang of one
+/// The dimensions of every region on a CPU device, whatever the program requests: GCC's host version has one gang of one
 /// worker.
 const ONE_THREAD: LaunchDims = LaunchDims { gangs: 1, workers: 1, vector: 1 };
 
@@ -90,7 +90,7 @@ impl CpuDevice {
         Self::start_at(info, program, None, None)
     }
 
-    /// The same with its memory at `place`, counted by `account`.
+    /// Starts a device with its memory at `place`, counted by `account`.
     pub(crate) fn start_at(
         info: DeviceInfo,
         program: &ProgramSpec,
@@ -139,7 +139,7 @@ impl CpuDevice {
         Ok(device)
     }
 
-    /// Process id of the worker.
+    /// Returns the process id of the worker.
     pub fn worker_pid(&self) -> u32 {
         self.pid
     }
@@ -147,7 +147,7 @@ impl CpuDevice {
     fn stream(&self, id: StreamId) -> Result<Arc<Stream>> {
         let stream = self.streams.read().get(id.0 as usize).cloned();
         stream.ok_or_else(|| {
-            // A device that was shut down has none any more.
+            // A device that was shut down has no streams.
             let unknown = || Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0));
             self.shared.failure.check().err().unwrap_or_else(unknown)
         })
@@ -232,7 +232,7 @@ impl CpuDevice {
         }
     }
 
-    /// Address of `offset` in `object` in the worker, and the object's load address.
+    /// Resolves `offset` in `object` to an address in the worker, and the object's load address.
     fn resolve(&self, object: &ObjectSpec, offset: u64) -> Result<(u64, u64)> {
         self.shared.failure.check()?;
         let request = Request::Resolve {
@@ -244,7 +244,7 @@ impl CpuDevice {
         self.ask(&request)
     }
 
-    /// Asks the worker. One that is gone, or does not keep to what is agreed, is ended; it leaves its reason behind, and that is the error.
+    /// Sends a request to the worker. A worker that is gone or breaks the protocol is ended; the error is the reason that it left.
     fn ask(&self, request: &Request) -> Result<(u64, u64)> {
         let answer = {
             let mut socket = self.socket.take();
@@ -254,8 +254,8 @@ impl CpuDevice {
             })
         };
         if answer.as_ref().is_err_and(|e| e.code() == ErrorCode::DeviceUnavailable) {
-            // It may live, if the program's own code has answered in its place; for a worker that is ending the kill
-            // changes nothing.
+            // The worker may still run if the program's own code has answered in its place. For a worker that is ending, the kill
+            // has no effect.
             self.process.kill();
             self.fail(self.post_mortem());
             self.shared.failure.check()?;
@@ -320,7 +320,7 @@ impl Device for CpuDevice {
         }
         let record = Record { bytes: 0, kind: STORE, seq: 0, after: 0, a: dst.0, b: 0, c: bytes.len() as u64 };
         let now = || {
-            // SAFETY: `translate` checked the range; nothing is under way in the stream.
+            // SAFETY: `translate` checked the range, and no operation of the stream is in progress.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             Ok(())
         };
@@ -363,7 +363,7 @@ impl Device for CpuDevice {
         let from = self.shared.arena.translate(src, len)?;
         let record = Record { bytes: 0, kind: COPY, seq: 0, after: 0, a: dst.0, b: src.0, c: len };
         let now = || {
-            // SAFETY: `translate` checked both ranges; nothing is under way in the stream.
+            // SAFETY: `translate` checked both ranges, and no operation of the stream is in progress.
             unsafe { to.copy_from(from, len as usize) };
             Ok(())
         };
@@ -408,7 +408,7 @@ impl Device for CpuDevice {
         _dims: LaunchDims,
         block: ArgBlock<'_>,
     ) -> Result<Seq> {
-        // The host version of a region runs its gangs one after the other, whatever their number.
+        // The host version of a region runs its gangs one after the other, for any number of them.
         let address = self.functions.read().get(function.0 as usize).map(|f| f.address);
         let address = address.ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, format!("function {} does not exist", function.0))
@@ -490,7 +490,7 @@ impl Drop for CpuDevice {
     }
 }
 
-/// The relative bitmap as bytes, to follow the block in the ring.
+/// Returns the relative bitmap as bytes, which follow the block in the ring.
 fn relative_bytes<'a>(block: &ArgBlock<'a>) -> &'a [u8] {
     // SAFETY: any bytes of a u64 slice are valid u8s, and the length is in bytes.
     unsafe { std::slice::from_raw_parts(block.relative.as_ptr().cast(), size_of_val(block.relative)) }

@@ -1,7 +1,7 @@
-//! The program's floating-point control state goes along with its launches: rounding, flush-to-zero and trapped exceptions hold in a region as
-//! they do in the thread that launches it.
+//! Carries the program's floating-point control state to its launches: rounding, flush-to-zero and trapped exceptions in a region are those of the
+//! launching thread.
 //!
-//! Status flags do not come back: a launch may be asynchronous.
+//! Status flags are not returned, because a launch may be asynchronous.
 
 use accord_types::FloatControl;
 use std::arch::asm;
@@ -25,7 +25,7 @@ pub(super) unsafe fn call(function: extern "C" fn(*mut u8), argument: *mut u8, c
     }
 }
 
-/// `MXCSR` and the x87 control word.
+/// The registers `MXCSR` and the x87 control word.
 #[cfg(target_arch = "x86_64")]
 #[repr(C)]
 struct Registers {
@@ -43,7 +43,7 @@ impl Registers {
     #[inline]
     fn read() -> Self {
         let mut read = Self { mxcsr: 0, x87: 0 };
-        // SAFETY: stores one word each into a value of this function's own.
+        // SAFETY: each instruction stores one word into a local value.
         unsafe {
             asm!(
                 "stmxcsr [{mxcsr}]",
@@ -66,9 +66,9 @@ impl Registers {
     #[cold]
     unsafe fn call_with(self, wanted: u32, function: extern "C" fn(*mut u8), argument: *mut u8) {
         let wanted = Self { mxcsr: wanted & Self::MXCSR_CONTROL, x87: (wanted >> 16) as u16 & Self::X87_CONTROL };
-        // SAFETY: the caller's promise for the call. The registers have no other bits than control bits, so that loading them faults in no
-        // case; status flags of x87 are cleared first, as a flag whose exception is no longer masked would trap. The block leaves the control
-        // bits as it has found them. The callee preserves r12 and r13.
+        // SAFETY: the caller guarantees the call. The registers get only control bits, so that loading them never faults. The block clears the x87 status
+        // flags first, because a flag whose exception becomes unmasked would trap. It restores the control bits at its end. The callee preserves r12 and
+        // r13.
         unsafe {
             asm!(
                 "fnclex",
@@ -88,7 +88,7 @@ impl Registers {
     }
 }
 
-/// `FPCR`, whose upper half has no bits.
+/// The register `FPCR`, whose upper half has no bits.
 #[cfg(target_arch = "aarch64")]
 struct Registers {
     fpcr: u64,
@@ -96,7 +96,7 @@ struct Registers {
 
 #[cfg(target_arch = "aarch64")]
 impl Registers {
-    /// Modes and trap enables of `FPCR` that do not depend on an extension which another processor may lack.
+    /// Modes and trap enables of `FPCR` that do not depend on optional extensions.
     const FPCR_CONTROL: u64 = 0x07c0_9f00;
 
     #[inline]
@@ -116,8 +116,8 @@ impl Registers {
     /// As for [`call`].
     #[cold]
     unsafe fn call_with(self, wanted: u32, function: extern "C" fn(*mut u8), argument: *mut u8) {
-        // SAFETY: the caller's promise for the call. Bits that the processor does not have are ignored. The block leaves the register as it
-        // has found it; the callee preserves x20.
+        // SAFETY: the caller guarantees the call. The processor ignores bits that it lacks. The block restores the register at its end, and the callee
+        // preserves x20.
         unsafe {
             asm!(
                 "msr fpcr, x10",
@@ -137,7 +137,7 @@ impl Registers {
 mod tests {
     use super::*;
 
-    /// A state other than the usual one: rounding upwards, subnormal numbers flushed to zero.
+    /// A non-default state: rounding upwards, subnormal numbers flushed to zero.
     #[cfg(target_arch = "x86_64")]
     const UPWARD: u32 = 0xdf80 & 0xffc0 | 0x0b3f << 16;
     #[cfg(target_arch = "aarch64")]
@@ -150,7 +150,7 @@ mod tests {
 
     fn state_within(control: FloatControl) -> FloatControl {
         let mut seen = FloatControl::default();
-        // SAFETY: `state` takes the address of a value of this type, and returns.
+        // SAFETY: `state` takes the address of such a value, and returns.
         unsafe { call(state, (&raw mut seen).cast(), control) };
         seen
     }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn bits_that_no_register_takes_are_left_out() {
         let own = float_control();
-        // All exceptions stay masked: what is tried is that loading does not fault.
+        // All exceptions stay masked: the test is that loading does not fault.
         #[cfg(target_arch = "x86_64")]
         let odd = FloatControl::from_wire(u32::MAX);
         #[cfg(target_arch = "aarch64")]

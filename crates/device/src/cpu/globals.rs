@@ -1,19 +1,19 @@
-//! Which pages of the program's `declare` variables are in the memory file, and where.
+//! Tracks the pages of the program's `declare` variables in the memory file.
 //!
-//! Variables are placed one by one, when a copy first names them, and share pages with their neighbours.
-//! A page goes into the file once, so a variable's pages may lie in several pieces of it.
+//! Variables are placed one by one, when a copy first names them, and share pages with their neighbours. A page enters the
+//! file once, so that a variable's pages may be in several pieces of it.
 
 use super::layout::{GLOBALS_BYTES, GLOBALS_OFFSET};
 use accord_types::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Unit in which variables go into the file.
+/// Size of the unit in which variables enter the file.
 pub(crate) const PAGE: u64 = 4096;
 /// The end of every process's addresses, on any processor; sums of two addresses, lengths and pages fit.
 const ADDRESSES_END: u64 = 1 << 60;
 
-/// Pages that lie together, in the worker and in the file.
+/// Pages that are contiguous in the worker and in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) start: u64,
@@ -29,13 +29,13 @@ pub(crate) struct Globals {
 }
 
 impl Globals {
-    /// A variable where the worker says, if one can be there.
+    /// Returns the range of a variable that the worker reported, if it is possible.
     pub(crate) fn variable(address: u64, len: u64) -> Option<Range<u64>> {
         let end = address.checked_add(len).filter(|&end| end < ADDRESSES_END)?;
         Some(address..end)
     }
 
-    /// The pages of `variable` that are in no piece yet, as few ranges as possible.
+    /// Returns the pages of `variable` that are in no piece yet, as few ranges as possible.
     pub(crate) fn missing(&self, variable: &Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut from = variable.start & !(PAGE - 1);
@@ -52,7 +52,7 @@ impl Globals {
         missing
     }
 
-    /// Takes place in the file for whole pages; it is lost if they are not `add`ed.
+    /// Reserves space in the file for whole pages. The space is lost if they are not added.
     pub(crate) fn reserve(&mut self, pages: &Range<u64>) -> Result<Piece> {
         let len = pages.end - pages.start;
         if len > GLOBALS_BYTES - self.used {
@@ -67,14 +67,14 @@ impl Globals {
         Ok(Piece { start: pages.start, len, file_offset })
     }
 
-    /// The worker has its pages there now.
+    /// Records that the worker has mapped the piece.
     pub(crate) fn add(&mut self, piece: Piece) {
         self.pieces.insert(piece.start, piece);
     }
 
     /// All pieces that hold a byte of `range`, in order.
     pub(crate) fn meeting(&self, range: &Range<u64>) -> impl Iterator<Item = Piece> {
-        // Pieces don't overlap, so only the last one that begins before the range can reach into it.
+        // Pieces don't overlap, so that only the last one that begins before the range can extend into it.
         let first = self.pieces.range(..=range.start).next_back().map_or(range.start, |(&start, _)| start);
         let from = range.start;
         self.pieces.range(first..range.end).map(|(_, &piece)| piece).filter(move |p| p.start + p.len > from)

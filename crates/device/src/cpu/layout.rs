@@ -1,19 +1,19 @@
-//! What owner and worker share: counters, rings and doorbells at fixed places of the memory file.
+//! The memory that owner and worker share: counters, rings and doorbells at fixed offsets of the memory file.
 //!
-//! A worker runs the program's regions, and may write anything anywhere here. So the owner keeps its own numbers to itself, and shows
-//! copies; of the worker's it believes what can be (`progress`, `ring`), and ends a worker that says something else.
+//! A worker runs the program's regions, which may write anything here. So the owner keeps its own numbers in private memory
+//! and publishes copies. It accepts only plausible values from the worker (`progress`, `ring`), and ends a worker with others.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Version of this layout; owner and worker are the same build unless something is badly installed.
+/// Version of this layout. Owner and worker are the same build unless the installation is broken.
 pub(crate) const LAYOUT_VERSION: u32 = 6;
-/// Streams of one device. Queues beyond that share streams.
+/// Most streams of one device. Further queues share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker ring: a power of two.
 pub(crate) const RING_BYTES: usize = 1 << 20;
 /// Entries of a stream's trace ring: a power of two.
 pub(crate) const TRACE_ENTRIES: usize = 4096;
-/// Offset of the streams, and the distance from one to the next.
+/// Offset of the streams, and the distance between two.
 const STREAMS_OFFSET: usize = 4096;
 const STREAM_STRIDE: usize = 4096 + RING_BYTES + (TRACE_ENTRIES * size_of::<TraceEntry>()).next_multiple_of(4096);
 /// Offset and number of bytes of the pages of `declare` variables.
@@ -21,13 +21,13 @@ pub(crate) const GLOBALS_OFFSET: u64 = 1 << 30;
 pub(crate) const GLOBALS_BYTES: u64 = 63 << 30;
 /// Offset of the arena.
 pub(crate) const ARENA_OFFSET: u64 = GLOBALS_OFFSET + GLOBALS_BYTES;
-/// Offset of the bits of mapped memory, one for each granule of the arena.
+/// Offset of the bits of mapped memory, one per granule of the arena.
 const MAPPED_OFFSET: usize = STREAMS_OFFSET + STREAMS_MAX as usize * STREAM_STRIDE;
-/// Bytes of device memory that one bit stands for.
+/// Bytes of device memory per bit.
 pub(crate) const MAPPED_GRANULE: u64 = 2 << 20;
 /// Words of these bits: enough for the longest arena.
 pub(crate) const MAPPED_WORDS: usize = (ARENA_STRIDE / MAPPED_GRANULE / 64) as usize;
-/// Bytes of header, streams and bits, which both sides map wherever they like.
+/// Bytes of header, streams and bits, which both sides map at any address.
 pub(crate) const CONTROL_BYTES: usize = MAPPED_OFFSET + MAPPED_WORDS * 8;
 /// Distance between the arenas of two devices by default.
 pub(crate) const ARENA_STRIDE: u64 = 1 << 40;
@@ -44,59 +44,59 @@ pub(crate) const NO_ADDRESS: u64 = u64::MAX;
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) version: AtomicU32,
-    /// Cores that the owner may use: the worker's share says nothing of whether others are free.
+    /// Number of cores that the owner may use: the worker's own share does not reveal whether others are free.
     pub(crate) cores: AtomicU32,
-    /// Streams that wait for another stream, and the doorbell that tells them of progress.
+    /// Number of streams that wait for another stream, and the doorbell that announces progress.
     pub(crate) cross_waiters: AtomicU32,
     pub(crate) cross_doorbell: AtomicU32,
-    /// Signal that ended the worker, with the stream, instruction and address; 0 if none did.
+    /// Signal that ended the worker, with the stream, instruction and address; 0 if none.
     pub(crate) crash_signal: AtomicI32,
     pub(crate) crash_stream: AtomicU32,
     /// The signal's `si_code`.
     pub(crate) crash_code: AtomicI32,
     pub(crate) crash_ip: AtomicU64,
-    /// Whether the instruction is a call of the address, as a number.
+    /// Whether the instruction is a call of the address (0 or 1).
     pub(crate) crash_call: AtomicU32,
-    /// Or [`NO_ADDRESS`].
+    /// The address, or [`NO_ADDRESS`].
     pub(crate) crash_address: AtomicU64,
-    /// `exit` was called: its code + 1, and by which stream's thread.
+    /// The code of `exit` + 1 if a region called it, and the stream of the calling thread.
     pub(crate) exit_code: AtomicI32,
     pub(crate) exit_stream: AtomicU32,
-    /// Grows about once a second for as long as the worker is neither stopped nor frozen, whatever its regions do.
+    /// Counts about one per second while the worker is neither stopped nor frozen, whatever its regions do.
     pub(crate) beats: AtomicU64,
-    /// Changes of the bits of mapped memory, counted when the bits are written.
+    /// Number of changes to the bits of mapped memory, incremented after the bits are written.
     pub(crate) memory_changes: AtomicU64,
-    /// The worker has found in a ring what the owner can't have put there.
+    /// Whether the worker has found a record that the owner can't have written.
     pub(crate) corrupt: AtomicU32,
 }
 
-/// One stream. Each half's counters have cache lines of their own.
+/// One stream. The counters of each half are on cache lines of their own.
 #[repr(C, align(64))]
 pub(crate) struct StreamShared {
-    /// Bytes ever put into the ring.
+    /// Number of bytes ever put into the ring.
     pub(crate) head: AtomicU64,
     _pad0: [u64; 7],
-    /// Bytes ever taken from the ring.
+    /// Number of bytes ever taken from the ring.
     pub(crate) tail: AtomicU64,
-    /// Position of the last operation that the worker ring has done.
+    /// Position of the last operation that the worker has done.
     pub(crate) worker_done: AtomicU64,
-    /// Function now running, as an address in the worker; 0 if none.
+    /// Address in the worker of the running function; 0 if none.
     pub(crate) running: AtomicU64,
     _pad1: [u64; 5],
-    /// Position of the last operation that the owner queue has done.
+    /// Position of the last operation that the owner has done.
     pub(crate) owner_done: AtomicU64,
     _pad2: [u64; 7],
     /// The worker's thread sleeps on this doorbell when `worker_sleeping` is set.
     pub(crate) worker_doorbell: AtomicU32,
     pub(crate) worker_sleeping: AtomicU32,
     _pad3: [u64; 7],
-    /// Owner threads sleep on this doorbell until the stream reaches `owner_want`.
+    /// Doorbell on which owner threads sleep until the stream reaches `owner_want`.
     pub(crate) owner_doorbell: AtomicU32,
-    /// An operation failed: what is left in the stream is skipped.
+    /// Whether an operation failed, so that the rest of the stream is skipped.
     pub(crate) poisoned: AtomicU32,
     pub(crate) owner_want: AtomicU64,
     _pad4: [u64; 6],
-    /// Spans ever written to the trace ring; tracing is on if `tracing` is set.
+    /// Number of spans ever written to the trace ring. Tracing is on if `tracing` is set.
     pub(crate) trace_head: AtomicU64,
     pub(crate) tracing: AtomicU32,
 }
@@ -107,7 +107,7 @@ pub(crate) struct StreamShared {
 pub(crate) struct TraceEntry {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
-    /// Function address for launches, else bytes moved.
+    /// Function address for launches, otherwise bytes moved.
     pub(crate) what: u64,
     /// A `ring` record kind.
     pub(crate) kind: u32,
@@ -115,12 +115,12 @@ pub(crate) struct TraceEntry {
 }
 
 impl StreamShared {
-    /// Returns the position up to which everything is done, as a worker sees it; `Progress::reached` is the owner's.
+    /// Returns the position up to which all operations are done, as the worker sees it. `Progress::reached` is the owner's view.
     pub(crate) fn reached(&self) -> u64 {
         self.worker_done.load(Ordering::Acquire).max(self.owner_done.load(Ordering::Acquire))
     }
 
-    /// Wakes the worker's thread of this stream if it sleeps. Call after the change it waits for.
+    /// Wakes the worker's thread of this stream if it sleeps. Called after the change that the thread waits for.
     pub(crate) fn ring_worker(&self) {
         fence(Ordering::SeqCst);
         if self.worker_sleeping.load(Ordering::Relaxed) != 0 {
@@ -129,16 +129,16 @@ impl StreamShared {
         }
     }
 
-    /// The same after progress of the owner queue: a worker that has no record waits for none.
+    /// Wakes the worker's thread after progress of the owner, unless it has no record and so does not wait.
     pub(crate) fn ring_waiting_worker(&self) {
         fence(Ordering::SeqCst);
-        // A producer rings by itself, and the worker checks the owner's progress after that.
+        // A producer rings itself, and the worker checks the owner's progress after that.
         if self.head.load(Ordering::Relaxed) != self.tail.load(Ordering::Relaxed) {
             self.ring_worker();
         }
     }
 
-    /// Wakes owner threads that want position `done` or less. Call after the change.
+    /// Wakes owner threads that wait for position `done` or less. Called after the change.
     pub(crate) fn ring_owner(&self, done: u64) {
         fence(Ordering::SeqCst);
         if self.owner_want.load(Ordering::Relaxed) <= done {
@@ -149,7 +149,7 @@ impl StreamShared {
 }
 
 impl Header {
-    /// Wakes streams that wait for another stream's progress. Call after the change.
+    /// Wakes streams that wait for another stream's progress. Called after the change.
     pub(crate) fn ring_cross(&self) {
         fence(Ordering::SeqCst);
         if self.cross_waiters.load(Ordering::Relaxed) != 0 {
@@ -159,22 +159,21 @@ impl Header {
     }
 }
 
-/// The mapped control part of a memory file. Copyable: it is an address that outlives its users.
+/// The mapped control part of a memory file. A copyable address that outlives its users.
 #[derive(Clone, Copy)]
 pub(crate) struct Control {
     base: *mut u8,
 }
 
-// SAFETY: everything behind the pointer is atomics, and ring and trace bytes that the counters hand
-// from one side to the other.
+// SAFETY: the memory consists of atomics, and of ring and trace bytes that the counters pass from one side to the other.
 unsafe impl Send for Control {}
 // SAFETY: as for Send.
 unsafe impl Sync for Control {}
 
 impl Control {
     /// # Safety
-    /// `base` must be a mapping of [`CONTROL_BYTES`] of a memory file at offset 0 that stays
-    /// mapped as long as any copy of the result is used.
+    /// `base` must be a mapping of [`CONTROL_BYTES`] of a memory file at offset 0, and stay mapped while any copy of the result
+    /// is used.
     pub(crate) unsafe fn new(base: *mut u8) -> Self {
         Self { base }
     }
@@ -190,7 +189,7 @@ impl Control {
         unsafe { &*self.stream_base(index).cast::<StreamShared>() }
     }
 
-    /// Start of a stream's ring bytes.
+    /// Returns the start of a stream's ring bytes.
     pub(crate) fn ring(&self, index: u32) -> *mut u8 {
         assert!(index < STREAMS_MAX, "stream index out of range");
         // SAFETY: in range of the mapping, see STREAM_STRIDE.
@@ -204,7 +203,7 @@ impl Control {
         unsafe { self.ring(index).add(RING_BYTES).cast::<TraceEntry>().add(slot) }
     }
 
-    /// The bits of 64 granules of the arena: which of them have mapped memory. The owner writes them and believes none.
+    /// Returns the bits of 64 granules of the arena, set for mapped memory. The owner writes them and never reads them.
     pub(crate) fn mapped(&self, word: usize) -> &AtomicU64 {
         assert!(word < MAPPED_WORDS, "device memory out of range");
         // SAFETY: in range of the mapping; any bytes are a valid atomic.
@@ -217,10 +216,10 @@ impl Control {
     }
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds: the same clock in owner and worker.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds, the same clock in owner and worker.
 pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec.
+    // SAFETY: the call writes one timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,16 +1,16 @@
 //! CPU devices: worker processes with memory of their own.
 //!
-//! A worker is the program's own executable started again, with libacc serving launches
-//! instead of running `main`; so a region is found by (object, offset), wherever the loader put
-//! it. The owner (the program itself, or an executor) shares one memory file with it:
+//! A worker is the program's own executable started again, with libacc serving launches instead of running `main`. So a
+//! region is identified by (object, offset), wherever the loader has mapped the object. The owner (the program itself, or an
+//! executor) shares one memory file with the worker:
 //!
 //! ```text
-//! 0          header, then one block a stream: counters, ring of the worker ring, trace ring
+//! 0          header, then one block per stream: counters, ring of records, trace ring
 //! GLOBALS    pages of the program's `declare` variables
 //! ARENA      the device's memory; mapped in the worker at its device address
 //! ```
 //!
-//! See docs/design/data-path.md for how a stream's two halves work together.
+//! docs/design/data-path.md describes the two halves of a stream.
 
 mod arena;
 mod backend;

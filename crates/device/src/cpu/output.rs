@@ -1,4 +1,4 @@
-//! What a worker writes, when it must not go to the owner's own output.
+//! Passes a worker's output to a sink, if it must not go to the owner's own output.
 
 use crate::program::OutputSink;
 use accord_types::Result;
@@ -17,10 +17,10 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Starts handing bytes to `sink`.
+    /// Starts a thread that passes bytes to `sink`.
     ///
     /// # Errors
-    /// Returns an error if there is no thread for it.
+    /// Returns an error if the thread can't be started.
     pub(crate) fn start(stdout: OwnedFd, stderr: OwnedFd, sink: OutputSink) -> Result<Arc<Self>> {
         for fd in [&stdout, &stderr] {
             // SAFETY: plain fcntl on descriptors that we own.
@@ -37,10 +37,10 @@ impl Output {
         started.map(|_| output).map_err(|error| crate::failure::no_thread(&error))
     }
 
-    /// Hands out everything written so far. False once both pipes have ended.
+    /// Passes on all bytes written so far. Returns `false` once both pipes have ended.
     pub(crate) fn drain(&self) -> bool {
         let mut pipes = self.pipes.take();
-        // One call in the ordinary case that there is nothing: every wait comes by here.
+        // One system call in the usual case without bytes, because every wait comes here.
         if !self.poll(pipes.each_ref().map(Option::is_some), 0) {
             return pipes.iter().any(Option::is_some);
         }
@@ -59,14 +59,14 @@ impl Output {
         pipes.iter().any(Option::is_some)
     }
 
-    /// Sleeps until there is something to read.
+    /// Blocks until there are bytes to read.
     fn wait(&self) -> bool {
         let open = self.pipes.take().each_ref().map(Option::is_some);
         self.poll(open, 500);
         open[0] || open[1]
     }
 
-    /// Whether one of the open pipes has bytes, or has ended, after at most so many milliseconds.
+    /// Whether an open pipe has bytes or has ended, within so many milliseconds.
     fn poll(&self, open: [bool; 2], timeout: i32) -> bool {
         let mut polls = [0, 1].map(|i| libc::pollfd {
             fd: if open[i] { self.raw[i] } else { -1 },

@@ -1,4 +1,4 @@
-//! What a stream's owner has put in and not done, and what waits for it.
+//! The unfinished operations of a stream's owner, and their waiters.
 
 use super::ring::Writer;
 use crate::any_end::{CopySink, CopySource};
@@ -16,15 +16,15 @@ pub(crate) type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
 #[derive(Default)]
 pub(crate) struct OwnerQueue {
-    /// Position of the last operation put in, and of the last that went into the owner queue.
+    /// Position of the last operation, and of the last one in the owner queue.
     pub(crate) last: u64,
     pub(crate) last_of_owner: u64,
     pub(crate) ring: Writer,
     pub(crate) ops: VecDeque<(u64, Op)>,
-    /// Whether all operations are short and left to the thread that waits for the stream next.
+    /// Whether all operations are short and left to the next thread that waits for the stream.
     pub(crate) deferred: bool,
     pub(crate) notifies: Vec<(u64, Done)>,
-    /// Positions that threads in `synchronize` wait for.
+    /// Positions for which threads in `synchronize` wait.
     pub(crate) waiters: Vec<u64>,
     pub(crate) failure: Option<Error>,
     pub(crate) worker_started: bool,
@@ -40,7 +40,7 @@ impl OwnerQueue {
         [op, notify, waiter].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// Returns how far the worker gets while no operation of the owner's is in flight.
+    /// Returns the position that the worker reaches while no operation of the owner is in flight.
     pub(crate) fn worker_may(&self) -> u64 {
         self.ops.front().map_or(self.last, |(next, _)| next - 1)
     }
@@ -50,7 +50,7 @@ impl OwnerQueue {
 pub(crate) enum Work {
     Run(u64, Op),
     Notify(Vec<Done>, Result<()>),
-    /// Until the stream reaches what is wanted, or the doorbell rings.
+    /// Sleep until the stream reaches the wanted position, or the doorbell rings.
     Sleep,
 }
 

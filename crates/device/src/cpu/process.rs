@@ -1,4 +1,4 @@
-//! Processes that are started and looked after, and waiting for descriptors.
+//! Starts, observes and ends processes, and waits for descriptors.
 
 use accord_types::sandbox;
 use std::io::{Error, ErrorKind};
@@ -8,14 +8,13 @@ use std::time::Duration;
 /// The interval at which a thread that waits for a process checks other conditions.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(250);
 
-/// Makes the calling process the parent of all below it that lose theirs, so that none leaves it, and has the kernel collect its children
-/// when they end. Programs that it runs do not inherit the latter. For processes that wait for no child's status.
+/// Makes the calling process the parent of all descendants that lose theirs, so that none escapes, and lets the kernel reap its children. Programs that
+/// it executes do not inherit the latter. For processes that need no child's status.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses.
 pub fn collect_orphans() -> std::io::Result<()> {
-    // SAFETY: an all-zero sigaction is valid and is the default; such a process has no other user of this signal's
-    // handler.
+    // SAFETY: an all-zero sigaction is valid and the default. Such a process has no other user of this signal's handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_flags = libc::SA_NOCLDWAIT;
@@ -30,9 +29,9 @@ pub fn collect_orphans() -> std::io::Result<()> {
 
 /// A process that is looked after from here.
 pub(crate) struct Handle {
-    /// Of the process, which never becomes another one's. Or an end of a socket whose other end the process has.
+    /// A descriptor of the process, which can't name another one; or the end of a socket whose other end the process has.
     fd: OwnedFd,
-    /// The process, where `fd` is a socket: there are no descriptors of processes before Linux 5.3, in some sandboxes, and under valgrind.
+    /// The process, if `fd` is a socket: Linux before 5.3, some sandboxes and valgrind have no process descriptors.
     pid: Option<libc::pid_t>,
 }
 
@@ -55,7 +54,7 @@ impl Handle {
         Self { fd: std::fs::File::open("/dev/null").expect("it is always there").into(), pid: None }
     }
 
-    /// Ends the process for good and waits until it is gone.
+    /// Kills the process and waits until it has ended.
     pub(crate) fn kill(&self) {
         self.end();
         self.wait();
@@ -64,12 +63,12 @@ impl Handle {
     /// Ends the process, without waiting for that.
     pub(crate) fn end(&self) {
         match self.pid {
-            // SAFETY: signals the process behind the descriptor, which can't be another one.
+            // SAFETY: the descriptor names this process, and no other one.
             None => unsafe {
                 let none = std::ptr::null::<libc::siginfo_t>();
                 libc::syscall(libc::SYS_pidfd_send_signal, self.fd.as_raw_fd(), libc::SIGKILL, none, 0);
             },
-            // SAFETY: signals a process that had not ended a moment ago, so that its number is not yet another one's.
+            // SAFETY: the process had not ended a moment ago, so that its number is not reused yet.
             Some(pid) if !self.has_ended_within(Some(Duration::ZERO)) => unsafe {
                 libc::kill(pid, libc::SIGKILL);
             },
@@ -82,9 +81,9 @@ impl Handle {
         while !self.has_ended_within(None) {}
     }
 
-    /// Waits for the end of the process, `limit` at most. Returns whether it has ended.
+    /// Waits for the end of the process, for at most `limit`. Returns whether it has ended.
     pub(crate) fn has_ended_within(&self, limit: Option<Duration>) -> bool {
-        // The socket may be readable before; that its other end is closed is told unasked.
+        // The socket may be readable before the end. `poll` always reports that its other end is closed.
         let events = if self.pid.is_none() { libc::POLLIN } else { 0 };
         poll_for([(self.fd.as_raw_fd(), events)], limit)[0]
     }
@@ -104,8 +103,8 @@ pub(crate) fn readable(fd: &impl AsRawFd, limit: Option<Duration>) -> bool {
     poll([fd.as_raw_fd()], limit)[0]
 }
 
-/// Waits until one of some descriptors can be read or has ended, `limit` at most, and returns which. Descriptors below
-/// 0 don't count.
+/// Waits for at most `limit` until one of the descriptors is readable or has ended. Returns which are. Ignores descriptors
+/// below 0.
 pub(crate) fn poll<const N: usize>(fds: [RawFd; N], limit: Option<Duration>) -> [bool; N] {
     poll_for(fds.map(|fd| (fd, libc::POLLIN)), limit)
 }
@@ -115,7 +114,7 @@ fn poll_for<const N: usize>(fds: [(RawFd, libc::c_short); N], limit: Option<Dura
     let limit = limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
     // SAFETY: N valid entries.
     let ready = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, limit) };
-    // Where it can't be asked, who reads it learns why.
+    // If `poll` fails, the reader of the descriptor gets the error.
     if ready < 0 && Error::last_os_error().kind() != ErrorKind::Interrupted {
         return [true; N];
     }
@@ -129,7 +128,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::process::{Command, Stdio};
 
-    /// A process that waits for ever, with an end of a socket as its standard input.
+    /// Starts a process that waits for ever, with one end of a socket as its standard input.
     fn waiting() -> (std::process::Child, UnixStream) {
         let (near, far) = UnixStream::pair().unwrap();
         let child = Command::new("sleep").arg("1000").stdin(Stdio::from(OwnedFd::from(far))).spawn().unwrap();

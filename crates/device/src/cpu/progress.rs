@@ -1,15 +1,15 @@
-//! How far a stream has got, as its owner knows it: its own half by itself, the worker's half where that can be true.
+//! The owner's view of a stream's progress: its own half from private state, the worker's half within what is possible.
 //!
-//! The worker can't complete positions of the owner's operations: memory may be freed when they are complete.
+//! The worker can't complete positions of the owner's operations, because memory may be freed when they are complete.
 
 use super::layout::StreamShared;
 use super::ring::Corrupt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct Progress {
-    /// Position of the last operation that the owner queue has done. The worker has a copy, which it may spoil.
+    /// Position of the last operation that the owner has done. The worker gets a copy, which it may corrupt.
     owner_done: AtomicU64,
-    /// The worker has done no more than this: what was put in, up to the first operation of the owner queue that is not done.
+    /// The worker's upper bound: all operations before the owner's first unfinished one.
     worker_may: AtomicU64,
     /// The first position that a waiter or an operation of this process waits for.
     want: AtomicU64,
@@ -21,14 +21,14 @@ impl Progress {
     }
 
     /// Returns the position up to which all operations are done. An operation starts only once the other half has passed the
-    /// operations before it, so the position of the further half holds for both.
+    /// operations before it, so that the position of the further half holds for both.
     ///
     /// # Errors
-    /// Returns an error if the worker says what can't be.
+    /// Returns an error if the worker reports an impossible position.
     pub(crate) fn reached(&self, block: &StreamShared) -> Result<u64, Corrupt> {
         let worker = block.worker_done.load(Ordering::Acquire);
         let owner = self.owner_done();
-        // What it may do was written before it heard of it.
+        // The bound was stored before the worker could reach it.
         if worker <= owner || worker <= self.worker_may() {
             Ok(worker.max(owner))
         } else {
@@ -44,13 +44,13 @@ impl Progress {
         self.worker_may.load(Ordering::Acquire)
     }
 
-    /// Lets the worker do everything up to a position. Called before the worker is given it, with the stream's lock
+    /// Allows the worker to do all operations up to a position. Called before the worker gets them, with the stream's lock
     /// held.
     pub(crate) fn let_worker(&self, up_to: u64) {
         self.worker_may.store(up_to, Ordering::Release);
     }
 
-    /// The owner queue has done everything up to `seq`. The caller holds the stream's lock.
+    /// Records that the owner has done all operations up to `seq`. The caller holds the stream's lock.
     pub(crate) fn owner_has_done(&self, seq: u64, block: &StreamShared) {
         let done = self.owner_done().max(seq);
         self.owner_done.store(done, Ordering::Release);

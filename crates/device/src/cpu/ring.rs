@@ -1,5 +1,5 @@
-//! The worker ring: a ring of records in shared memory, one writer (the owner, under the
-//! stream's lock) and one reader (the worker's thread of that stream).
+//! The worker ring: records in shared memory, with one writer (the owner, under the stream's lock) and one reader (the
+//! worker's thread of that stream).
 
 use super::layout::{Control, RING_BYTES, STREAMS_MAX};
 use accord_types::ArgBlock;
@@ -13,10 +13,10 @@ pub(crate) const STORE: u32 = 2;
 pub(crate) const COPY: u32 = 3;
 /// Waits for another stream of the device.
 pub(crate) const WAIT: u32 = 4;
-/// An entry without an operation: the rest of the ring up to its end.
+/// An entry without an operation, which fills the ring up to its end.
 const SKIP: u32 = 5;
 
-/// Head of every record; the payload follows. 16-byte aligned, so that the argument block is.
+/// Head of every record, followed by the payload. Aligned to 16 bytes, for the argument block.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
@@ -25,7 +25,7 @@ pub(crate) struct Record {
     pub(crate) kind: u32,
     /// Position in the stream.
     pub(crate) seq: u64,
-    /// The owner queue must have done this position first.
+    /// Position that the owner must have done first.
     pub(crate) after: u64,
     /// LAUNCH: function address. STORE, COPY: destination. WAIT: stream.
     pub(crate) a: u64,
@@ -49,20 +49,20 @@ const _: () = assert!(STORE_BYTES_MAX > 2 * ArgBlock::BYTES_MAX);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 
-/// The owner's end. How far it has written it knows by itself; what it reads in shared memory decides about room, and nothing else.
+/// The owner's end. It keeps its own write position; values in shared memory affect only the free space.
 #[derive(Default)]
 pub(crate) struct Writer {
-    /// Bytes ever put into the ring.
+    /// Number of bytes ever put into the ring.
     written: u64,
 }
 
 impl Writer {
-    /// Puts a record with its payload, given in two parts, into the ring; [`Writer::publish`] shows it. False: no room now.
+    /// Puts a record with its payload, given in two parts, into the ring. [`Writer::publish`] makes it visible. Returns `false` if there is no space now.
     ///
-    /// The caller holds the stream's lock: there is one writer.
+    /// The caller holds the stream's lock, because there is one writer.
     ///
     /// # Errors
-    /// Returns an error if the worker says that it has taken what can't be.
+    /// Returns an error if the worker reports an impossible read position.
     pub(crate) fn put(
         &mut self,
         control: &Control,
@@ -80,9 +80,9 @@ impl Writer {
             return Ok(false);
         }
         let ring = control.ring(stream);
-        // SAFETY: `written` is the owner's own, a multiple of 16, so that all of this is within the ring: `bytes` end at its end or
-        // before, or begin at its start. A SKIP record needs only its first 8 bytes, and at least 16 are left before the end. A worker
-        // that reads there before `publish` reads what it has not been given; these are bytes.
+        // SAFETY: `written` is the owner's own and a multiple of 16, so that all accesses are within the ring: `bytes` end at or before
+        // its end, or begin at its start. A SKIP record needs only its first 8 bytes, and at least 16 are left before the end. A worker that
+        // reads before `publish` gets arbitrary bytes.
         unsafe {
             let start = if skip == 0 {
                 at
@@ -100,7 +100,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// The worker may read what was put in.
+    /// Lets the worker read the new records.
     pub(crate) fn publish(&self, control: &Control, stream: u32) {
         control.stream(stream).head.store(self.written, Ordering::Release);
     }
@@ -112,10 +112,10 @@ impl Writer {
     }
 }
 
-/// The worker's end. A region may have written here by mistake, so records are read once and looked at.
+/// The worker's end. A region may have overwritten the ring, so that each record is read once and checked.
 #[derive(Default)]
 pub(crate) struct Reader {
-    /// Bytes ever taken from the ring.
+    /// Number of bytes ever taken from the ring.
     taken: u64,
 }
 
@@ -125,10 +125,10 @@ impl Reader {
         control.stream(stream).head.load(Ordering::Acquire) != self.taken
     }
 
-    /// The next record and its payload, if there is one. Call [`Reader::pop`] when done with it.
+    /// Returns the next record and its payload, if any. The caller calls [`Reader::pop`] when done with it.
     ///
     /// # Errors
-    /// Returns an error if it is none.
+    /// Returns an error if the record is malformed.
     pub(crate) fn peek(&mut self, control: &Control, stream: u32) -> Result<Option<(Record, *mut u8)>, Corrupt> {
         loop {
             let head = control.stream(stream).head.load(Ordering::Acquire);
@@ -142,9 +142,9 @@ impl Reader {
             let at = self.taken as usize & (RING_BYTES - 1);
             let to_end = RING_BYTES - at;
             let most = to_end.min(there as usize);
-            // SAFETY: `taken` is the reader's own, a multiple of 16, so that 16 bytes are left before the end.
+            // SAFETY: `taken` is the reader's own and a multiple of 16, so that 16 bytes are left before the end.
             let start = unsafe { control.ring(stream).add(at) };
-            // SAFETY: as above. Read once: who writes there meanwhile changes nothing of what is looked at.
+            // SAFETY: as above. Both values are read once, so that later writes do not affect the checks.
             let [bytes, kind] = unsafe { start.cast::<[u32; 2]>().read_volatile() };
             if kind == SKIP {
                 if bytes as usize != to_end || bytes as usize > most {
@@ -156,7 +156,7 @@ impl Reader {
             if most < HEAD {
                 return Err(Corrupt("the number of bytes put in"));
             }
-            // SAFETY: a whole head is left before the end, aligned to 16.
+            // SAFETY: a whole head is left before the end, and aligned to 16.
             let record = unsafe { start.cast::<Record>().read_volatile() };
             record.check(most)?;
             // SAFETY: `check` has seen that the payload is within the ring.
@@ -164,7 +164,7 @@ impl Reader {
         }
     }
 
-    /// Gives a record's place back.
+    /// Frees a record's space.
     pub(crate) fn pop(&mut self, control: &Control, stream: u32, record: &Record) {
         self.pass(control, stream, record.bytes);
     }
@@ -176,7 +176,7 @@ impl Reader {
 }
 
 impl Record {
-    /// Whether it can be one, where `most` bytes are.
+    /// Checks that the record is well-formed and fits in `most` bytes.
     fn check(&self, most: usize) -> Result<(), Corrupt> {
         let bytes = self.bytes as usize;
         if bytes < HEAD || bytes > most || !bytes.is_multiple_of(16) {
@@ -211,7 +211,7 @@ mod tests {
         let mut pushed = 0u64;
         let mut popped = 0u64;
         let empty = Record { bytes: 0, kind: STORE, seq: 0, after: 0, a: 0, b: 0, c: 0 };
-        // 40,000 records of changing size go around the ring of 1 MiB many times.
+        // 40,000 records of varying size wrap around the ring of 1 MiB many times.
         while popped < 40_000 {
             let len = (pushed * 37 % 1000) as usize;
             let body = vec![pushed as u8; len];

@@ -1,14 +1,14 @@
-//! A device's memory, which all sessions of the node share: what one session may have follows from what the others have.
+//! The capacity of a device's memory, which all sessions of the node share.
 
 use crate::memory_account::MemoryAccount;
 use accord_types::{DeviceInfo, Error, ErrorCode, MemoryClaim, Result};
 use std::sync::Arc;
 
-/// One session's side of it.
+/// One session's share of the capacity.
 pub(crate) struct SharedCapacity {
     ordinal: u32,
     capacity: u64,
-    /// None: this process has the device alone.
+    /// `None`: only this process uses the device.
     account: Option<Arc<dyn MemoryAccount>>,
 }
 
@@ -17,10 +17,10 @@ impl SharedCapacity {
         Self { ordinal: info.id.ordinal, capacity: info.memory, account }
     }
 
-    /// Claims bytes beside those that are this session's `own`. May wait for the process that counts.
+    /// Claims bytes in addition to the session's `own`. May wait for the process that counts.
     ///
     /// # Errors
-    /// Returns `acc_error_out_of_memory` if other sessions hold too much, or beyond the session's quota;
+    /// Returns `acc_error_out_of_memory` if other sessions hold too much, or the session's quota is exceeded, and
     /// `acc_error_system` if the process does not answer.
     pub(crate) fn claim(&self, len: u64, own: u64) -> Result<()> {
         let Some(account) = &self.account else { return Ok(()) };
@@ -66,7 +66,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The bytes of one session; others hold 5 MiB of 8.
+    /// The bytes of one session, while others hold 5 MiB of 8.
     #[derive(Default)]
     struct Account(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Reports when operations ran, if tracing is on.
+//! Reports the times of operations, if tracing is on.
 
 use super::layout::{Control, STREAMS_MAX, TRACE_ENTRIES, TraceEntry, now_ns};
 use super::progress::Progress;
@@ -15,7 +15,7 @@ pub(crate) struct Tracer {
     sink: OnceLock<Arc<dyn SpanSink>>,
     /// Region names by address in the worker.
     names: ShortLock<HashMap<u64, String>>,
-    /// Of each stream, how many spans were taken.
+    /// Number of spans read, by stream.
     draining: TurnLock<[u64; STREAMS_MAX as usize]>,
 }
 
@@ -30,7 +30,7 @@ impl Tracer {
     }
 
     pub(crate) fn start(&self, sink: Arc<dyn SpanSink>) {
-        // The first sink stays: a device has one owner.
+        // The first sink stays, because a device has one owner.
         let _ = self.sink.set(sink);
     }
 
@@ -42,7 +42,7 @@ impl Tracer {
         self.names.lock().insert(address, name.to_owned());
     }
 
-    /// Time now, if anybody wants to know.
+    /// Returns the present time if tracing is on, or else 0.
     pub(crate) fn begin(&self) -> u64 {
         if self.on() { now_ns() } else { 0 }
     }
@@ -54,10 +54,10 @@ impl Tracer {
         }
     }
 
-    /// Takes what the worker has traced on the stream `index`, that of `queue`, since the last time.
+    /// Reports the spans that the worker has added to the stream `index`, that of `queue`, since the last call.
     ///
     /// # Errors
-    /// Returns an error if it says that it has traced what it can't have done.
+    /// Returns an error if the worker reports an impossible number of spans.
     pub(crate) fn drain(
         &self,
         control: &Control,
@@ -69,13 +69,13 @@ impl Tracer {
         let mut taken = self.draining.take();
         let tail = &mut taken[index as usize];
         let head = control.stream(index).trace_head.load(Ordering::Acquire);
-        // One span an operation at most.
+        // There is at most one span per operation.
         if head < *tail || head > progress.worker_may() {
             return Err(Corrupt("the number of spans"));
         }
-        // The worker overwrites the oldest entries when they are not drained; those are lost, not wrong.
+        // The worker overwrites the oldest entries if they are not read in time; these are lost, not wrong.
         for n in (*tail).max(head.saturating_sub(TRACE_ENTRIES as u64 / 2))..head {
-            // SAFETY: a slot of the ring, whatever stands there: numbers. Read once.
+            // SAFETY: the slot is in the ring and read once, and any bytes are valid numbers.
             let TraceEntry { start_ns, end_ns, what, kind, .. } = unsafe { control.trace(index, n).read_volatile() };
             let end_ns = end_ns.max(start_ns);
             let (kind, name, bytes) = match kind {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// A started worker.
 pub(crate) struct Worker {
-    /// Requests go here.
+    /// The socket for requests.
     pub(crate) socket: UnixStream,
     pub(crate) process: Handle,
     pub(crate) pid: u32,
@@ -60,7 +60,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         keep: &keep,
         socket: socket.as_fd(),
         cpus: cpu_set(&info.cpus),
-        // An executor's: a launcher that ends agents means their programs to hear it from them, not of a worker that was killed.
+        // For an executor's worker: a launcher signals agents, which end their programs, and must not kill the worker itself.
         own_session: program.output.is_some(),
     }
     .start(&mut || watch.look().map_err(std::io::Error::other));
@@ -72,7 +72,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     drop(theirs);
     let greeted = await_hello(&mut socket, &started, &mut watch);
     let pid = greeted.map_err(|silence| {
-        // It may be there still, and stopped.
+        // The process may still exist, stopped.
         started.process.end();
         match silence {
             Silence::Refused(error) => not_started(error),
@@ -81,7 +81,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         }
     })?;
     let mut process = started.process;
-    // A wrapper that has started another process instead has that one's number in the hello.
+    // The hello of a worker started by a wrapper contains the worker's own number.
     if pid.cast_unsigned() != started.pid {
         process = Handle::new(pid, socket.as_fd()).map_err(|e| fail("pidfd_open", e))?;
     }
@@ -89,17 +89,17 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     Ok(Worker { socket, process, pid: pid.cast_unsigned(), output })
 }
 
-/// The reason why a worker does not send its hello.
+/// The reason why a worker's hello does not arrive.
 enum Silence {
     /// The executable can't be run.
     Refused(std::io::Error),
     /// The process has ended.
     Gone,
-    /// Nothing is heard of it.
+    /// The worker does not respond.
     Hung(Error),
 }
 
-/// The worker says hello with its number once libacc has taken over.
+/// Waits for the hello that the worker sends, with its number, once libacc has taken over.
 fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatch<'_>) -> Result<i32, Silence> {
     let mut reports = true;
     loop {
@@ -117,7 +117,7 @@ fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatc
             let mut hello = [0u8; 4];
             return match socket.read_exact(&mut hello) {
                 Ok(()) => Ok(i32::from_ne_bytes(hello)),
-                // The report may have come after the look at it.
+                // The report may have arrived after the last check.
                 Err(_) => Err(started.refused().filter(|_| reports).map_or(Silence::Gone, Silence::Refused)),
             };
         }
@@ -130,12 +130,12 @@ fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatc
 /// Most of a worker's last words that an error quotes.
 const WORDS_MAX: usize = 1 << 10;
 
-/// The error for a worker that has ended before it was ready, with what it has written here; none if that is where its owner's goes.
+/// Returns the error for a worker that ended before it was ready, with its output in `written`, if that was captured.
 fn ended(device: &str, exe: &str, written: Option<&OwnedFd>) -> Error {
     let mut words = Vec::new();
     if let Some(mut from) = written.and_then(|from| from.try_clone().ok()).map(File::from) {
         let mut more = [0; WORDS_MAX];
-        // What it has started may live on, and is not waited for.
+        // Processes that it started may live on, and are not waited for.
         while words.len() < WORDS_MAX && process::readable(&from, Some(Duration::ZERO)) {
             match from.read(&mut more[..WORDS_MAX - words.len()]) {
                 Ok(len) if len > 0 => words.extend_from_slice(&more[..len]),
@@ -160,7 +160,7 @@ fn ended(device: &str, exe: &str, written: Option<&OwnedFd>) -> Error {
         .remedy(remedy)
 }
 
-/// Returns the remedy where the system has no more of a resource.
+/// Returns the remedy for an exhausted resource.
 fn scarce(error: &std::io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::EAGAIN => Some("allow the user more processes (ulimit -u)"),
@@ -168,7 +168,7 @@ fn scarce(error: &std::io::Error) -> Option<&'static str> {
     }
 }
 
-/// The worker's environment: the program's, with what makes it a worker.
+/// Returns the worker's environment: the program's, and the variables that make it a worker.
 fn environment(program: &ProgramSpec, worker: &str) -> Vec<Vec<u8>> {
     const PRELOAD: &str = "LD_PRELOAD";
     let mut env = program.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
@@ -182,7 +182,7 @@ fn environment(program: &ProgramSpec, worker: &str) -> Vec<Vec<u8>> {
     env.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()).collect()
 }
 
-/// `libacc` ahead of whatever else the program preloads.
+/// Returns the preload list, with `libacc` before the program's other entries.
 fn preload(libacc: &Path, others: Option<&OsStr>) -> OsString {
     let mut all = libacc.as_os_str().to_owned();
     for other in others.unwrap_or_default().as_bytes().split(|byte| b": ".contains(byte)) {

@@ -1,4 +1,4 @@
-//! The owner's side of one stream: positions, the owner queue's operations, and who waits.
+//! The owner's side of one stream: positions, the owner's operations, and waiters.
 
 use super::layout::{Control, StreamShared};
 use super::owner_queue::{Done, Op, OwnerQueue, Work};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
-/// A sleeper looks around at least this often: a lost wake-up must never be a hang.
+/// Longest sleep, so that a lost wake-up never becomes a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
-/// Most operations in an owner queue; a caller that adds one more waits for the first. Copies from other devices are
-/// bounded by their number, see `accord_fabric::transfer`; more than an executor lets into a stream.
+/// Most operations in an owner queue; a caller that adds one more waits for the first. More than an executor allows in a
+/// stream. Copies from other devices have their own bound, see `accord_fabric::transfer`.
 const OWNER_OPS_MAX: usize = 1_024;
 
 /// The state that the streams of one device share.
@@ -29,29 +29,29 @@ pub(crate) struct Shared {
     pub(crate) control: Control,
     pub(crate) failure: Failure,
     pub(crate) tracer: Tracer,
-    /// Serves a stream until it is closed, on a thread of its own.
+    /// Serves a stream on a thread of its own, until the stream is closed.
     pub(crate) run: fn(&Stream),
-    /// Does what the operation at a position says, and maybe more that follows it: up to where that is then.
+    /// Performs the operation at a position, and possibly later ones; the position is then that of the last one.
     pub(crate) perform: fn(&Stream, &mut u64, Op) -> Result<()>,
     pub(crate) output: Option<Arc<Output>>,
     pub(crate) watched: Watched,
 }
 
 impl Shared {
-    /// Checks at intervals whether the worker is alive; called by each thread that waits for it.
+    /// Checks at intervals whether the worker is alive. Each thread that waits for the worker calls it.
     pub(crate) fn look(&self) {
         if self.watched.look(self.control.header().beats.load(Ordering::Relaxed)) {
             self.give_up();
         }
     }
 
-    /// The worker has said what can't be: nothing more is believed of it.
+    /// Fails the device because the worker has reported an impossible value.
     pub(crate) fn distrust(&self, Corrupt(what): Corrupt) {
         self.failure.set(self.watched.corrupt(what));
         self.watched.end();
     }
 
-    /// The worker gives no sign of life.
+    /// Fails the device because the worker does not respond.
     pub(crate) fn give_up(&self) {
         self.failure.set(self.watched.hung());
         self.watched.end();
@@ -64,7 +64,7 @@ pub(crate) struct Stream {
     pub(crate) shared: Arc<Shared>,
     state: ShortLock<OwnerQueue>,
     progress: Progress,
-    /// An owner operation failed; `state.failure` says how.
+    /// Whether an owner operation failed; `state.failure` holds the error.
     failed: AtomicBool,
     spin: SharedSpinPolicy,
 }
@@ -81,7 +81,7 @@ impl Stream {
         self.shared.control.stream(self.index)
     }
 
-    /// Returns the position up to which everything is done.
+    /// Returns the position up to which all operations are done.
     pub(crate) fn reached(&self) -> u64 {
         self.progress.reached(self.block()).unwrap_or_else(|lie| {
             self.shared.distrust(lie);
@@ -89,7 +89,7 @@ impl Stream {
         })
     }
 
-    /// Whether the reached position is one that this process waits for.
+    /// Whether this process waits for the reached position.
     pub(crate) fn is_wanted(&self) -> bool {
         self.reached() >= self.progress.want()
     }
@@ -109,13 +109,13 @@ impl Stream {
         Ok(())
     }
 
-    /// Position of the last operation put in.
+    /// Returns the position of the last operation.
     pub(crate) fn last(&self) -> Seq {
         Seq(self.lock().last)
     }
 
-    /// Puts a record into the worker ring. `drained` gets the chance to do it here and now if nothing
-    /// is under way in the stream; it must be short.
+    /// Puts a record into the worker ring. If no operation of the stream is in progress, `drained` may perform it here instead; it
+    /// must be short.
     pub(crate) fn push_worker(
         self: &Arc<Self>,
         mut record: Record,
@@ -143,7 +143,7 @@ impl Stream {
             record.seq = seq;
             record.after = if state.last_of_owner == state.last { state.last } else { 0 };
             let control = &self.shared.control;
-            // In this order: who has done all has given all places back.
+            // In this order: a worker that has done all operations has freed all space before.
             let reached = self.reached();
             let put = state.ring.put(control, self.index, record, first, second);
             if put == Ok(true) {
@@ -159,7 +159,7 @@ impl Stream {
             if let Some(error) = &state.failure {
                 return Err(error.clone());
             }
-            // The ring is full: its reader has something to do, so the position will move.
+            // The ring is full: the worker has operations to do, so that the position will advance.
             let lie = put.err().or_else(|| (reached >= state.last).then_some(Corrupt("a ring that stays full")));
             drop(state);
             if let Some(lie) = lie {
@@ -170,8 +170,7 @@ impl Stream {
         }
     }
 
-    /// Puts an operation into the owner queue. If nothing is under way and it may run on the calling
-    /// thread (`immediate`), it does.
+    /// Puts an operation into the owner queue. Performs it here instead if none is in progress and it is `immediate`.
     pub(crate) fn push_owner(self: &Arc<Self>, op: Op, immediate: bool) -> Result<Seq> {
         self.check()?;
         let mut state = loop {
@@ -192,7 +191,7 @@ impl Stream {
         let drained = self.reached() >= seq - 1;
         let waiters = immediate && self.queue == QueueId::SYNC && (state.ops.is_empty() || state.deferred);
         if !(waiters || drained && immediate) {
-            // First: without a thread the operation never was.
+            // First, because without a thread the operation is not enqueued.
             self.start_worker(&mut state)?;
         }
         state.last = seq;
@@ -212,14 +211,14 @@ impl Stream {
         state.ops.push_back((seq, op));
         self.set_want(&state);
         drop(state);
-        // If the operation's turn came meanwhile, no other event will wake the worker.
+        // If the operation's turn came meanwhile, no other event wakes the worker.
         if self.reached() >= seq - 1 {
             self.wake_owner();
         }
         Ok(Seq(seq))
     }
 
-    /// Locks the stream and ends its deferral: it has to go on without a waiter.
+    /// Locks the stream and ends its deferral, because it must continue without a waiter.
     fn hurry(self: &Arc<Self>) -> Result<ShortGuard<'_, OwnerQueue>> {
         let mut state = self.lock();
         if state.deferred {
@@ -231,12 +230,12 @@ impl Stream {
         Ok(state)
     }
 
-    /// Makes the stream go on without a waiter. If that is impossible the stream fails.
+    /// Makes the stream continue without a waiter, or fails the stream.
     pub(crate) fn go_on(self: &Arc<Self>) {
         let Err(error) = self.hurry().map(drop) else { return };
         let mut state = self.lock();
         self.fail(&mut state, error);
-        // Dropped outside of the lock, which they may need.
+        // Dropped without the lock, which they may need.
         let dropped = std::mem::take(&mut state.ops);
         state.deferred = false;
         let last = state.last;
@@ -273,8 +272,8 @@ impl Stream {
         }
     }
 
-    /// Notifies all waiters of the device's failure. Done here, as the stream's own thread may be in an operation that
-    /// waits for another party.
+    /// Notifies all waiters of the device's failure. Done here, because the stream's own thread may be blocked in an operation
+    /// on another party.
     pub(crate) fn tell_failed(&self, error: &Error) {
         let mut state = self.lock();
         let due = std::mem::take(&mut state.notifies);
@@ -288,7 +287,7 @@ impl Stream {
     }
 
     pub(crate) fn synchronize(&self, seq: Seq) -> Result<()> {
-        // What is done needs no look at what is left.
+        // If the position is reached, the remaining operations need no check.
         while self.reached() < seq.0
             && let Some((at, op)) = self.take_deferred(seq.0)
         {
@@ -315,7 +314,7 @@ impl Stream {
         op
     }
 
-    /// Waits until the stream has reached `seq`, or the device has failed: looks for a while before it sleeps.
+    /// Blocks until the stream has reached `seq`, or the device has failed. Spins before it sleeps.
     fn wait_until(&self, seq: u64) {
         if self.reached() >= seq {
             return;
@@ -346,7 +345,7 @@ impl Stream {
         self.set_want(&state);
     }
 
-    /// Hands out what the worker wrote and traced up to now.
+    /// Passes on the worker's output and spans so far.
     fn settle(&self) {
         if let Some(output) = &self.shared.output {
             output.drain();
@@ -354,7 +353,7 @@ impl Stream {
         self.take_spans();
     }
 
-    /// Hands out what the worker has traced up to now.
+    /// Passes on the worker's spans so far.
     pub(crate) fn take_spans(&self) {
         let Shared { tracer, control, .. } = &*self.shared;
         if let Err(lie) = tracer.drain(control, self.index, self.queue, &self.progress) {
@@ -362,13 +361,13 @@ impl Stream {
         }
     }
 
-    /// Ends the owner's worker; operations left are dropped.
+    /// Ends the owner's worker thread, and drops the remaining operations.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.wake_owner();
     }
 
-    /// Wakes every owner thread that sleeps on this stream.
+    /// Wakes all owner threads that sleep on this stream.
     pub(crate) fn wake_owner(&self) {
         self.block().owner_doorbell.fetch_add(1, Ordering::Release);
         futex::wake_all(&self.block().owner_doorbell);
@@ -389,21 +388,21 @@ impl Stream {
         Ok(())
     }
 
-    /// Fails the stream: no later operation succeeds.
+    /// Fails the stream, so that all later operations fail.
     fn fail(&self, state: &mut OwnerQueue, error: Error) {
         state.failure.get_or_insert(error);
         self.block().poisoned.store(1, Ordering::Release);
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Returns the next work of the owner's worker; `None` ends it.
+    /// Returns the next work of the owner's worker thread, or `None` to end it.
     pub(crate) fn next_work(&self) -> Option<Work> {
         let mut state = self.lock();
         let failure = self.shared.failure.check().err().or_else(|| state.failure.clone());
         if state.closing || failure.is_some() {
             let error = failure.unwrap_or_else(crate::failure::shut_down);
             let due = std::mem::take(&mut state.notifies).into_iter().map(|(_, done)| done).collect();
-            // Operations are dropped here, outside of the lock they may need: after `due` is built.
+            // Operations are dropped without the lock, which they may need, and after `due` is complete.
             let dropped = std::mem::take(&mut state.ops);
             let last = state.last;
             self.set_want(&state);
@@ -438,7 +437,7 @@ impl Stream {
         Some(Work::Sleep)
     }
 
-    /// The copy out that comes after the operation at `seq`, if its bytes may be given before that has come to its end.
+    /// Returns the copy out after the operation at `seq`, if its bytes may be sent before that operation is finished.
     pub(crate) fn take_following(&self, seq: u64) -> Option<(DevicePtr, u64, CopySink)> {
         let mut state = self.lock();
         match state.ops.front() {
@@ -450,7 +449,7 @@ impl Stream {
         Some((src, len, sink))
     }
 
-    /// Runs one owner operation, and what may go with it, and moves the stream past it, whatever comes of it.
+    /// Runs one owner operation, and others that may be combined with it. Moves the stream past them even on failure.
     pub(crate) fn run(&self, mut seq: u64, op: Op) {
         let outcome = (self.shared.perform)(self, &mut seq, op);
         let failed = outcome.is_err();
@@ -464,14 +463,14 @@ impl Stream {
         }
     }
 
-    /// Completes everything up to `seq` in the owner queue.
+    /// Completes all operations of the owner up to `seq`.
     fn complete(&self, seq: u64) {
         let state = self.lock();
         self.progress.let_worker(state.worker_may());
         self.has_done(state, seq);
     }
 
-    /// The same for an operation while others are under way that have left the list.
+    /// Completes one operation while others that left the list are in progress.
     pub(crate) fn has_done_one(&self, seq: u64) {
         self.has_done(self.lock(), seq);
     }

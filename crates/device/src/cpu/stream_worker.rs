@@ -1,4 +1,4 @@
-//! The owner queue's thread: copies and host work of one stream, in its order.
+//! The owner's thread of one stream: its copies and host work, in order.
 
 use super::futex;
 use super::owner_queue::{Op, Work};
@@ -10,7 +10,7 @@ use accord_types::{DevicePtr, Result, SpanKind};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-/// Sleepers look around at least this often.
+/// Longest sleep.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 /// Serves `stream` until it is closed.
@@ -31,7 +31,7 @@ pub(crate) fn run(stream: &Stream) {
                 for done in due {
                     done(result.clone());
                 }
-                // A failed stream with nothing left to drop has no more work.
+                // A failed stream with no operations to drop has no more work.
                 if idle {
                     futex::wait(&stream.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
                 }
@@ -45,11 +45,11 @@ pub(crate) fn run(stream: &Stream) {
 /// blocking.
 fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
     let block = stream.block();
-    // What is wanted may change meanwhile, without a ring.
+    // The wanted position may change meanwhile without a ring of the doorbell.
     let is_over = || stream.is_wanted();
     let has_rung = || block.owner_doorbell.load(Ordering::Acquire) != doorbell;
     let sleep = || {
-        // The worker rings only for positions that it knew to be wanted when it got there.
+        // The worker rings only for positions that were wanted when it reached them.
         fence(Ordering::SeqCst);
         if !is_over() {
             futex::wait(&block.owner_doorbell, doorbell, Some(LOOK_AROUND));
@@ -58,15 +58,15 @@ fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
     spin.wait(|| is_over() || has_rung(), sleep);
 }
 
-/// Does what the operation at `seq` says, on whichever thread its turn came, and with a copy out those that may go with it: up to where is `seq` then.
+/// Performs the operation at `seq`, on the thread whose turn it is, and with a copy out those that may follow. `seq` is then the last one's.
 pub(crate) fn perform(stream: &Stream, seq: &mut u64, op: Op) -> Result<()> {
     let shared = &stream.shared;
     match op {
         Op::CopyIn { dst, len, mut source } => {
             let to = shared.arena.translate(dst, len)?;
             let span = shared.tracer.begin();
-            // SAFETY: `translate` checked the range. The stream's order gives this operation the bytes, as
-            // it would a DMA engine; a program that races with itself here gets what it would get there.
+            // SAFETY: `translate` checked the range. The stream's order gives this operation the bytes, as for a DMA engine. A
+            // racing program gets the same result as with one.
             source.fill(unsafe { std::slice::from_raw_parts_mut(to, len as usize) })?;
             shared.tracer.end(stream.queue, SpanKind::CopyIn, len, span);
             Ok(())
@@ -76,7 +76,7 @@ pub(crate) fn perform(stream: &Stream, seq: &mut u64, op: Op) -> Result<()> {
     }
 }
 
-/// A copy out whose sink has its bytes.
+/// A copy out whose sink has received its bytes.
 struct Given {
     seq: u64,
     len: u64,
@@ -93,7 +93,7 @@ fn give(stream: &Stream, seq: u64, (src, len, mut sink): (DevicePtr, u64, CopySi
     Ok(Given { seq, len, sink, span })
 }
 
-/// The copy out at `last`, and those that may follow it before it has come to its end: up to where is `last` then.
+/// Performs the copy out at `last`, and those that may follow before it is finished. `last` is then the last one's.
 fn copy_out(stream: &Stream, last: &mut u64, copy: (DevicePtr, u64, CopySink)) -> Result<()> {
     let first = give(stream, *last, copy)?;
     let next = || {

@@ -1,9 +1,9 @@
-//! Names for people: which source line a code address is.
+//! Names of code addresses for messages.
 
 use addr2line::Loader;
 
-/// `file.c:12` of an offset in an object, if the object has line information. Where functions
-/// were inlined it is the line of the outermost, which is the one that was launched.
+/// Returns `file.c:12` for an offset in an object with line information. For inlined code it is the line of the outermost
+/// function, which was launched.
 pub fn position(path: &str, offset: u64) -> Option<String> {
     let loader = Loader::new(path).ok()?;
     let mut frames = loader.find_frames(offset).ok()?;
@@ -18,7 +18,7 @@ pub fn position(path: &str, offset: u64) -> Option<String> {
 
 /// The floating-point exception that a `SIGFPE` with this `si_code` stands for.
 fn float_exception(code: i32) -> Option<&'static str> {
-    /// The kernel's `FPE_FLTDIV` and those that follow.
+    /// The kernel's `FPE_FLTDIV`, the first of five.
     const FIRST: i32 = 3;
     const NAMES: [&str; 5] = [
         "floating-point division by zero",
@@ -30,10 +30,10 @@ fn float_exception(code: i32) -> Option<&'static str> {
     NAMES.get(usize::try_from(code.checked_sub(FIRST)?).ok()?).copied()
 }
 
-/// Returns the remedy for a region that a signal has ended, by an access to `address` if it is a signal for that.
-/// `code` is the signal's `si_code`.
+/// Returns the remedy for a region that a signal has ended, by an access to `address` if the signal has one. `code` is the
+/// signal's `si_code`.
 pub(crate) fn remedy(signal: i32, code: i32, address: u64) -> &'static str {
-    /// Null pointers, and elements near one.
+    /// Largest address of an access through a null pointer or to an element near it.
     const NEAR_NULL: u64 = 4096;
     match signal {
         libc::SIGSEGV if address < NEAR_NULL => {
@@ -58,7 +58,7 @@ pub(crate) fn remedy(signal: i32, code: i32, address: u64) -> &'static str {
     }
 }
 
-/// Name of a signal that ends a worker, with what its `si_code` says.
+/// Returns the name of a signal that ended a worker, with the meaning of its `si_code`.
 pub(crate) fn signal(number: i32, code: i32) -> String {
     if let (libc::SIGFPE, Some(exception)) = (number, float_exception(code)) {
         return format!("SIGFPE ({exception})");

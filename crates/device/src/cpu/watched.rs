@@ -1,4 +1,4 @@
-//! A worker that may be stopped or frozen, seen from its owner; from its first moment on.
+//! The owner's observation of a worker that may be stopped or frozen, from its start on.
 
 use super::process::Handle;
 use crate::program::{ProgramSpec, SilenceLimit};
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 /// The time limit of the program's constructors in a worker.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// The signs of life of a worker, for its owner.
+/// The liveness of a worker, for its owner.
 pub(crate) struct Watched {
     /// `None` if the caller checks the worker's liveness itself.
     silence_limit: Option<SilenceLimit>,
     worker: Arc<Handle>,
-    /// For messages.
+    /// The device's name in messages.
     name: String,
     begun: Instant,
     liveness: ShortLock<Liveness>,
@@ -27,7 +27,7 @@ impl Watched {
         Self { silence_limit, worker, name, begun: Instant::now(), liveness: ShortLock::default() }
     }
 
-    /// Checks the worker's liveness at intervals; called by threads that wait for it. Returns `true` if it hangs.
+    /// Checks the worker's liveness at intervals. Threads that wait for the worker call it. Returns `true` if it hangs.
     pub(crate) fn look(&self, beats: u64) -> bool {
         let Some(silence_limit) = &self.silence_limit else { return false };
         let mut liveness = self.liveness.lock();
@@ -39,12 +39,12 @@ impl Watched {
         matches!(verdict, Verdict::Hung(_))
     }
 
-    /// The error of a device whose worker gives no sign of life.
+    /// Returns the error of a device whose worker does not respond.
     pub(crate) fn hung(&self) -> Error {
         hung(&self.name)
     }
 
-    /// The error of a device whose worker has said what can't be, in the memory that it shares with its owner or in an answer.
+    /// Returns the error of a device whose worker has sent an impossible value, in shared memory or in an answer.
     pub(crate) fn corrupt(&self, what: &str) -> Error {
         Error::new(ErrorCode::Execution, format!("the worker's ring is corrupt ({what}), that of {}", self.name)).remedy(
             "a region has written where it has no data: check its data clauses and the bounds of its arrays; acc_shutdown and acc_init \
@@ -52,7 +52,7 @@ impl Watched {
         )
     }
 
-    /// Ends it, without waiting for that.
+    /// Ends the worker, without waiting for its end.
     pub(crate) fn end(&self) {
         self.worker.end();
     }
@@ -66,7 +66,7 @@ fn hung(name: &str) -> Error {
     .remedy("see who has stopped it; ACCORD_TIMEOUT sets how long it is waited for")
 }
 
-/// Looks after a worker that was started and has not said hello.
+/// Observes a worker that was started and has not sent its hello.
 pub(crate) struct StartWatch<'a> {
     program: &'a ProgramSpec,
     name: String,
@@ -82,7 +82,7 @@ impl<'a> StartWatch<'a> {
         Self { program, name, begun: Instant::now(), liveness: Liveness::default(), hung: None }
     }
 
-    /// Checks at intervals whether to go on waiting.
+    /// Checks at intervals whether to continue the wait.
     ///
     /// # Errors
     /// Returns the reason to stop waiting, if there is one.
@@ -100,7 +100,7 @@ impl<'a> StartWatch<'a> {
         Ok(())
     }
 
-    /// The error of a look, if one has failed.
+    /// Returns the error of a failed check, if any.
     pub(crate) fn hung(&self) -> Option<Error> {
         self.hung.clone()
     }

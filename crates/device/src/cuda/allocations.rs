@@ -1,4 +1,4 @@
-//! Memory that the driver gives where it likes: what the MPI of a program can use best, see docs/design/cuda.md.
+//! Memory that the driver allocates where it chooses, which a program's MPI uses best, see docs/design/cuda.md.
 
 use super::context::Context;
 use super::driver::DriverError;
@@ -14,27 +14,27 @@ use std::sync::{Arc, Weak};
 /// All that a device has.
 pub(super) struct Allocations {
     context: Arc<Context>,
-    /// Other processes may get them.
+    /// Whether other processes may import the allocations.
     ipc: bool,
     state: ShortLock<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// By their start.
+    /// Allocations by their start.
     allocations: BTreeMap<u64, Numbered>,
     /// The exporter of allocations to other processes.
     exporters: Vec<Weak<Exporter>>,
 }
 
 struct Numbered {
-    /// Never used again, however often the driver gives the same address.
+    /// A number that is never reused, though the driver may return the same address again.
     id: u64,
     allocation: Arc<Allocation>,
 }
 
-/// One of the driver's allocations, freed with its last reference: the driver promises nothing for memory that is freed
-/// while another process has it open.
+/// One of the driver's allocations, freed with its last reference: the driver does not define what happens to memory that
+/// is freed while another process has it open.
 struct Allocation {
     context: Arc<Context>,
     start: CUdeviceptr,
@@ -70,7 +70,7 @@ impl Allocations {
         Ok(())
     }
 
-    /// Forgets all allocations, as nothing runs on the device any more.
+    /// Forgets all allocations, because no work runs on the device any more.
     pub(super) fn clear(&self) {
         let mut state = self.lock();
         let (gone, exporters) = (std::mem::take(&mut state.allocations), state.exporters.clone());
@@ -78,7 +78,7 @@ impl Allocations {
         gone.values().for_each(|gone| gone.tell(&exporters));
     }
 
-    /// Lets another device of this process read and write everything here, now and later.
+    /// Lets another device of this process access all present and future allocations.
     pub(super) fn share_with(&self, peer: &Context) -> Result<(), DriverError> {
         let _current = peer.enter()?;
         // SAFETY: both contexts are alive.
@@ -88,7 +88,7 @@ impl Allocations {
         }
     }
 
-    /// Returns a handle as [`crate::ipc::ExportMemory::handle`]. A range that spans two allocations is not offered.
+    /// Returns a handle as [`crate::ipc::ExportMemory::handle`]. A range that spans two allocations has none.
     pub(super) fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
         let mut state = self.lock();
         let (first, known) = state.allocations.range(..=start.0).next_back().filter(|_| self.ipc && len > 0)?;
@@ -102,15 +102,15 @@ impl Allocations {
         Some(MemoryHandle::CudaIpc(IpcHandle { range, range_len, offset, len, first: 0, pieces }))
     }
 
-    /// Exports as [`crate::ipc::ExportMemory::export`]. Calls `give` unless there is no such allocation.
+    /// Exports as [`crate::ipc::ExportMemory::export`]. Calls `give` only if the allocation exists.
     pub(super) fn export(&self, id: u64, give: &mut dyn FnMut(PieceKey, Keep)) {
         let Some(allocation) = self.lock().find(id) else { return };
         let Ok(_current) = self.context.enter() else { return };
         let mut handle = CUipcMemHandle { reserved: [0; PieceKey::ALLOCATION] };
-        // SAFETY: the handle is valid for writing, and the allocation lives as long as there are references to it.
+        // SAFETY: the handle is valid for writing, and the allocation lives as long as any reference to it.
         let asked = unsafe { self.context.driver.cuIpcGetMemHandle(&raw mut handle, allocation.start) };
         let state = self.lock();
-        // It may have been given back meanwhile, and others have heard of that.
+        // The allocation may have been freed meanwhile, and its importers notified.
         if asked.is_ok() && state.find(id).is_some() {
             give(PieceKey::Allocation(handle.reserved.map(c_char::cast_unsigned)), Some(allocation));
         }
@@ -128,7 +128,7 @@ impl Known {
 }
 
 impl Numbered {
-    /// Tells other processes that it is gone.
+    /// Notifies other processes that the allocation is gone.
     fn tell(&self, exporters: &[Weak<Exporter>]) {
         let has_it = |exporter: &Arc<Exporter>| exporter.dropped(self.id);
         exporters.iter().filter_map(Weak::upgrade).filter(has_it).for_each(|exporter| exporter.tell_dropped(self.id));
@@ -138,7 +138,7 @@ impl Numbered {
 impl Drop for Allocation {
     fn drop(&mut self) {
         let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: there are no users any more. It fails only when the context is gone, and then so is the memory.
+        // SAFETY: there are no users any more. The call fails only when the context is gone, and the memory with it.
         let _ = unsafe { self.context.driver.cuMemFree_v2(self.start) };
     }
 }

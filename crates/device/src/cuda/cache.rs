@@ -1,4 +1,4 @@
-//! Machine code of images on disk, so that only the first start of a program compiles its PTX.
+//! A cache on disk of compiled images, so that only the first start of a program compiles its PTX.
 
 use crate::file_limit;
 use accord_types::ImageId;
@@ -9,13 +9,13 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Most bytes that the cache keeps; the least recently used go first.
+/// Most bytes that the cache keeps; the least recently used entries are removed first.
 const BYTES_MAX: u64 = 256 << 20;
 /// Length of the hash before the code.
 const HASH: usize = 32;
 
-/// Returns the folder for compiled code, by the setting `ACCORD_CACHE`: a folder, `off`, or (none, or empty) beside the
-/// user's other caches. Returns `None` if code is not kept. A user without a home has no such folder.
+/// Returns the folder for compiled code by the setting `ACCORD_CACHE`: a folder, `off`, or (unset or empty) one in the
+/// user's cache folder. Returns `None` if code is not kept, or the user has no home.
 pub fn cache_folder(setting: Option<&OsStr>) -> Option<PathBuf> {
     folder(setting, |name| std::env::var_os(name))
 }
@@ -29,7 +29,7 @@ fn folder(setting: Option<&OsStr>, environment: impl Fn(&str) -> Option<OsString
     Some(base.join("accord"))
 }
 
-/// A folder with machine code. Any number of processes use it at the same time.
+/// A folder with compiled code, which any number of processes may use concurrently.
 pub(crate) struct Cache {
     folder: PathBuf,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Cache {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) image: ImageId,
-    /// 90 for `sm_90`.
+    /// The compute capability, for example 90 for `sm_90`.
     pub(crate) sm: u32,
     pub(crate) driver: i32,
     /// The PTX was rewritten, by this version of the rewriting.
@@ -50,7 +50,7 @@ impl Cache {
         Self { folder }
     }
 
-    /// The code stored under a key. A damaged file counts as none.
+    /// Returns the code stored under a key. A damaged file counts as none.
     pub(crate) fn load(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.path(key);
         let mut bytes = std::fs::read(&path).ok()?;
@@ -59,7 +59,7 @@ impl Cache {
         }
         bytes.drain(..HASH);
         if let Ok(file) = std::fs::File::open(&path) {
-            // Its time says when it was last of use.
+            // The file's time is that of its last use.
             let _ = file.set_modified(SystemTime::now());
         }
         Some(bytes)
@@ -77,7 +77,7 @@ impl Cache {
         let mut file =
             std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         let written = file.write_all(&Sha256::digest(code)).and_then(|()| file.write_all(code));
-        // Renaming is atomic: others see all of it or none.
+        // Renaming is atomic, so that other processes see the whole file or none.
         let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
         if renamed.is_err() {
             let _ = std::fs::remove_file(&temporary);
@@ -100,7 +100,7 @@ impl Cache {
             if sum <= BYTES_MAX {
                 break;
             }
-            // Another process may have been faster.
+            // Another process may have removed it first.
             let _ = std::fs::remove_file(path);
             sum -= len;
         }
@@ -166,7 +166,7 @@ mod tests {
         cache.store(&key(1), b"old");
         let old = std::fs::File::open(cache.path(&key(1))).unwrap();
         old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        // Sparse: takes no room on the disk.
+        // Sparse: the file uses no space on the disk.
         std::fs::File::create(folder.path().join("large")).unwrap().set_len(BYTES_MAX).unwrap();
         cache.store(&key(2), b"new");
         assert!(cache.load(&key(1)).is_none());

@@ -1,4 +1,4 @@
-//! Doing what is left to do on the host for a stream, and asking about it.
+//! Performs and queries the host's remaining work for a stream.
 
 use super::completion::{COMPLETIONS_MAX, Completion};
 use super::device_stream::DeviceStream;
@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 impl Stream {
-    /// Ends the host's part of what the device has done up to `seq`. With `wait` unset returns false if
-    /// some of it is not done.
+    /// Completes the host's work for operations up to `seq` that the device has done. Returns `false` if some are not done and
+    /// `wait` is not set.
     pub(super) fn complete(&self, seq: u64, wait: bool) -> Result<bool> {
         self.complete_from(self.lock(), seq, wait)
     }
 
-    /// Completes operations as `complete`, for a caller that has the lock.
+    /// Completes operations as `complete`, for a caller that holds the lock.
     pub(super) fn complete_from<'a>(
         &'a self,
         mut state: MutexGuard<'a, StreamProgress>,
@@ -29,7 +29,7 @@ impl Stream {
             let at = *at;
             let result = match completion {
                 Completion::Small { .. } => {
-                    // With the lock held, so that no second waiter believes it done. It is short.
+                    // Under the lock, so that no second waiter takes it for done. The work is short.
                     let Some((_, Completion::Small { mut slot, len, mut sink })) = state.completions.pop_front() else {
                         continue;
                     };
@@ -71,7 +71,7 @@ impl Stream {
                 Completion::Other(other, other_seq) => {
                     let (other, other_seq) = (Arc::clone(other), *other_seq);
                     drop(state);
-                    // It may be another device's.
+                    // The stream may be another device's.
                     let entered = other.shared.context.enter();
                     let _current = entered.map_err(|error| other.shared.driver_failed(error, Some(other.queue)))?;
                     let there =
@@ -96,8 +96,8 @@ impl Stream {
         }
     }
 
-    /// Blocks until the driver has done what it was given, for a failure to be told: what stands before it may not write into memory that others
-    /// have by then. Without a device there is nothing to wait for.
+    /// Blocks until the driver has done its operations, before a failure is reported: they must not write into memory that is reused by then. Without a
+    /// device there is no wait.
     pub(super) fn end_what_was_issued(&self) {
         if self.shared.failure.check().is_ok()
             && let Ok(_current) = self.shared.context.enter()
@@ -106,23 +106,23 @@ impl Stream {
         }
     }
 
-    /// Whether the host may still write a range of the program's memory for what is in the stream.
+    /// Whether the host may still write to a range of the program's memory for operations in the stream.
     pub(crate) fn may_write(&self, range: HostRange) -> bool {
         let state = self.lock();
         !state.is_idle() || state.will_write(range)
     }
 
-    /// The same for what is in the driver's stream.
+    /// Whether the host will write to a range for operations that the driver already has, see [`StreamProgress::will_write`].
     pub(crate) fn will_write(&self, range: HostRange) -> bool {
         self.lock().will_write(range)
     }
 
-    /// Whether something up to `seq` may still write the program's memory.
+    /// Whether an operation up to `seq` may still write to the program's memory.
     pub(crate) fn is_completing(&self, seq: u64) -> bool {
         self.lock().completions.front().is_some_and(|(at, _)| *at <= seq)
     }
 
-    /// Waits until few enough things are left to do. The context is current.
+    /// Blocks until few enough completions remain. The context is current.
     pub(super) fn make_room(&self) -> Result<()> {
         loop {
             let state = self.lock();
@@ -142,14 +142,14 @@ impl Stream {
 }
 
 impl StreamProgress {
-    /// Whether the host has still to write a range of the program's memory: neither it nor the device may read it
-    /// before, and nothing else may write it.
+    /// Whether the host has yet to write to a range of the program's memory. Until then neither the host nor the device may
+    /// read it, and no other operation may write to it.
     pub(crate) fn will_write(&self, range: HostRange) -> bool {
         let completing = self.completions.iter().any(|(_, completion)| match completion {
             Completion::Small { sink, .. } => sink.may_write(range),
             Completion::Rows { sinks, .. } => sinks.iter().any(|sink| sink.may_write(range)),
             Completion::Moved(_, target) => target.overlaps(range),
-            // Finding out takes another stream's lock.
+            // The answer would need another stream's lock.
             Completion::Other(..) => true,
         });
         completing || self.rows.will_write(range)

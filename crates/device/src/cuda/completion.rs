@@ -1,4 +1,4 @@
-//! What is left to do on the host after the device has got somewhere in a stream.
+//! The host's remaining work after the device has reached a position in a stream.
 
 use super::staging::progress::Tracker;
 use super::staging::slot_pool::Slot;
@@ -6,19 +6,19 @@ use crate::any_end::CopySink;
 use accord_types::HostRange;
 use std::sync::Arc;
 
-/// Completions kept for a stream, beyond which a caller that makes it wait for another stream handles the first of
-/// them: a program that never waits could enqueue any number. That always ends, as all of them are in the driver's
-/// streams, which never wait for the host.
+/// Most completions kept for a stream. Beyond it, a caller that makes the stream wait for another one handles the first
+/// completions: a program that never waits could enqueue any number. This always ends, because all of them are in the
+/// driver's streams, which never wait for the host.
 pub const COMPLETIONS_MAX: usize = 4096;
 
-/// Work on the host once the device has got to a position.
+/// Work on the host once the device has reached a position.
 pub(crate) enum Completion<S> {
-    /// Bytes go from a slot to their sink, on whichever thread waits for them first.
+    /// Passes bytes from a slot to their sink, on the first thread that waits for them.
     Small { slot: Slot, len: usize, sink: CopySink },
-    /// The same for several of one length that lie side by side in a slot.
+    /// Passes several pieces of equal length, adjacent in one slot, to their sinks.
     Rows { slot: Slot, len: usize, sinks: Vec<CopySink> },
-    /// The copying threads are at it.
+    /// The copying threads move the bytes.
     Moved(Arc<Tracker>, HostRange),
-    /// This stream waits for that one, whose own completions therefore come first.
+    /// This stream waits for another one, whose own completions therefore precede.
     Other(Arc<S>, u64),
 }

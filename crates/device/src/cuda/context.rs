@@ -12,7 +12,7 @@ pub(crate) struct Context {
     pub(crate) driver: &'static Driver,
     pub(crate) device: CUdevice,
     pub(crate) raw: CUcontext,
-    /// Launches that repeat are graphs.
+    /// Whether repeated launches become graphs.
     pub(crate) graphs: bool,
 }
 
@@ -28,13 +28,12 @@ impl Context {
         unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut raw, device) }?;
         current_context::add(raw.expose_provenance());
         let (mut version, off) = (0, std::env::var_os(GRAPHS.name).is_some_and(|value| value == "off"));
-        // SAFETY: `version` is valid for writing. An error leaves 0, which is old.
+        // SAFETY: `version` is valid for writing. An error leaves 0, which counts as old.
         let _ = unsafe { driver.cuDriverGetVersion(&raw mut version) };
         Ok(Self { driver, device, raw, graphs: version >= repeated::DRIVER_MIN && !off })
     }
 
-    /// Makes the context current on this thread until the guard goes. The program's own current context
-    /// comes back then.
+    /// Makes the context current on this thread until the guard is dropped, which restores the program's own current context.
     pub(crate) fn enter(&self) -> Result<Entered, DriverError> {
         let mut current: CUcontext = null_mut();
         // SAFETY: `current` is valid for writing.
@@ -48,12 +47,12 @@ impl Context {
         Ok(Entered { driver: Some(self.driver) })
     }
 
-    /// Returns a range of the device's memory, for a library that copies it on a thread of its own. The context
-    /// outlives all users of such ranges, which end before the device does.
+    /// Returns a range of the device's memory, for a library that copies it on a thread of its own. The context outlives all
+    /// users of such ranges, which end before the device does.
     pub(crate) fn range(&self, start: DevicePtr, len: usize) -> NativeRange {
         let context = NativeContext::new(self.raw.expose_provenance(), |raw| {
             let raw = std::ptr::with_exposed_provenance_mut(raw);
-            // SAFETY: the context is alive while a range of its memory is exposed; the driver refuses a lost one.
+            // SAFETY: the context is alive while a range of its memory is exposed, and the driver refuses a lost one.
             Driver::get().is_ok_and(|driver| unsafe { driver.cuCtxSetCurrent(raw) }.is_ok())
         });
         NativeRange { address: start.0, len, context }
@@ -70,12 +69,12 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         current_context::leave(self.driver, self.raw.addr());
-        // SAFETY: gives back what `retain` took. At the process's end the driver may be gone, which it says.
+        // SAFETY: the call releases what `retain` retained. At the process's end the driver may be gone, and returns an error.
         let _ = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
-/// While it lives the context is current.
+/// A guard while which lives the context is current.
 pub(crate) struct Entered {
     driver: Option<&'static Driver>,
 }
@@ -84,7 +83,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(driver) = self.driver {
             let mut popped = null_mut();
-            // SAFETY: this thread pushed it; guards go in reverse order of their making.
+            // SAFETY: this thread pushed the context, and guards are dropped in reverse order.
             let _ = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
             current_context::popped();
         }

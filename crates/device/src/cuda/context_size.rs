@@ -1,4 +1,4 @@
-//! The driver's part of a GPU's memory: what its context takes of each process that uses the GPU.
+//! The memory that the driver's context of each process uses on a GPU.
 
 use super::context::Context;
 use super::driver::Driver;
@@ -8,16 +8,16 @@ use cudarc::driver::sys::CUcontext;
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
 
-/// Sizes are multiples of this, so that GPUs of one model with one driver have one size.
+/// Sizes are multiples of this, so that GPUs of one model and driver have equal sizes.
 const UNIT: u64 = 32 << 20;
-/// Measurements of a GPU, of which the lowest counts: another process may take memory meanwhile.
+/// Number of measurements of a GPU, the lowest of which counts: another process may allocate memory meanwhile.
 const TRIES: usize = 2;
 
-/// Fills in [`DeviceInfo::context`] of GPUs that this process sees, and which it uses for that. GPUs of one name have one size: it is measured on
-/// the first of them that allows it. That takes a few tenths of a second for each name.
+/// Fills in [`DeviceInfo::context`] of GPUs that this process sees, using these GPUs. GPUs of one name have one size, measured on the first that allows
+/// it. That takes a few tenths of a second for each name.
 ///
-/// The size is what a second context takes, as that does not depend on what others have of the GPU. With driver 580 on an H200 it is 523.6 MiB, in
-/// one process and in another one alike.
+/// The size is that of a second context, because that does not depend on other users of the GPU. With driver 580 on an H200 it is 523.6 MiB, in the
+/// same process or in another one.
 pub fn measure_contexts(devices: &mut [DeviceInfo]) {
     let Ok(driver) = Driver::get() else { return };
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
@@ -41,10 +41,10 @@ fn context_size(driver: &'static Driver, info: &DeviceInfo) -> Option<u64> {
     let measured = (0..TRIES).map(|_| {
         let before = free(driver)?;
         let mut second: CUcontext = null_mut();
-        // SAFETY: `second` is valid for writing; the driver checks the device. It makes the context current.
+        // SAFETY: `second` is valid for writing, and the driver checks the device. The call makes the context current.
         unsafe { driver.cuCtxCreate_v2(&raw mut second, 0, device) }.ok()?;
         let after = free(driver);
-        // SAFETY: the context was made above and has nothing. Destroyed, it is current no longer.
+        // SAFETY: the context was created above and owns nothing. After its destruction it is no longer current.
         unsafe { driver.cuCtxDestroy_v2(second) }.ok()?;
         Some(before.saturating_sub(after?))
     });

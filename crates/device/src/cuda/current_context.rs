@@ -1,7 +1,7 @@
-//! The context that is current in the program's threads after a call: the primary one of the thread's device, as the program's own
-//! calls of the driver, or of libraries on it, rely on that.
+//! Keeps the context that is current in the program's threads after a call: the primary one of the thread's device. The program's own calls of the
+//! driver, or of libraries that use it, rely on that.
 //!
-//! A context that is not one of Accord's devices' is the program's. It stays where it is.
+//! A context that does not belong to Accord's devices is the program's, and stays current.
 
 use super::driver::Driver;
 use std::cell::Cell;
@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Most GPUs of one machine.
 const CONTEXTS_MAX: usize = 64;
 
-/// The primary contexts of all devices that were started. They stay here: threads may still have them.
+/// The primary contexts of all devices that were ever started. They are never removed, because threads may still have them.
 static PRIMARY: [AtomicUsize; CONTEXTS_MAX] = [const { AtomicUsize::new(0) }; CONTEXTS_MAX];
 
 thread_local! {
-    /// The context that the driver named as current during the call under way; 0 if it was not asked.
+    /// The context that the driver reported as current during the present call; 0 if not queried.
     static SEEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// This device's context is one of Accord's from now on.
+/// Registers the context of one of Accord's devices.
 pub(super) fn add(context: usize) {
     for place in &PRIMARY {
         match place.compare_exchange(0, context, Ordering::AcqRel, Ordering::Acquire) {
@@ -38,23 +38,23 @@ fn is_primary(context: usize) -> bool {
         .any(|known| known == context)
 }
 
-/// The driver has named this context as this thread's current one.
+/// Records that the driver has reported this context as this thread's current one.
 pub(super) fn seen(context: usize) {
     SEEN.set(context);
 }
 
-/// A context was taken from this thread again: what was seen before does not hold.
+/// Records that a context was popped on this thread, which invalidates the last report.
 pub(super) fn popped() {
     SEEN.set(0);
 }
 
-/// The program calls. What was seen before may have changed.
+/// Records that the program makes a call. The current context may have changed since the last report.
 pub fn begin_call() {
     SEEN.set(0);
 }
 
-/// The call returns, or calls the program back: makes the context current, unless it is or the program's own is. Mostly the call
-/// has found it current, and the driver is not asked again.
+/// Makes the context current before the call returns or calls the program back, unless it or the program's own is current. Usually the call has seen
+/// it current, so that the driver need not be queried again.
 pub fn settle(context: usize) {
     if SEEN.replace(0) == context {
         return;
@@ -66,19 +66,19 @@ pub fn settle(context: usize) {
         return;
     }
     if current.is_null() || is_primary(current.addr()) {
-        // SAFETY: a started device's context is alive; the driver refuses one that is lost. An error is the next call's.
+        // SAFETY: a started device's context is alive, and the driver refuses a lost one. The next call reports any error.
         let _ = unsafe { driver.cuCtxSetCurrent(std::ptr::with_exposed_provenance_mut(context)) };
     }
 }
 
-/// The context goes: this thread keeps no handle of it.
+/// Removes a context that ends from this thread.
 pub(super) fn leave(driver: &Driver, context: usize) {
     popped();
     let mut current = null_mut();
-    // SAFETY: `current` is valid for writing. Without a context there is nothing to leave.
+    // SAFETY: `current` is valid for writing. Without a current context there is nothing to remove.
     let asked = unsafe { driver.cuCtxGetCurrent(&raw mut current) };
     if asked.is_ok() && current.addr() == context {
-        // SAFETY: has no preconditions. At the process's end the driver may be gone, which it says.
+        // SAFETY: the call has no preconditions. At the process's end the driver may be gone, and returns an error.
         let _ = unsafe { driver.cuCtxSetCurrent(null_mut()) };
     }
 }

@@ -1,4 +1,4 @@
-//! A GPU, seen from its owner.
+//! The owner's side of a GPU.
 
 use super::cache::Cache;
 use super::context::{Context, Entered};
@@ -29,23 +29,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Most streams of one device: its queues share beyond that.
+/// Most streams of one device. Further queues share streams.
 const STREAMS_MAX: u32 = 128;
 
 /// The configuration of a GPU.
 #[derive(Clone, Default)]
 pub struct CudaConfig {
-    /// Folder for compiled code; none: every start compiles.
+    /// Folder for compiled code; `None`: every start compiles.
     pub cache: Option<PathBuf>,
     /// The program's images.
     pub images: Arc<Images>,
-    /// Place of its memory; `None`: the driver chooses.
+    /// Place of the device's memory; `None`: the driver chooses.
     pub place: Option<AddressRange>,
-    /// Other processes of the machine may reach the memory, see docs/design/transports.md.
+    /// Whether other processes of the machine may access the memory, see docs/design/transports.md.
     pub ipc: bool,
-    /// Memory is cleared before it is used: it may have been another user's.
+    /// Whether memory is cleared before use, because it may contain another user's data.
     pub scrub: bool,
-    /// Memory is taken as allocations of the driver's own, where it likes.
+    /// Whether memory consists of the driver's own allocations, where it chooses.
     pub allocate: bool,
     /// Whether other code in this process uses the driver, see [`crate::StartConfig::company`].
     pub company: Option<fn() -> bool>,
@@ -76,7 +76,7 @@ pub(super) fn context_of(info: &DeviceInfo) -> Result<DriverContext> {
     Ok(DriverContext { handle: context.raw.expose_provenance(), _kept: Box::new(context) })
 }
 
-/// An image's module. The first thread that needs it loads it, and others wait for that.
+/// An image's module. The first thread that needs it loads it, and others wait meanwhile.
 type ModuleSlot = TurnLock<Option<Arc<Module>>>;
 
 /// A GPU of this machine, driven in this process by its primary context.
@@ -92,15 +92,15 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// Returns its streams.
+    /// Returns all streams.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.streams.iter()
     }
 
-    /// Starts using the GPU that `info` describes: the one with its UUID, whatever its number is for this process.
+    /// Starts the GPU with the UUID of `info`, whatever its number in this process.
     ///
     /// # Errors
-    /// Returns `acc_error_device_init` with the driver's words.
+    /// Returns `acc_error_device_init` with the driver's text.
     pub fn start(info: DeviceInfo, config: CudaConfig) -> Result<Arc<Self>> {
         let failed = loss::at_start;
         let (driver, raw) = driver_for(&info)?;
@@ -125,16 +125,16 @@ impl CudaDevice {
             peer,
             shared,
         });
-        // What is known now is compiled now and not in the middle of the program's work. An image that can't be loaded is
-        // an error of the region that needs it.
+        // Images known now are compiled now, and not during the program's work. An image that can't be loaded fails the region
+        // that needs it.
         for image in device.images.ids() {
             let _ = device.module(Some(ImageRef { image, index: 0 }), "");
         }
         Ok(device)
     }
 
-    /// Returns, for each region of an image that was used, its name in the PTX, and the reason if it doesn't take its
-    /// argument block as its parameter.
+    /// Returns, for each region used of an image, its name in the PTX, and the reason if its parameter is not its argument
+    /// block.
     pub fn kernels(&self, image: ImageId) -> Vec<(String, Option<String>)> {
         use crate::image::BlockPath;
         let Some(slot) = self.modules.lock().get(&image).cloned() else { return Vec::new() };
@@ -161,10 +161,10 @@ impl CudaDevice {
         self.shared.copy_pool.close();
         self.notifier.close();
         let Ok(_current) = self.shared.context.enter() else { return };
-        // Workers that wait for bytes from elsewhere give the driver nothing of them from now on.
+        // Workers that wait for bytes from other processes pass none to the driver from now on.
         self.shared.memory_uses.end();
         if !lost {
-            // Memory must not go while a region works with it; a region can't be ended from outside.
+            // Memory must not be freed while a region uses it, and a region can't be ended from outside.
             for stream in self.streams.iter() {
                 stream.drain();
             }
@@ -240,7 +240,7 @@ impl CudaDevice {
         )
     }
 
-    /// The image's module, loaded at its first use.
+    /// Returns the image's module, which the first use loads.
     pub(super) fn module(&self, what: Option<ImageRef>, name: &str) -> Result<(Arc<Module>, u32)> {
         self.shared.failure.check()?;
         let no_code = || {
@@ -249,7 +249,7 @@ impl CudaDevice {
         };
         let what = what.ok_or_else(no_code)?;
         let slot = self.modules.lock().entry(what.image).or_default().clone();
-        // Compiling takes seconds, for which regions of other images don't wait.
+        // Compiling takes seconds, for which regions of other images must not wait.
         let mut loaded = slot.take();
         if let Some(module) = &*loaded {
             return Ok((Arc::clone(module), what.index));

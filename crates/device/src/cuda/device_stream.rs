@@ -1,34 +1,34 @@
-//! What the parts of a device know of its streams.
+//! A device's interface to its streams.
 
 use accord_types::{QueueId, Result};
 use cudarc::driver::sys::CUstream;
 
-/// A stream, as those see it who care for all streams of a device. None of this is on a hot path.
+/// A stream, as code that handles all streams of a device sees it. Not used on hot paths.
 pub(crate) trait DeviceStream: Send + Sync {
-    /// Returns its index among the device's streams.
+    /// Returns the stream's index on the device.
     fn index(&self) -> u32;
 
-    /// The queue that it was made for.
+    /// Returns the queue that the stream was created for.
     fn queue(&self) -> QueueId;
 
     /// The driver's.
     fn raw(&self) -> CUstream;
 
-    /// The regions that ran since it was last known to be empty, as far as that can be told now.
+    /// Returns the regions that ran since the stream was last known to be empty, as far as known.
     fn recent_kernels(&self) -> Vec<u32>;
 
-    /// Makes copies that it holds back. An error is the stream's, which tells it.
+    /// Issues held-back copies. An error fails the stream, which reports it.
     fn flush_held_back(&self);
 
-    /// Wakes every thread that sleeps there.
+    /// Wakes all threads that sleep on the stream.
     fn wake(&self);
 
-    /// Returns once a caller that is enqueuing an operation has done so.
+    /// Blocks while a caller is enqueuing an operation.
     fn pass(&self);
 
-    /// Blocks until the driver's stream is empty; what comes of it is of no interest any more. The context is current.
+    /// Blocks until the driver's stream is empty, ignoring errors. The context is current.
     fn drain(&self);
 
-    /// Blocks until the copy that was to have the position `seq` is done, or failed. No context has to be current.
+    /// Blocks until the copy with position `seq` is done or has failed. Needs no current context.
     fn settle(&self, seq: u64) -> Result<()>;
 }

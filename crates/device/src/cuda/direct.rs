@@ -1,4 +1,4 @@
-//! Copies that the driver makes with the program's memory as it is: the engines reach it, or it is not worth staging.
+//! Copies by the driver directly from or to the program's memory: its engines can access it, or staging is not worthwhile.
 
 use super::completion::Completion;
 use super::driver::DriverError;
@@ -14,30 +14,30 @@ use accord_types::{DevicePtr, HostRange, QueueId, Result};
 /// The time when the driver has read the bytes of a copy in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// At once.
+    /// Now, by the caller.
     Now,
-    /// When the stream gets there.
+    /// When the stream reaches the copy.
     InTurn,
 }
 
-/// The program's memory at the end of a copy, as the route asks about it.
+/// The program's memory at one end of a copy, as the choice of the copy's route queries it.
 pub(crate) struct Asked<'a> {
     stream: &'a Stream,
-    /// The stream's, while nothing of the copy was put into it.
+    /// The stream's progress, while no part of the copy was enqueued.
     state: Option<&'a StreamProgress>,
     seq: u64,
     range: HostRange,
-    /// The page-locked part, if the route has asked.
+    /// The page-locked part, if the route has queried it.
     pub(crate) middle: Option<RegisteredPart>,
 }
 
 impl<'a> Asked<'a> {
-    /// Asks for a copy that is enqueued now. `state` is the stream's.
+    /// Creates the query for a copy that is enqueued now. `state` is the stream's.
     pub(crate) fn at_call(stream: &'a Stream, state: &'a StreamProgress, range: HostRange) -> Self {
         Self { stream, state: Some(state), seq: state.next(), range, middle: None }
     }
 
-    /// Asks for the copy at `seq`, whose turn it is.
+    /// Creates the query for the copy at `seq`, whose turn it is.
     pub(crate) fn in_turn(stream: &'a Stream, seq: u64, range: HostRange) -> Self {
         Self { stream, state: None, seq, range, middle: None }
     }
@@ -70,8 +70,8 @@ pub(crate) fn facts(stream: &Stream, direction: Direction, at: At, len: usize, e
     Facts { direction, at, len, end, waits, may_take: false, exposed, synchronous, in_row: false }
 }
 
-/// Gives a copy in to the driver, if nothing of it has to be staged. `now`: it has to have been read before the
-/// caller goes on.
+/// Passes a copy in to the driver, unless it must be staged. `now`: the driver must have read the memory before this
+/// returns.
 pub(crate) fn copy_in(
     stream: &Stream,
     state: &StreamProgress,
@@ -102,22 +102,22 @@ pub(crate) fn copy_in_registered(
     parts.try_for_each(|part| hand_in(stream, dst.offset((part.start - range.start) as u64), part))
 }
 
-/// The driver reads locked and pinned memory in its turn, other memory before it returns.
+/// Starts a copy in. The driver reads locked and pinned memory in the stream's order, other memory before it returns.
 pub(crate) fn hand_in(stream: &Stream, dst: DevicePtr, range: HostRange) -> Result<(), DriverError> {
     let from = std::ptr::with_exposed_provenance(range.start);
-    // SAFETY: the program keeps its memory until it has waited; what is locked stays so until then.
+    // SAFETY: the program keeps its memory until it has waited for the copy, and locked memory stays locked until then.
     unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, from, range.len, stream.raw) }
 }
 
-/// The driver writes locked and pinned memory in its turn, other memory before it returns.
+/// Starts a copy out. The driver writes locked and pinned memory in the stream's order, other memory before it returns.
 pub(crate) fn hand_out(stream: &Stream, src: DevicePtr, range: HostRange) -> Result<(), DriverError> {
     let to = std::ptr::with_exposed_provenance_mut(range.start);
     // SAFETY: as for `hand_in`.
     unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(to, src.0, range.len, stream.raw) }
 }
 
-/// Device memory to the program's, of which `middle` is locked; the rest goes by slots. None if there are no slots; then nothing
-/// was done. The completions are for the caller to add.
+/// Copies device memory to the program's, of which `middle` is locked; slots carry the rest. Returns `None`, without effect, if there are no slots.
+/// The caller adds the completions.
 pub(crate) fn copy_out_registered(
     stream: &Stream,
     src: DevicePtr,
@@ -140,7 +140,7 @@ pub(crate) fn copy_out_registered(
     Ok(Some(completions))
 }
 
-/// The same for a caller that waits anyway.
+/// Copies as [`copy_out_registered`], for a caller that waits anyway.
 pub(crate) fn copy_out_registered_waited(
     stream: &Stream,
     src: DevicePtr,
@@ -152,7 +152,7 @@ pub(crate) fn copy_out_registered_waited(
 }
 
 fn edge_out(stream: &Stream, src: DevicePtr, slot: &Slot, edge: HostRange) -> Result<(), DriverError> {
-    // SAFETY: the slot is pinned and longer than a page; it is read only after the stream has got past this.
+    // SAFETY: the slot is pinned and longer than a page, and is read only after the stream has passed this copy.
     unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), src.0, edge.len, stream.raw) }
 }
 
@@ -164,13 +164,13 @@ fn edges(range: HostRange, middle: RegisteredPart) -> impl Iterator<Item = HostR
     [before, after].into_iter().filter(|edge| edge.len > 0)
 }
 
-/// The part of an array that shares a page with something else.
+/// The part of an array that shares a page with other data.
 struct Edge(HostRange);
 
 impl Sink for Edge {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         assert!(piece.len() <= self.0.len, "a device gave more than the copy has");
-        // SAFETY: the program promised that its memory is writable until it has waited for the copy.
+        // SAFETY: by the program's guarantee its memory is writable until it has waited for the copy.
         unsafe {
             let to = std::ptr::with_exposed_provenance_mut::<u8>(self.0.start);
             to.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
@@ -183,14 +183,14 @@ impl Sink for Edge {
     }
 }
 
-/// Whether the driver knows the program's memory as pinned or managed: then its engines reach it.
+/// Whether the driver knows the program's memory as pinned or managed, so that its engines can access it.
 pub(crate) fn is_pinned(stream: &Stream, range: HostRange) -> bool {
     use cudarc::driver::sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as TYPE;
     let known = |address: usize| {
         let (mut kind, mut attribute) = (0u32, TYPE);
         let mut value = (&raw mut kind).cast();
-        // SAFETY: the attribute is a 32-bit number. Memory that the driver doesn't know has 0; the call for a single attribute
-        // says so by an error, which takes longer.
+        // SAFETY: the attribute is a 32-bit number, 0 for memory that the driver doesn't know. The call for a single attribute
+        // returns an error in that case, which takes longer.
         unsafe {
             stream.shared.context.driver.cuPointerGetAttributes(1, &raw mut attribute, &raw mut value, address as u64)
         }

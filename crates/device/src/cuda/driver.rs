@@ -1,8 +1,8 @@
-//! The CUDA driver, found at run time.
+//! The CUDA driver, loaded at run time.
 //!
-//! Types and constants are cudarc's; the functions are looked up here, because cudarc's own table panics
-//! when a symbol is missing, takes a developer's stub `libcuda.so` before the driver's
-//! `libcuda.so.1`, and returns errors as a Rust enum, which a newer driver's numbers would break.
+//! Types and constants are cudarc's, but the functions are looked up here. cudarc's own table panics when a symbol is
+//! missing, and prefers a developer's stub `libcuda.so` to the driver's `libcuda.so.1`. It returns errors as a Rust enum,
+//! which a newer driver's numbers would break.
 
 use accord_types::short_lock::assert_none_held;
 use accord_types::{Error, ErrorCode};
@@ -19,9 +19,9 @@ use std::sync::OnceLock;
 /// The reason why there is no usable driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NoDriver {
-    /// `libcuda.so.1` is not there, or can't be loaded.
+    /// `libcuda.so.1` does not exist, or can't be loaded.
     Absent(String),
-    /// It lacks this function.
+    /// The driver lacks this function.
     Old(&'static str),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct DriverError {
     pub(crate) code: i32,
 }
 
-/// Functions that look and answer. All others may wait: for the device, for room in a stream, for one of the driver's own locks.
+/// Functions that only query. All others may wait: for the device, for space in a stream, or for one of the driver's own locks.
 const QUICK: &[&str] = &[
     "cuGetErrorName",
     "cuGetErrorString",
@@ -49,7 +49,7 @@ const QUICK: &[&str] = &[
     "cuEventElapsedTime",
 ];
 
-/// Debug builds look that no lock is held over a function that may wait.
+/// Checks, in debug builds, that no lock is held over a function that may wait.
 #[inline]
 fn check_locks(call: &str) {
     if cfg!(debug_assertions) && !QUICK.contains(&call) {
@@ -107,7 +107,7 @@ macro_rules! driver {
             )*
 
             $(
-                /// Fails with [`DriverError::NOT_SUPPORTED`] if the driver lacks it.
+                /// Calls the function. Returns [`DriverError::NOT_SUPPORTED`] if the driver lacks it.
                 ///
                 /// # Safety
                 /// See the driver's manual.
@@ -213,14 +213,13 @@ impl Driver {
         if let Some(driver) = DRIVER.get() {
             return Ok(driver);
         }
-        // Descriptors or memory for it may be missing now and there later.
+        // Descriptors or memory for loading may be missing now and available later.
         let driver = Self::open()?;
         Ok(DRIVER.get_or_init(|| driver))
     }
 
     fn open() -> Result<Self, NoDriver> {
-        // SAFETY: the name ends with a zero byte. Loading the driver runs its constructors, which
-        // every CUDA program does.
+        // SAFETY: the name ends with a zero byte. Loading the driver runs its constructors, as in every CUDA program.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
         if library.is_null() {
             // SAFETY: no preconditions.
@@ -232,7 +231,7 @@ impl Driver {
             let why = unsafe { CStr::from_ptr(why) };
             return Err(NoDriver::Absent(why.to_string_lossy().into_owned()));
         }
-        // It stays loaded: the table above lives as long as the process.
+        // The library stays loaded, because the table above lives as long as the process.
         Self::load(library)
     }
 
@@ -256,12 +255,12 @@ impl DriverError {
     pub(crate) const ALREADY_REGISTERED: i32 = 712;
     pub(crate) const NOT_SUPPORTED: i32 = 801;
 
-    /// The context takes no more calls; every later one fails in the same way.
+    /// Whether the context is lost, so that every later call fails in the same way.
     pub(crate) fn is_sticky(self) -> bool {
         matches!(self.code, 4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999)
     }
 
-    /// Converts to an error with a condition of the specification.
+    /// Converts the error to one with a condition of the specification.
     pub(crate) fn into_error(self, code: ErrorCode) -> Error {
         let code = if self.code == Self::OUT_OF_MEMORY { ErrorCode::OutOfMemory } else { code };
         let error = Error::new(code, self.to_string());
@@ -278,7 +277,7 @@ impl DriverError {
 }
 
 impl fmt::Display for DriverError {
-    /// `cuMemcpyDtoHAsync_v2: CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered`
+    /// Formats `cuMemcpyDtoHAsync_v2: CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let driver = Driver::get().ok();
         let name = driver.and_then(|driver| Driver::text(driver.cuGetErrorName, self.code));

@@ -1,5 +1,5 @@
-//! Copies out whose bytes leave the process: the device fills slots in the stream's order, and a thread of the stream's own
-//! gives them to their sinks. What comes next in the stream does not wait for a network.
+//! Copies out whose bytes leave the process. The device fills slots in the stream's order. A thread per stream passes them
+//! to their sinks, so that later operations do not wait for a network.
 
 use super::shared::Shared;
 use super::staging::slot_pool::Slot;
@@ -12,32 +12,32 @@ use accord_types::threads;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar};
 
-/// Parts that wait for the thread, beyond which a copy out waits for room. Those of a copy that had room may be more: they are as
-/// many as the slots that it has taken.
+/// Number of queued parts from which on a copy out waits for space. The queue may grow beyond it by the parts of copies that
+/// had space, as many as the slots that they hold.
 const PARTS_MAX: usize = 256;
 
-/// Part of a copy out; copies come one after the other.
+/// A part of a copy out. Copies are queued one after the other.
 pub(crate) enum Part {
-    /// One begins.
+    /// The beginning of a copy.
     Begin(CopySink),
-    /// Its next bytes: so many will be in the slot.
+    /// The next bytes: so many will be in the slot.
     Bytes(Slot, usize),
-    /// That was all of it.
+    /// The end of a copy.
     End,
-    /// No more of it will come.
+    /// The failure of a copy, of which no more parts follow.
     Abort,
 }
 
-/// The copies of one stream.
+/// The copies out of one stream.
 #[derive(Default)]
 pub(crate) struct Egress(Arc<PartQueue>);
 
 #[derive(Default)]
 struct PartQueue {
     state: ShortLock<WaitingParts>,
-    /// There are parts, or it is closed.
+    /// Raised when there are parts, or the queue is closed.
     changed: Signal,
-    /// There is room again.
+    /// Notified when there is space again.
     taken: Condvar,
 }
 
@@ -49,7 +49,7 @@ struct WaitingParts {
 }
 
 impl Egress {
-    /// Has the thread, started now if it isn't there. False without one.
+    /// Starts the thread unless it runs. Returns `false` if it can't be started.
     pub(crate) fn is_ready(&self, shared: &Arc<Shared>) -> bool {
         let mut state = self.0.lock();
         if !state.started && !state.closed {
@@ -59,12 +59,12 @@ impl Egress {
         state.started && !state.closed
     }
 
-    /// Whether a copy out has to wait for room.
+    /// Whether a copy out must wait for space.
     pub(crate) fn is_full(&self) -> bool {
         self.0.lock().is_full()
     }
 
-    /// Waits for room for a copy out. Only for the stream's worker, without a lock.
+    /// Blocks until there is space for a copy out. Only for the stream's worker, without a lock.
     pub(crate) fn wait_for_room(&self) {
         let mut state = self.0.lock();
         while state.is_full() {
@@ -72,7 +72,7 @@ impl Egress {
         }
     }
 
-    /// Takes the next part of what the device is to do. It is dropped after the end.
+    /// Enqueues the next part of a copy. The part is dropped after the end.
     pub(crate) fn put(&self, part: Part) {
         let mut state = self.0.lock();
         if !state.closed {
@@ -82,7 +82,7 @@ impl Egress {
         }
     }
 
-    /// Ends the thread after the bytes that it is at; the others are dropped.
+    /// Ends the thread after its current bytes; others are dropped.
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
         state.closed = true;
@@ -104,7 +104,7 @@ impl PartQueue {
     fn serve(&self, shared: &Shared) {
         let Ok(_current) = shared.context.enter() else { return };
         timer_slack::wake_in_time();
-        // The sink of the copy that it is at, unless that has failed.
+        // The sink of the current copy, unless that has failed.
         let mut sink = None;
         let mut spin = SpinPolicy::patient();
         let mut state = self.lock();
@@ -125,12 +125,12 @@ impl PartQueue {
     }
 }
 
-/// Waiters for the bytes learn of a failure as one of the device, or from the sink, which is dropped.
+/// Handles a part. Waiters for the bytes learn of a failure from the device, or from the sink, which is dropped.
 fn give(part: Part, current: &mut Option<CopySink>, shared: &Shared) {
     match part {
         Part::Begin(sink) => *current = Some(sink),
         Part::Bytes(mut slot, len) => {
-            // The device writes it all the same.
+            // The device writes to the slot nevertheless.
             let Some(sink) = current else { return slot.release_after() };
             let there = slot.wait().map_err(|error| shared.driver_failed(error, None));
             if there.and_then(|()| sink.drain(slot.bytes(len))).is_err() {

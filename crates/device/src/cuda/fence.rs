@@ -1,5 +1,5 @@
-//! Orders all streams of a device after an operation of one of them without blocking a thread. Bytes from elsewhere may be reported complete once the driver has
-//! them: operations that the program enqueues later find them.
+//! Orders all streams of a device after an operation of one of them, without blocking a thread. So incoming bytes may be reported complete once the driver
+//! has them: operations that the program enqueues later see them.
 
 use super::context::Context;
 use super::device_stream::DeviceStream;
@@ -12,13 +12,13 @@ use std::sync::{Arc, OnceLock, Weak};
 
 pub(crate) struct Fence {
     context: Arc<Context>,
-    /// How often it was set. A stream that has waited for it since need not wait.
+    /// How often the fence was set. A stream that has waited for the latest one need not wait.
     count: AtomicU64,
     /// The last count that is known to be over.
     over: AtomicU64,
-    /// Behind what of this stream the others come.
+    /// The stream that the others are ordered after.
     behind: ShortLock<Option<Weak<dyn DeviceStream>>>,
-    /// Created when the first stream has to wait, and recorded in the stream of `behind` by the thread that makes it wait.
+    /// Created when the first stream has to wait. The thread that makes it wait records it in the stream of `behind`.
     event: OnceLock<FenceEvent>,
 }
 
@@ -35,8 +35,8 @@ impl Fence {
         Self { context, count, over, behind: ShortLock::default(), event: OnceLock::new() }
     }
 
-    /// Whatever is put into other streams from now on comes after what is in the driver's stream of `stream`. False if they come after another
-    /// one's already that is not over.
+    /// Orders all later operations of other streams after those in the driver's stream of `stream`. Returns `false` if they are already ordered after
+    /// another stream that is not done.
     pub(crate) fn set(&self, stream: &Arc<impl DeviceStream + 'static>) -> bool {
         let mut behind = self.behind.lock();
         let is_same = behind.as_ref().is_some_and(|other| std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(stream)));
@@ -47,12 +47,12 @@ impl Fence {
             let stream: Arc<dyn DeviceStream> = stream.clone();
             *behind = Some(Arc::downgrade(&stream));
         }
-        // With the lock, so that a thread that reads the new count reads the new stream too.
+        // Under the lock, so that a thread that reads the new count also reads the new stream.
         self.count.fetch_add(1, Ordering::Release);
         true
     }
 
-    /// Returns how often it was set.
+    /// Returns how often the fence was set.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Acquire)
@@ -62,7 +62,7 @@ impl Fence {
         self.over.load(Ordering::Acquire) != self.count()
     }
 
-    /// Makes a stream, of whichever device, come after what it was set behind.
+    /// Orders a stream, of any device, after the stream of the fence.
     pub(crate) fn hold_up(&self, waiting: CUstream) -> Result<(), DriverError> {
         if !self.is_open() {
             return Ok(());
@@ -70,7 +70,7 @@ impl Fence {
         let behind = self.behind.lock();
         let (count, stream) = (self.count(), behind.as_ref().and_then(Weak::upgrade));
         drop(behind);
-        // Streams are there as long as their device.
+        // A stream lives as long as its device.
         let Some(stream) = stream else { return Ok(()) };
         if stream.raw() == waiting {
             return Ok(());
@@ -84,7 +84,7 @@ impl Fence {
             }
             Err(DriverError { code: DriverError::NOT_READY, .. }) => {
                 let event = self.record(&*stream)?;
-                // SAFETY: both are alive. If the event was recorded again meanwhile, it covers more.
+                // SAFETY: both are alive. A later recording of the event covers more operations.
                 unsafe { driver.cuStreamWaitEvent(waiting, event, 0) }
             }
             Err(error) => Err(error),
@@ -105,12 +105,12 @@ impl Fence {
             return Ok(made.0);
         }
         let mut event = null_mut();
-        // SAFETY: it is valid for writing.
+        // SAFETY: `event` is valid for writing.
         unsafe { self.context.driver.cuEventCreate(&raw mut event, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32) }?;
         let kept = self.event.get_or_init(|| FenceEvent(event)).0;
         if kept != event {
-            // Another thread was quicker.
-            // SAFETY: no other thread has seen it.
+            // Another thread was first.
+            // SAFETY: no other thread has seen this event.
             unsafe { self.context.driver.cuEventDestroy_v2(event) }?;
         }
         Ok(kept)
@@ -121,7 +121,7 @@ impl Drop for Fence {
     fn drop(&mut self) {
         let Some(event) = self.event.get() else { return };
         let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: no stream waits for it any more.
+        // SAFETY: no stream waits for the event any more.
         let _ = unsafe { self.context.driver.cuEventDestroy_v2(event.0) };
     }
 }

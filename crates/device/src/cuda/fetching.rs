@@ -1,8 +1,8 @@
-//! Bytes that leave the process. Their copy to the place where a sink takes them is enqueued with the call, and runs
+//! Bytes that leave the process. The call enqueues their copy to a place from which a sink reads them, and the copy runs
 //! while the stream's worker is notified.
 //!
-//! Few bytes come to the host, which takes as long as a third of the whole copy. More of them, for a library, come to memory of the device that its
-//! driver has allocated: MPI takes them from there in half the time that it takes where they are.
+//! Few bytes are copied to the host, which takes a third of the whole copy's time. More bytes, for a library, are copied to device memory that the driver
+//! has allocated: MPI reads them from there in half the time.
 
 use super::driver::DriverError;
 use super::staging::fetched::{Fetched, FetchedPlace};
@@ -13,7 +13,7 @@ use crate::{CopySink, FetchTo};
 use accord_types::{DevicePtr, Result, Seq, SpanKind};
 use std::sync::Arc;
 
-/// Returns the place to fetch the bytes of a copy out to, if there may be one.
+/// Returns the place to which the bytes of a copy out are fetched, if any.
 pub(crate) fn place(sink: &CopySink, len: u64) -> Option<FetchedPlace> {
     match sink.fetch_to() {
         FetchTo::Host if (1..=SMALL_SLOT as u64).contains(&len) => Some(FetchedPlace::Host),
@@ -23,8 +23,7 @@ pub(crate) fn place(sink: &CopySink, len: u64) -> Option<FetchedPlace> {
 }
 
 impl Stream {
-    /// Puts a copy out into the list. Its bytes are fetched at once if all that is ahead there is such, too, and a slot is free. The device's context
-    /// is current.
+    /// Puts a copy out into the list. Fetches its bytes at once if all copies ahead are fetched too and a slot is free. The device's context is current.
     pub(crate) fn put_fetched(
         self: &Arc<Self>,
         src: DevicePtr,
@@ -59,7 +58,7 @@ impl Stream {
             FetchedPlace::Device => &shared.native,
         };
         let Some(slot) = pool.try_take()? else { return Ok(None) };
-        // The device may write there, whatever the driver says of it.
+        // The device may write to the slot whatever the driver returns.
         let fetched = Fetched::new(slot, place);
         match place {
             FetchedPlace::Host => {
@@ -67,7 +66,7 @@ impl Stream {
                 fetched.filled_by(|slot| fill_slot(self, slot, src.0, len))?;
                 shared.tracer.end(span, (self.raw, self.queue), SpanKind::CopyOut, len as u64, String::new);
             }
-            // Part of what the library does, which is told of as one.
+            // The library's part of this copy is traced as one with it.
             FetchedPlace::Device => fetched.filled_by(|slot| {
                 // SAFETY: the slot is the device's and at least that long; the driver checks the source.
                 unsafe { shared.context.driver.cuMemcpyDtoDAsync_v2(slot.address().0, src.0, len, self.raw) }?;

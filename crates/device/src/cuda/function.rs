@@ -1,4 +1,4 @@
-//! A region as a device has found it, and the argument block of a launch that waits for its turn.
+//! A region as the device resolved it, and the argument block of a pending launch.
 
 use super::gangs::Gangs;
 use crate::cpu::symbol;
@@ -8,24 +8,24 @@ use cudarc::driver::sys::CUfunction;
 
 /// A region that a device has looked up.
 pub(crate) struct Function {
-    /// Its name for people.
+    /// The region's name in messages.
     pub(crate) name: String,
-    /// The place of its host version: object and offset.
+    /// The location of its host version: object and offset.
     pub(crate) place: (String, u64),
     pub(crate) raw: CUfunction,
-    /// The layout of its parameter, if it takes its block so.
+    /// The layout of the parameter, if the block is passed as one.
     pub(crate) layout: Option<BlockLayout>,
-    /// Dimensions fixed by the compiler; 0 is open.
+    /// Dimensions fixed by the compiler; 0 if open.
     pub(crate) dims: [u32; 3],
-    /// The number of gangs that the code counts on, where the image can't say it.
+    /// The number of gangs that the code relies on, where the image does not state it.
     pub(crate) count: GangCount,
-    /// Largest number of threads of a gang.
+    /// Most threads of a gang.
     pub(crate) threads_max: u32,
     pub(crate) occupancy: Occupancy,
-    /// The blocks that fill the device if several gangs share one; `None` where they can't, or where that is no more
+    /// The blocks that fill the device if several gangs share one; `None` if they can't, or if that does not allow more
     /// gangs.
     pub(crate) blocks: Option<GangBlocks>,
-    /// The number of gangs, where it is open.
+    /// The number of gangs, if it is open.
     pub(crate) gangs: Gangs,
 }
 
@@ -35,7 +35,7 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// `region main._omp_fn.0 (main.c:12, /path/program+0x1234)`
+    /// Formats `region main._omp_fn.0 (main.c:12, /path/program+0x1234)`.
     pub(crate) fn describe(&self) -> String {
         let (path, offset) = &self.place;
         let position = symbol::position(path, *offset).map_or(String::new(), |position| format!("{position}, "));
@@ -43,10 +43,10 @@ impl Function {
     }
 }
 
-/// The launch that fills the device, as the driver says.
+/// The launch that fills the device, by the driver's calculation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Occupancy {
-    /// Gangs, and threads of each.
+    /// Number of gangs, and threads of each.
     pub(crate) grid: u32,
     pub(crate) block: u32,
 }
@@ -54,17 +54,17 @@ pub(crate) struct Occupancy {
 /// Gangs of one warp in thread blocks of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GangBlocks {
-    /// Gangs of a block: a power of two.
+    /// Gangs per block: a power of two.
     pub(crate) each: u32,
-    /// Gangs that the device has room for at a time.
+    /// Gangs that fit on the device at a time.
     pub(crate) places: u32,
 }
 
 impl GangBlocks {
-    /// The blocks with which a multiprocessor holds most gangs; none if blocks of one do as well. `fitting` tells how many blocks of so many
-    /// gangs it has room for.
+    /// Returns the blocks with which a multiprocessor holds most gangs, or `None` if blocks of one gang hold as many. `fitting` returns how many blocks of so
+    /// many gangs fit.
     pub(crate) fn choose(multiprocessors: u32, fitting: impl Fn(u32) -> u32) -> Option<Self> {
-        /// The first of those that are as good. A block leaves its place when its last gang is done, so larger ones come later.
+        /// The first of the best sizes is chosen. A block leaves when its last gang is done, so that smaller ones precede.
         const SIZES: [u32; 4] = [4, 8, 16, 2];
         let held = SIZES.map(|each| (fitting(each) * each, each));
         let (most, each) =
@@ -72,7 +72,7 @@ impl GangBlocks {
         (each > 1).then_some(Self { each, places: most * multiprocessors })
     }
 
-    /// Returns the number of gangs in a block if there are to be this many in all, which is a multiple of it.
+    /// Returns the number of gangs in a block for so many gangs in all, which is a multiple of it.
     pub(crate) fn of(&self, gangs: u32) -> u32 {
         self.each.min(1 << gangs.trailing_zeros().min(31))
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn gangs_share_blocks_where_a_multiprocessor_then_holds_more() {
-        // 32 blocks, and by registers so many warps.
+        // At most 32 blocks, and so many warps by their registers.
         let holding = |warps: u32| GangBlocks::choose(132, |gangs| (warps / gangs).min(32));
         assert_eq!(holding(64), Some(GangBlocks { each: 4, places: 132 * 64 }));
         assert_eq!(holding(48), Some(GangBlocks { each: 4, places: 132 * 48 }));

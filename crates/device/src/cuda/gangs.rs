@@ -1,16 +1,16 @@
-//! How many gangs a region gets whose number is open.
+//! Chooses the number of gangs of a region that leaves it open.
 //!
-//! Gangs have equal parts of a loop. Where iterations differ in work, many gangs, which follow one another, even that out; but
-//! a gang costs 0.2 ns (with 32 workers 2 to 6 ns) even if there is nothing for it, which a short region feels. So a long region gets
-//! many and a short one few, by events of the driver around some of its launches. No result depends on it: regions whose gangs update
-//! the same memory, as reductions do, always get few.
+//! Gangs have equal parts of a loop. If iterations differ in work, many consecutive gangs balance it. But a gang costs
+//! 0.2 ns (2 to 6 ns with 32 workers) even without iterations, which matters to a short region. So a long region gets many
+//! gangs and a short one few. The driver's events around some launches measure the region. No result depends on the choice:
+//! regions whose gangs update the same memory, as reductions do, always get few.
 //!
-//! Of a loop with few rounds most of these gangs have none, so a tiny region may get fewer yet.
+//! If a loop has few iterations most gangs have none, so that a tiny region may get fewer still.
 //!
-//! Still more gangs have still smaller parts of a loop: then those that run at a time are close together in memory, as threads of kernels by hand are, and the
-//! memory is faster by that. Gangs of one warp can share thread blocks (`image/gang_blocks.rs`). The device then holds twice as many of them at a time, which a loop
-//! over arrays needs to keep the memory busy. Where each thread reads lines of its own for a while, as in a row of a sparse matrix, twice as many
-//! are more than the caches hold. So the same events tell which of these *ways* is fastest.
+//! With even more gangs, each has a smaller part of a loop. Concurrent gangs are then close together in memory, like threads of hand-written kernels,
+//! which makes memory access faster. Gangs of one warp can share thread blocks (`image/gang_blocks.rs`). The device then holds twice as many at a
+//! time, which a loop over arrays needs to saturate the memory. That is too many for the caches if each thread reads lines of its own for a while, as
+//! in a row of a sparse matrix. So the same events decide which of these *ways* is fastest.
 
 use super::context::Context;
 use super::driver::DriverError;
@@ -20,39 +20,39 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// Gangs for each 8 that the device has room for at a time: enough for the last ones not to wait long.
+/// Gangs per 8 that fit on the device at a time: enough that the last ones do not wait long.
 const FEW: u32 = 16;
-/// Enough to even out what differs between them.
+/// Enough to balance different work.
 const MANY: u32 = 64;
-/// With twice as many, and with so many that each has only some rounds of a loop.
+/// Twice as many, and so many that each has only some iterations of a loop.
 const MORE: u32 = 128;
 const MOST: u32 = 512;
 /// The least number of gangs, which suffices for a loop of some thousand rounds; more only cost.
 const FEWEST: u32 = 1;
-/// A region that takes so long on average gets many, and one that then takes less than the other gets few again.
+/// Mean duration from which on a region gets many gangs, and below which it gets few again.
 const LONG_US: f32 = 200.0;
 const SHORT_US: f32 = 100.0;
-/// One that takes less may get still fewer, until it takes more than the other.
+/// Mean duration below which a region may get even fewer, and from which on it no longer does.
 const TINY_US: f32 = 20.0;
 const NOT_TINY_US: f32 = 30.0;
-/// A single launch counts for at most so much.
+/// Longest duration that a single launch counts as.
 const LONGEST_US: f32 = 500.0;
-/// The number of first launches that are measured, and the interval of measured ones after them. Odd, as programs'
-/// loops over blocks tend not to be.
+/// The number of first launches that are measured, and the interval of measured ones after them. Odd, as the number of
+/// launches in a program's loop usually is not.
 const FIRST: u32 = 9;
 const EVERY: u32 = 61;
 
 /// A way to launch a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Way {
-    /// Gangs for each 8 that the device has room for, if their number is open.
+    /// Gangs per 8 that fit on the device, if the number is open.
     eighths: u32,
-    /// Whether they share thread blocks, if they can.
+    /// Whether gangs share thread blocks, if possible.
     pub(crate) together: bool,
 }
 
 impl Way {
-    /// Returns the number of gangs if the device has room for so many at a time, and their number is open.
+    /// Returns an open number of gangs, for a device on which `places` gangs fit at a time.
     pub(crate) fn gangs(self, places: u32) -> u32 {
         u32::try_from(u64::from(places) * u64::from(self.eighths) / 8).unwrap_or(u32::MAX).max(1)
     }
@@ -70,19 +70,19 @@ enum Length {
     Long,
 }
 
-/// The free choices of a launch. Each kind has ways of its own, the usual one first.
+/// The free choices of a launch. Each kind has its own ways, the usual one first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// How its gangs, whose number is given, or few, lie in blocks.
+    /// The number of gangs is given, or few; their arrangement in blocks is free.
     Blocks,
-    /// That, and how many they are.
+    /// Number and arrangement are free.
     Both,
-    /// How many they are.
+    /// The number is free.
     Number,
-    /// Whether they are fewest, in blocks of several or of one.
+    /// Whether there are fewest gangs, in blocks of several or of one.
     Tiny,
     TinyAlone,
-    /// Nothing.
+    /// No choice.
     Nothing,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Gangs {
     /// The fastest way of each kind.
     best: [AtomicU8; KINDS],
     launches: AtomicU32,
-    /// None if there is no choice.
+    /// `None` if there is no choice.
     meter: Option<TurnLock<Meter>>,
 }
 
@@ -147,9 +147,9 @@ struct Meter {
     context: Arc<Context>,
     pace: Pace,
     trials: [Trial; KINDS],
-    /// Around a launch.
+    /// The events around a measured launch.
     events: Option<[CUevent; 2]>,
-    /// The launch between the events, until it is read.
+    /// The launch between the events, until its time is read.
     under_way: Option<Measured>,
 }
 
@@ -158,7 +158,7 @@ struct Meter {
 struct Measured {
     /// The region's number of gangs was open.
     open: bool,
-    /// Which way it went.
+    /// The way of the launch.
     way: Option<(Kind, usize)>,
 }
 
@@ -166,21 +166,21 @@ struct Measured {
 unsafe impl Send for Meter {}
 
 impl Gangs {
-    /// Always few.
+    /// Creates the number that is always few.
     pub(crate) fn few() -> Self {
         let length = AtomicU8::new(Length::Short as u8);
         Self { length, best: Default::default(), launches: AtomicU32::new(0), meter: None }
     }
 
-    /// Creates a number of gangs that follows the region's launches. Until they are measured the region counts as a
-    /// long one, whose launches may be as few as one.
+    /// Creates a number of gangs that adapts to the region's launches. Until they are measured the region counts as long,
+    /// because it may have few launches, or only one.
     pub(crate) fn measured(context: &Arc<Context>) -> Self {
         let (pace, trials) = (Pace::default(), Default::default());
         let meter = Meter { context: Arc::clone(context), pace, trials, events: None, under_way: None };
         Self { length: AtomicU8::new(Length::Long as u8), meter: Some(TurnLock::new(meter)), ..Self::few() }
     }
 
-    /// Returns the way of a launch that measures nothing.
+    /// Returns the way of a launch that is not measured.
     pub(crate) fn usual(&self, open: bool, can_share: bool) -> Way {
         self.best_of(Kind::of(open, can_share, self.length()))
     }
@@ -194,8 +194,8 @@ impl Gangs {
         kind.ways()[usize::from(self.best[kind as usize].load(Ordering::Relaxed))]
     }
 
-    /// Puts a launch with an open number of gangs, or whose gangs can share blocks, into a stream. `launch` is told the way. The
-    /// context is current.
+    /// Enqueues a launch with an open number of gangs, or whose gangs can share blocks. `launch` gets the way. The context is
+    /// current.
     pub(crate) fn launch(
         &self,
         stream: CUstream,
@@ -208,7 +208,7 @@ impl Gangs {
         if !is_measured(number) {
             return launch(self.usual(open, can_share));
         }
-        // Another thread measures a launch of its own.
+        // Another thread is measuring its launch.
         let Some(mut meter) = meter.try_take() else { return launch(self.usual(open, can_share)) };
         if let Some((what, us)) = meter.read() {
             if what.open {
@@ -227,7 +227,7 @@ impl Gangs {
             return launch(self.best_of(kind));
         }
         launch(kind.ways()[way])?;
-        // The first one may have to wait for the code.
+        // The first launch may have to wait for its code.
         meter.end(stream, Measured { open, way: (number > 0).then_some((kind, way)) });
         Ok(())
     }
@@ -238,14 +238,14 @@ fn is_measured(number: u32) -> bool {
     number < FIRST || number.is_multiple_of(EVERY)
 }
 
-/// Whether a measured launch may go a way that is known to be slow: one of so many.
+/// Whether a measured launch may use a way that is known to be slow: one of so many does.
 fn is_retried(number: u32) -> bool {
     const RETRIED: u32 = 8;
     number < FIRST || (number / EVERY).is_multiple_of(RETRIED)
 }
 
-/// Returns the way of a measured launch, of so many ways. No order in which a program's launches differ, as large and
-/// small ones by turns, gives all of one kind to one of them.
+/// Returns the way of a measured launch, of so many ways. The order is irregular, so that launches that alternate, for
+/// example between large and small, are spread over all ways.
 fn turn(number: u32, ways: usize) -> usize {
     let (mut left, mut sum, ways) = (if number < FIRST { number } else { number / EVERY }, 0, ways as u32);
     while ways > 1 && left > 0 {
@@ -262,14 +262,14 @@ fn mean(mean: Option<f32>, us: f32) -> f32 {
 }
 
 impl Trial {
-    /// Whether one way takes more than twice as long as the usual one.
+    /// Whether a way takes more than twice as long as the usual one.
     fn is_slow(&self, way: usize) -> bool {
         self.us[way].zip(self.us[0]).is_some_and(|(us, usual)| us > 2.0 * usual)
     }
 
-    /// A launch took so long in one way; the fastest way as far as is known.
+    /// Records a launch's duration in one way. Returns the fastest way so far.
     fn after(&mut self, us: f32, way: usize) -> u8 {
-        /// Less than the usual way is chance.
+        /// A smaller advantage over the usual way is chance.
         const FASTER: f32 = 1.03;
         self.us[way] = Some(mean(self.us[way], us));
         let Some(usual) = self.us[0] else { return 0 };
@@ -280,7 +280,7 @@ impl Trial {
 }
 
 impl Pace {
-    /// A launch took so long; how long the region takes from now on.
+    /// Records a launch's duration. Returns the region's duration class from now on.
     fn after(&mut self, us: f32, length: Length) -> Length {
         let mean = mean(self.mean_us, us.clamp(0.0, LONGEST_US));
         self.mean_us = Some(mean);
@@ -294,13 +294,13 @@ impl Pace {
     }
 }
 
-// What fails here costs a measurement; the launch itself tells of a lost device.
+// A failure here only loses a measurement; the launch itself reports a lost device.
 impl Meter {
-    /// Returns the duration of the last launch in microseconds, if it has ended since.
+    /// Returns the duration of the last measured launch in microseconds, if it has ended.
     fn read(&mut self) -> Option<(Measured, f32)> {
         let (what, [start, end]) = self.under_way.zip(self.events)?;
         let mut milliseconds = 0f32;
-        // SAFETY: both events are alive, and made for timing. One that has not happened is an error.
+        // SAFETY: both events are alive and support timing. An event that has not happened is an error.
         unsafe { self.context.driver.cuEventElapsedTime(&raw mut milliseconds, start, end) }.ok()?;
         self.under_way = None;
         Some((what, milliseconds * 1e3))
@@ -347,7 +347,7 @@ impl Drop for Meter {
 mod tests {
     use super::*;
 
-    /// Whether a region has many gangs after launches of these lengths.
+    /// Whether a region gets many gangs after launches of these durations.
     fn after(many: bool, launches: impl IntoIterator<Item = f32>) -> bool {
         length_after(if many { Length::Long } else { Length::Short }, launches) == Length::Long
     }

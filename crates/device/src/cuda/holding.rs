@@ -1,4 +1,4 @@
-//! Holding small copies of a stream back until they are some, and making them one: see `rows.rs`.
+//! Holds small copies of a stream back to merge them into one, see `rows.rs`.
 
 use super::completion::Completion;
 use super::direct::{self, Asked};
@@ -13,7 +13,7 @@ use accord_types::{DevicePtr, HostRange, Result, Seq};
 use std::sync::atomic::Ordering;
 
 impl Stream {
-    /// Holds a small copy in back, if it goes on a run. None: it has to go its ordinary way. The context is current.
+    /// Holds back a small copy in that continues a run. Returns `None` if it must be issued as usual. The context is current.
     pub(crate) fn hold_in(&self, facts: &Facts, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
         self.hold(facts, dst, |stream, state, facts| {
             let mut asked = Asked::at_call(stream, state, range);
@@ -24,7 +24,7 @@ impl Stream {
         })
     }
 
-    /// Holds a copy back as `hold_in`, of bytes that the caller provides.
+    /// Holds a copy back as `hold_in`, of bytes that the caller supplies.
     pub(crate) fn hold_store(&self, dst: DevicePtr, bytes: &[u8]) -> Result<Option<Seq>> {
         let handed = End::Handed { detached: false };
         let facts = direct::facts(self, Direction::In, At::Call, bytes.len(), handed, false);
@@ -36,7 +36,7 @@ impl Stream {
         })
     }
 
-    /// The same for a small copy out, whose sink is taken if it is held back.
+    /// Holds a small copy out back as `hold_in`, and takes its sink then.
     pub(crate) fn hold_out(&self, facts: &Facts, src: DevicePtr, sink: &mut Option<CopySink>) -> Result<Option<Seq>> {
         self.hold(facts, src, |stream, state, facts| {
             if copy_route::route(facts, &mut NoMemory).route != Route::Held {
@@ -51,7 +51,7 @@ impl Stream {
         })
     }
 
-    /// Notes a copy of which nothing is known but its facts, and holds it back by `hold` if it goes on a run.
+    /// Records a copy, and holds it back by `hold` if it continues a run.
     fn hold(
         &self,
         facts: &Facts,
@@ -77,11 +77,11 @@ impl Stream {
 
     /// Whether single copies are unobservable, by tracing or by other code that uses the driver.
     fn is_unobserved(&self) -> bool {
-        // Code that waits by the driver alone would not find the copies that are held back.
+        // Code that waits through the driver would not wait for copies that are held back.
         !self.shared.tracer.is_on() && !self.shared.company.is_some_and(|in_company| in_company())
     }
 
-    /// Returns the place where the last copy of the stream's run is held back; `None` if there is no slot.
+    /// Returns the slot entry for the last copy of the stream's run, or `None` if there is no slot.
     fn room<'a>(&self, state: &'a mut StreamProgress) -> Result<Option<&'a mut Held>> {
         let Some(run) = state.rows.run else { return Ok(None) };
         if state.rows.held.as_ref().is_some_and(|held| !held.has_room() || !held.is_followed_by(&run)) {
@@ -99,7 +99,7 @@ impl Stream {
         Ok(state.rows.held.as_mut())
     }
 
-    /// Makes the copy of what is held back.
+    /// Issues the copies that are held back.
     #[inline]
     pub(crate) fn flush(&self, state: &mut StreamProgress) -> Result<()> {
         if state.rows.held.is_none() { Ok(()) } else { self.flush_held(state) }
@@ -120,7 +120,7 @@ impl Stream {
                 }
                 Direction::Out => {
                     let Held { slot, len, sinks, .. } = held;
-                    // A waiter for the first of them finds all.
+                    // A waiter for the first copy completes all.
                     state.completions.push_back((held.first_seq, Completion::Rows { slot, len, sinks }));
                 }
             }
@@ -134,7 +134,7 @@ impl Stream {
         })
     }
 
-    /// The same for all streams of the device: a region may run for as long as it takes until what another stream holds back is there.
+    /// Issues held-back copies of all streams of the device, because a region may run until another stream's copy arrives.
     pub(crate) fn flush_all(&self) {
         if self.shared.streams_holding.load(Ordering::Relaxed) > 0 {
             for stream in self.shared.all_streams() {
@@ -145,7 +145,7 @@ impl Stream {
 }
 
 impl StreamProgress {
-    /// Notes a small copy that would come next; whether it is to be held back.
+    /// Records a small copy that comes next. Returns whether it continues a run.
     fn follows_run(&mut self, direction: Direction, at: DevicePtr, len: usize) -> bool {
         if !self.is_idle() {
             return false;

@@ -1,4 +1,4 @@
-//! Memory of other processes, mapped for one device: a mirror of each range, with a piece at the offset that it has there.
+//! Memory of other processes, mapped for one device: a mirror of each range, with each piece at its offset in the range.
 
 use super::context::Context;
 use super::memory::location;
@@ -37,18 +37,18 @@ struct Mirrors {
 struct Mirror {
     start: CUdeviceptr,
     len: u64,
-    /// One of the other driver's allocations, opened: its only piece. Else addresses of this device's, with pieces mapped there.
+    /// Whether the mirror is an opened allocation of the other driver, its only piece. Otherwise it is addresses of this device, with pieces mapped there.
     opened: bool,
-    /// By their offset.
+    /// Pieces by their offset.
     pieces: BTreeMap<u64, Piece>,
 }
 
 struct Piece {
     id: u64,
     len: u64,
-    /// Copies under way.
+    /// Number of copies in progress.
     uses: usize,
-    /// To be unmapped after them.
+    /// Whether to unmap the piece after them.
     stale: bool,
 }
 
@@ -93,7 +93,7 @@ impl ImportMemory for Imports {
             if mirror.pieces.get(&offset).is_some_and(|piece| piece.id == id && piece.len == len && !piece.stale) {
                 continue;
             }
-            // Whatever else is there was unmapped by its owner: its word is still on the way.
+            // The owner has unmapped all other pieces there, though its message has not arrived yet.
             let first = mirror.pieces.range(..=offset).next_back().map_or(offset, |(at, _)| *at);
             let others: Vec<_> = mirror
                 .pieces
@@ -185,7 +185,7 @@ impl ImportMemory for Imports {
 }
 
 impl Mirrors {
-    /// Maps a piece at its place in its range's mirror.
+    /// Maps a piece at its offset in its range's mirror.
     fn map(
         &mut self,
         context: &Context,
@@ -212,8 +212,8 @@ impl Mirrors {
             flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
         let mut imported = 0;
-        // SAFETY: the descriptor is open, and the driver checks what it is. The handle was checked to be inside the mirror, and
-        // nothing is mapped there: `missing` has looked, and one thread at a time maps for an importer.
+        // SAFETY: the descriptor is open, and the driver checks its kind. The handle was checked to be inside the mirror, and no
+        // piece is mapped there: `missing` has checked, and one thread at a time maps for an importer.
         unsafe {
             let shareable = std::ptr::without_provenance_mut(descriptor.as_raw_fd() as usize);
             driver.cuMemImportFromShareableHandle(&raw mut imported, shareable, kind)?;
@@ -233,7 +233,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Opens an allocation of the other process's driver, which says where it lies here.
+    /// Opens an allocation of the other process's driver, which chooses its address here.
     fn open(
         &mut self,
         context: &Context,
@@ -256,11 +256,11 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Gives the addresses of empty mirrors back.
+    /// Frees the addresses of empty mirrors.
     fn prune(&mut self, context: &Context) {
         self.mirrors.retain(|_, mirror| {
             if mirror.pieces.is_empty() && !mirror.opened {
-                // SAFETY: nothing is mapped there any more.
+                // SAFETY: no piece is mapped there any more.
                 let _ = unsafe { context.driver.cuMemAddressFree(mirror.start, mirror.len as usize) };
             }
             !mirror.pieces.is_empty()
@@ -269,7 +269,7 @@ impl Mirrors {
 }
 
 impl Mirror {
-    /// Unmaps the piece at an offset, or has that done after the last copy that uses it. True if it is gone.
+    /// Unmaps the piece at an offset, or marks it for the last copy that uses it. Returns `true` if it is gone.
     fn drop_idle(&mut self, context: &Context, offset: u64) -> bool {
         let Some(piece) = self.pieces.get_mut(&offset) else { return true };
         if piece.uses > 0 {
@@ -279,10 +279,10 @@ impl Mirror {
         let driver = context.driver;
         if self.opened {
             let Ok(_current) = context.enter() else { return true };
-            // SAFETY: no copy uses it. It fails only when the context is gone, and then so is the mapping.
+            // SAFETY: no copy uses the allocation. The call fails only when the context is gone, and the mapping with it.
             let _ = unsafe { driver.cuIpcCloseMemHandle(self.start) };
         } else {
-            // SAFETY: no copy uses the piece. It fails only when the context is gone, and then so is the mapping.
+            // SAFETY: no copy uses the piece. The call fails only when the context is gone, and the mapping with it.
             let _ = unsafe { driver.cuMemUnmap(self.start + offset, piece.len as usize) };
         }
         self.pieces.remove(&offset);

@@ -8,7 +8,7 @@ use super::stream::{Stream, StreamProgress};
 use crate::image::{GangCount, Packed};
 use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result, SpanKind};
 
-/// Threads of a warp, on every device there is.
+/// Threads of a warp, on every existing device.
 pub(super) const WARP: u32 = 32;
 /// Most workers of a gang whose vectors are longer than a warp: each needs a barrier of its own.
 const WORKERS_OF_LONG_VECTORS_MAX: u32 = 15;
@@ -19,18 +19,18 @@ pub(crate) struct Grid {
     pub(crate) gangs: u32,
     pub(crate) workers: u32,
     pub(crate) vector: u32,
-    /// Their gangs can share thread blocks.
+    /// Whether the gangs can share thread blocks.
     pub(crate) can_share: bool,
-    /// The number of gangs was open; for so many the device has room at a time.
+    /// For an open number of gangs: how many fit on the device at a time.
     pub(crate) open: Option<u32>,
 }
 
-/// Chooses what is open: what the compiler has fixed holds, then what the launch asks for, then what
-/// fills the device some times over.
+/// Chooses open dimensions. The compiler's fixed ones come first, then the launch's, then those that fill the device several
+/// times.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if a gang would have more threads than the device supports, or if the number of
-/// gangs that the code was compiled for is unknown.
+/// Returns `acc_error_invalid_argument` if a gang would have more threads than the device supports. Also returns it if the
+/// number of gangs that the code relies on is unknown.
 #[inline]
 pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };
@@ -58,7 +58,7 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     if grid.workers == 0 {
         grid.workers = (function.occupancy.block / grid.vector).clamp(1, workers_max);
     }
-    // The driver said how many there is room for if they have as many threads as it likes best.
+    // The driver's number of places holds for its preferred number of threads.
     let Occupancy { grid: places, block } = function.occupancy;
     let threads = (grid.workers * grid.vector).max(WARP);
     let places = (u64::from(places) * u64::from(block.max(WARP)) / u64::from(threads)).max(1);
@@ -68,7 +68,7 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
         grid.gangs = function.gangs.usual(true, function.blocks.is_some()).gangs(places);
         grid.open = Some(places);
     }
-    // Few gangs get blocks of their own, so that all multiprocessors have some.
+    // Few gangs get blocks of their own, so that they are spread over all multiprocessors.
     let enough = grid.open.is_some() || grid.gangs > places;
     grid.can_share = enough && function.blocks.is_some_and(|blocks| blocks.of(grid.gangs) > 1);
     if grid.workers > workers_max || grid.workers.saturating_mul(grid.vector) > function.threads_max {
@@ -102,7 +102,7 @@ fn too_large(function: &Function, grid: Grid) -> Error {
     .remedy("lower num_workers or vector_length")
 }
 
-/// Puts a launch into the driver's stream. The device's context is current, `state` is the stream's.
+/// Puts a launch into the driver's stream. The device's context is current, and `state` is the stream's.
 pub(crate) fn issue(
     stream: &Stream,
     state: &mut StreamProgress,
@@ -157,7 +157,7 @@ pub(crate) fn issue(
     Ok(())
 }
 
-/// Puts a block into the stream's own device memory, its relative words made absolute.
+/// Copies a block to the stream's own device memory, with its relative words made absolute.
 fn upload(stream: &Stream, block: &ArgBlock<'_>) -> Result<u64, DriverError> {
     let at = stream.block()?;
     let mut bytes = [0; ArgBlock::BYTES_MAX];
@@ -170,7 +170,7 @@ fn upload(stream: &Stream, block: &ArgBlock<'_>) -> Result<u64, DriverError> {
         let offset = u64::from_ne_bytes(offset);
         cell.copy_from_slice(&at.wrapping_add(offset).to_ne_bytes());
     }
-    // SAFETY: the target is as long as the largest block. The driver takes so few bytes before it returns.
+    // SAFETY: the target is as long as the largest block. The driver reads so few bytes before it returns.
     unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(at, bytes.as_ptr().cast(), bytes.len(), stream.raw) }?;
     Ok(at)
 }

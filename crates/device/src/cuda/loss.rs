@@ -1,14 +1,14 @@
-//! The cause of losing this process's CUDA contexts. A region's fault loses all of them, those of other GPUs and later
-//! ones too (seen with driver 580, error 700): the next caller of the driver must not be blamed for it.
+//! The cause of losing this process's CUDA contexts. A region's fault loses all of them, also those of other GPUs and later
+//! ones (seen with driver 580, error 700), and the next caller of the driver must not be blamed.
 
 use super::driver::DriverError;
 use accord_types::{Error, ErrorCode};
 use std::sync::OnceLock;
 
-/// The first fault: which GPU, by the driver's number, and what.
+/// The first fault: the GPU, by the driver's number, and the cause.
 static FIRST: OnceLock<(i32, String)> = OnceLock::new();
 
-/// The cause to tell when the context of `gpu` is found lost: what its own regions did, if any was under way, else the fault of another GPU.
+/// Returns the cause to report when the context of `gpu` is lost: its own regions in progress, or else the fault of another GPU.
 pub(crate) fn cause(gpu: i32, regions: &[String], error: DriverError) -> String {
     let own = match regions {
         [] => None,
@@ -39,16 +39,16 @@ fn tell(
     }
 }
 
-/// Returns the reason why no context can be made in this process, if a fault has destroyed the previous ones.
+/// Returns the reason why no context can be created in this process, if a fault has destroyed the previous ones.
 pub(crate) fn error() -> Option<Error> {
     let (gpu, cause) = FIRST.get()?;
     Some(no_more(&format!("GPU {gpu} of the driver's numbers has lost its own: {cause}")))
 }
 
-/// A device does not start.
+/// Returns the error of a device that does not start.
 pub(crate) fn at_start(error: DriverError) -> Error {
     if error.is_sticky() {
-        // The region that did it was not waited for.
+        // The program did not wait for the region that caused it.
         return no_more(&format!("one was lost by a region that ran before: {error}"));
     }
     error.into_error(ErrorCode::DeviceInit)
@@ -82,7 +82,7 @@ mod tests {
         let told = tell(kept.as_ref(), 1, None, error, unused);
         assert!(told.contains("number 0") && told.contains("region a failed"), "{told}");
         assert_eq!(tell(kept.as_ref(), 0, None, error, unused), first);
-        // What it was doing itself may be the fault as well.
+        // The device's own region may have caused the fault as well.
         assert_eq!(
             tell(kept.as_ref(), 1, Some("region b failed: 700".to_owned()), error, unused),
             "region b failed: 700"

@@ -1,5 +1,5 @@
-//! Copies into memory of other processes. Those that follow each other in a stream go into the driver's one behind the other: else each would wait
-//! until the one before is done, and its target and its program know that.
+//! Copies into memory of other processes. Consecutive copies of a stream are issued to the driver together. Otherwise each would wait until the previous
+//! one is done, and its target and its program know that.
 
 use super::row::Row;
 use super::staging::slot_pool::Slot;
@@ -8,7 +8,7 @@ use crate::ipc::MappedRange;
 use crate::{CopySink, FetchTo};
 use accord_types::{DevicePtr, Result, SpanKind};
 
-/// One, and where its bytes go.
+/// A copy with its mapped target.
 pub(crate) struct Reaching {
     pub(crate) seq: u64,
     pub(crate) src: DevicePtr,
@@ -17,25 +17,25 @@ pub(crate) struct Reaching {
     pub(crate) there: MappedRange,
 }
 
-/// One that the driver was given, or a sink that was given its bytes in another way.
+/// A copy that was issued to the driver, or a sink that has received its bytes another way.
 struct UnderWay<'a> {
     seq: u64,
     sink: Option<CopySink>,
     copying: Option<Copying<'a>>,
 }
 
-/// A copy in the driver's hands. Its target stays mapped until it is done.
+/// A copy issued to the driver. Its target stays mapped until it is done.
 struct Copying<'a> {
     stream: &'a Stream,
-    /// Taken for its event. None where there was none: then nothing comes behind it.
+    /// Used for its event. Without a slot no copy follows.
     slot: Option<Slot>,
     is_done: bool,
     #[allow(dead_code, reason = "it is held")]
     there: MappedRange,
 }
 
-/// Has the driver copy `first`, and those that follow it whose targets are ready. Everything before is done, or in the driver's stream. What turns out
-/// not to be mapped is given to `otherwise`.
+/// Issues `first`, and those of the following copies whose targets are ready. All earlier operations are done, or in the driver's stream. Copies whose
+/// target is not mapped are passed to `otherwise`.
 pub(crate) fn push(
     stream: &Stream,
     first: Reaching,
@@ -58,13 +58,13 @@ pub(crate) fn push(
         }
         Ok(())
     };
-    // Who brings bytes by the host waits for those that are still to come to the program's memory, and so for all before it: not from within a row.
+    // A copy through the host waits for earlier ones to the program's memory, which must not happen within a batch.
     let next = || if stream.is_completing(seq) { Ok(None) } else { follower(stream, &otherwise) };
     let first = begin(stream, slot, first)?;
     if is_alone { end(first, false) } else { Row { stream, next, end }.run(first) }
 }
 
-/// Has the driver copy the next one of the list, if its target is ready for it.
+/// Issues the next copy of the list, if its target is ready.
 fn follower(
     stream: &Stream,
     otherwise: impl Fn(u64, DevicePtr, u64, CopySink) -> Result<Option<CopySink>>,
@@ -95,7 +95,7 @@ fn begin(stream: &Stream, slot: Option<Slot>, copy: Reaching) -> Result<UnderWay
     let span = shared.tracer.begin(stream.raw);
     let to = there.address().0;
     let mut copying = Copying { stream, slot: None, is_done: false, there };
-    // SAFETY: the driver checks the source; the target stays mapped until `copying` goes, which is after the copy's end.
+    // SAFETY: the driver checks the source. The target stays mapped until `copying` is dropped, which is after the copy's end.
     unsafe { shared.context.driver.cuMemcpyDtoDAsync_v2(to, src.0, len as usize, stream.raw) }.map_err(failed)?;
     shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
     if let Some(slot) = slot {
@@ -110,7 +110,7 @@ impl Copying<'_> {
         let shared = &self.stream.shared;
         let waited = match &self.slot {
             Some(slot) => slot.synchronize(),
-            // SAFETY: the stream is alive. Nothing is put into it meanwhile: it is this operation's turn.
+            // SAFETY: the stream is alive, and no operation is added meanwhile, because it is this operation's turn.
             None => unsafe { shared.context.driver.cuStreamSynchronize(self.stream.raw) },
         };
         self.is_done = true;
@@ -121,7 +121,7 @@ impl Copying<'_> {
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            // Some other one has failed, which is said elsewhere.
+            // Another copy has failed, which is reported elsewhere.
             let _ = self.wait();
         }
     }

@@ -1,4 +1,4 @@
-//! A device's address range and the memory behind it.
+//! A device's address range and the memory mapped there.
 
 use super::allocations::Allocations;
 use super::context::Context;
@@ -19,22 +19,22 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Addresses for each byte of memory: holes that can't be filled cost nothing.
+/// Addresses per byte of memory, so that fragmentation costs nothing.
 const ADDRESSES_PER_BYTE: u64 = 4;
-/// The limit of waits for memory that other processes still have, when there is none left.
+/// The limit of waits for memory that other processes still hold, when none is left.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Memory {
     context: Arc<Context>,
     start: CUdeviceptr,
     len: u64,
-    /// Names the range to other processes.
+    /// The range's number for other processes.
     id: u64,
-    /// Clears what the driver gives, where others may have used it before.
+    /// Clears memory from the driver, if other users may have used it.
     scrubber: Option<Scrubber>,
     /// Dropped pieces that other processes have not released yet.
     pending: Arc<PendingReleases>,
-    /// The driver says with each allocation where it lies; then there is no range, and nothing is mapped.
+    /// Set if the driver chooses each allocation's address. There is no range then, and no mapping.
     allocations: Option<Allocations>,
     state: TurnLock<MappedPieces>,
 }
@@ -43,9 +43,9 @@ pub(crate) struct Memory {
 struct MappedPieces {
     /// Pieces by their start.
     pieces: BTreeMap<u64, Piece>,
-    /// Other devices that may read and write everything here.
+    /// Other devices that may access all of the memory.
     peers: Vec<CUdevice>,
-    /// Whether new pieces can be given to other processes.
+    /// Whether new pieces can be exported to other processes.
     exportable: bool,
     /// Whether network adapters are to reach new pieces themselves.
     rdma: bool,
@@ -54,12 +54,12 @@ struct MappedPieces {
 }
 
 struct Piece {
-    /// Never used again, however often memory is mapped at the same address.
+    /// A number that is never reused, even for memory at the same address.
     id: u64,
     exportable: bool,
     len: u64,
     handle: CUmemGenericAllocationHandle,
-    /// Parts whose owner has given them back: start to end. The driver only takes whole pieces.
+    /// Parts that their owner has freed: start to end. The driver only frees whole pieces.
     idle: BTreeMap<u64, u64>,
 }
 
@@ -68,13 +68,13 @@ pub(crate) fn addresses_wanted(info: &DeviceInfo) -> u64 {
     info.memory.next_multiple_of(PAGE).saturating_mul(ADDRESSES_PER_BYTE)
 }
 
-/// Returns as many addresses at a place of the driver's choice.
+/// Returns the number of addresses that the device wants, at a place of the driver's choice.
 pub(crate) fn anywhere(info: &DeviceInfo) -> AddressRange {
     AddressRange { start: DevicePtr(0), len: addresses_wanted(info) }
 }
 
 impl Memory {
-    /// `ipc`: other processes may get the memory, if the device can do that. `scrub`: nothing of what others have left there is seen.
+    /// Reserves addresses. `ipc`: the memory is exportable to other processes if the device supports it. `scrub`: previous users' data is cleared.
     pub(crate) fn reserve(
         context: Arc<Context>,
         place: AddressRange,
@@ -82,7 +82,7 @@ impl Memory {
         scrub: bool,
     ) -> Result<Self, DriverError> {
         let (mut start, len) = (0, place.len.next_multiple_of(PAGE));
-        // Where something of this process lies in the way, the driver takes another place.
+        // If this process uses addresses in the range, the driver chooses another place.
         // SAFETY: `start` is valid for writing.
         unsafe { context.driver.cuMemAddressReserve(&raw mut start, len as usize, PAGE as usize, place.start.0, 0) }?;
         let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
@@ -95,7 +95,7 @@ impl Memory {
         Ok(Self { context, start, len, id: next_id(), scrubber, pending, allocations: None, state })
     }
 
-    /// Memory comes from [`Memory::allocate`].
+    /// Creates memory that comes from [`Memory::allocate`].
     pub(crate) fn of_allocations(context: Arc<Context>, ipc: bool) -> Self {
         let allocations = Some(Allocations::new(Arc::clone(&context), ipc));
         let (pending, state) = (Arc::default(), TurnLock::default());
@@ -116,23 +116,23 @@ impl Memory {
         taken.map_err(|error| error.into_error(ErrorCode::System))
     }
 
-    /// Returns how often memory was cleared: a stream that has not waited since has to be held up.
+    /// Returns how often memory was cleared. A stream that has not waited since must wait.
     #[inline]
     pub(crate) fn scrubs(&self) -> u64 {
         self.scrubber.as_ref().map_or(0, Scrubber::count)
     }
 
-    /// Makes a stream wait until memory that was mapped is clear. The stream's context is current.
+    /// Makes a stream wait until mapped memory is clear. The stream's context is current.
     pub(crate) fn hold_up(&self, stream: CUstream) -> Result<(), DriverError> {
         self.scrubber.as_ref().map_or(Ok(()), |scrubber| scrubber.hold_up(stream))
     }
 
-    /// Returns when memory that was mapped is clear. After an error the context is gone, and the memory with it.
+    /// Blocks until mapped memory is clear. After an error the context is gone, and the memory with it.
     fn settle(&self) {
         let _ = self.scrubber.as_ref().map_or(Ok(()), Scrubber::settle);
     }
 
-    /// Whether there is memory in all of a range that was mapped. If so it is clear when this returns.
+    /// Whether all of a range is mapped. Its memory is then clear on return.
     pub(crate) fn is_clear(&self, start: DevicePtr, len: u64) -> bool {
         if len == 0 || self.check(start, len).is_err() || self.allocations.is_some() {
             return false;
@@ -175,7 +175,7 @@ impl Memory {
         let mut state = self.lock();
         let (mut at, end) = (start.0, start.0 + len);
         while at < end {
-            // What was given back from the middle of a piece is still there.
+            // A freed part in the middle of a piece is still mapped.
             if let Some((_, piece)) =
                 state.pieces.range_mut(..=at).next_back().filter(|(first, piece)| at < *first + piece.len)
             {
@@ -187,12 +187,12 @@ impl Memory {
             let until = state.pieces.range(at..).next().map_or(end, |(next, _)| end.min(*next));
             let len = (until - at).min(PIECE_MAX);
             let mut piece = self.take(at, len, &state);
-            // Some systems have the attributes and refuse all the same.
+            // Some systems have the attributes but refuse their use.
             while piece.as_ref().is_err_and(|error| error.code != DriverError::OUT_OF_MEMORY) && state.wants_less() {
                 piece = self.take(at, len, &state);
             }
             let piece = piece.map_err(|error| {
-                // What has just been taken was not used yet.
+                // The new pieces were not used yet.
                 self.retire(&mut state, start.0, at);
                 error.into_error(ErrorCode::System)
             })?;
@@ -202,7 +202,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Frees a range that is no longer used. Pieces that are idle as a whole are returned to the driver.
+    /// Frees a range that is no longer used. Pieces that are wholly idle are returned to the driver.
     pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
         if let Some(allocations) = &self.allocations {
             return allocations.give_back(start, len);
@@ -215,7 +215,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Lets the device `peer` read and write everything here, now and later.
+    /// Lets the device `peer` access all present and future memory here.
     pub(crate) fn share_with(&self, peer: &Context) -> Result<(), DriverError> {
         if let Some(allocations) = &self.allocations {
             return allocations.share_with(peer);
@@ -232,7 +232,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Gives everything back. Nothing runs on the device any more.
+    /// Frees all memory. No work runs on the device any more.
     pub(crate) fn clear(&self) {
         self.allocations.iter().for_each(Allocations::clear);
         let mut news = News::default();
@@ -259,7 +259,7 @@ impl Memory {
         // SAFETY: both are valid.
         unsafe { driver.cuMemCreate(&raw mut handle, len as usize, &raw const properties, 0) }?;
         let piece = Piece { id: next_id(), exportable: state.exportable, len, handle, idle: BTreeMap::new() };
-        // SAFETY: the range is reserved and nothing is mapped in it: `map` has looked.
+        // SAFETY: the range is reserved, and `map` has checked that no piece is mapped in it.
         let mapped = unsafe { driver.cuMemMap(at, len as usize, 0, handle, 0) };
         let allowed = mapped.and_then(|()| self.allow(at, len, &[self.context.device]));
         if let Err(error) = allowed.and_then(|()| if peers.is_empty() { Ok(()) } else { self.allow(at, len, peers) }) {
@@ -283,14 +283,14 @@ impl Memory {
                 flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
             })
             .collect();
-        // SAFETY: the range is mapped, the list valid for its length.
+        // SAFETY: the range is mapped, and the list valid for its length.
         unsafe { self.context.driver.cuMemSetAccess(at, len as usize, access.as_ptr(), access.len()) }
     }
 
-    /// Gives a piece back to the driver. Which processes have to hear of that.
+    /// Returns a piece to the driver. Returns the processes that must be notified.
     fn drop_piece(&self, at: u64, piece: &Piece, exporters: &[Weak<Exporter>]) -> News {
         self.settle();
-        // SAFETY: the piece is no longer used. Both fail only when the context is gone, and then so is the memory.
+        // SAFETY: the piece is no longer used. Both calls fail only when the context is gone, and the memory with it.
         unsafe {
             let _ = self.context.driver.cuMemUnmap(at, piece.len as usize);
             let _ = self.context.driver.cuMemRelease(piece.handle);
@@ -331,7 +331,7 @@ impl ExportMemory for Memory {
             return allocations.handle(exporter, start, len);
         }
         self.check(start, len).ok().filter(|()| len > 0)?;
-        // The other process's stream knows nothing of this one's.
+        // The other process's stream is not ordered after this one's.
         self.settle();
         let mut state = self.lock();
         let end = start.0 + len;
@@ -380,7 +380,7 @@ impl ExportMemory for Memory {
         };
         // A worker that is started now must not keep the memory.
         let _ = fcntl_setfd(&descriptor, FdFlags::CLOEXEC);
-        // What another process has of it outlives it.
+        // Another process's import outlives the piece.
         give(PieceKey::Descriptor(descriptor), None);
     }
 }
@@ -391,12 +391,12 @@ impl Drop for Memory {
         if self.allocations.is_some() {
             return;
         }
-        // SAFETY: nothing is mapped in the range any more.
+        // SAFETY: no piece is mapped in the range any more.
         let _ = unsafe { self.context.driver.cuMemAddressFree(self.start, self.len as usize) };
     }
 }
 
-/// Pieces that are gone, and processes that have them and have to hear of it.
+/// Pieces that are gone, and the importing processes to notify.
 type News = Vec<(Arc<Exporter>, u64)>;
 
 fn tell(news: News) {
@@ -404,7 +404,7 @@ fn tell(news: News) {
 }
 
 impl MappedPieces {
-    /// The pieces that a range lies in, in order, and where the first one begins; none if there is memory in a part of the range only.
+    /// Returns the pieces that cover a range, in order, and the start of the first; `None` if a part of the range is not mapped.
     fn covering(&self, start: u64, end: u64) -> Option<(u64, impl Iterator<Item = &Piece>)> {
         let first = *self.pieces.range(..=start).next_back()?.0;
         let pieces = self.pieces.range(first..end);
@@ -413,7 +413,7 @@ impl MappedPieces {
         (is_whole && at >= end).then(|| (first, pieces.map(|(_, piece)| piece)))
     }
 
-    /// Asks less of new pieces from now on. Returns `false` if no less can be asked.
+    /// Reduces the requirements on new pieces. Returns `false` if they are minimal.
     fn wants_less(&mut self) -> bool {
         let last = if self.rdma { &mut self.rdma } else { &mut self.exportable };
         std::mem::take(last)
@@ -421,7 +421,7 @@ impl MappedPieces {
 }
 
 impl Piece {
-    /// Takes the idle part at `at`, up to `end`, into use. Returns where it ended.
+    /// Uses the idle part at `at`, up to `end`, again. Returns its end.
     fn use_again(&mut self, at: u64, end: u64) -> Option<u64> {
         let (&from, &to) = self.idle.range(..=at).next_back().filter(|(_, to)| at < **to)?;
         let until = to.min(end);
@@ -436,7 +436,7 @@ impl Piece {
     }
 
     fn set_idle(&mut self, mut from: u64, mut to: u64) {
-        // Joins with what touches it.
+        // Merges adjacent parts.
         let touching: Vec<_> =
             self.idle.range(..=to).filter(|(_, end)| **end >= from).map(|(&start, &end)| (start, end)).collect();
         for (start, end) in touching {

@@ -1,6 +1,6 @@
-//! Uses of a device's memory, which keep it: a call that gives the driver work on it, or a library that accesses it.
+//! Uses of a device's memory, which keep it mapped: a call that gives the driver work on it, or a library that accesses it.
 //!
-//! A thread that has a stream's lock needs no use to enqueue an operation, since shutting a device down takes all locks
+//! A thread that holds a stream's lock needs no use to enqueue an operation, because shutting a device down takes all locks
 //! first.
 
 use crate::failure::shut_down;
@@ -21,7 +21,7 @@ struct UnderWay {
     ended: bool,
 }
 
-/// One of them.
+/// One use.
 pub(crate) struct MemoryUse<'a>(&'a MemoryUses);
 
 impl MemoryUses {
@@ -39,7 +39,7 @@ impl MemoryUses {
         Ok(MemoryUse(self))
     }
 
-    /// None begins any more, and none is under way when this returns.
+    /// Refuses further uses, and blocks until none is in progress.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.ended = true;

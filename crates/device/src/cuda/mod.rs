@@ -1,6 +1,6 @@
 //! NVIDIA GPUs, by the CUDA driver, in-process.
 //!
-//! See docs/design/cuda.md for how launches, copies and memory go, and for what they cost.
+//! docs/design/cuda.md describes launches, copies and memory, and their costs.
 
 mod allocations;
 mod cache;
@@ -61,7 +61,7 @@ pub use staging::copy_route;
 use crate::backend::Backend;
 use accord_types::DeviceKind;
 
-/// The driver's own variable: the GPUs that a process sees, by number or name, in its order.
+/// The driver's own variable: the GPUs visible to a process, by number or name, in its order.
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The backend's entry in [`crate::registry`].

@@ -1,4 +1,4 @@
-//! Images on the device: linked, loaded, looked up.
+//! Links and loads images on the device, and looks their symbols up.
 
 use super::cache::{Cache, Key};
 use super::context::Context;
@@ -28,11 +28,11 @@ const REWRITE_DRIVER_MIN: i32 = 11_070;
 pub(crate) struct Module {
     image: Arc<Image>,
     raw: CUmodule,
-    /// How each kernel gets its argument block, by its name in the PTX.
+    /// How each kernel receives its argument block, by the kernel's name in the PTX.
     kernels: HashMap<String, BlockPath>,
-    /// What each kernel's code shows of its number of gangs.
+    /// How each kernel's code uses its number of gangs.
     gangs: HashMap<String, GangUse>,
-    /// For each region whether its gangs can share thread blocks.
+    /// Whether gangs can share thread blocks, by region.
     shares_blocks: Vec<bool>,
     /// Kernels whose gangs update the same memory.
     atomic: HashSet<String>,
@@ -45,10 +45,10 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Loads an image: from the cache, or compiled and put there. The context is current.
+    /// Loads an image from the cache, or compiles and caches it. The context is current.
     ///
     /// # Errors
-    /// Returns `acc_error_device_init` with the compiler's words.
+    /// Returns `acc_error_device_init` with the compiler's text.
     pub(crate) fn load(context: &Arc<Context>, image: Arc<Image>, cache: Option<&Cache>) -> Result<Self> {
         let sm = sm(context);
         let driver = driver_version(context);
@@ -68,7 +68,7 @@ impl Module {
         let mut raw = None;
         for &way in ways {
             if let Some(code) = cache.and_then(|cache| cache.load(&key(way))) {
-                // Code that the driver refuses is compiled again.
+                // Cached code that the driver refuses is compiled again.
                 raw = load_code(context, &code).ok().map(|module| (way, module));
             }
             if raw.is_some() {
@@ -118,15 +118,15 @@ impl Module {
         Ok(module)
     }
 
-    /// Returns the way in which each kernel gets its argument block.
+    /// Returns how each kernel receives its argument block.
     pub(crate) fn kernels(&self) -> impl Iterator<Item = (&str, &BlockPath)> {
         self.kernels.iter().map(|(name, block)| (name.as_str(), block))
     }
 
-    /// A region by its place in the image. `spec` is for people.
+    /// Returns a region by its number in the image. `spec` is for messages.
     ///
     /// # Errors
-    /// Returns `acc_error_device_init` if it isn't there.
+    /// Returns `acc_error_device_init` if the region does not exist.
     pub(crate) fn function(&self, index: u32, spec: &FunctionSpec) -> Result<Function> {
         let name = &spec.name;
         let Some(known) = self.image.functions.get(index as usize) else {
@@ -138,7 +138,7 @@ impl Module {
         let driver = self.context.driver;
         let mut threads_max = 0;
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
-        // Threads that are known already limit what the driver may choose.
+        // Known numbers of threads limit the driver's choice.
         let limit = if dims[1] != 0 && dims[2] != 0 { (dims[1] * dims[2]) as i32 } else { 0 };
         let (mut grid, mut block) = (0, 0);
         // SAFETY: all values are valid for writing, the function is the module's.
@@ -150,7 +150,7 @@ impl Module {
             Some(BlockPath::Parameter(layout)) => Some(*layout),
             _ => None,
         };
-        // Updates of the same memory are what gangs wait for where they have any.
+        // Gangs that update the same memory wait for these updates.
         let atomic = self.atomic.contains(&known.name);
         let shares_blocks = self.shares_blocks.get(index as usize).is_some_and(|shares| *shares) && !atomic;
         let blocks = shares_blocks.then(|| self.gang_blocks(raw, threads_max.unsigned_abs())).flatten();
@@ -183,17 +183,17 @@ impl Module {
         GangBlocks::choose(multiprocessors.unsigned_abs(), fitting)
     }
 
-    /// A variable by its place in the image.
+    /// Returns the address of a variable by its number in the image.
     ///
     /// # Errors
-    /// Returns `acc_error_device_init` if it isn't there or has another size.
+    /// Returns `acc_error_device_init` if the variable does not exist or has another size.
     pub(crate) fn variable(&self, index: u32, len: u64) -> Result<DevicePtr> {
         let Some(known) = self.image.variables.get(index as usize) else {
             return Err(missing(&format!("variable number {index}")));
         };
         let (start, bytes) =
             self.raw_variable(&known.name).map_err(|error| missing(&format!("variable {}: {error}", known.name)))?;
-        // Of a link variable it has the address only.
+        // For a link variable the device has only its address.
         if bytes as u64 != len && bytes != size_of::<u64>() {
             return Err(missing(&format!("variable {} with {len} bytes: the device's has {bytes}", known.name)));
         }
@@ -222,12 +222,12 @@ impl Module {
         if let Ok((at, 8)) = self.raw_variable("__nvptx_clocktick") {
             let kilohertz = self.context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).max(1);
             let seconds = 1e-3 / f64::from(kilohertz);
-            // SAFETY: the variable has 8 bytes; the driver takes the value before it returns.
+            // SAFETY: the variable has 8 bytes, and the driver reads the value before it returns.
             unsafe { driver.cuMemcpyHtoDAsync_v2(at, (&raw const seconds).cast(), 8, null_mut()) }?;
         }
         // GCC 13 and later: constructors of variables in `declare`.
         if let Ok(constructors) = self.raw_function("__do_global_ctors__entry") {
-            // SAFETY: it takes no parameters.
+            // SAFETY: the function takes no parameters.
             unsafe {
                 driver.cuLaunchKernel(constructors, 1, 1, 1, 1, 1, 1, 0, null_mut(), null_mut(), null_mut())?;
                 driver.cuStreamSynchronize(null_mut())?;
@@ -240,7 +240,7 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: nothing of it runs any more.
+        // SAFETY: no code of the module runs any more.
         let _ = unsafe { self.context.driver.cuModuleUnload(self.raw) };
     }
 }
@@ -306,7 +306,7 @@ fn link(context: &Context, objects: &[&str], cache: Option<(&Cache, Key)>) -> Re
         }
         Ok(module)
     })();
-    // SAFETY: made above, not used any more.
+    // SAFETY: the state was created above, and is not used any more.
     let _ = unsafe { driver.cuLinkDestroy(state) };
     linked.map_err(|error: DriverError| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(LOG);
@@ -318,12 +318,12 @@ fn link(context: &Context, objects: &[&str], cache: Option<(&Cache, Key)>) -> Re
 
 fn load_code(context: &Context, code: &[u8]) -> Result<CUmodule, DriverError> {
     let mut module = null_mut();
-    // SAFETY: `module` is valid for writing; machine code carries its own length.
+    // SAFETY: `module` is valid for writing, and machine code carries its own length.
     unsafe { context.driver.cuModuleLoadData(&raw mut module, code.as_ptr().cast()) }?;
     Ok(module)
 }
 
-/// 90 for `sm_90`.
+/// Returns the compute capability, 90 for `sm_90`.
 pub(crate) fn sm(context: &Context) -> u32 {
     let major = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     let minor = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
@@ -332,12 +332,12 @@ pub(crate) fn sm(context: &Context) -> u32 {
 
 fn driver_version(context: &Context) -> i32 {
     let mut version = 0;
-    // SAFETY: the value is valid for writing. An error leaves 0, which is old.
+    // SAFETY: the value is valid for writing. An error leaves 0, which counts as old.
     let _ = unsafe { context.driver.cuDriverGetVersion(&raw mut version) };
     version
 }
 
-/// Names with a zero byte inside don't exist in PTX; what is before it is looked up and not found.
+/// Converts a name. No name in PTX contains a zero byte, so that one with such a byte is cut and not found.
 fn c_string(text: &str) -> CString {
     let end = text.find('\0').unwrap_or(text.len());
     CString::new(&text.as_bytes()[..end] as &[u8]).unwrap_or_default()

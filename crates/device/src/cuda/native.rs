@@ -1,4 +1,4 @@
-//! The driver's objects behind a GPU, for programs that use the driver themselves.
+//! The driver's objects of a GPU, for programs that use the driver themselves.
 
 use super::device::CudaDevice;
 use crate::device::NativeHandles;

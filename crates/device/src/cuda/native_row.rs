@@ -57,7 +57,7 @@ fn follower(stream: &Stream) -> Result<Option<Fetching>> {
     let taken = stream.take_if(may_follow);
     let Some((seq, Op::CopyOut { len, mut sink, fetched: Some(fetched), .. })) = taken else { return Ok(None) };
     let start = stream.shared.tracer.begin(stream.raw);
-    // It does, and does not wait for that.
+    // `follower` has checked that this returns `true` without blocking.
     sink.drains_native()?;
     Ok(Some(Fetching { seq, len: len as usize, sink, fetched, start }))
 }

@@ -1,5 +1,5 @@
-//! Tells others when a stream has got somewhere, from a thread of its own: the driver's callbacks hold up
-//! the stream that they are in, and may not call the driver.
+//! Calls back when a stream has reached a position, from a thread of its own: the driver's callbacks delay the stream that
+//! they are in, and must not call the driver.
 
 use super::stream::Stream;
 use super::timer_slack;
@@ -12,9 +12,9 @@ use accord_types::threads;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The interval of the thread's polls while a waiter's work takes longer than recent work did.
+/// The interval of the thread's polls while a waiter's work takes longer than recent work.
 const LOOK: Duration = Duration::from_micros(20);
-/// The interval of its polls for waiters that want to hear of a failure only.
+/// The interval of polls for waiters that need only a failure.
 const LOOK_FOR_FAILURES: Duration = Duration::from_millis(100);
 
 type Done = Box<dyn FnOnce(Result<()>) + Send>;
@@ -25,7 +25,7 @@ pub(crate) struct Notifier(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: ShortLock<Waiting>,
-    /// Raised when there is another waiter, or the thread has to end.
+    /// Raised when there is another waiter, or the thread must end.
     work_available: Signal,
 }
 
@@ -55,7 +55,7 @@ impl Notifier {
             let shared = Arc::clone(&self.0);
             if let Err(error) = threads::spawn("accord-notify", move || shared.serve()) {
                 drop(state);
-                // To wait here could take for ever: some wait for what is put in later, or for a failure.
+                // Waiting here could take for ever: some waiters expect a later operation, or a failure.
                 return done(Err(no_thread(&error).queue(stream.queue)));
             }
             state.started = true;
@@ -65,7 +65,7 @@ impl Notifier {
         drop(state);
     }
 
-    /// Ends the thread; everybody who waits is told.
+    /// Ends the thread, and notifies all waiters.
     pub(crate) fn close(&self) {
         let mut state = self.0.state.lock();
         state.closing = true;
@@ -89,11 +89,11 @@ impl Shared {
                 state = self.work_available.look_then_wait(&self.state, state, None, &mut idle);
                 continue;
             }
-            // Without the lock: asking a stream may block on the driver, and adding a waiter must not.
+            // Without the lock: a query of a stream may block on the driver, and adding a waiter must not.
             let mut waiting = std::mem::take(&mut state.waiting);
             drop(state);
             let all = looked_for_failures.elapsed() >= LOOK_FOR_FAILURES;
-            // What was never put in can't be reached.
+            // A position without an operation can't be reached.
             let sleeps = !all && !waiting.iter().any(Awaited::is_under_way);
             if all {
                 looked_for_failures = Instant::now();
@@ -126,7 +126,7 @@ impl Shared {
                 }
                 return;
             }
-            // Older ones first.
+            // Older waiters are first.
             let more = !state.waiting.is_empty();
             left.append(&mut state.waiting);
             state.waiting = left;
@@ -143,13 +143,13 @@ impl Shared {
 }
 
 impl Awaited {
-    /// Its position was put in.
+    /// Whether the position's operation was enqueued.
     fn is_under_way(&self) -> bool {
         self.seq <= self.stream.last().0
     }
 }
 
-/// Between two looks: none but for others to have the core, while what came last may be there as soon as others were.
+/// Pauses between two polls. Only yields the core while the last operation may be done as soon as recent ones were.
 fn pause(since: Instant, work: &mut SpinPolicy) {
     let now = Instant::now();
     if now - since >= work.limit() {
@@ -163,6 +163,6 @@ fn pause(since: Instant, work: &mut SpinPolicy) {
 
 fn look(stream: &Stream, seq: u64) -> Result<bool> {
     let last = stream.last().0;
-    // Of a position that was not put in yet only a failure can be told.
+    // For a position without an operation only a failure counts.
     Ok(stream.reached(seq.min(last))? && seq <= last)
 }

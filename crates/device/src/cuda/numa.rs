@@ -1,8 +1,8 @@
-//! Threads near a device: on the processors of its NUMA node, as far as this process may use them.
+//! Runs threads near a device: on the processors of its NUMA node, as far as this process may use them.
 
 use std::mem::size_of;
 
-/// The processors near a device; none if that isn't known, and then nothing is bound.
+/// The processors near a device. `None` if unknown; no thread is bound then.
 #[derive(Clone, Default)]
 pub(crate) struct NumaAffinity(Option<libc::cpu_set_t>);
 
@@ -24,25 +24,25 @@ impl NumaAffinity {
                 }
             }
         }
-        // All that are allowed is as good as none.
+        // A set of all allowed processors is no restriction.
         // SAFETY: no preconditions.
         Self((count > 0 && count < unsafe { libc::CPU_COUNT(&allowed) }).then_some(set))
     }
 
-    /// Number of processors, if it is known.
+    /// Returns the number of processors, if known.
     pub(crate) fn count(&self) -> Option<usize> {
         // SAFETY: no preconditions.
         self.0.as_ref().and_then(|set| usize::try_from(unsafe { libc::CPU_COUNT(set) }).ok())
     }
 
-    /// Binds this thread, for good: one of Accord's own.
+    /// Binds this thread permanently; it is one of Accord's own.
     pub(crate) fn bind(&self) {
         if let Some(set) = &self.0 {
             set_affinity(set);
         }
     }
 
-    /// Does `act` near the device; the thread goes back afterwards. Memory that is touched first lies there, too.
+    /// Runs `act` near the device, then restores the thread's processors. Memory first touched by `act` is near it too.
     pub(crate) fn visit<T>(&self, act: impl FnOnce() -> T) -> T {
         struct Back(libc::cpu_set_t);
         impl Drop for Back {
@@ -69,7 +69,7 @@ fn affinity() -> Option<libc::cpu_set_t> {
 }
 
 fn set_affinity(set: &libc::cpu_set_t) {
-    // SAFETY: changes this thread only. Where that is forbidden it stays where it is.
+    // SAFETY: the call affects only this thread. If it is forbidden the thread stays unbound.
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) };
 }
 
@@ -119,7 +119,7 @@ mod tests {
             println!("skipped: there is one processor");
             return;
         }
-        // SAFETY: a set of no processors is all zeros; the number is inside of it.
+        // SAFETY: an empty set is all zeros, and the number is within the set's size.
         let near = unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(before[1], &mut set);

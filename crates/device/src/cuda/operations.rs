@@ -77,7 +77,7 @@ impl Device for CudaDevice {
 
     fn trace(&self, sink: Arc<dyn SpanSink>) {
         if let Ok(_current) = self.current() {
-            // A device that can't be traced has other troubles, which its next call tells.
+            // A device that can't be traced has other faults, which its next call reports.
             let _ = self.shared.tracer.start(sink);
         }
     }
@@ -115,7 +115,7 @@ impl Device for CudaDevice {
         };
         let _current = self.enter(stream)?;
         if here && (range.len <= WAITED_IN_MAX || stream.is_exposed()) && stream.may_write(range) {
-            // What is still on its way to the program's memory may be what this reads.
+            // Earlier copies out may still write to the memory that this copy reads.
             stream.synchronize(stream.last().0)?;
         }
         let taken = Cell::new(None);
@@ -190,7 +190,7 @@ impl Device for CudaDevice {
         })?;
         let (None, Some(sink)) = (put, sink) else { return Ok(put.unwrap_or_else(|| stream.last())) };
         if full {
-            // The pending copies keep their slots until they are taken.
+            // Pending copies keep their slots until their bytes are read.
             stream.synchronize(stream.last().0)?;
         }
         let exposed = stream.is_exposed();
@@ -273,7 +273,7 @@ impl Device for CudaDevice {
     }
 
     fn fence(&self, stream: StreamId, seq: Seq) -> bool {
-        // What has failed is told in another way.
+        // A failure is reported elsewhere.
         let is_issued = |stream: &Stream| stream.has_issued(seq.0) && stream.check().is_ok();
         self.stream(stream).is_ok_and(|stream| is_issued(stream) && self.shared.fence.set(stream))
     }
@@ -379,7 +379,7 @@ impl Launch<'_> {
         launch::issue(self.stream, state, self.index, self.function, self.grid, self.block)
     }
 
-    /// The same, for a list.
+    /// Copies the launch for a list.
     fn later(&self) -> Op {
         let (function, block) = (Arc::clone(self.function), OwnedBlock::new(self.block));
         Op::Launch { function, index: self.index, dims: self.dims, block }
@@ -387,7 +387,7 @@ impl Launch<'_> {
 }
 
 impl CudaDevice {
-    /// Adds to a lack of memory how much there is. The driver counts what all processes have.
+    /// Adds the amount of free memory to an out-of-memory error. The driver counts all processes.
     fn with_free_memory(&self, error: Error, len: u64) -> Error {
         if error.code() != ErrorCode::OutOfMemory {
             return error;
@@ -431,7 +431,7 @@ impl CudaDevice {
                 let mut asked = Asked::at_call(stream, state, range);
                 match copy_route::route(&Facts { may_take: true, ..facts }, &mut asked).route {
                     Route::DirectNow => direct::hand_in(stream, dst, range),
-                    // Of a copy: pinned memory would be read in its turn.
+                    // From a copy, because the driver would read pinned memory only in its turn.
                     _ => stream_worker::store(stream, dst, &Vec::from(program_bytes(range))),
                 }
             },
@@ -439,7 +439,7 @@ impl CudaDevice {
         )
     }
 
-    /// Copies at most [`TAKEN_MAX`] bytes of the program's memory in, in their turn, if that needs no waiting.
+    /// Copies at most [`TAKEN_MAX`] bytes of the program's memory in, in their turn, if that does not block.
     fn store_in_turn(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
         let stream = self.stream(stream)?;
         let _current = self.enter(stream)?;

@@ -1,5 +1,5 @@
-//! What regions on GPUs print. The driver writes it to this process's standard output, when it is waited for; an
-//! executor's program is elsewhere and wants it before the wait ends.
+//! Captures text that regions on GPUs print. The driver writes it to this process's standard output when it waits. An
+//! executor's program needs it before its own wait ends.
 
 use accord_types::turn_lock::TurnLock;
 use std::ffi::c_int;
@@ -14,15 +14,15 @@ unsafe extern "C" {
 /// Bytes that are passed on at a time.
 const PIECE: usize = 64 << 10;
 
-/// This process's standard output, captured in memory. Memory of output that was taken is freed.
+/// This process's standard output, captured in memory. Memory of output that was read is freed.
 pub struct Printed {
     file: OwnedFd,
-    /// Everything before was taken.
+    /// Number of bytes read.
     taken: TurnLock<u64>,
 }
 
 impl Printed {
-    /// Captures what this process prints from now on. For processes that print nothing themselves.
+    /// Captures text that this process prints from now on. For processes that print no text themselves.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -34,21 +34,21 @@ impl Printed {
         }
         // SAFETY: the descriptor is new, and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(raw) };
-        // SAFETY: plain calls on a descriptor of our own. Appending, so that taking bytes out never moves the place where the next
-        // ones go.
+        // SAFETY: plain calls on this process's own descriptor. It appends, so that reading bytes never moves the place of the
+        // next ones.
         let done = unsafe {
             libc::fcntl(raw, libc::F_SETFL, libc::O_APPEND) >= 0 && libc::dup2(raw, libc::STDOUT_FILENO) >= 0
         };
         if !done {
             return Err(std::io::Error::last_os_error());
         }
-        // Without a terminal the C library would hold lines back.
-        // SAFETY: nothing of this process prints yet, so that the stream has no other user.
+        // Without a terminal the C library would buffer lines.
+        // SAFETY: this process prints no text yet, so that the stream has no other user.
         unsafe { libc::setvbuf(stdout, null_mut(), libc::_IONBF, 0) };
         Ok(Self { file, taken: TurnLock::default() })
     }
 
-    /// Gives what was printed since the last time to `take`, in order.
+    /// Passes text printed since the last call to `take`, in order.
     pub fn take(&self, mut take: impl FnMut(&[u8])) {
         let file = self.file.as_raw_fd();
         let mut taken = self.taken.take();
@@ -62,7 +62,7 @@ impl Printed {
             let Ok(read @ 1..) = usize::try_from(read) else { return };
             take(&piece[..read]);
             let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            // SAFETY: a plain call. If it fails the bytes take up memory, no more.
+            // SAFETY: a plain call. If it fails the bytes only occupy memory.
             unsafe { libc::fallocate(file, hole, taken.cast_signed(), read.cast_signed() as i64) };
             *taken += read as u64;
         }

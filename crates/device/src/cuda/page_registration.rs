@@ -1,5 +1,5 @@
-//! Page-locks arrays of the program that are copied again and again, so that the device's engines reach them. One for the
-//! process: its devices share what is locked. See docs/design/cuda.md ("Page-locked arrays") for when, and for what must stay true.
+//! Page-locks arrays of the program that are copied repeatedly, so that the device's engines can access them. All devices of the process share the locked
+//! pages. See docs/design/cuda.md ("Page-locked arrays") for the conditions and invariants.
 
 use super::context::Context;
 use super::device_stream::DeviceStream;
@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 const SHARE_MAX: usize = 2;
 /// Longest pause after a piece.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
-/// A sleeper looks around at least this often: a lost device must never be a hang.
+/// Longest sleep, so that a lost device never becomes a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
-/// Longest that a fork waits for what is being unlocked.
+/// Longest time for which a fork waits for memory that is being unlocked.
 const FORK_WAIT: Duration = Duration::from_secs(5);
-/// Pages that the kernel is asked about at a time.
+/// Pages queried from the kernel at a time.
 const PAGES_AT_ONCE: usize = 16 << 10;
 
-/// The stream of a copy: its device, and which of that one's it is.
+/// The stream of a copy: its device, and its index there.
 struct User(Weak<Shared>, u32);
 
 impl User {
@@ -49,10 +49,10 @@ pub(crate) struct Unregistration(Option<super::registrations::Unregistration<Arc
 struct Process {
     id: u32,
     known: ShortRwLock<Known>,
-    /// The number of ranges in `known`. A copy that reads 0 with its stream's lock held is ordered before any
-    /// registration, which takes the streams' locks first.
+    /// The number of ranges in `known`. A copy that reads 0 under its stream's lock is ordered before any registration,
+    /// which takes the streams' locks first.
     count: AtomicUsize,
-    /// The driver has said that it can't lock at all.
+    /// Whether the driver can't lock any memory.
     off: AtomicBool,
     work: ShortLock<Work>,
     changed: Condvar,
@@ -61,9 +61,9 @@ struct Process {
 
 #[derive(Default)]
 struct Work {
-    /// A thread locks what was asked for.
+    /// Whether the thread that locks memory runs.
     running: bool,
-    /// Forks under way: nothing is to be locked now.
+    /// Number of forks in progress, during which no memory is locked.
     forks: u32,
 }
 
@@ -74,7 +74,7 @@ fn process() -> &'static Process {
         let (page, pages) = unsafe { (libc::sysconf(libc::_SC_PAGESIZE), libc::sysconf(libc::_SC_PHYS_PAGES)) };
         let page = usize::try_from(page).unwrap_or(4096);
         let memory = page.saturating_mul(usize::try_from(pages).unwrap_or(0));
-        // SAFETY: the functions have no preconditions; the C library forgets them when this library is unloaded.
+        // SAFETY: the functions have no preconditions. The C library removes them when this library is unloaded.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), None) };
         Process {
             id: std::process::id(),
@@ -89,7 +89,7 @@ fn process() -> &'static Process {
 }
 
 /// Returns the usable state of the program's memory at `range`. Called with the lock of the `stream` of `device` held,
-/// or on its turn; the copy with position `seq` uses the memory directly if it can.
+/// or on its turn. The copy with position `seq` then uses the memory directly if possible.
 pub(crate) fn look(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange) -> Pages {
     let process = process();
     if process.count.load(Ordering::Acquire) == 0 {
@@ -101,14 +101,14 @@ pub(crate) fn look(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange
     process.read(|known| known.look(range, Some((User(Arc::downgrade(device), stream), seq))))
 }
 
-/// A device has started: its copies have to be with the driver before anything is locked.
+/// Registers a device that has started: its copies must be issued before any memory is locked.
 pub(crate) fn add_device(shared: &Arc<Shared>) {
     let mut devices = process().devices.lock();
     devices.retain(|known| known.strong_count() > 0);
     devices.push(Arc::downgrade(shared));
 }
 
-/// A device wants an array of the program locked. It is done in the background, if at all.
+/// Requests that an array of the program be locked, in the background and not certainly.
 pub(crate) fn ask(shared: &Shared, range: HostRange) {
     let process = process();
     if process.off.load(Ordering::Acquire) {
@@ -123,7 +123,7 @@ pub(crate) fn ask(shared: &Shared, range: HostRange) {
     }
 }
 
-/// A device gives up an array that it has asked for. What is returned is to be dropped when the copies that are under way in
+/// Releases an array that a device has requested. The caller drops the result once the copies in progress in
 /// [`Unregistration::streams`] are done.
 pub(crate) fn release(shared: &Shared, range: HostRange) -> Option<Unregistration> {
     let process = process();
@@ -147,7 +147,7 @@ pub(crate) fn release(shared: &Shared, range: HostRange) -> Option<Unregistratio
     }
 }
 
-/// A device ends, its streams are empty: it gives up everything.
+/// Releases all arrays of a device that ends and whose streams are empty.
 pub(crate) fn release_all(shared: &Shared) {
     if process().count.load(Ordering::Acquire) > 0 {
         for range in process().read(|known| known.held_by(number(shared))) {
@@ -205,16 +205,16 @@ impl Process {
         result
     }
 
-    /// The program has put other pages where something is locked: the engines must not get there any more, and the thread unlocks it.
+    /// Handles locked ranges at which the program has mapped other pages: the engines must not access them, and the thread unlocks them.
     #[cold]
     fn forget_replaced(&'static self) {
-        // What was said of ranges is theirs only with the list locked.
+        // The notes on ranges are valid only with the list locked.
         self.change(|known| RANGES.take().into_iter().for_each(|start| known.replaced(start)));
-        // Without a thread it stays locked, and the host copies.
+        // Without a thread the range stays locked, and the host copies.
         let _ = self.runs();
     }
 
-    /// Whether the thread runs, which is started if it does not.
+    /// Starts the thread unless it runs. Returns whether it runs.
     fn runs(&'static self) -> bool {
         let mut work = self.work();
         if !work.running {
@@ -223,13 +223,13 @@ impl Process {
         work.running
     }
 
-    /// Wakes those who wait for a range to change.
+    /// Wakes threads that wait for a range to change.
     fn tell(&self) {
         drop(self.work());
         self.changed.notify_all();
     }
 
-    /// Waits until what `lasts` says is over, but not for ever: a stream may have failed.
+    /// Waits while `lasts` holds, for a limited time, because a stream may have failed.
     fn await_change(&self, lasts: impl Fn(&Known) -> bool) {
         let late = Instant::now() + FORK_WAIT;
         let mut work = self.work();
@@ -238,7 +238,7 @@ impl Process {
         }
     }
 
-    /// The thread: locks what was asked for, unlocks what has other pages now, and ends.
+    /// Runs the thread: locks requested ranges, unlocks replaced ones, and ends.
     fn serve(&self) {
         loop {
             let mut work = self.work();
@@ -270,7 +270,7 @@ impl Process {
         }
     }
 
-    /// Copies that have looked before the range was asked for are with the driver when this returns.
+    /// Blocks until copies that checked before the range was requested are issued.
     fn await_copies(&self) {
         let devices: Vec<_> = {
             let devices = self.devices.lock();
@@ -287,15 +287,15 @@ impl Process {
         if !is_resident(start, len) {
             return false;
         }
-        /// `CU_MEMHOSTREGISTER_PORTABLE`: for all devices of the process.
+        /// `CU_MEMHOSTREGISTER_PORTABLE`: valid for all devices of the process.
         const PORTABLE: u32 = 1;
         for piece in all(job.range) {
             let begin = Instant::now();
             let memory = std::ptr::with_exposed_provenance_mut(piece.start);
-            // SAFETY: the program keeps memory that is present; the driver looks whether it can be written.
+            // SAFETY: the program keeps memory that is present, and the driver checks that it is writable.
             let registered = unsafe { owner.driver.cuMemHostRegister_v2(memory, piece.len, PORTABLE) };
             if registered.is_ok() && self.work().forks == 0 && self.read(|known| known.wants(job)) {
-                // The program's calls of the driver wait as long as this one lasts, and come in between.
+                // The pause lets the program's calls of the driver run, which had to wait meanwhile.
                 if piece.start + piece.len < start + len {
                     std::thread::sleep(begin.elapsed().min(PAUSE_MAX));
                 }
@@ -324,12 +324,12 @@ fn all(range: HostRange) -> impl Iterator<Item = HostRange> {
 fn unregister(owner: &Context, range: HostRange) {
     for piece in all(range) {
         let memory = std::ptr::with_exposed_provenance_mut(piece.start);
-        // SAFETY: this process locked it, and it has no users. A lost context refuses, and its end unlocks.
+        // SAFETY: this process locked the piece, and it has no users. A lost context refuses the call, and its end unlocks the piece.
         let _ = unsafe { owner.driver.cuMemHostUnregister(memory) };
     }
 }
 
-/// Whether all of a range is in memory: locking would bring in what the program has never touched.
+/// Whether all of a range is in memory. Locking would load pages that the program has never touched.
 fn is_resident(start: usize, len: usize) -> bool {
     // SAFETY: no preconditions.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
@@ -338,18 +338,18 @@ fn is_resident(start: usize, len: usize) -> bool {
     (0..len).step_by(step).all(|offset| {
         let part = step.min(len - offset);
         let at = std::ptr::with_exposed_provenance_mut(start + offset);
-        // SAFETY: there is a byte for each page of the part; the kernel looks whether the addresses are mapped.
+        // SAFETY: the buffer has a byte for each page of the part, and the kernel checks that the addresses are mapped.
         let known = unsafe { libc::mincore(at, part, pages.as_mut_ptr()) } == 0;
         known && pages[..part.div_ceil(page)].iter().all(|page| page & 1 != 0)
     })
 }
 
-/// After a fork the kernel may leave locked pages to the child and give the parent copies when it writes, which
-/// the engines would never see. So nothing is locked then.
+/// Makes sure that no memory is locked during a fork. Otherwise the kernel may leave locked pages to the child, and give
+/// the parent copies on its writes, which the engines would never see.
 extern "C" fn before_fork() {
     let process = process();
     if process.id != std::process::id() {
-        // A child of a child: nothing is locked, and threads that are gone may have left a mutex held.
+        // A grandchild: no memory is locked, and threads that do not exist here may have left a mutex locked.
         return;
     }
     process.work().forks += 1;

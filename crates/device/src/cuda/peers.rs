@@ -1,4 +1,4 @@
-//! GPUs of one process that reach each other's memory.
+//! GPUs of one process that access each other's memory.
 
 use super::context::Context;
 use super::shared::Shared;
@@ -7,10 +7,10 @@ use accord_types::short_lock::ShortLock;
 use accord_types::turn_lock::TurnLock;
 use std::sync::{Arc, Weak};
 
-/// A device as other devices of the process know it.
+/// A device as other devices of the process see it.
 pub(crate) struct Registered {
     shared: Arc<Shared>,
-    /// Devices that this one was connected to, whether they can be reached or not. A GPU that is started again is another one.
+    /// Devices that this one was connected to, whether accessible or not. A GPU that is started again is another device.
     asked: TurnLock<Vec<Weak<Shared>>>,
     /// Devices whose streams may copy into this one's memory.
     writers: ShortLock<Vec<Weak<Shared>>>,
@@ -21,8 +21,8 @@ pub(crate) fn register(shared: &Arc<Shared>) -> Registered {
 }
 
 impl Registered {
-    /// Waits for what other devices were given to copy into this one's memory. They get no more of it once its
-    /// [`Shared::memory_uses`] have ended.
+    /// Waits for copies from other devices into this one's memory. No more are issued once its [`Shared::memory_uses`] have
+    /// ended.
     pub(super) fn drain_writers(&self) {
         let writers = std::mem::take(&mut *self.writers.lock());
         for writer in writers.iter().filter_map(Weak::upgrade) {
@@ -32,8 +32,8 @@ impl Registered {
     }
 }
 
-/// Lets two devices read and write each other's memory, if the machine can. Where it can't the driver copies through
-/// the host.
+/// Lets two devices access each other's memory, if the machine supports it. Otherwise the driver copies through the
+/// host.
 pub(crate) fn connect(one: &Registered, other: &Registered) -> Result<()> {
     if other.shared.context.device == one.shared.context.device {
         return Ok(());
@@ -60,7 +60,7 @@ pub(crate) fn connect(one: &Registered, other: &Registered) -> Result<()> {
     Ok(())
 }
 
-/// Adds a device and forgets those that are gone, so that there are no more than devices.
+/// Adds a device and removes those that are gone, so that the list stays short.
 fn add(known: &mut Vec<Weak<Shared>>, device: &Arc<Shared>) {
     known.retain(|known| known.strong_count() > 0);
     known.push(Arc::downgrade(device));

@@ -1,5 +1,5 @@
-//! Operations of a stream that wait because the host has to act before them. Their number is bounded, and a caller that
-//! would exceed it blocks, so that a program faster than a network does not fill the memory.
+//! Operations of a stream that wait for work on the host. Their number is bounded, and a caller that would exceed it
+//! blocks, so that a program faster than a network does not fill the memory.
 
 use super::function::{Function, OwnedBlock};
 use super::page_registration::Unregistration;
@@ -10,16 +10,16 @@ use accord_types::{DevicePtr, LaunchDims};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Operations that wait in a stream. An executor's reader of commands never has to wait for room: what a program may have open in a
-/// stream is less.
+/// Most operations that wait in a stream. A program may have fewer open in a stream, so that an executor's reader of
+/// commands never waits for space.
 pub const PENDING_MAX: usize = 4096;
-/// Bytes that they hold.
+/// Most bytes that they hold.
 pub const PENDING_BYTES_MAX: usize = 16 << 20;
 
-/// Copies out whose bytes are fetched before their turn: others need slots, too.
+/// Most copies out of a stream whose bytes are fetched before their turn: other streams need slots too.
 pub(super) const FETCHED_MAX: usize = 8;
 
-/// An operation that waits for its turn, in a stream that is an `S`.
+/// An operation that waits for its turn. `S` is the type of streams.
 pub(crate) enum Op<S> {
     Store { dst: DevicePtr, bytes: Vec<u8> },
     CopyIn { dst: DevicePtr, len: u64, source: CopySource },
@@ -33,12 +33,12 @@ pub(crate) enum Op<S> {
 }
 
 impl<S> Op<S> {
-    /// Whether the device's part of it is in the driver's stream already.
+    /// Whether the device's part of the operation is in the driver's stream already.
     pub(crate) fn is_fetched(&self) -> bool {
         matches!(self, Self::CopyOut { fetched: Some(_), .. })
     }
 
-    /// Bytes that it holds.
+    /// Returns the bytes that the operation holds.
     fn held(&self) -> usize {
         match self {
             Self::Store { bytes, .. } => bytes.len(),
@@ -65,12 +65,12 @@ impl<S> Pending<S> {
         self.ops.is_empty()
     }
 
-    /// Whether one more has to wait for room.
+    /// Whether a further operation must wait for space.
     pub(crate) fn is_full(&self) -> bool {
         self.ops.len() >= PENDING_MAX || self.bytes >= PENDING_BYTES_MAX
     }
 
-    /// Whether the bytes of a copy out may be fetched behind these.
+    /// Whether the bytes of a further copy out may be fetched.
     pub(crate) fn may_fetch(&self) -> bool {
         self.ops.len() < FETCHED_MAX && self.ops.iter().all(|(_, op)| op.is_fetched())
     }
@@ -80,7 +80,7 @@ impl<S> Pending<S> {
         self.ops.push_back((seq, op));
     }
 
-    /// The next one, if it is one of those.
+    /// Removes and returns the next operation if `is_such` holds for it.
     pub(crate) fn pop_if(&mut self, is_such: impl FnOnce(&mut Op<S>) -> bool) -> Option<(u64, Op<S>)> {
         let (_, op) = self.ops.front_mut()?;
         if is_such(op) { self.pop() } else { None }

@@ -1,4 +1,4 @@
-//! The GPUs of this machine, as far as the driver shows them to this process.
+//! Finds the GPUs of this machine that the driver shows to this process.
 
 use super::driver::{Driver, DriverError, NoDriver};
 use crate::backend::Found;
@@ -7,9 +7,9 @@ use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
-/// Oldest driver that is used: CUDA 11.4's, in the driver's own numbering.
+/// Oldest supported driver: CUDA 11.4's, in the driver's own numbering.
 const DRIVER_MIN: i32 = 11_040;
-/// Oldest architecture that is used.
+/// Oldest supported architecture.
 const SM_MIN: i32 = 50;
 
 const NO_DEVICE: &str = "the NVIDIA driver shows no device";
@@ -22,7 +22,7 @@ fn trouble(note: String) -> Found {
     Found { failed: true, ..nothing(note) }
 }
 
-/// Looks for GPUs. Without a driver that takes microseconds. Ordinals are the driver's.
+/// Finds GPUs. Takes microseconds without a driver. Ordinals are the driver's.
 pub fn inventory(node: NodeId, node_name: &str) -> Found {
     let driver = match Driver::get() {
         Ok(driver) => driver,
@@ -38,7 +38,7 @@ pub fn inventory(node: NodeId, node_name: &str) -> Found {
     }
 }
 
-/// The driver's words and what to do about them.
+/// Returns the driver's text and the remedy.
 fn explain(error: DriverError) -> String {
     let error = error.into_error(ErrorCode::DeviceInit);
     let remedy = error.remedy_text().unwrap_or("look at nvidia-smi and the kernel's messages");
@@ -85,7 +85,7 @@ fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Found, DriverE
     Ok(probe)
 }
 
-/// The driver's number of a GPU for this process: others may see the same ones in another order.
+/// Returns the driver's number of a GPU in this process; other processes may order the GPUs differently.
 pub(crate) fn find(driver: &Driver, info: &DeviceInfo) -> Result<CUdevice, Error> {
     let failed = |error: DriverError| error.into_error(ErrorCode::DeviceInit);
     let get = |ordinal: i32| {
@@ -100,7 +100,7 @@ pub(crate) fn find(driver: &Driver, info: &DeviceInfo) -> Result<CUdevice, Error
     let mut count = 0;
     // SAFETY: the value is valid for writing.
     unsafe { driver.cuDeviceGetCount(&raw mut count) }.map_err(failed)?;
-    // Mostly it is the first one that is asked about.
+    // Usually the first number is right.
     for ordinal in std::iter::once(own).chain(0..count).filter(|ordinal| *ordinal < count) {
         let device = get(ordinal).map_err(failed)?;
         if uuid(driver, device).is_ok_and(|uuid| uuid == info.uuid) {
@@ -111,7 +111,7 @@ pub(crate) fn find(driver: &Driver, info: &DeviceInfo) -> Result<CUdevice, Error
         .remedy("check CUDA_VISIBLE_DEVICES and the control group's devices"))
 }
 
-/// The device, or why it is not used.
+/// Returns the device, or the reason why it is not used.
 fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, String>, DriverError> {
     let mut name = [0 as c_char; 256];
     let mut memory = 0;
@@ -156,7 +156,7 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
     }))
 }
 
-/// Whether kernels reach memory that the driver knows nothing of, such as `malloc`'s: by address translation services, or
+/// Whether kernels can access memory unknown to the driver, such as `malloc`'s, by address translation services or
 /// heterogeneous memory management.
 pub(super) fn reaches_pageable_memory(driver: &Driver, device: CUdevice) -> bool {
     let mut value = 0;
@@ -177,22 +177,22 @@ fn uuid(driver: &Driver, device: CUdevice) -> Result<String, DriverError> {
     Ok(text)
 }
 
-/// The NUMA node of a device's slot, as the kernel says.
+/// Returns the NUMA node of a device's slot, as the kernel reports it.
 fn numa_node(driver: &Driver, device: CUdevice) -> Option<u32> {
     let mut id = [0 as c_char; 32];
-    // SAFETY: valid for writing, for its length.
+    // SAFETY: `id` is valid for writing for its length.
     unsafe { driver.cuDeviceGetPCIBusId(id.as_mut_ptr(), id.len() as i32, device) }.ok()?;
     let file = Path::new("/sys/bus/pci/devices").join(text(&id).to_ascii_lowercase()).join("numa_node");
-    // -1 means that the kernel doesn't know.
+    // The kernel writes -1 for an unknown node.
     std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 fn text(bytes: &[c_char]) -> String {
-    // SAFETY: the driver ends its strings inside the buffer, which was zeroed and is longer than any of them.
+    // SAFETY: the driver terminates its strings inside the buffer, which was zeroed and is longer than any of them.
     unsafe { CStr::from_ptr(bytes.as_ptr()) }.to_string_lossy().into_owned()
 }
 
-/// 12080 is 12.8.
+/// Formats 12080 as 12.8.
 fn dotted(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }

@@ -1,21 +1,20 @@
-//! Which arrays of the program are page-locked, and who holds the locks: decisions only, no driver and no threads.
+//! Tracks which arrays of the program are page-locked, and which devices hold the locks. Decisions without driver or threads.
 //!
-//! A device asks for a range and releases it; the range stays locked while it has holders. A thread moves it through
-//! its stages: `pick`, `register`, `registered`, and at the end `unregistered` for each range that `release` has
-//! returned.
+//! A device requests a range and releases it; the range stays locked while it has holders. A thread moves it through its
+//! stages: `pick`, `register`, `registered`, and at the end `unregistered` for each range that `release` has returned.
 
 use accord_types::HostRange;
 use accord_types::short_lock::ShortLock;
 use std::collections::BTreeMap;
 
-/// A range is locked in pieces of this length: the driver answers no other call meanwhile, which takes 2 ms. No copy may
-/// cross from one to the next.
+/// Length of a separately locked piece: the driver blocks other calls while it locks one, for 2 ms. No copy may cross
+/// from one to the next.
 pub(crate) const PIECE: usize = 64 << 20;
 
-/// `O` is what a lock belongs to, `U` names where copies may be under way.
+/// `O` is the owner of a lock, and `U` names where copies may be in progress.
 pub(crate) struct Registrations<O, U> {
     page: usize,
-    /// By the first locked byte. They never overlap.
+    /// Registrations by their first locked byte. They never overlap.
     known: BTreeMap<usize, Registration<O, U>>,
     tickets: u64,
     /// Bytes that are locked or about to be.
@@ -28,12 +27,12 @@ struct Registration<O, U> {
     end: usize,
     ticket: u64,
     owner: O,
-    /// The devices that have asked, each as often as it has.
+    /// The devices that have requested the range, once per request.
     holders: Vec<u32>,
     stage: Stage,
-    /// Other pages have come while it was being locked.
+    /// Whether the program has replaced pages while they were being locked.
     replaced: bool,
-    /// The last copy of every place that has directly used the memory.
+    /// The last copy in each place that has directly used the memory.
     uses: ShortLock<Vec<(U, u64)>>,
 }
 
@@ -42,9 +41,9 @@ enum Stage {
     Asked,
     Registering,
     Registered,
-    /// It is locked, but other pages are at its addresses now: to be unlocked.
+    /// Locked, but the program has replaced the pages: to be unlocked.
     Replaced,
-    /// The driver has refused it, or lost it: left alone until it has no holders.
+    /// The driver has refused or lost the range: not retried while it has holders.
     Refused,
     Unregistering,
 }
@@ -52,11 +51,11 @@ enum Stage {
 /// The state of a range that is about to be copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pages {
-    /// None of it is locked, nor is about to be.
+    /// No part of the range is locked, or about to be.
     Unregistered,
-    /// This part of it is locked, all but less than a page before it and less than a page after it.
+    /// This part of the range is locked. Less than a page before and after it is not.
     Registered(RegisteredPart),
-    /// Some of it is, or something is about to change: no business of the driver's.
+    /// Part of the range is locked, or its state is about to change, so that the driver must not access it directly.
     Mixed,
 }
 
@@ -64,18 +63,18 @@ pub(crate) enum Pages {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegisteredPart {
     pub(crate) range: HostRange,
-    /// Offset of the lock's beginning, and with it of the first piece.
+    /// Offset of the lock's first byte, and so of the first piece.
     pub(crate) first: usize,
 }
 
-/// The step after a device has given a range up.
+/// The step after a device has released a range.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Release<O, U> {
-    /// Nothing: others hold it, or it was never locked.
+    /// None: other devices hold the range, or it was never locked.
     Keep,
-    /// It is being locked or unlocked at the moment: ask again by [`Registrations::settle`] when that has ended.
+    /// The range is being locked or unlocked. Call [`Registrations::settle`] once that has ended.
     Busy(usize),
-    /// To be unlocked once these copies are done; then [`Registrations::unlocked`].
+    /// Unlock the range once these copies are done, then call [`Registrations::unregistered`].
     Unregister(Unregistration<O, U>),
 }
 
@@ -95,17 +94,17 @@ pub(crate) struct Job {
 }
 
 impl<O: Clone, U: PartialEq> Registrations<O, U> {
-    /// Registers whole pages of this size, of no more than `bytes_max` together, in no more than `ranges_max` ranges.
+    /// Creates the state for pages of this size, with at most `bytes_max` bytes in at most `ranges_max` ranges.
     pub(crate) fn new(page: usize, bytes_max: usize, ranges_max: usize) -> Self {
         Self { page, known: BTreeMap::new(), tickets: 0, bytes: 0, bytes_max, ranges_max }
     }
 
-    /// Number of ranges that are locked, about to be, or left alone.
+    /// Returns the number of ranges that are locked, about to be, or refused.
     pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// A device wants a range locked. True if there is something to do. What overlaps another lock is left alone.
+    /// Records a device's request to lock a range. Returns `true` if the thread should lock it. A range that overlaps another lock is refused.
     pub(crate) fn ask(&mut self, range: HostRange, device: u32, owner: O) -> bool {
         let Some((start, end)) = self.pages(range) else { return false };
         if let Some(registration) = self.known.get_mut(&start).filter(|registration| registration.end == end) {
@@ -158,7 +157,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
             .is_some_and(|registration| registration.ticket == job.ticket && !registration.holders.is_empty())
     }
 
-    /// The range is locked, or the driver did not want it.
+    /// Records whether the driver has locked the range.
     pub(crate) fn registered(&mut self, job: Job, done: bool) {
         if let Some(registration) = self.of(job) {
             registration.stage = match (done, registration.replaced) {
@@ -169,8 +168,8 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         }
     }
 
-    /// Other pages are at the addresses of the lock that begins at `start`. Nothing is given to the driver there until it is unlocked;
-    /// then the range is left alone.
+    /// Records that the program has replaced pages of the lock that begins at `start`. The driver must not access them directly until they are
+    /// unlocked; then the range is not retried.
     pub(crate) fn replaced(&mut self, start: usize) {
         let Some(registration) = self.known.get_mut(&start) else { return };
         match registration.stage {
@@ -180,26 +179,26 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         }
     }
 
-    /// Takes a registration whose pages were replaced, to be unlocked.
+    /// Returns a registration whose pages were replaced, to be unlocked.
     pub(crate) fn pick_replaced(&mut self) -> Option<Unregistration<O, U>> {
         let replaced = |(_, registration): &(&usize, &mut Registration<O, U>)| registration.stage == Stage::Replaced;
         let (start, registration) = self.known.iter_mut().find(replaced)?;
         Some(registration.unregister(*start))
     }
 
-    /// All ranges, with what tells each from others that begin there before or after it.
+    /// Returns all ranges, each with a number that distinguishes it from earlier and later ones at the same address.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (HostRange, u64)> + Clone {
         let range = |start: usize, end: usize| HostRange { start, len: end - start };
         self.known.iter().map(move |(start, registration)| (range(*start, registration.end), registration.ticket))
     }
 
-    /// Refuses all requested ranges, as there is no thread to lock them.
+    /// Refuses all requested ranges, because there is no thread to lock them.
     pub(crate) fn refuse(&mut self) {
         let asked = self.known.values_mut().filter(|registration| registration.stage == Stage::Asked);
         asked.for_each(|registration| registration.stage = Stage::Refused);
     }
 
-    /// A device gives a range up that it has asked for.
+    /// Releases a range that a device has requested.
     pub(crate) fn release(&mut self, range: HostRange, device: u32) -> Release<O, U> {
         let Some((start, end)) = self.pages(range) else { return Release::Keep };
         let Some(registration) = self.known.get_mut(&start).filter(|registration| registration.end == end) else {
@@ -210,7 +209,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         self.settle(start)
     }
 
-    /// Decides on the lock that begins at `start`, by its present holders.
+    /// Decides about the lock that begins at `start`, by its present holders.
     pub(crate) fn settle(&mut self, start: usize) -> Release<O, U> {
         let Some(registration) = self.known.get_mut(&start) else { return Release::Keep };
         if !registration.holders.is_empty() {
@@ -243,7 +242,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         self.known.values().any(|registration| registration.stage == Stage::Unregistering)
     }
 
-    /// Removes a range that was unlocked. Devices that have asked for it meanwhile go without.
+    /// Removes a range that was unlocked. Devices that have requested it meanwhile do not get it.
     pub(crate) fn unregistered(&mut self, start: usize) {
         let Some(registration) =
             self.known.get_mut(&start).filter(|registration| registration.stage == Stage::Unregistering)
@@ -257,7 +256,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         }
     }
 
-    /// The ranges that a device has asked for and not given up.
+    /// Returns the ranges that a device has requested and not released.
     pub(crate) fn held_by(&self, device: u32) -> Vec<HostRange> {
         let range = |(start, registration): (&usize, &Registration<O, U>)| {
             let count = registration.holders.iter().filter(|holder| **holder == device).count();
@@ -266,14 +265,14 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         self.known.iter().flat_map(range).collect()
     }
 
-    /// Returns all locked ranges, to be unlocked although they have holders, which go without from now on.
+    /// Returns all locked ranges, to be unlocked although they have holders, which lose them.
     pub(crate) fn give_up(&mut self) -> Vec<Unregistration<O, U>> {
         let is_locked = |stage: Stage| matches!(stage, Stage::Registered | Stage::Replaced);
         let locked = self.known.iter_mut().filter(|(_, registration)| is_locked(registration.stage));
         locked.map(|(start, registration)| registration.unregister(*start)).collect()
     }
 
-    /// Returns the usable state of a range. If it is locked, `user` names a copy that uses it directly from now on.
+    /// Returns the usable state of a range. If it is locked, the copy `user` uses it directly from now on.
     pub(crate) fn look(&self, range: HostRange, user: Option<(U, u64)>) -> Pages {
         let end = range.start.saturating_add(range.len);
         let mut inside =
@@ -296,7 +295,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
         Pages::Registered(RegisteredPart { range: HostRange { start: from, len: to - from }, first: start })
     }
 
-    /// The whole pages in a range, so that locks of neighbours never share one.
+    /// Returns the whole pages in a range, so that adjacent locks never share one.
     fn pages(&self, range: HostRange) -> Option<(usize, usize)> {
         let start = range.start.checked_next_multiple_of(self.page)?;
         let end = range.start.checked_add(range.len)? / self.page * self.page;

@@ -1,12 +1,11 @@
-//! Regions that a stream launches again and again: as graphs of one kernel.
+//! Launches regions that a stream launches repeatedly as graphs of one kernel.
 //!
-//! The driver (13.0, H200) takes 3.4 to 3.7 us for the launch of a kernel, and 1.6 to 1.9 us for that of a graph with the same kernel in it, whether or
-//! not it is given other dimensions and another parameter before. So a region that a stream has launched often gets such a graph
-//! there. It goes into the stream as a kernel does: what is before it ends first, and what follows waits. Launches that are under
-//! way keep what they were given.
+//! The driver (13.0, H200) takes 3.4 to 3.7 us to launch a kernel, but 1.6 to 1.9 us to launch a graph of the same kernel, with or without a change of
+//! dimensions and parameter. So a region that a stream has launched often gets such a graph. The graph is ordered in the stream as a kernel is.
+//! Launches in progress keep their parameters.
 //!
-//! Making a graph takes 5 to 30 us, and the process's first one 0.6 ms, which pays after some hundred launches. Streams that the program has asked for get
-//! none: it may record them itself.
+//! Creating a graph takes 5 to 30 us, and the process's first one 0.6 ms, which pays off after some hundred launches. Streams that the program has
+//! requested get none, because the program may capture them itself.
 
 use super::driver::{Driver, DriverError};
 use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS_v2, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUstream};
@@ -15,14 +14,14 @@ use std::ptr::null_mut;
 
 /// Oldest driver with which graphs were measured.
 pub(crate) const DRIVER_MIN: i32 = 13_000;
-/// The number of a region's launches in a stream before its graph.
+/// The number of a region's launches in a stream before it gets a graph.
 const LAUNCHES: u32 = 100;
-/// Graphs of a stream.
+/// Most graphs of a stream.
 const GRAPHS_MAX: usize = 64;
-/// Regions beyond this have none.
+/// Most regions of a stream that may have one.
 const REGIONS_MAX: usize = 1024;
 
-/// A launch of a kernel as the driver is told.
+/// A launch of a kernel, as the driver describes it.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel<'a> {
     pub(crate) function: CUfunction,
@@ -40,7 +39,7 @@ pub(crate) struct Repeated {
 }
 
 enum Region {
-    /// Launched so often.
+    /// The number of launches so far.
     Seen(u32),
     Graph(Box<Graph>),
     Never,
@@ -50,17 +49,17 @@ struct Graph {
     raw: CUgraph,
     node: CUgraphNode,
     exec: CUgraphExec,
-    /// What the next launch would get.
+    /// The dimensions that the next launch has by default.
     blocks: u32,
     threads: [u32; 3],
     parameter: Vec<u8>,
 }
 
-// SAFETY: graphs may be used from any thread, by one at a time.
+// SAFETY: graphs may be used from any thread, but only by one at a time.
 unsafe impl Send for Graph {}
 
 impl Kernel<'_> {
-    /// Hands `to` what the driver wants to know.
+    /// Passes the driver's description of the kernel to `to`.
     fn describe<T>(&self, to: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS_v2) -> T) -> T {
         let mut parameters: [*mut c_void; 1] = [self.parameter.as_ptr().cast_mut().cast()];
         let [x, y, z] = self.threads;
@@ -80,17 +79,17 @@ impl Kernel<'_> {
         })
     }
 
-    /// Puts it into a stream. The context is current.
+    /// Launches the kernel in a stream. The context is current.
     pub(crate) fn launch(&self, driver: &Driver, stream: CUstream) -> Result<(), DriverError> {
         let mut parameters: [*mut c_void; 1] = [self.parameter.as_ptr().cast_mut().cast()];
         let ([x, y, z], parameters) = (self.threads, parameters.as_mut_ptr());
-        // SAFETY: the function's one parameter has as many bytes, which the driver copies.
+        // SAFETY: the function's parameter has as many bytes, which the driver copies.
         unsafe { driver.cuLaunchKernel(self.function, self.blocks, 1, 1, x, y, z, 0, stream, parameters, null_mut()) }
     }
 }
 
 impl Repeated {
-    /// Launches a region's graph, if it has one by now; whether it did. The context is current.
+    /// Launches a region's graph, if it has one by now. Returns whether it did. The context is current.
     pub(crate) fn launch(
         &mut self,
         driver: &Driver,
@@ -123,7 +122,7 @@ impl Repeated {
         match graph.launch(driver, stream, kernel) {
             Ok(()) => Ok(true),
             Err(error) if error.is_sticky() => Err(error),
-            // The ordinary way tells what is wrong, if it isn't the graph.
+            // If the graph is not at fault, a normal launch reports the error.
             Err(_) => {
                 graph.end(driver);
                 *region = Region::Never;
@@ -183,7 +182,7 @@ impl Graph {
     }
 
     fn end(&self, driver: &Driver) {
-        // SAFETY: made above and not used any more; the driver lets launches under way end.
+        // SAFETY: both were created in this file and are not used any more. The driver lets launches in progress end.
         unsafe {
             if !self.exec.is_null() {
                 let _ = driver.cuGraphExecDestroy(self.exec);

@@ -18,10 +18,10 @@ where
     Next: FnMut() -> Result<Option<T>>,
     End: FnMut(T, bool) -> Result<()>,
 {
-    /// Ends `first` and what may go beside it.
+    /// Ends `first` and the copies that may run concurrently with it.
     pub(super) fn run(self, first: T) -> Result<()> {
         let Self { stream, mut next, mut end } = self;
-        // Nothing goes behind one that has failed.
+        // No copy follows a failed one.
         let failed = Cell::new(false);
         let next = || next().inspect_err(|_| failed.set(true));
         end_in_order(first, next, |copy, more| {
@@ -36,7 +36,7 @@ where
 /// Issues the next operations of the list, as long as they only go into the driver's stream. Operations enqueued later are issued at once.
 fn issue_behind(stream: &Stream) -> Result<()> {
     let is_such = |op: &mut Op| matches!(op, Op::Launch { .. } | Op::Store { .. } | Op::Copy { .. } | Op::Peer { .. });
-    // Bounded, however many are enqueued meanwhile: another thread may wait for the copies.
+    // Bounded, even if other threads keep enqueuing, because a thread may wait for the copies.
     for _ in 0..ROW_MAX {
         let Some((seq, op)) = stream.take_behind(is_such) else { break };
         stream.perform(seq, op)?;

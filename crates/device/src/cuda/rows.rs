@@ -1,10 +1,10 @@
-//! Small copies in a row whose places on the device lie a constant distance apart, as loops over parts of rows make them
-//! (`update device(a[i][0:n]) async(1)`): from the third one on they are held back and become one copy of the driver's, from or to one
-//! pinned slot. The driver takes one to two microseconds for each copy, and little more for all of them together.
+//! Consecutive small copies whose device addresses are a constant distance apart, as in loops over parts of rows
+//! (`update device(a[i][0:n]) async(1)`). From the third one on they are held back and merged into one copy of the driver,
+//! from or to one pinned slot. The driver takes one to two microseconds per copy, and little more for all of them together.
 //!
 //! Bytes to the device are read at the call, as for other small copies. Any other operation on the stream, and any wait
-//! or question on the device, issues the copy first. Synchronous calls hold nothing back: when one returns, the
-//! program's other libraries may access the device's memory.
+//! or query on the device, issues the merged copy first. Synchronous calls hold no copy back: when one returns, the program's
+//! other libraries may access the device's memory.
 
 use super::context::Context;
 use super::driver::DriverError;
@@ -15,27 +15,27 @@ use accord_types::HostRange;
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUmemorytype, CUstream};
 use std::ptr::{null, null_mut};
 
-/// The first copy of a run that is held back, by its number: one or two copies are no run.
+/// The number of the first copy of a run that is held back: one or two copies are no run.
 pub(super) const HELD_FROM: u32 = 3;
-/// The largest distance that every driver takes.
+/// The largest distance that every driver accepts.
 const DISTANCE_MAX: u64 = i32::MAX as u64;
 
-/// Copies of one length, one way, one after the other.
+/// Consecutive copies of one length and direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
     pub(super) direction: Direction,
     pub(super) len: usize,
-    /// Address of the last one on the device.
+    /// Device address of the last copy.
     pub(super) at: u64,
-    /// Its position in the stream.
+    /// Position of the last copy in the stream.
     seq: u64,
-    /// Distance from one to the next; 0 while there is one.
+    /// Distance between two copies; 0 while there is only one.
     pub(super) distance: u64,
     pub(super) rows: u32,
 }
 
 impl Run {
-    /// Continues the run before a copy, or begins a new one.
+    /// Continues the run `before` with a copy, or begins a new one.
     pub(super) fn with(before: Option<Self>, direction: Direction, at: u64, len: usize, seq: u64) -> Self {
         let alone = Self { direction, len, at, seq, distance: 0, rows: 1 };
         let Some(run) = before else { return alone };
@@ -46,14 +46,14 @@ impl Run {
             true if run.distance == distance || run.rows == 1 => {
                 Self { distance, rows: run.rows.saturating_add(1), ..alone }
             }
-            // The one before may be the first of another run.
+            // The previous copy may be the first of another run.
             true => Self { distance, rows: 2, ..alone },
             false => alone,
         }
     }
 }
 
-/// Small copies of a stream that follow each other.
+/// Consecutive small copies of a stream.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(super) run: Option<Run>,
@@ -69,7 +69,7 @@ pub(crate) struct Held {
     pub(super) distance: u64,
     pub(super) rows: usize,
     pub(super) slot: Slot,
-    /// Sinks of copies out, in their order.
+    /// Sinks of copies out, in order.
     pub(super) sinks: Vec<CopySink>,
 }
 
@@ -83,7 +83,7 @@ impl Held {
             && self.first + self.rows as u64 * self.distance == run.at
     }
 
-    /// The one copy.
+    /// Issues the merged copy.
     pub(super) fn copy(&self, context: &Context, stream: CUstream) -> Result<(), DriverError> {
         let (host, device) = (CUmemorytype::CU_MEMORYTYPE_HOST, CUmemorytype::CU_MEMORYTYPE_DEVICE);
         let mut copy = CUDA_MEMCPY2D {
@@ -114,7 +114,7 @@ impl Held {
                 (copy.srcDevice, copy.srcPitch) = (self.first, self.distance as usize);
             }
         }
-        // SAFETY: the rows lie in the slot, which is pinned and not touched until the device has got past this; the driver checks the
+        // SAFETY: the rows are in the slot, which is pinned and not accessed until the device has done the copy. The driver checks the
         // other addresses.
         unsafe { context.driver.cuMemcpy2DAsync_v2(&raw const copy, stream) }
     }
@@ -146,11 +146,11 @@ mod tests {
     fn copies_at_a_constant_distance_are_a_run() {
         use Direction::{In, Out};
         assert_eq!(runs(&[(In, 0, 1), (In, 64, 2), (In, 128, 3), (In, 192, 4)]), [1, 2, 3, 4]);
-        // Side by side they are one, too; nearer they would overlap, and back to front is no distance.
+        // Adjacent copies form a run too. Closer ones would overlap, and a negative distance is not supported.
         assert_eq!(runs(&[(In, 0, 1), (In, 16, 2), (In, 32, 3)]), [1, 2, 3]);
         assert_eq!(runs(&[(In, 0, 1), (In, 8, 2), (In, 16, 3)]), [1, 1, 1]);
         assert_eq!(runs(&[(In, 128, 1), (In, 64, 2), (In, 0, 3)]), [1, 1, 1]);
-        // Another distance begins with the copy before; something between, or the other way, begins anew.
+        // With another distance a run begins with the previous copy. An operation in between, or another direction, begins a new run.
         assert_eq!(runs(&[(In, 0, 1), (In, 64, 2), (In, 96, 3), (In, 128, 4)]), [1, 2, 2, 3]);
         assert_eq!(runs(&[(In, 0, 1), (In, 64, 2), (In, 128, 4)]), [1, 2, 1]);
         assert_eq!(runs(&[(In, 0, 1), (In, 64, 2), (Out, 128, 3)]), [1, 2, 1]);

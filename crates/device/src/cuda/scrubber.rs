@@ -1,6 +1,6 @@
-//! Clears memory that the driver provides, before other users' data can be read there.
+//! Clears memory from the driver, before other users' data could be read there.
 //!
-//! The host does not wait for that, as a region that occupies the device may run for long. The device's streams wait,
+//! The host does not wait for that, because a region that occupies the device may run for long. The device's streams wait
 //! before their next operation.
 
 use super::context::Context;
@@ -15,9 +15,9 @@ const WORD: u64 = 4;
 
 pub(crate) struct Scrubber {
     context: Arc<Context>,
-    /// Made when the first memory is taken.
+    /// Created for the first memory.
     tools: OnceLock<Tools>,
-    /// How often the event was recorded. A stream that has waited for it since need not wait.
+    /// How often the event was recorded. A stream that has waited for the latest recording need not wait.
     count: AtomicU64,
     /// The last count that is known to be over.
     over: AtomicU64,
@@ -25,7 +25,7 @@ pub(crate) struct Scrubber {
 
 struct Tools {
     stream: CUstream,
-    /// Recorded after everything that is being cleared.
+    /// Recorded after all clearing.
     event: CUevent,
 }
 
@@ -39,7 +39,7 @@ impl Scrubber {
         Self { context, tools: OnceLock::new(), count: AtomicU64::new(0), over: AtomicU64::new(0) }
     }
 
-    /// Starts to clear memory that was just mapped and has no users yet. Called by one thread at a time, with the
+    /// Starts to clear memory that was just mapped and has no users yet. Only one thread at a time may call this, with the
     /// context current.
     pub(crate) fn clear(&self, at: CUdeviceptr, len: u64) -> Result<(), DriverError> {
         let tools = self.tools()?;
@@ -60,7 +60,7 @@ impl Scrubber {
         let driver = self.context.driver;
         let (mut stream, mut event) = (null_mut(), null_mut());
         let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
-        // SAFETY: both are valid for writing; what was made before an error is given back.
+        // SAFETY: both are valid for writing. Objects created before an error are destroyed.
         unsafe {
             driver.cuStreamCreate(&raw mut stream, CUstream_flags::CU_STREAM_NON_BLOCKING as u32)?;
             if let Err(error) = driver.cuEventCreate(&raw mut event, flags) {
@@ -77,11 +77,11 @@ impl Scrubber {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Makes a stream, of whichever device, wait until all memory of this one is clear. The stream's context is current.
+    /// Makes a stream, of any device, wait until all memory of this one is clear. The stream's context is current.
     pub(crate) fn hold_up(&self, stream: CUstream) -> Result<(), DriverError> {
         let Some((tools, count)) = self.under_way() else { return Ok(()) };
         let driver = self.context.driver;
-        // SAFETY: the event lives as long as `self`, and was recorded. If it is recorded again meanwhile, it covers more.
+        // SAFETY: the event lives as long as `self`, and was recorded. A later recording covers more.
         unsafe {
             if driver.cuEventQuery(tools.event).is_ok() {
                 self.over.fetch_max(count, Ordering::Release);
@@ -100,7 +100,7 @@ impl Scrubber {
         Ok(())
     }
 
-    /// With what memory is being cleared, and how often it was; none if all of it is clear.
+    /// Returns the tools that are clearing memory, and the number of clearings; `None` if all memory is clear.
     fn under_way(&self) -> Option<(&Tools, u64)> {
         let count = self.count();
         if count == self.over.load(Ordering::Acquire) {
@@ -114,7 +114,7 @@ impl Drop for Scrubber {
     fn drop(&mut self) {
         let Some(tools) = self.tools.get() else { return };
         let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: they have no users any more.
+        // SAFETY: the stream and the event have no users any more.
         unsafe {
             let _ = self.context.driver.cuStreamDestroy_v2(tools.stream);
             let _ = self.context.driver.cuEventDestroy_v2(tools.event);

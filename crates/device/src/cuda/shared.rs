@@ -1,4 +1,4 @@
-//! What the parts of one device share.
+//! The state that all parts of one device share.
 
 use super::context::Context;
 use super::device_stream::DeviceStream;
@@ -22,26 +22,26 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 pub(crate) struct Shared {
-    // Streams, slots and memory go before the context that they belong to.
+    // Streams, slots and memory are dropped before their context.
     pub(crate) copy_pool: CopyPool,
     /// Slots for copies of a few KiB out.
     pub(crate) small: Arc<SlotPool>,
-    /// Slots for large copies in, and for large copies out: neither direction can starve the other.
+    /// Slots for large copies in, and for large copies out, so that neither direction can starve the other.
     pub(crate) inward: Arc<SlotPool>,
     pub(crate) outward: Arc<SlotPool>,
-    /// Slots for bytes that come from elsewhere, one a stream at a time: what waits for them must not hold up the others.
+    /// Slots for bytes from other processes, one per stream at a time: copies that wait for them must not block others.
     pub(crate) relayed: Arc<SlotPool>,
-    /// Slots of the device's own memory, for bytes that a library takes: MPI is quicker with what the driver has allocated.
+    /// Slots of the device's own memory, for bytes that a library reads: MPI is faster with memory that the driver has allocated.
     pub(crate) native: Arc<SlotPool>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) memory_uses: Arc<MemoryUses>,
-    /// The fence that all streams come after.
+    /// The fence that orders all streams.
     pub(crate) fence: Fence,
     /// Memory of other processes.
     pub(crate) imports: Arc<Imports>,
     pub(crate) functions: Table<Arc<Function>>,
     pub(crate) failure: Failure,
-    /// Whether the failure was set by [`Shared::stop`], so that the driver's context is whole.
+    /// Whether [`Shared::stop`] has set the failure, so that the driver's context is intact.
     pub(crate) stopped: AtomicBool,
     pub(crate) tracer: Tracer,
     pub(crate) streams: ShortLock<Vec<Weak<dyn DeviceStream>>>,
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) streams_holding: AtomicU32,
     /// Whether other code of the process uses the driver, see [`super::CudaConfig::company`].
     pub(crate) company: Option<fn() -> bool>,
-    /// A region may print: the driver passes that on when it is waited for, not when it is asked.
+    /// Whether a region may print: the driver passes text on when it waits, not when it is queried.
     pub(crate) prints: AtomicBool,
     pub(crate) context: Arc<Context>,
 }
@@ -94,7 +94,7 @@ impl Shared {
         })
     }
 
-    /// Makes the device fail for a reason that leaves its context whole.
+    /// Fails the device for a reason that leaves its context intact.
     pub(crate) fn stop(&self, error: Error) {
         if self.failure.check().is_ok() {
             self.stopped.store(true, Ordering::Release);
@@ -105,7 +105,7 @@ impl Shared {
         }
     }
 
-    /// The error that a failed call of the driver means, kept as the device's failure if the context is lost.
+    /// Returns the error of a failed call of the driver. It becomes the device's failure if the context is lost.
     pub(crate) fn driver_failed(&self, error: DriverError, queue: Option<QueueId>) -> Error {
         if !error.is_sticky() {
             return error.into_error(ErrorCode::Execution);
@@ -126,7 +126,7 @@ impl Shared {
                 "check its data clauses and array bounds (compute-sanitizer finds the place); the device can be used again by another process only",
             );
         }
-        // The stream that noticed need not be the one that failed.
+        // The stream that noticed the error need not be the one that failed.
         if let Some(&queue) = queues.first().filter(|_| queues.len() == 1).or(queue.as_ref()) {
             failure = failure.queue(queue);
         }
@@ -137,7 +137,7 @@ impl Shared {
         self.failure.check().err().unwrap_or_else(|| error.into())
     }
 
-    /// The same for a copy.
+    /// Returns the error of a failed copy, as [`Shared::driver_failed`].
     pub(crate) fn copy_failed(&self, error: CopyError, queue: Option<QueueId>) -> Error {
         match error {
             CopyError::Driver(error) => self.driver_failed(error, queue),

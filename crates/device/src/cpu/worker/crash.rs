@@ -1,11 +1,11 @@
-//! A region that crashes or calls `exit` must be known by name: leave a note, then go.
+//! Records which region has crashed or called `exit`, and then ends the process.
 
 use crate::cpu::layout::{Control, NO_ADDRESS};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-/// Room for a handler when the stack itself has overflowed.
+/// Stack for a handler, needed when the thread's own stack has overflowed.
 const HANDLER_STACK_BYTES: usize = 64 << 10;
 
 static CONTROL: OnceLock<Control> = OnceLock::new();
@@ -18,7 +18,7 @@ unsafe extern "C" {
     fn on_exit(function: extern "C" fn(libc::c_int, *mut libc::c_void), argument: *mut libc::c_void) -> libc::c_int;
 }
 
-/// Takes over the signals that a crash raises, and `exit`.
+/// Installs handlers for the signals of a crash, and for `exit`.
 pub(super) fn install(control: Control) {
     if CONTROL.set(control).is_err() {
         return;
@@ -35,12 +35,12 @@ pub(super) fn install(control: Control) {
     }
 }
 
-/// Gives the calling thread a stack for its handler; it serves `stream`.
+/// Gives the calling thread, which serves `stream`, a stack for its handler.
 pub(super) fn prepare_thread(stream: u32) {
     STREAM.set(stream);
     let memory = Box::leak(vec![0u8; HANDLER_STACK_BYTES].into_boxed_slice());
     let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: HANDLER_STACK_BYTES };
-    // SAFETY: the memory was leaked for this thread, which lives as long as the process.
+    // SAFETY: the memory is leaked for this thread, which lives as long as the process.
     unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
 }
 
@@ -52,7 +52,7 @@ extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
         let header = control.header();
         // SAFETY: the kernel passes both for SA_SIGINFO handlers.
         unsafe {
-            // The kernel knows no address of an access to what is no address.
+            // For an access to a non-canonical address the kernel reports no address.
             let known = signal != libc::SIGSEGV || (*info).si_code > 0 && (*info).si_code != SI_KERNEL;
             let address = if known { (*info).si_addr() as u64 } else { NO_ADDRESS };
             header.crash_address.store(address, Ordering::Relaxed);
@@ -70,10 +70,10 @@ extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     unsafe { libc::_exit(128 + signal) }
 }
 
-/// Ends a worker in whose ring stands what the owner has not put there: a region has.
+/// Ends a worker whose ring a region has overwritten.
 pub(super) fn corrupt(control: &Control) -> ! {
     control.header().corrupt.store(1, Ordering::Release);
-    // SAFETY: ends the process at once, as a crash does.
+    // SAFETY: the call ends the process at once, as a crash does.
     unsafe { libc::_exit(128 + libc::SIGSEGV) }
 }
 
@@ -83,12 +83,12 @@ extern "C" fn exited(status: libc::c_int, _argument: *mut libc::c_void) {
         header.exit_stream.store(STREAM.get(), Ordering::Relaxed);
         header.exit_code.store((status & 0xff) + 1, Ordering::Release);
     }
-    // The program never ran, so its exit handlers have nothing to do.
-    // SAFETY: ends the process.
+    // The program's `main` never ran, so that its exit handlers have no work.
+    // SAFETY: the call ends the process.
     unsafe { libc::_exit(status) }
 }
 
-/// Address of the instruction that was interrupted.
+/// Returns the address of the interrupted instruction.
 ///
 /// # Safety
 /// `context` is the third argument of a signal handler.
@@ -106,7 +106,7 @@ unsafe fn instruction(context: *mut libc::c_void) -> u64 {
 /// # Safety
 /// `context` is the third argument of a signal handler, and the interrupted instruction is the first of a function.
 unsafe fn return_address(context: *mut libc::c_void) -> u64 {
-    // SAFETY: the caller's promise: the call has left it on the stack, or in its register.
+    // SAFETY: by the caller's guarantee the call has left it on the stack, or in its register.
     unsafe {
         let context = &(*context.cast::<libc::ucontext_t>()).uc_mcontext;
         #[cfg(target_arch = "x86_64")]

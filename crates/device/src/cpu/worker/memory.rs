@@ -1,4 +1,4 @@
-//! Which of the device's addresses a worker may use: those that are mapped. What a region does elsewhere is a fault, as in the program.
+//! Restricts a worker to mapped addresses of its device. An access of a region to others faults, as in the program.
 
 use crate::cpu::layout::{Control, MAPPED_GRANULE, MAPPED_WORDS};
 use accord_types::short_lock::ShortLock;
@@ -15,24 +15,24 @@ pub(super) struct DeviceMemory {
 
 /// The memory that this process may use.
 struct Open {
-    /// One bit for each granule, as in the file.
+    /// One bit per granule, as in the file.
     words: Box<[u64]>,
-    /// The change up to which the bits are those of the file.
+    /// The number of changes up to which the bits equal those of the file.
     change: u64,
-    /// The system has refused: everything is open, and stays so.
+    /// Whether the system has refused, so that all memory is and stays accessible.
     all: bool,
 }
 
 impl DeviceMemory {
-    /// The memory at `[start, start + len)`, of which nothing is accessible yet.
+    /// Creates the state of the memory at `[start, start + len)`, none of which is accessible yet.
     pub(super) fn new(control: Control, start: u64, len: u64) -> Self {
         let words = len.div_ceil(MAPPED_GRANULE).div_ceil(64).min(MAPPED_WORDS as u64) as usize;
         let open = Open { words: vec![0; words].into(), change: 0, all: false };
         Self { control, start, len, open: ShortLock::new(open) }
     }
 
-    /// Makes accessible what was mapped, and nothing else, if that has changed since `seen`. Call before each operation: its memory was
-    /// mapped before it was put into the ring.
+    /// Makes exactly the mapped memory accessible, if it has changed since `seen`. Called before each operation, whose memory was mapped before the
+    /// operation entered the ring.
     #[inline]
     pub(super) fn follow(&self, seen: &mut u64) {
         let change = self.control.header().memory_changes.load(Ordering::Acquire);
@@ -45,7 +45,7 @@ impl DeviceMemory {
     #[cold]
     fn change_to(&self, change: u64) {
         let mut open = self.open.lock();
-        // Another stream's thread may have gone further.
+        // Another stream's thread may have made later changes.
         if open.all || open.change >= change {
             return;
         }
@@ -73,18 +73,17 @@ impl DeviceMemory {
             open.all |= !self.protect(&granules, is_open);
         }
         if open.all {
-            // Too many mappings, say. Regions must have their memory.
+            // For example there are too many mappings. Regions must have their memory nevertheless.
             self.protect(&(0..self.len.div_ceil(MAPPED_GRANULE)), true);
         }
     }
 
-    /// Whether the system has done it.
+    /// Changes the access to granules. Returns whether the system has done it.
     fn protect(&self, granules: &Range<u64>, is_open: bool) -> bool {
         let [from, to] = [granules.start, granules.end].map(|granule| (granule * MAPPED_GRANULE).min(self.len));
         let access = if is_open { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
         let at = std::ptr::with_exposed_provenance_mut((self.start + from) as usize);
-        // SAFETY: the pages are the device's memory, which only regions and operations of the owner use. Those that end to be mapped are
-        // used by neither.
+        // SAFETY: the pages are the device's memory, which only regions and operations of the owner use. Neither uses pages that are being unmapped.
         unsafe { libc::mprotect(at, (to - from) as usize, access) == 0 }
     }
 }
@@ -96,12 +95,12 @@ mod tests {
     use crate::cpu::{CpuConfig, inventory};
     use accord_types::{AddressRange, DevicePtr, NodeId};
 
-    /// Whether this process can read the byte at an address: the kernel looks.
+    /// Whether this process can read the byte at an address, as checked by the kernel.
     fn is_readable(address: u64) -> bool {
         let (byte, pid) = (0u8, std::process::id() as i32);
         let here = libc::iovec { iov_base: (&raw const byte).cast_mut().cast(), iov_len: 1 };
         let there = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address as usize), iov_len: 1 };
-        // SAFETY: one byte of this function's own is written, or none.
+        // SAFETY: the call writes at most one byte, of a local value.
         unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) == 1 }
     }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// The interval of a worker's heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// The owner is gone, so that there is no process to report to.
+/// Exit status after the owner's end, which no process reads.
 const EXIT_OWNER_GONE: i32 = 0;
 /// The worker could not be set up; the reason is on standard error.
 const EXIT_SETUP: i32 = 70;
@@ -31,8 +31,8 @@ pub fn is_worker() -> bool {
     std::env::var(WORKER_ENV).is_ok_and(|text| is_by_this_program(&text))
 }
 
-/// Whether the owner has the rights of this process. A program with more rights than its user (set-user-ID, set-group-ID) would otherwise
-/// run what its user asks a worker for. Its own worker is told by the socket, which remembers who has made it.
+/// Whether the owner has this process's rights. A program with more rights than its user (set-user-ID, set-group-ID) would otherwise run code that its
+/// user chooses. Its own worker is recognised by the socket, which records its creator.
 fn is_by_this_program(text: &str) -> bool {
     // SAFETY: has no preconditions.
     if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
@@ -41,23 +41,23 @@ fn is_by_this_program(text: &str) -> bool {
     let Some(socket) = text.split(',').nth(1).and_then(|number| number.parse().ok()) else { return false };
     let mut by = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the record and its length are valid; the descriptor may be anything. The rest have no preconditions.
+    // SAFETY: the record and its length are valid, and the descriptor may be anything. The other calls have no preconditions.
     unsafe {
         let option = libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut by).cast(), &raw mut len);
         let (user, group) = (libc::geteuid(), libc::getegid());
-        // With capabilities of its file only, the user is the same.
+        // If the program's file only has capabilities, the user is the same.
         let of_another = user != libc::getuid() || group != libc::getgid();
         option == 0 && of_another && (by.uid, by.gid) == (user, group)
     }
 }
 
-/// Serves as a worker until the owner ends it. Call on the main thread, after the program's
-/// constructors and instead of its `main`; the result is the process's exit status.
+/// Serves as a worker until the owner ends it. Called on the main thread, after the program's constructors and instead of
+/// its `main`. Returns the process's exit status.
 pub fn main() -> i32 {
     match setup() {
         Ok(worker) => serve(worker),
         Err(why) => {
-            // The owner quotes it, or points here.
+            // The owner quotes the text or points to it.
             let _ = writeln!(std::io::stderr(), "{WORKER_SAYS}{why}");
             EXIT_SETUP
         }
@@ -74,17 +74,17 @@ struct Worker {
 
 fn setup() -> Result<Worker, String> {
     let text = std::env::var(WORKER_ENV).map_err(|e| format!("{WORKER_ENV}: {e}"))?;
-    // Programs that a region starts are programs, not workers.
-    // SAFETY: constructors have run, and this process's program has no threads of its own to read the
-    // environment: its main never runs.
+    // Programs that a region starts must not be workers.
+    // SAFETY: constructors have run, and this process has no threads of the program that read the environment, because its
+    // `main` never runs.
     unsafe { std::env::remove_var(WORKER_ENV) };
     let numbers: Vec<i64> = text.split(',').map_while(|n| n.parse().ok()).collect();
     let &[memory, socket, at, owner, cores] = numbers.as_slice() else {
         return Err(format!("{WORKER_ENV}={text} is not FD,FD,ADDRESS,PID,CORES"));
     };
     let error = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
-    // SAFETY: the owner made these descriptors for us alone. The control part goes where the kernel likes;
-    // the arena goes to its fixed address only if nothing is there.
+    // SAFETY: the owner made these descriptors for this process only. The kernel chooses the control part's address; the
+    // arena is mapped at its fixed address only if that is free.
     let (memory, socket, control, device) = unsafe {
         let memory = OwnedFd::from_raw_fd(memory as RawFd);
         let socket = UnixStream::from(OwnedFd::from_raw_fd(socket as RawFd));
@@ -127,17 +127,17 @@ fn setup() -> Result<Worker, String> {
     Ok(Worker { memory, socket, control, slots, device: Arc::new(device) })
 }
 
-/// Goes where the program is, if it has left the folder that it was started in: its libraries may have been found by paths relative to that.
+/// Changes to the program's folder, if the program has left the one that it was started in. Its libraries may have been found by relative paths.
 fn go_to_folder() {
     if let Some(folder) = std::env::var_os(WORKER_FOLDER_ENV) {
-        // SAFETY: as above, the environment is this thread's.
+        // SAFETY: as above, only this thread uses the environment.
         unsafe { std::env::remove_var(WORKER_FOLDER_ENV) };
-        // As where this process is started in a folder that is not there.
+        // As for a process that is started in a missing folder.
         let _ = std::env::set_current_dir(folder).or_else(|_| std::env::set_current_dir("/"));
     }
 }
 
-/// Ends this process as soon as the owner has ended, however it did, and lets its heart beat meanwhile.
+/// Ends this process as soon as the owner has ended, and counts heartbeats meanwhile.
 fn follow_owner(owner: i32, socket: &UnixStream, control: Control) -> Result<(), String> {
     let owner = Handle::new(owner, socket.as_fd()).map_err(|error| format!("owner {owner}: {error}"))?;
     let follow = move || {
@@ -181,7 +181,7 @@ fn answer(worker: &Worker, request: Request) -> Result<(u64, u64), String> {
             found
         }
         Request::Share { address, len, file_offset } => {
-            // No region may run while the pages of its globals change places.
+            // No region may run while the pages of its variables are remapped.
             let _no_region_runs = worker.slots.take_all();
             object::share(&worker.memory, address, len, file_offset)?;
             Ok((0, 0))

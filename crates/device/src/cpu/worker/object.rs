@@ -1,5 +1,5 @@
-//! The program's objects in the worker: found by build id, loaded if need be, and their
-//! `declare` variables put into memory that the owner sees too.
+//! Finds the program's objects in the worker by build id, loads them if necessary, and moves their `declare` variables into
+//! memory shared with the owner.
 
 use crate::mapped_file::{MappedFile, Mappings};
 use crate::object_identity;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
-/// Address of `offset` in an object, and the object's load address.
+/// Returns the address of `offset` in an object, and the object's load address.
 pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64) -> Result<(u64, u64), String> {
     let file = PathBuf::from(os_text::decode(path));
     let path = os_text::shown(path);
@@ -20,7 +20,7 @@ pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64)
         Some(object) => object,
         None if executable => return Err(other_file(&path, identity(Path::new(OWN_EXECUTABLE)).as_deref(), build_id)),
         None => {
-            // Not after it was loaded: loading runs constructors.
+            // Checked before loading, which runs constructors.
             let here = object_identity::of_file(&file);
             let contents = if here.as_ref().is_ok_and(|here| here == build_id) {
                 file.clone()
@@ -43,23 +43,22 @@ pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64)
     Ok((address, object.base))
 }
 
-/// Returns a path by which the owner's file can be read that had this path when it was mapped, if that was removed or
-/// replaced since.
+/// Returns a path to the owner's mapped file, for a file that was removed or replaced since it was mapped there.
 fn of_owner(path: &Path, build_id: &str) -> Option<PathBuf> {
     let owner = OWNER.load(Ordering::Relaxed);
     let is_it = |contents: &PathBuf| identity(contents).is_some_and(|identity| identity == build_id);
     Mappings::of(owner)?.named(path).map(|file| file.contents).find(is_it)
 }
 
-/// The process that this one works for.
+/// The owner's process.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Says which process this one works for.
+/// Sets the owner's process.
 pub(super) fn set_owner(owner: u32) {
     OWNER.store(owner, Ordering::Relaxed);
 }
 
-/// Puts the pages of `[address, address + len)` into the memory file, contents included.
+/// Moves the pages of `[address, address + len)` into the memory file, with their contents.
 pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) -> Result<(), String> {
     let pages = address..address + len;
     let data = loaded().into_iter().flat_map(|o| o.data);
@@ -67,12 +66,12 @@ pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) 
     let Some(data) = found else {
         return Err(format!("{len} bytes at {address:#x} are not variables of the program"));
     };
-    // SAFETY: the pages belong to a segment of an object that stays loaded; no region runs and nothing else
-    // here writes them. The new mapping holds the same bytes at the same addresses.
+    // SAFETY: the pages belong to a segment of an object that stays loaded. No region runs, and no other code here writes to
+    // them. The new mapping has the same bytes at the same addresses.
     unsafe {
         for page in (address..address + len).step_by(4096) {
             let bytes = std::slice::from_raw_parts(page as *const u8, 4096);
-            // The file begins as zeros, and pages of zeros need no memory.
+            // The file initially contains zeros, and pages of zeros need no memory.
             if bytes.iter().any(|&b| b != 0) {
                 let at = (file_offset + (page - address)) as libc::off_t;
                 if libc::pwrite(memory.as_raw_fd(), bytes.as_ptr().cast(), 4096, at) != 4096 {
@@ -83,7 +82,7 @@ pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) 
         let at = libc::mmap(
             address as *mut libc::c_void,
             len as usize,
-            // Constants too: what the program copies into one may be written by this process.
+            // Constants too, because this process performs the program's copies into them.
             libc::PROT_READ | libc::PROT_WRITE | data.executable,
             libc::MAP_SHARED | libc::MAP_FIXED,
             memory.as_raw_fd(),
@@ -104,21 +103,21 @@ struct Object {
     data: Vec<Data>,
 }
 
-/// Whole pages in which variables and constants may lie.
+/// Whole pages that may contain variables and constants.
 struct Data {
     start: u64,
     end: u64,
-    /// `PROT_EXEC` where old linkers put constants beside code.
+    /// `PROT_EXEC` if an old linker has put constants next to code.
     executable: libc::c_int,
 }
 
-/// The object of this name with this identity, if it is loaded.
+/// Returns the object with this name and identity, if it is loaded.
 fn find(path: &Path, build_id: &str, executable: bool) -> Option<Object> {
     let by_contents = object_identity::is_of_contents(build_id);
     let wanted = path.file_name();
     loaded().into_iter().filter(|object| object.first == executable).find(|object| match &object.build_id {
         Some(id) => id == build_id,
-        // All the same in every folder, but not worth reading under another name.
+        // The name of the executable may differ by folder, but other objects are not read under another name.
         None if executable => by_contents && identity(Path::new(OWN_EXECUTABLE)).is_some_and(|here| here == build_id),
         None => {
             by_contents
@@ -129,12 +128,12 @@ fn find(path: &Path, build_id: &str, executable: bool) -> Option<Object> {
     })
 }
 
-/// The file that an object was loaded from. The loader's name for it may be relative to another folder than today's.
+/// Returns the file from which an object was loaded. The loader's name for it may be relative to a previous folder.
 fn mapped(object: &Object) -> Option<MappedFile> {
     Mappings::here()?.at(object.segments.first()?.0)
 }
 
-/// Returns the identity of a file; `None` if it can't be read.
+/// Returns the identity of a file, or `None` if it can't be read.
 fn identity(file: &Path) -> Option<String> {
     object_identity::of_file(file).ok()
 }
@@ -148,10 +147,10 @@ fn other_file(path: &str, here: Option<&str>, the_programs: &str) -> String {
     )
 }
 
-/// None if it can't be loaded.
+/// Loads an object. Returns `None` on failure.
 fn load(path: &Path) -> Option<()> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: loading the program's own object runs its constructors, as in the program.
+    // SAFETY: loading the program's own object runs its constructors, as the program does.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     (!handle.is_null()).then_some(())
 }
@@ -169,13 +168,13 @@ fn dl_error() -> String {
 
 fn loaded() -> Vec<Object> {
     let mut objects: Vec<Object> = Vec::new();
-    // SAFETY: the callback gets `objects` back as its argument, during this call only.
+    // SAFETY: the callback gets `objects` as its argument, only during this call.
     unsafe { libc::dl_iterate_phdr(Some(collect), std::ptr::from_mut(&mut objects).cast()) };
     objects
 }
 
 unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, argument: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `loaded` passes its vector; the loader passes a valid info whose headers describe mapped segments.
+    // SAFETY: `loaded` passes its vector. The loader passes a valid info whose headers describe mapped segments.
     let (objects, info) = unsafe { (&mut *argument.cast::<Vec<Object>>(), &*info) };
     // SAFETY: as above.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };

@@ -1,4 +1,4 @@
-//! The worker's thread of one stream: takes records from the ring and does what they say.
+//! The worker's thread of one stream: reads records from the ring and performs them.
 
 use super::memory::DeviceMemory;
 use super::{crash, flush};
@@ -13,9 +13,9 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
-/// A sleeper looks around at least this often: a lost wake-up must never be a hang.
+/// Longest sleep, so that a lost wake-up never becomes a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// Stack of a stream's thread: regions keep private arrays there. Touched pages only are used.
+/// Stack of a stream's thread, on which regions keep private arrays. Only touched pages use memory.
 const STACK_BYTES: usize = 64 << 20;
 
 /// A bound on concurrent regions: the device's number of cores.
@@ -25,7 +25,7 @@ pub(super) struct Slots {
     changed: Condvar,
 }
 
-/// A number of slots, given back on drop.
+/// A number of slots, released on drop.
 pub(super) struct Taken<'a>(&'a Slots, u32);
 
 impl Slots {
@@ -104,8 +104,8 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
             let slot = slots.take(1);
             let start = if tracing { now_ns() } else { 0 };
             shared.running.store(record.a, Ordering::Release);
-            // SAFETY: the owner had `resolve` make the address from the program's own function, and the payload
-            // is the block followed by its bitmap, as `CpuDevice::launch` put it there.
+            // SAFETY: the owner got the address of the program's own function from `resolve`. The payload is the block followed by its
+            // bitmap, as `CpuDevice::launch` has put it there.
             unsafe {
                 relocate(payload, record.c as usize);
                 let function: extern "C" fn(*mut u8) = std::mem::transmute(record.a as usize);
@@ -142,7 +142,7 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
 /// Adds the block's address to its relative words.
 ///
 /// # Safety
-/// `block` holds `bytes` bytes, and then the bitmap for these.
+/// `block` must hold `bytes` bytes, followed by the bitmap for these.
 unsafe fn relocate(block: *mut u8, bytes: usize) {
     for word in 0..ArgBlock::relative_words(bytes) {
         // SAFETY: the caller's promise.
@@ -180,13 +180,12 @@ fn wait_for(control: &Control, other: u32, seq: u64) {
     header.cross_waiters.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Waits for the owner until `ready`, or a doorbell that rings for something else: spins before
-/// it blocks.
+/// Waits for the owner until `ready` holds, or the doorbell rings for another reason. Spins before it blocks.
 fn wait(control: &Control, index: u32, spin: &mut SpinPolicy, ready: impl Fn() -> bool) {
     spin.wait(&ready, || sleep(control, index, &ready));
 }
 
-/// Sleeps until the owner rings, unless `ready` already.
+/// Sleeps until the owner rings, unless `ready` already holds.
 fn sleep(control: &Control, index: u32, ready: impl Fn() -> bool) {
     let shared = control.stream(index);
     let doorbell = shared.worker_doorbell.load(Ordering::Acquire);
@@ -202,7 +201,7 @@ fn trace(control: &Control, index: u32, start_ns: u64, what: u64, kind: u32) {
     let shared = control.stream(index);
     let head = shared.trace_head.load(Ordering::Relaxed);
     let entry = TraceEntry { start_ns, end_ns: now_ns(), what, kind, _pad: 0 };
-    // SAFETY: within the trace ring, whatever the number; this thread is the only writer of this stream's trace ring.
+    // SAFETY: any number maps to an entry of the trace ring, and this thread is the only writer of this stream's ring.
     unsafe { control.trace(index, head).write(entry) };
     shared.trace_head.store(head.wrapping_add(1), Ordering::Release);
 }

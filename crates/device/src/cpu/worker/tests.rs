@@ -1,5 +1,5 @@
-//! Owner and worker in one process and on one mapping, so that ThreadSanitizer sees both sides of the worker ring (`scripts/sanitize races`):
-//! it knows memory by its address, and nothing of what another process does.
+//! Owner and worker in one process and on one mapping, so that ThreadSanitizer sees both sides of the worker ring (`scripts/sanitize races`). It
+//! identifies memory by its address, and does not see other processes.
 
 use super::memory::DeviceMemory;
 use super::serve;
@@ -20,23 +20,23 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Where the sanitizer lets memory be, which is not where devices have it.
+/// An address range that the sanitizer permits, unlike that of devices.
 const PLACES: u64 = 0x10_0000_0000;
 const ARENA_BYTES: u64 = 1 << 30;
-/// What is used of it.
+/// The part of the arena that is used.
 const MAPPED: u64 = 1 << 20;
 
-/// The owner's side of a device, whose worker's threads are this process's. They serve for as long as it lives, and so do their memory.
+/// The owner's side of a device whose worker threads are this process's. They and their memory live as long as the process.
 struct Pair {
     shared: Arc<Shared>,
     slots: Arc<serve::Slots>,
-    /// One for all streams, as in a worker.
+    /// Shared by all streams, as in a worker.
     memory: Arc<DeviceMemory>,
     start: DevicePtr,
 }
 
 impl Pair {
-    /// `number`: another one for each test of this process. Threads on one core never look, and sleep at once.
+    /// Creates a pair with a `number` that no other test of this process uses. Threads on one core never spin, and sleep at once.
     fn new(number: u64, cores: u32) -> Self {
         let config = CpuConfig { devices: None, memory: Some(MAPPED) };
         let info = &inventory(NodeId(0), "here", &config)[0];
@@ -68,7 +68,7 @@ impl Pair {
         stream
     }
 
-    /// Where the worker finds the byte at this offset of the device's memory.
+    /// Returns the worker's address of the byte at this offset of the device's memory.
     fn at(&self, offset: u64) -> u64 {
         self.shared.arena.translate(self.start.offset(offset), 1).unwrap() as u64
     }
@@ -97,7 +97,7 @@ fn launch(stream: &Arc<Stream>, function: extern "C" fn(*mut u8), words: [u64; 2
 
 /// Adds the second word to the number at the address in the first.
 extern "C" fn add(block: *mut u8) {
-    // SAFETY: `launch` gives a block of two words, and the device's memory behind the first.
+    // SAFETY: `launch` passes a block of two words, and the first is the address of device memory.
     unsafe {
         let [at, more] = block.cast::<[u64; 2]>().read();
         let number = at as *mut u64;
@@ -105,14 +105,14 @@ extern "C" fn add(block: *mut u8) {
     }
 }
 
-/// Runs for so many microseconds.
+/// A region that sleeps for so many microseconds.
 extern "C" fn pause(block: *mut u8) {
     // SAFETY: as above.
     let [micros, _] = unsafe { block.cast::<[u64; 2]>().read() };
     std::thread::sleep(Duration::from_micros(micros));
 }
 
-/// Bytes that the owner puts into the device's memory, in the stream's order.
+/// Bytes that the owner writes to the device's memory, in the stream's order.
 struct Fill(Vec<u8>);
 
 impl Source for Fill {
@@ -122,7 +122,7 @@ impl Source for Fill {
     }
 }
 
-/// Payloads of nothing, of a byte more or less than what ends at 16, and up to the largest; the ring is gone around many times.
+/// Payloads of length 0, around multiples of 16, and up to the largest. They wrap around the ring many times.
 fn records_of_all_sizes_arrive(number: u64, cores: u32) {
     let pair = Pair::new(number, cores);
     let stream = pair.stream(0);
@@ -170,7 +170,7 @@ fn a_full_ring_makes_the_owner_wait_and_loses_nothing() {
     assert_eq!(pair.bytes(8, STORE_BYTES_MAX / 2), [7; STORE_BYTES_MAX / 2]);
 }
 
-/// Each waits for the other again and again: nothing is under way when the next record comes.
+/// Each side repeatedly waits for the other: the stream is empty when the next record arrives.
 #[test]
 fn both_sides_sleep_and_wake() {
     let pair = Pair::new(3, 1);
@@ -186,7 +186,7 @@ fn both_sides_sleep_and_wake() {
     }
 }
 
-/// The owner's part of a stream writes what the worker's part then reads, and the other way round; who is told of it reads it too.
+/// The worker's half of a stream reads what the owner's half wrote, and the reverse. A notified thread reads it too.
 #[test]
 fn the_halves_of_a_stream_take_turns() {
     let pair = Pair::new(4, 1);
@@ -210,7 +210,7 @@ fn the_halves_of_a_stream_take_turns() {
     stream.close();
 }
 
-/// Two streams hand one number to and fro.
+/// Two streams pass one number back and forth.
 #[test]
 fn streams_wait_for_each_other() {
     let pair = Pair::new(5, 1);
@@ -249,7 +249,7 @@ fn what_a_worker_has_traced_is_read_when_it_is_there() {
     for round in 0..10 {
         for number in 0..AT_ONCE {
             store(&stream, pair.at(0), &vec![1; (round * AT_ONCE + number) as usize]);
-            // In the middle of it too: nothing but the number of spans says then that they are there.
+            // Also during the run, when only the number of spans shows that they are complete.
             stream.take_spans();
         }
         stream.synchronize(stream.last()).unwrap();

@@ -17,7 +17,7 @@ fn known() -> Of {
     Registrations::new(PAGE, 1 << 30, 64)
 }
 
-/// Asks for a range and brings it through all stages.
+/// Requests a range and moves it through all stages.
 fn locked(known: &mut Of, range: HostRange, device: u32) -> Job {
     assert!(known.ask(range, device, "owner"));
     let job = known.pick().expect("just asked for");
@@ -60,7 +60,7 @@ fn where_pages_were_replaced_nothing_is_given_to_the_driver_until_they_are_unloc
     assert_eq!(known.look(array, None), Pages::Unregistered);
     assert_eq!((known.pick(), known.ranges().count()), (None, 1), "it is left alone");
     assert_eq!((known.release(array, 0), known.len()), (Release::Keep, 0));
-    // While it was being locked; and given up before anybody has come to unlock it.
+    // Released while it was being locked, and requested again before it was unlocked.
     assert!(known.ask(array, 0, "owner"));
     let job = known.pick().expect("just asked for");
     known.register(job);
@@ -211,7 +211,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Some overlap, some share a page, some have none.
+/// Some overlap, some share a page, and some contain no whole page.
 const ARRAYS: [HostRange; 6] = [
     HostRange { start: 0, len: 4 * PAGE },
     HostRange { start: 2 * PAGE, len: 4 * PAGE },
@@ -224,8 +224,8 @@ const ARRAYS: [HostRange; 6] = [
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The driver, which keeps what is locked, is never asked for what overlaps that, nor for what is not there; and
-    /// in the end nothing stays locked.
+    /// The driver is never asked to lock a range that overlaps a locked one, nor to unlock one that is not locked. In the end
+    /// no range stays locked.
     #[test]
     fn the_driver_hears_of_each_range_in_turn(events in proptest::collection::vec(event(), 0..200)) {
         let mut known: Registrations<&str, u32> = Registrations::new(PAGE, 90 * PAGE, 64);

@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
-/// More threads than this gain nothing: they fill a PCIe 5 link.
+/// More threads gain nothing: these saturate a PCIe 5 link.
 const THREADS_MAX: usize = 12;
-/// The time for which threads poll almost without pause after they have found a filled slot, if more of the same copy
-/// is on its way.
+/// The time for which threads poll almost continuously after they have found a filled slot, if more of the same copy is in
+/// flight.
 const HOT: Duration = Duration::from_micros(200);
 /// The pause between polls: a call of the driver delays other threads that call it.
 const BREATH: Duration = Duration::from_micros(1);
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_micros(20);
 /// The time for which threads spin for more of a copy in flight before they sleep: waking one takes as long as copying
 /// a part.
 const SPIN: Duration = Duration::from_micros(100);
-/// A waiter looks around at least this often.
+/// Longest wait before a waiter checks again.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// The copying threads of one device.
@@ -46,15 +46,15 @@ struct Shared {
     threads_max: usize,
     state: ShortLock<CopyQueues>,
     work_available: Condvar,
-    /// Slots that the device is to fill, by stream, which no thread has seen yet. They are not in the job queue:
-    /// enqueuing a copy must not wait for the threads, which run job after job.
+    /// Slots that the device will fill, by stream, which no thread has seen yet. They are not in the job queue: enqueuing a
+    /// copy must not wait for the threads, which run job after job.
     put: ShortLock<Vec<(usize, Download)>>,
     has_put: AtomicBool,
-    /// Threads that look there before they sleep.
+    /// Number of threads that check `put` before they sleep.
     awake: AtomicUsize,
-    /// Counts what was added to the jobs: threads look at it without the lock.
+    /// Number of jobs added, which threads read without the lock.
     added: AtomicUsize,
-    /// Threads that wait for some copy's end.
+    /// Wakes threads that wait for the end of a copy.
     ended: Condvar,
 }
 
@@ -66,9 +66,9 @@ struct CopyQueues {
     downloads: Downloads,
     /// Parts of slots that the device has filled.
     parts: VecDeque<Part>,
-    /// A thread looks for filled slots.
+    /// Whether a thread polls for filled slots.
     looking: bool,
-    /// Until then it looks almost without pause.
+    /// The time until which it polls almost continuously.
     hot_until: Option<Instant>,
     threads: usize,
     closing: bool,
@@ -111,8 +111,7 @@ impl CopyPool {
         }
     }
 
-    /// Copies the program's memory into the stream. On return everything has been read and put into the stream. The
-    /// calling thread helps.
+    /// Copies the program's memory into the stream. On return all of it was read and enqueued. The calling thread helps.
     pub(crate) fn upload(
         &self,
         from: usize,
@@ -136,13 +135,13 @@ impl CopyPool {
         Tracker::new(lengths.map(|len| len.div_ceil(PART_MAX)).sum())
     }
 
-    /// The device uploads `slot`; when it has, `len` bytes go to the program. `stream` is any number that
-    /// keeps slots of different streams apart.
+    /// Registers a slot that the device fills; then `len` bytes are copied to the program. `stream` is any number that
+    /// distinguishes streams.
     pub(crate) fn download(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &Arc<Tracker>) {
         let download = Download { slot, to, len, tracker: Arc::clone(tracker) };
         self.shared.put.lock().push((stream, download));
         self.shared.has_put.store(true, Ordering::SeqCst);
-        // A thread that goes to sleep now sees that, or is counted no more.
+        // A thread that goes to sleep now sees this value, or is no longer counted.
         if self.shared.awake.load(Ordering::SeqCst) == 0 {
             let mut state = self.shared.lock();
             self.shared.start_threads(&mut state);
@@ -173,13 +172,13 @@ impl CopyPool {
         let leaves = state.has_work() && self.shared.awake.load(Ordering::SeqCst) == 0;
         drop(state);
         if leaves {
-            // The threads went to sleep because this one was at it.
+            // Other threads sleep because this one was polling.
             self.shared.work_available.notify_one();
         }
         tracker.result()
     }
 
-    /// Whether a copy's jobs are done, without waiting for them.
+    /// Whether a copy's jobs are done. Does not block.
     pub(crate) fn test(&self, tracker: &Tracker) -> bool {
         if tracker.is_done() {
             return true;
@@ -188,7 +187,7 @@ impl CopyPool {
         if state.threads > 0 {
             return false;
         }
-        // No thread could be started: the caller does what can be done now.
+        // If no thread could be started, the caller does the available work.
         self.shared.collect(&mut state);
         if state.wants_a_look() {
             state = self.shared.look(state, false);
@@ -200,7 +199,7 @@ impl CopyPool {
         tracker.is_done()
     }
 
-    /// Ends the threads; jobs left are dropped.
+    /// Ends the threads, and drops remaining jobs.
     pub(crate) fn close(&self) {
         let mut state = self.shared.lock();
         state.closing = true;
@@ -232,7 +231,7 @@ impl Drop for CopyPool {
 }
 
 impl CopyQueues {
-    /// The device has filled a slot just now, and is about to fill another one.
+    /// Whether the device has just filled a slot, and is about to fill another one.
     fn is_hot(&self) -> bool {
         self.hot_until.is_some_and(|until| Instant::now() < until)
     }
@@ -242,19 +241,19 @@ impl CopyQueues {
         !self.looking && !self.downloads.is_empty()
     }
 
-    /// Whether there is work to do, or to poll for.
+    /// Whether there is work to do or to poll for.
     fn has_work(&self) -> bool {
         let here = !self.parts.is_empty() || !self.filling.is_empty() || !self.uploads.is_empty();
         here || !self.downloads.is_empty()
     }
 
-    /// Whether a thread is about to find more work: a slot for a copy in, or the next one that the device has filled.
+    /// Whether a thread is about to find more work: a slot for a copy in, or the next filled one.
     fn has_more(&self) -> bool {
         !self.uploads.is_empty() || self.looking && self.is_hot()
     }
 }
 
-/// While the device is at work.
+/// Pauses between polls while the device works.
 fn pause(hot: bool) {
     if !hot {
         return std::thread::sleep(LOOK);
@@ -290,7 +289,7 @@ impl Shared {
             return;
         };
         self.numa.bind();
-        // So that LOOK is not stretched to the kernel's default of 50 us more.
+        // The kernel's default slack would stretch each pause by 50 us.
         timer_slack::wake_in_time();
         let mut state = self.lock();
         while !state.closing {
@@ -315,7 +314,7 @@ impl Shared {
         }
     }
 
-    /// Takes what was put into streams.
+    /// Takes over the slots that were put into streams.
     fn collect(&self, state: &mut CopyQueues) {
         if self.has_put.swap(false, Ordering::SeqCst) {
             for (stream, download) in self.put.lock().drain(..) {
@@ -324,7 +323,7 @@ impl Shared {
         }
     }
 
-    /// Does a job that may take until the device has used a slot. Others look meanwhile.
+    /// Runs a job that may wait for the device to release a slot. Other threads poll meanwhile.
     fn run_away(&self, job: Job, looks: bool) {
         let others = self.awake.fetch_sub(1, Ordering::SeqCst) > 1;
         if !others && (looks || self.has_put.load(Ordering::SeqCst)) {
@@ -343,7 +342,7 @@ impl Shared {
         state
     }
 
-    /// Wakes so many threads; all of them, which is one call, if they are more than a few.
+    /// Wakes so many threads; more than a few with one call for all.
     fn wake(&self, threads: usize) {
         match threads {
             0..=3 => (0..threads).for_each(|_| self.work_available.notify_one()),
@@ -351,7 +350,7 @@ impl Shared {
         }
     }
 
-    /// More of a copy is to come at once. Sleeps if that takes long; a waiter until its copy's end.
+    /// Spins for the rest of a copy, which should follow soon. Then sleeps, a waiter until its copy's end.
     fn spin<'a>(&'a self, state: ShortGuard<'a, CopyQueues>, waiter: Option<&Tracker>) -> ShortGuard<'a, CopyQueues> {
         let before = self.added.load(Ordering::Acquire);
         drop(state);
@@ -375,12 +374,12 @@ impl Shared {
         }
     }
 
-    /// Asks the driver which slots it has filled; a pause, if the caller has time, if it has none.
+    /// Asks the driver which slots are filled. Pauses if none is and the caller has time.
     fn look<'a>(&'a self, mut state: ShortGuard<'a, CopyQueues>, has_time: bool) -> ShortGuard<'a, CopyQueues> {
         state.looking = true;
         let hot = state.is_hot();
         let questions = state.downloads.questions();
-        // Without the lock: the driver's answers take longer than all else here.
+        // Without the lock, because the driver's answers take longer than all other work here.
         drop(state);
         let answers = ask(questions);
         if answers.is_empty() && has_time {
@@ -392,12 +391,12 @@ impl Shared {
         state
     }
 
-    /// A job that can be done now, and how many threads are to be woken for others that came with it.
+    /// Returns a job that can be done now, and the number of threads to wake for further ones.
     fn find(&self, state: &mut CopyQueues) -> Option<(Job, usize)> {
         if let Some(part) = state.parts.pop_front() {
             return Some((Job::Part(part), 0));
         }
-        // The next slot before this one's parts run out: else all would wait for the thread that gets it.
+        // The next slot is requested before this one's parts run out. Otherwise all threads would wait for the one that gets it.
         if state.filling.len() < self.threads_max
             && let Some(take) = state.uploads.iter_mut().find_map(Upload::take)
         {
@@ -425,7 +424,7 @@ impl Shared {
         Some((Job::Part(part), self.add(state, state.parts.len())))
     }
 
-    /// Adds new jobs. Returns how many threads are to be woken for them.
+    /// Adds new jobs. Returns the number of threads to wake for them.
     fn add(&self, state: &CopyQueues, jobs: usize) -> usize {
         if jobs > 0 {
             self.added.fetch_add(1, Ordering::AcqRel);
@@ -442,8 +441,8 @@ impl Shared {
             }
             Job::Part(Part { slot, offset, to, len, tracker, result }) => {
                 if result.is_ok() {
-                    // SAFETY: the program promised that its memory is writable until it has waited for the copy;
-                    // the device has written the slot, and the part lies inside.
+                    // SAFETY: by the program's guarantee its memory is writable until it has waited for the copy. The
+                    // device has filled the slot, and the part is inside it.
                     unsafe {
                         move_past_caches(std::ptr::with_exposed_provenance_mut(to), slot.memory().add(offset), len);
                     };
@@ -453,13 +452,13 @@ impl Shared {
             }
         };
         if over {
-            // A waiter that has just looked sleeps by now, or will see it.
+            // A waiter that has just checked sleeps by now, or will see the change.
             drop(self.lock());
             self.ended.notify_all();
         }
     }
 
-    /// Gets a slot, whose parts are jobs from then on. True if that was the end of the copy: the driver has failed.
+    /// Gets a slot, whose parts then become jobs. Returns `true` if the copy has ended because the driver failed.
     fn take(&self, take: SlotRequest) -> bool {
         let tracker = Arc::clone(&take.tracker);
         let filling = take.fill();

@@ -1,21 +1,21 @@
-//! The way of a copy between a GPU and other memory: decided here and nowhere else. Facts in, a route and its reason out; no
-//! driver, no lock, no clock. `accord explain copy` prints what is decided.
+//! Chooses the route of a copy between a GPU and other memory, and nowhere else. A function from facts to a route and its reason, without driver, lock
+//! or clock. `accord explain copy` prints the choices.
 
 use std::fmt;
 
-/// Copies in up to this size may go to the driver as they are: it takes the bytes before it returns.
+/// Most bytes of a copy in that the driver may read from the memory as it is: it reads them before it returns.
 pub const TAKEN_MAX: usize = 64 << 10;
-/// Copies that their caller waits for, up to these sizes, go to the driver as they are, too: bringing threads and pinned memory
-/// into play costs more.
+/// Most bytes of a copy in, for which the caller waits, that the driver reads directly: using threads and pinned memory
+/// would take longer.
 pub const WAITED_IN_MAX: usize = 1 << 20;
-/// The same as [`WAITED_IN_MAX`] for copies out.
+/// Most bytes of a copy out, for which the caller waits, that the driver writes directly.
 pub const WAITED_OUT_MAX: usize = 4 << 20;
-/// Copies out up to this size have slots of their own.
+/// Most bytes of a copy out that uses a small slot.
 pub const SMALL_MAX: usize = 64 << 10;
-/// Copies in a row up to this size are held back, to become one. Longer ones go by themselves: little would be gained.
+/// Most bytes of a copy in a row that is held back and merged. For longer ones little would be gained.
 pub const ROW_MAX: usize = 8 << 10;
 
-/// Whether bytes come to the device or leave it.
+/// The direction of a copy, seen from the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// To the device.
@@ -27,9 +27,9 @@ pub enum Direction {
 /// The time of the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
-    /// When the program makes the call; nothing is ahead in the stream's list.
+    /// At the program's call; no operation is ahead in the stream's list.
     Call,
-    /// When everything before is with the driver: a thread of the stream's, or one that waits, works on this copy.
+    /// In its turn, when all earlier operations are issued: a thread of the stream, or a waiter, performs the copy.
     Turn,
 }
 
@@ -38,32 +38,32 @@ pub enum At {
 pub enum End {
     /// The program's memory, in this process.
     Program,
-    /// Bytes that a source provides, or a sink takes, piece by piece: a network, or another device through the host.
+    /// Bytes that pass through a source or a sink in pieces: from or to a network, or another device through the host.
     Handed {
-        /// Whether waiting for the stream excludes waiting for these bytes.
+        /// Whether waiting for the stream does not include these bytes.
         detached: bool,
     },
-    /// Memory of another process of the machine that the device has mapped.
+    /// Memory of another process of the machine, mapped by the device.
     Mapped,
-    /// A GPU of this process: this one, or another.
+    /// A GPU of this process: the same or another one.
     Device,
 }
 
 /// The state of the program's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pages {
-    /// Accord has not page-locked any of them.
+    /// Accord has not page-locked any of the pages.
     Unregistered,
-    /// All of them, but for less than a page at each end.
+    /// All pages are locked, except less than a page at each end.
     Registered,
-    /// Some of them; or that is about to change.
+    /// Some pages are locked, or that is about to change.
     Mixed,
 }
 
-/// The inputs of a route, but for the pages, which are asked about only if they matter.
+/// The inputs of the choice, except for the pages, which are queried only if they matter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// Whither.
+    /// The direction.
     pub direction: Direction,
     /// The time of the question.
     pub at: At,
@@ -71,22 +71,22 @@ pub struct Facts {
     pub len: usize,
     /// The other end.
     pub end: End,
-    /// Whether, for a copy in, the bytes have to be read before the call returns; for a copy out, whether the caller
-    /// waits for them anyway.
+    /// Whether, for a copy in, the bytes must be read before the call returns; for a copy out, whether the caller waits
+    /// anyway.
     pub waits: bool,
     /// The bytes may be copied aside, which few are.
     pub may_take: bool,
-    /// The program puts work of its own into the stream, which therefore never waits for the host.
+    /// Whether the program puts its own work into the stream, which then never waits for the host.
     pub exposed: bool,
-    /// Whether it is the stream of synchronous calls: to wait for it does not wait for the program's regions.
+    /// Whether the stream is that of synchronous calls: waiting for it does not wait for asynchronous regions.
     pub synchronous: bool,
-    /// Whether it continues a series of copies of this length, a constant distance apart on the device, nothing
+    /// Whether the copy continues a series of copies of its length, a constant distance apart on the device. No operation
     /// precedes it in the stream's list, and single copies are unobserved.
     pub in_row: bool,
 }
 
 impl Facts {
-    /// Whether a copy is held back if it goes on a row of such, as far as is known without asking about the row and the pages.
+    /// Whether a copy may be held back if it continues a row, as far as known without querying the row and the pages.
     pub fn may_be_held(&self) -> bool {
         let small = match (self.direction, self.end) {
             (_, End::Mapped | End::Device) => false,
@@ -94,8 +94,8 @@ impl Facts {
             (Direction::In, End::Handed { .. }) => true,
             (Direction::Out, _) => self.waits,
         };
-        // When a synchronous call returns, the program's other libraries may look at the device's memory. What they put into a stream
-        // that they share comes after what was put in before.
+        // When a synchronous call returns, the program's other libraries may access the device's memory. Their work in a shared
+        // stream is ordered after earlier operations.
         let apart = !self.synchronous && !self.exposed;
         small && apart && self.at == At::Call && (1..=ROW_MAX).contains(&self.len)
     }
@@ -109,11 +109,11 @@ pub trait ProgramMemory {
     /// Whether the host has still to write bytes of earlier copies out there.
     fn is_unfinished(&mut self) -> bool;
 
-    /// Whether the driver knows the memory as pinned or managed: then the device's engines reach it.
+    /// Whether the driver knows the memory as pinned or managed, so that the device's engines can access it.
     fn is_pinned(&mut self) -> bool;
 }
 
-/// The end of a copy without memory of the program: it is not asked about.
+/// The end of a copy that is not the program's memory. It is never queried.
 pub struct NoMemory;
 
 impl ProgramMemory for NoMemory {
@@ -133,33 +133,33 @@ impl ProgramMemory for NoMemory {
 /// The route of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// By the driver from or to the memory as it is, read or written when the stream gets there.
+    /// By the driver, directly from or to the memory, when the stream reaches the copy.
     Direct,
-    /// By the driver from the memory as it is, read before its call returns.
+    /// By the driver, directly from the memory, which it reads before its call returns.
     DirectNow,
-    /// Copied aside first, then by the driver.
+    /// By the driver, from a copy that is made first.
     Taken,
-    /// By the device's engines what is page-locked; what shares a page with something else at the ends goes apart.
+    /// By the device's engines for the page-locked part. Ends that share a page with other data are copied separately.
     Registered,
-    /// The same, and the ends by the driver as they are: the caller waits.
+    /// As [`Route::Registered`], with the ends copied directly by the driver, because the caller waits.
     RegisteredNow,
     /// Through large pinned slots, which threads fill or empty.
     Staged,
-    /// The same, after everything before in the stream is done here and on the device.
+    /// As [`Route::Staged`], after all earlier operations of the stream are done on the host and the device.
     StagedAfterAll,
     /// Through a small pinned slot, which the waiter empties.
     SmallSlot,
-    /// Through a small pinned slot, with others of a row: one copy of the driver's for all of them.
+    /// Through a small pinned slot, merged with other copies of a row into one copy of the driver.
     Held,
-    /// Through pinned slots to a thread of the stream's that hands the bytes on.
+    /// Through pinned slots to a thread of the stream that passes the bytes on.
     Egress,
-    /// Through pinned slots, piece by piece, with the stream's worker handing them over.
+    /// Through pinned slots, in pieces, which the stream's worker passes on.
     Piecewise,
     /// By the device's engines to the other process's memory.
     Mapped,
     /// By the device's engines to the memory of a GPU of this process.
     Peer,
-    /// Not now: it is decided again when its turn has come.
+    /// Not yet: the route is chosen again in the copy's turn.
     InTurn,
 }
 
@@ -172,7 +172,7 @@ pub struct Choice {
     pub reason: &'static str,
 }
 
-/// Decides.
+/// Chooses the route.
 pub fn route(facts: &Facts, memory: &mut impl ProgramMemory) -> Choice {
     if facts.end == End::Device {
         let reason = "the driver copies from GPU to GPU: neither the program's memory nor a thread takes part";
@@ -200,7 +200,7 @@ fn in_at_call(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'stati
         };
     }
     if facts.may_take && facts.len <= TAKEN_MAX && facts.waits {
-        // What is still on its way to that memory is not waited for: the program has not waited for it either.
+        // Earlier copies out to that memory are not waited for, because the program has not waited for them either.
         return match memory.pages() {
             Pages::Unregistered if !memory.is_pinned() => {
                 (Route::DirectNow, "the driver takes so few bytes before it returns")
@@ -214,11 +214,11 @@ fn in_at_call(facts: &Facts, memory: &mut impl ProgramMemory) -> (Route, &'stati
     if memory.is_unfinished() {
         return (Route::InTurn, "bytes of an earlier copy out are still on their way to that memory");
     }
-    // Otherwise waiting for the stream could take as long as the program's regions do.
+    // Otherwise waiting for the stream could take as long as the program's regions.
     let may_wait = !facts.waits || facts.exposed || facts.synchronous;
     if facts.may_take && facts.len <= TAKEN_MAX {
         return match memory.pages() {
-            // What the device's engines reach, regions may write, too: it is read in its turn.
+            // Regions may also write to memory that the device's engines can access, so that it is read in its turn.
             Pages::Unregistered if is_held && !memory.is_pinned() => HELD,
             Pages::Registered if is_held => HELD,
             Pages::Unregistered => (Route::Direct, "so few bytes need no staging"),

@@ -1,4 +1,4 @@
-//! Slots that the device uploads, stream by stream, and which of them are known to be filled.
+//! Slots that the device fills, by stream, and which of them are known to be filled.
 
 use super::progress::Tracker;
 use super::slot_pool::{Probe, Slot};
@@ -6,8 +6,8 @@ use crate::cuda::driver::DriverError;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Slots of a stream that are asked about at a time. Where the device is ahead, threads that have emptied one find the next without
-/// asking.
+/// Slots of a stream that are queried at a time. If the device is ahead, threads that have emptied one find the next
+/// without a query.
 const AHEAD: usize = 4;
 
 /// A slot that the device uploads, then to the program.
@@ -18,7 +18,7 @@ pub(crate) struct Download {
     pub(crate) tracker: Arc<Tracker>,
 }
 
-/// All slots that are on their way.
+/// All slots in flight.
 #[derive(Default)]
 pub(crate) struct Downloads {
     streams: Vec<OfStream>,
@@ -26,9 +26,9 @@ pub(crate) struct Downloads {
 
 struct OfStream {
     stream: usize,
-    /// In the order in which the device uploads them. Never empty.
+    /// Slots in the order in which the device fills them. Never empty.
     slots: VecDeque<Download>,
-    /// Of the first ones: that the device has filled them, or has failed.
+    /// For the first slots: that the device has filled them, or its failure.
     filled: VecDeque<Result<(), DriverError>>,
 }
 
@@ -64,7 +64,7 @@ impl Downloads {
         self.streams.iter().flat_map(of_stream).collect()
     }
 
-    /// Records the answers to all questions. Slots are taken only once known to be filled, so that they are still the
+    /// Records the answers to all queries. A slot leaves only once it is known to be filled, so that the slots are still the
     /// same.
     pub(crate) fn answer(&mut self, answers: &[Answer]) {
         for (stream, result) in answers {
@@ -92,7 +92,7 @@ impl Downloads {
     }
 }
 
-/// Asks the driver; a stream's slots in their order, up to the first that is not filled.
+/// Queries the driver for a stream's slots in order, up to the first that is not filled.
 pub(crate) fn ask(questions: Vec<Question>) -> Vec<Answer> {
     let (mut answers, mut behind) = (Vec::new(), None);
     for Question { stream, probe } in questions {

@@ -1,15 +1,15 @@
-//! Bytes that the device copies to a place before their sink takes them.
+//! Bytes that the device copies to a slot before their sink reads them.
 
 use super::slot_pool::Slot;
 use crate::cuda::driver::DriverError;
 
-/// A slot that the device fills, or has filled. It may be dropped meanwhile.
+/// A slot that the device fills, or has filled. It may be dropped in between.
 pub(crate) struct Fetched {
     slot: Option<Slot>,
     place: FetchedPlace,
 }
 
-/// The place of fetched bytes.
+/// The kind of memory of fetched bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FetchedPlace {
     /// Memory of the host.
@@ -27,12 +27,12 @@ impl Fetched {
         self.place
     }
 
-    /// Has the device fill it.
+    /// Lets the device fill the slot.
     pub(crate) fn filled_by(&self, fill: impl FnOnce(&Slot) -> Result<(), DriverError>) -> Result<(), DriverError> {
         self.slot.as_ref().map_or(Ok(()), fill)
     }
 
-    /// The slot, once it is filled.
+    /// Blocks until the slot is filled, and returns it.
     pub(crate) fn wait(mut self) -> Result<Option<Slot>, DriverError> {
         if let Some(slot) = &self.slot {
             match self.place {

@@ -1,5 +1,5 @@
-//! The way of bytes between the program's memory and a GPU: which way they go, and the slots of pinned memory with the threads that
-//! fill and empty them. Each file knows those before it in this list only.
+//! Moves bytes between the program's memory and a GPU: the choice of a route, and slots of pinned memory with the threads that fill and empty them. Each file
+//! depends only on those before it in this list.
 
 pub(crate) mod copy_pool;
 pub mod copy_route;

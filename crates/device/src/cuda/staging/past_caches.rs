@@ -1,6 +1,6 @@
-//! How the threads bring bytes to the program.
+//! The threads' copy to the program's memory.
 
-/// Copies bytes that this core will not read soon: past its caches, which saves reading the target first.
+/// Copies bytes that this core will not read soon, bypassing its caches, which saves reading the target first.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping`.
@@ -28,7 +28,7 @@ pub(crate) unsafe fn move_past_caches(to: *mut u8, from: *const u8, len: usize) 
                 _mm_stream_si128(target.add(3), words[3]);
                 (target, source) = (target.add(4), source.add(4));
             }
-            // Others, and the device, see the lines before anything that follows.
+            // Other cores, and the device, see these lines before later writes.
             _mm_sfence();
             let rest = head + lines * LINE;
             to.add(rest).copy_from_nonoverlapping(from.add(rest), len - rest);
@@ -50,7 +50,7 @@ mod tests {
         let from: Vec<u8> = (0..1000u32).map(|i| (i * 7 % 251) as u8).collect();
         for (start, at, len) in [(0, 0, 1000), (1, 0, 999), (0, 3, 500), (5, 64, 64), (7, 1, 0), (9, 13, 63)] {
             let mut to = vec![0xee; 1200];
-            // SAFETY: both ranges lie inside their vectors.
+            // SAFETY: both ranges are inside their vectors.
             unsafe { move_past_caches(to.as_mut_ptr().add(at), from.as_ptr().add(start), len) };
             assert_eq!(to[at..at + len], from[start..start + len]);
             assert!(to[..at].iter().chain(&to[at + len..]).all(|byte| *byte == 0xee));

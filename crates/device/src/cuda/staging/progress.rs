@@ -1,4 +1,4 @@
-//! How far one copy has got, and what ended it.
+//! The progress of one copy, and its outcome.
 
 use crate::cuda::driver::DriverError;
 use accord_types::short_lock::ShortLock;
@@ -14,7 +14,7 @@ pub(crate) const PART_MAX: usize = 256 << 10;
 pub(crate) enum CopyError {
     /// A call of the driver failed.
     Driver(DriverError),
-    /// The device was ended on purpose, and its threads with it.
+    /// The device and its threads were ended deliberately.
     ShutDown,
 }
 
@@ -24,7 +24,7 @@ impl From<DriverError> for CopyError {
     }
 }
 
-/// The jobs of one copy: slots to fill, or parts of slots to download.
+/// Tracks the jobs of one copy: slots to fill, or parts of slots to download.
 #[derive(Default)]
 pub(crate) struct Tracker {
     left: AtomicUsize,
@@ -41,7 +41,7 @@ impl Tracker {
         self.left.load(Ordering::Acquire) == 0
     }
 
-    /// Jobs that are not over.
+    /// Returns the number of unfinished jobs.
     pub(crate) fn left(&self) -> usize {
         self.left.load(Ordering::Acquire)
     }
@@ -53,13 +53,13 @@ impl Tracker {
         self.left.store(0, Ordering::Release);
     }
 
-    /// One job is over; true if it was the last.
+    /// Ends one job. Returns `true` if it was the last.
     pub(crate) fn end(&self, result: Result<(), CopyError>) -> bool {
         if let Err(error) = result {
             self.error.lock().get_or_insert(error);
             self.failed.store(true, Ordering::Release);
         }
-        // After an abort there is nothing left to count.
+        // After an abort there are no jobs left to count.
         self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)) == Ok(1)
     }
 

@@ -1,4 +1,4 @@
-//! Memory by which bytes come to a device, or leave it: page-locked memory of the host, which the device's copy engines reach, or other memory of
+//! Memory through which bytes reach or leave a device: page-locked memory of the host, which the device's copy engines can access, or other memory of
 //! the device.
 
 use crate::cuda::context::Context;
@@ -13,44 +13,44 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Size of a slot for small copies; larger ones take the large slots.
+/// Size of a slot for small copies; larger ones use the large slots.
 pub(crate) const SMALL_SLOT: usize = 64 << 10;
 /// Size of a slot for large copies in, and out.
 pub(crate) const IN_SLOT: usize = 4 << 20;
 pub(crate) const OUT_SLOT: usize = 4 << 20;
-/// Size of a slot for bytes that come from elsewhere.
+/// Size of a slot for bytes from other processes.
 pub(crate) const RELAY_SLOT: usize = 2 << 20;
-/// Size of a slot of the device's own memory, for bytes that a library takes there.
+/// Size of a slot of the device's own memory, for bytes that a library reads there.
 pub(crate) const DEVICE_SLOT: usize = 4 << 20;
 
-/// Slots in use that are asked about before one is waited for.
+/// Slots in use that are queried before the first is waited for.
 const LOOKS: usize = 3;
-/// Looks at a slot that is waited for before the core is given away once: each is a call of the driver.
+/// Polls of an awaited slot before the core is yielded once: each is a call of the driver.
 const WAIT_LOOKS: u32 = 1;
-/// Between two looks at a slot that takes longer than recent ones did: a share of the time that it has taken, within these.
+/// The pause between two polls of a slot that takes longer than recent ones: a fraction of the time so far, within these limits.
 const PAUSE_SHARE: u32 = 64;
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// The kind of a slot's memory.
 pub(crate) enum SlotMemory {
-    /// Page-locked memory of the host, on these nodes of it.
+    /// Page-locked memory of the host, on these NUMA nodes.
     Host(NumaAffinity),
-    /// The device's, where its driver puts it.
+    /// Memory of the device, where its driver chooses.
     Device,
 }
 
-/// Slots of one size, made as they are needed up to a number.
+/// Slots of one size, created on demand up to a limit.
 pub(crate) struct SlotPool {
     context: Arc<Context>,
     memory: SlotMemory,
     slot_bytes: usize,
     slots_max: usize,
-    /// Most slots that are made at a time: pinning takes a third of a millisecond a MiB.
+    /// Most slots created at a time: pinning takes a third of a millisecond per MiB.
     batch: usize,
     state: TurnLock<Slots>,
     given_back: Condvar,
-    /// How long slots were waited for lately.
+    /// The recent waits for slots.
     waits: SharedSpinPolicy,
 }
 
@@ -61,7 +61,7 @@ struct Slots {
     /// The device has no memory for more.
     full: bool,
     free: Vec<RawSlot>,
-    /// Slots that a copy to the device still reads, until their events.
+    /// Slots that a copy to the device still reads, until their events happen.
     reading: VecDeque<RawSlot>,
 }
 
@@ -76,7 +76,7 @@ unsafe impl Send for RawSlot {}
 // SAFETY: as above.
 unsafe impl Sync for RawSlot {}
 
-/// One slot, the taker's own until it is dropped or given to [`Slot::release_after`].
+/// One slot. It belongs to its holder until it is dropped or passed to [`Slot::release_after`].
 pub(crate) struct Slot {
     raw: RawSlot,
     home: Arc<SlotPool>,
@@ -102,7 +102,7 @@ impl SlotPool {
         })
     }
 
-    /// A slot, if there is one now.
+    /// Returns a slot, if one is available now.
     pub(crate) fn try_take(self: &Arc<Self>) -> Result<Option<Slot>, DriverError> {
         let mut state = self.lock();
         Ok(self.find(&mut state)?.map(|raw| Slot { raw, home: Arc::clone(self) }))
@@ -118,7 +118,7 @@ impl SlotPool {
             match state.reading.pop_front() {
                 Some(oldest) => {
                     drop(state);
-                    // The others are under way meanwhile.
+                    // The other slots are in flight meanwhile.
                     let waited = self.sleep_for(&oldest, Instant::now());
                     state = self.lock();
                     state.free.push(oldest);
@@ -133,7 +133,7 @@ impl SlotPool {
         if let Some(raw) = state.free.pop() {
             return Ok(Some(raw));
         }
-        // The oldest are done first; each question costs a microsecond.
+        // The oldest slots are done first; each query takes a microsecond.
         for at in 0..state.reading.len().min(LOOKS) {
             if self.is_done(state.reading[at].event)? {
                 return Ok(state.reading.remove(at));
@@ -151,7 +151,7 @@ impl SlotPool {
         const FIRST: usize = 2;
         let count = state.made.max(FIRST).min(self.batch).min(self.slots_max - state.made);
         let block = match self.allocate(self.slot_bytes * count) {
-            // Copies go without.
+            // Copies do without such slots.
             Err(error) if matches!(self.memory, SlotMemory::Device) && error.code == DriverError::OUT_OF_MEMORY => {
                 state.full = true;
                 return Ok(());
@@ -161,8 +161,8 @@ impl SlotPool {
         state.blocks.push(block);
         for index in 0..count {
             let mut event = null_mut();
-            // A blocking event raises an interrupt for each copy, with or without a waiter. It costs some 25 us of the
-            // core that serves that GPU's interrupts, and of the thread that runs there.
+            // A blocking event raises an interrupt for each copy, with or without a waiter. That costs the core that serves the GPU's
+            // interrupts some 25 us, at the expense of its thread.
             let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
             // SAFETY: `event` is valid for writing.
             unsafe { driver.cuEventCreate(&raw mut event, flags) }?;
@@ -173,7 +173,7 @@ impl SlotPool {
     }
 
     fn allocate(&self, len: usize) -> Result<usize, DriverError> {
-        /// `CU_MEMHOSTALLOC_PORTABLE`: any device of the process may copy from it.
+        /// `CU_MEMHOSTALLOC_PORTABLE`: any device of the process may access the memory.
         const PORTABLE: u32 = 1;
         let driver = self.context.driver;
         match &self.memory {
@@ -192,9 +192,9 @@ impl SlotPool {
         }
     }
 
-    /// Whether the device has got to where a slot's event was recorded.
+    /// Whether the device has passed a slot's event.
     fn is_done(&self, event: CUevent) -> Result<bool, DriverError> {
-        // SAFETY: a slot's event lives as long as its home.
+        // SAFETY: a slot's event lives as long as its pool.
         match unsafe { self.context.driver.cuEventQuery(event) } {
             Ok(()) => Ok(true),
             Err(DriverError { code: DriverError::NOT_READY, .. }) => Ok(false),
@@ -202,7 +202,7 @@ impl SlotPool {
         }
     }
 
-    /// Waits until it has: looks for as long as recent waits were before it sleeps.
+    /// Blocks until the device has passed a slot's event. Spins as long as recent waits were before it sleeps.
     fn wait_for(&self, slot: &RawSlot) -> Result<(), DriverError> {
         let start = Instant::now();
         let known = self.waits.look_for(WAIT_LOOKS, || match self.is_done(slot.event) {
@@ -214,7 +214,7 @@ impl SlotPool {
         waited
     }
 
-    /// Waits with a look now and then, since `start`.
+    /// Waits with polls at intervals, since `start`.
     fn sleep_for(&self, slot: &RawSlot, start: Instant) -> Result<(), DriverError> {
         while !self.is_done(slot.event)? {
             std::thread::sleep((start.elapsed() / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX));
@@ -231,8 +231,8 @@ impl Drop for SlotPool {
     fn drop(&mut self) {
         let Ok(_current) = self.context.enter() else { return };
         let state = self.state.get_mut();
-        // SAFETY: every slot holds its home alive, so all are back; after a failure the driver refuses, and the
-        // process's end frees them.
+        // SAFETY: every slot keeps its pool alive, so that all are back. After a failure the driver refuses, and the process's
+        // end frees them.
         unsafe {
             for raw in state.free.iter().chain(&state.reading) {
                 let _ = self.context.driver.cuEventDestroy_v2(raw.event);
@@ -261,48 +261,48 @@ impl Slot {
     pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
         let is_host = matches!(self.home.memory, SlotMemory::Host(_));
         assert!(is_host && len <= self.home.slot_bytes, "a slot holds less");
-        // SAFETY: the slot is the taker's own memory of that size; pinned memory comes zeroed.
+        // SAFETY: the slot is its holder's own memory of that size, and pinned memory is initially zero.
         unsafe { std::slice::from_raw_parts_mut(self.memory(), len) }
     }
 
-    /// Marks the point in `stream` up to which the device uses the slot.
+    /// Records the point in `stream` up to which the device uses the slot.
     pub(crate) fn record(&self, stream: CUstream) -> Result<(), DriverError> {
         // SAFETY: both belong to the device's context.
         unsafe { self.home.context.driver.cuEventRecord(self.raw.event, stream) }
     }
 
-    /// Asks later, without the slot, whether the device has got to the recorded point. An answer after
-    /// the slot was taken again is about that use.
+    /// Returns a query, which needs no slot, whether the device has passed the recorded point. If the slot is reused, the answer
+    /// concerns the new use.
     pub(crate) fn probe(&self) -> Probe {
         Probe { event: self.raw.event, home: Arc::clone(&self.home) }
     }
 
-    /// Blocks until the device has got to the recorded point.
+    /// Blocks until the device has passed the recorded point.
     pub(crate) fn wait(&self) -> Result<(), DriverError> {
         self.home.wait_for(&self.raw)
     }
 
-    /// The same for a caller that may have regions before it: the driver spins, and does not block other threads.
+    /// Blocks as [`Slot::wait`], for a caller that may wait for regions: the driver spins, and does not block other threads.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
-        // SAFETY: a slot's event lives as long as its home.
+        // SAFETY: a slot's event lives as long as its pool.
         unsafe { self.home.context.driver.cuEventSynchronize(self.raw.event) }
     }
 
-    /// Gives the slot back once the device has got to the recorded point.
+    /// Returns the slot to the pool once the device has passed the recorded point.
     pub(crate) fn release_after(self) {
         self.home.lock().reading.push_back(self.raw);
         self.home.given_back.notify_one();
-        // Its owner is the list now.
+        // The list owns the slot now.
         let mut this = std::mem::ManuallyDrop::new(self);
         // SAFETY: not dropped twice: `this` is never dropped.
         unsafe { std::ptr::drop_in_place(&raw mut this.home) };
     }
 }
 
-/// A query whether the device is done with a slot, of [`Slot::probe`].
+/// The query of [`Slot::probe`].
 pub(crate) struct Probe {
     event: CUevent,
-    /// Keeps the event.
+    /// Keeps the event alive.
     home: Arc<SlotPool>,
 }
 

@@ -1,4 +1,4 @@
-//! A copy of the program's pageable memory to the device, divided: into slots, which the device takes whole, and those into
+//! Divides a copy of the program's pageable memory to the device into slots, each a transfer to the device, and slots into
 //! parts, which the threads fill.
 
 use super::progress::{CopyError, PART_MAX, PART_MIN, Tracker};
@@ -11,7 +11,7 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Least part of a copy that goes to the device by itself, if there is more: the engines pause between two.
+/// Least bytes of a separate transfer to the device, if there are more: the engines pause between two.
 const TRANSFER_MIN: usize = 512 << 10;
 /// The least number of transfers, so that the first begins early.
 const TRANSFERS_MIN: usize = 8;
@@ -19,16 +19,16 @@ const TRANSFERS_MIN: usize = 8;
 /// The part of a copy that is not in slots yet.
 pub(crate) struct Upload {
     rest: Piece,
-    /// Length of a transfer, and of the parts of one.
+    /// Lengths of a transfer and of its parts.
     transfer: usize,
     part: usize,
     slots: Arc<SlotPool>,
     pub(crate) tracker: Arc<Tracker>,
-    /// A thread is about to get a slot for it.
+    /// Whether a thread is about to get a slot for the copy.
     taken: bool,
 }
 
-/// Bytes of the program, and where they go.
+/// Bytes of the program, and their target.
 #[derive(Clone, Copy)]
 struct Piece {
     from: usize,
@@ -55,9 +55,9 @@ pub(crate) struct Filling {
     piece: Piece,
     part: usize,
     memory: usize,
-    /// Parts that are not there yet.
+    /// Number of unfilled parts.
     left: AtomicUsize,
-    /// For the thread that completes the last part.
+    /// The slot, for the thread that completes the last part.
     slot: ShortLock<Option<Slot>>,
     pub(crate) tracker: Arc<Tracker>,
 }
@@ -84,7 +84,7 @@ impl Upload {
         }
     }
 
-    /// The next transfer, if there is one and no thread is about to get a slot already.
+    /// Returns the next transfer, if any, unless a thread is already getting a slot.
     pub(crate) fn take(&mut self) -> Option<SlotRequest> {
         if self.taken || self.rest.len == 0 {
             return None;
@@ -100,19 +100,19 @@ impl Upload {
         Some(SlotRequest { piece, part: self.part, slots: Arc::clone(&self.slots), tracker: Arc::clone(&self.tracker) })
     }
 
-    /// The thread that got the last transfer has its slot, or none.
+    /// Records that the thread with the last transfer has its slot, or failed to get one.
     pub(crate) fn took(&mut self) {
         self.taken = false;
     }
 
-    /// All of it is in slots or on its way there.
+    /// Whether all bytes are in slots or assigned to one.
     pub(crate) fn is_over(&self) -> bool {
         self.rest.len == 0
     }
 }
 
 impl SlotRequest {
-    /// Gets the slot, waiting for it if need be. The device's context is current.
+    /// Gets the slot, blocking if necessary. The device's context is current.
     pub(crate) fn fill(self) -> Result<Filling, DriverError> {
         let slot = self.slots.take()?;
         Ok(Filling {
@@ -127,20 +127,20 @@ impl SlotRequest {
 }
 
 impl Filling {
-    /// Returns the offsets of its parts.
+    /// Returns the offsets of the transfer's parts.
     pub(crate) fn parts(&self) -> impl Iterator<Item = usize> + use<> {
         (0..self.piece.len).step_by(self.part)
     }
 
-    /// Fills the part that begins at `offset`. The thread that fills the last one starts the transfer, and gets its
+    /// Fills the part that begins at `offset`. The thread that fills the last one starts the transfer, and returns its
     /// result. The device's context is current.
     pub(crate) fn fill(&self, context: &Context, uses: &MemoryUses, offset: usize) -> Option<Result<(), CopyError>> {
         let len = self.part.min(self.piece.len - offset);
         let to = std::ptr::with_exposed_provenance_mut::<u8>(self.memory);
         let from = std::ptr::with_exposed_provenance::<u8>(self.piece.from);
-        // By the caches: the device's engines read from there.
-        // SAFETY: the program promised that its memory is readable until the copy has been waited for; the slot is as
-        // long as a transfer, and this part of it has no other writer.
+        // Through the caches, because the device's engines read from there.
+        // SAFETY: by the program's guarantee its memory is readable until it has waited for the copy. The slot is as long as a
+        // transfer, and this part has no other writer.
         unsafe { to.add(offset).copy_from_nonoverlapping(from.add(offset), len) };
         if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return None;

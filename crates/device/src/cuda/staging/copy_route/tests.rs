@@ -1,4 +1,4 @@
-//! What must hold for every route, whatever the facts are; and some routes by name.
+//! Properties of every route, for all facts, and some routes by name.
 
 use super::*;
 
@@ -6,7 +6,7 @@ struct Known {
     pages: Pages,
     pinned: bool,
     unfinished: bool,
-    /// How often the driver was asked.
+    /// Number of queries of the driver.
     asked: usize,
 }
 
@@ -74,7 +74,7 @@ fn what_the_caller_may_change_is_not_read_later() {
     for_all(|facts, _, choice| {
         let later = matches!(choice.route, Route::Direct | Route::Registered);
         if facts.direction == Direction::In && facts.end == End::Program && facts.waits && later {
-            // Waiting for the stream then includes waiting for the copy.
+            // Waiting for the stream must include waiting for the copy.
             assert!(facts.at == At::Call && (facts.exposed || facts.synchronous), "{facts:?}: {choice:?}");
         }
     });
